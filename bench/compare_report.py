@@ -1,8 +1,8 @@
-"""The page of what bench/compare.py measured: figures and tables."""
+"""Writes the page with the results of bench/compare.py."""
 import os
 import statistics
 
-from peer_heats import AIMS, FUSED, HEATS, LOOP
+from peer_cases import TARGETS, FUSED, CASES, LOOP
 
 HEAD = """# Measurements of jitstep and other libraries on the CPU
 
@@ -18,12 +18,12 @@ HEAD = """# Measurements of jitstep and other libraries on the CPU
 
 In each round every implementation takes one step in turn, on parameters of the same shapes and values.
 There are {rounds} rounds, and {least} for implementations that took more than {seconds:g} s.
-Figures are medians of the rounds. Ratios are medians of the rounds' own ratios.
+Figures are medians of the rounds. Ratios are medians of the ratios in each round.
 
 | column | meaning |
 |---|---|
 | Mparam/s | million parameters per second |
-| % of bound | share of the bandwidth baseline's speed. The baseline ("walk, 28 bytes") is a plain loop over the bytes that such a step must read and write |
+| % of bound | share of the bandwidth baseline's speed. The baseline is a plain loop over the bytes that such a step must read and write |
 | loop | speed relative to `torch::optim::AdamW` in the same case |
 | fused | speed relative to torch's fused kernel in the same case |
 | state, B | bytes per parameter that stay from step to step |
@@ -40,12 +40,12 @@ COLUMNS = ["", "Mparam/s", "% of bound", "loop", "fused", "state, B", "extra, B"
 
 
 def ratio(row, reference):
-    """How many times as fast as the reference: the median over the rounds that both took part in."""
+    """How many times as fast as the reference: the median over the rounds of both."""
     return statistics.median(r / own for own, r in zip(row["seconds"], reference["seconds"]))
 
 
 def figures(row, rows, elements):
-    """What the table says of a measured row; None for a ratio to something that was not measured."""
+    """The table's figures of a measured row. A ratio is None if the other row was not measured."""
     measured = {one["name"]: one for one in rows if "reason" not in one}
 
     def to(name):
@@ -53,7 +53,7 @@ def figures(row, rows, elements):
 
     return {
         "parameters_per_second": elements / statistics.median(row["seconds"]),
-        "of_walk": to(row["walk"]),
+        "of_bound": to(row["bound"]),
         "to_loop": to(LOOP),
         "to_fused": to(FUSED),
         "state": row["state_bytes"] / elements,
@@ -73,7 +73,7 @@ def line(row, rows, elements):
     cells = [
         row["name"],
         cell(of["parameters_per_second"] / 1e6, "{:.0f}" if of["parameters_per_second"] > 1e8 else "{:.1f}"),
-        cell(of["of_walk"], "{:.0%}"),
+        cell(of["of_bound"], "{:.0%}"),
         cell(of["to_loop"], "{:.2f}"),
         cell(of["to_fused"], "{:.2f}"),
         cell(of["state"], "{:.2f}"),
@@ -83,54 +83,54 @@ def line(row, rows, elements):
     return "| " + " | ".join(cells) + " |"
 
 
-def pairs(heat):
-    measured = {row["name"]: row for row in heat["rows"] if "reason" not in row}
-    for slow, fast in HEATS[heat["heat"]]["pairs"]:
+def pairs(case):
+    measured = {row["name"]: row for row in case["rows"] if "reason" not in row}
+    for slow, fast in CASES[case["case"]]["pairs"]:
         if slow in measured and fast in measured:
             times = ratio(measured[fast], measured[slow])
             yield f"{slow} takes {times:.2f} times as long as {fast}."
 
 
-def tables(heat):
-    title = ["", f"### {heat['heat']}", ""]
-    if "reason" in heat:
-        return title + [f"Not measured: {heat['reason']}."]
+def tables(case):
+    title = ["", f"### {case['case']}", ""]
+    if "reason" in case:
+        return title + [f"Not measured: {case['reason']}."]
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
-    lines += [line(row, heat["rows"], heat["elements"]) for row in heat["rows"]]
-    said = list(pairs(heat))
-    return title + lines + ([""] + said if said else [])
+    lines += [line(row, case["rows"], case["elements"]) for row in case["rows"]]
+    sentences = list(pairs(case))
+    return title + lines + ([""] + sentences if sentences else [])
 
 
-def measured_pair(heats, workload, name, row, reference):
-    """The two rows of an aim; None if one was not measured."""
-    for heat in heats:
-        if heat["workload"] == workload and heat["heat"] == name:
-            rows = {one["name"]: one for one in heat.get("rows", []) if "reason" not in one}
+def measured_pair(cases, workload, name, row, reference):
+    """The two rows of a target. None if one was not measured."""
+    for case in cases:
+        if case["workload"] == workload and case["case"] == name:
+            rows = {one["name"]: one for one in case.get("rows", []) if "reason" not in one}
             return (rows[row], rows[reference]) if row in rows and reference in rows else None
     return None
 
 
-def aims(heats):
+def targets(cases):
     """A table of targets: the speed relative to another row, and how much of the target was reached."""
     lines = ["", "## Targets", "",
              "| case | implementation | relative to | target | measured | |", "|---|---|---|---|---|---|"]
-    for workload, heat, row, reference, aim, limit in AIMS:
-        pair = measured_pair(heats, workload, heat, row, reference)
+    for workload, case, row, reference, target, limit in TARGETS:
+        pair = measured_pair(cases, workload, case, row, reference)
         if pair is None:
-            said = ["", "not measured"]
+            result = ["", "not measured"]
         else:
             times = ratio(*pair)
-            said = [f"{times:.2f}", "reached" if times >= aim else f"{times / aim:.0%} of it: {limit}"]
-        lines.append("| " + " | ".join([workload.replace("_", " "), row, reference, f"{aim:.2f}"] + said) + " |")
+            result = [f"{times:.2f}", "reached" if times >= target else f"{times / target:.0%} of it: {limit}"]
+        lines.append("| " + " | ".join([workload.replace("_", " "), row, reference, f"{target:.2f}"] + result) + " |")
     return lines
 
 
-def packages(heats):
-    return sorted({row["package"] for heat in heats for row in heat.get("rows", []) if row.get("package")})
+def packages(cases):
+    return sorted({row["package"] for case in cases for row in case.get("rows", []) if row.get("package")})
 
 
 def page(result, numbers, page_path):
-    """Markdown: a chapter for each workload, a table for each heat."""
+    """Markdown with a chapter for each workload and a table for each case."""
     settings, loads = result["settings"], result["load_average"]
     lines = [HEAD.format(
         numbers=os.path.relpath(numbers, page_path.parent), plot=page_path.with_suffix(".svg").name,
@@ -138,12 +138,12 @@ def page(result, numbers, page_path):
         load=f"{min(loads):.1f} to {max(loads):.1f}", rounds=settings["rounds"], least=settings["least_rounds"],
         seconds=settings["seconds"],
     )]
-    lines.append(f"Packages: {', '.join(packages(result['heats']))}.")
-    lines += aims(result["heats"])
+    lines.append(f"Packages: {', '.join(packages(result['cases']))}.")
+    lines += targets(result["cases"])
     chapter = None
-    for heat in result["heats"]:
-        if heat["title"] != chapter:
-            chapter = heat["title"]
+    for case in result["cases"]:
+        if case["title"] != chapter:
+            chapter = case["title"]
             lines += ["", f"## {chapter[0].upper()}{chapter[1:]}"]
-        lines += tables(heat)
+        lines += tables(case)
     return "\n".join(lines) + "\n"

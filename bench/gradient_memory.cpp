@@ -1,6 +1,5 @@
-// What gradients take in memory while a network is trained on the CPU: the most that is allocated at a time during an
-// iteration, beyond what there was before it, by ordinary steps, by steps inside of the backward, and by sums of
-// micro-batches.
+// Measures the memory of gradients while a network is trained on the CPU: the peak of allocations during an iteration,
+// minus the allocations before it. Compares ordinary steps, step_in_backward(), and sums of micro-batches.
 #include <c10/core/CPUAllocator.h>
 #include <torch/nn.h>
 #include <CLI/CLI.hpp>
@@ -17,10 +16,10 @@
 namespace jitstep::bench {
 namespace {
 
-// Torch's allocations on the CPU.
+// Counts torch's allocations on the CPU.
 class LiveBytes : public c10::Allocator {
  public:
-  // Never destroyed: others may free memory until the process ends.
+  // Never destroyed, because torch may free memory until the process ends.
   static LiveBytes& get() {
     static LiveBytes& only = *new LiveBytes;
     return only;
@@ -42,7 +41,7 @@ class LiveBytes : public c10::Allocator {
     whole_->copy_data(to, from, bytes);
   }
 
-  // The most during `action`, beyond what there was.
+  // The peak during `action`, minus the bytes before it.
   std::int64_t most_in(const std::function<void()>& action) {
     const std::int64_t before = most_ = live_;
     action();
@@ -92,7 +91,7 @@ struct Size {
   bool bfloat16 = false;
 };
 
-// What one way of training adds to a network and an optimizer.
+// One way to train.
 struct Way {
   const char* name;
   int micro_batches;
@@ -118,8 +117,8 @@ void measure(const Size& size, const Way& way) {
     opt.step();
     opt.zero_grad();
   };
-  iteration();                                             // makes the state
-  if (sums) sums.emplace(model->parameters(), *way.sums);  // without its buffers
+  iteration();                                             // creates the optimizer state
+  if (sums) sums.emplace(model->parameters(), *way.sums);  // so that its buffers are counted
   const auto most = static_cast<double>(memory.most_in(iteration));
   std::printf("| %-58s | %8.1f | %5.2f |\n", way.name, most / 0x1p20,
               most / static_cast<double>(parameters));
@@ -141,12 +140,12 @@ void run(const Size& size) {
 }  // namespace jitstep::bench
 
 int main(int count, char** arguments) {
-  CLI::App app("The most memory that an iteration of AdamW takes beside parameters and state");
+  CLI::App app("Peak memory of an AdamW iteration in addition to parameters and state");
   jitstep::bench::Size size;
-  app.add_option("--layers", size.layers, "Linear layers, each followed by a ReLU")
+  app.add_option("--layers", size.layers, "Number of linear layers, each followed by a ReLU")
       ->capture_default_str();
-  app.add_option("--width", size.width, "Of each layer")->capture_default_str();
-  app.add_option("--micro-batches", size.micro_batches, "Of one iteration, for sums")
+  app.add_option("--width", size.width, "Width of each layer")->capture_default_str();
+  app.add_option("--micro-batches", size.micro_batches, "Number of micro-batches in a sum")
       ->capture_default_str();
   app.add_flag("--bfloat16", size.bfloat16, "Parameters and gradients in bfloat16");
   CLI11_PARSE(app, count, arguments);

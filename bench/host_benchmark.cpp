@@ -1,5 +1,5 @@
-// What steps cost beside the work of their kernels: the host's time of a step, many small tensors, sets of
-// gradients that change, the first step of a process. Pairs are timed in turn, by one thread; medians are shown.
+// Measures the cost of steps in addition to the work of kernels: host time per step, many small tensors, changing sets
+// of gradients, and the first step of a process. Uses one thread. Measures pairs alternately and prints medians.
 #include <torch/utils.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Pair {
   double first, second;  // seconds
 };
 
-// Medians of the time of two actions, after what makes ready for them.
+// Median times of two actions. Each round calls `make_ready` first.
 Pair compare(int rounds, const std::function<void()>& first, const std::function<void()>& second,
              const std::function<void(int)>& make_ready = {}) {
   std::vector<double> ones, others;
@@ -61,48 +61,49 @@ Tensors tensors(std::size_t count, std::int64_t size) {
   return parameters;
 }
 
-// Looks at every gradient and where it lies, as the least that a step must do.
-std::uintptr_t walk(const Tensors& parameters) {
+// Reads the address of every gradient, which is the minimal host work of a step.
+std::uintptr_t visit_gradients(const Tensors& parameters) {
   std::uintptr_t sum = 0;
   for (const torch::Tensor& p : parameters)
     sum += reinterpret_cast<std::uintptr_t>(p.grad().const_data_ptr());
   return sum;
 }
 
-// Of empty parameters, so that kernels have nothing to do.
+// Uses empty parameters, so that kernels have nothing to do.
 Json host_cost(int rounds) {
   const Tensors parameters = tensors(kTensors, 0);
   AdamW optimizer = adamw(parameters);
   volatile std::uintptr_t seen = 0;
   const auto [step, bare] = compare(
-      rounds, [&] { optimizer.step(); }, [&] { seen = walk(parameters); });
+      rounds, [&] { optimizer.step(); }, [&] { seen = visit_gradients(parameters); });
   std::printf(
-      "step of %zu empty parameters: %.1f us (aim: 10 us and two walks over their gradients, %.1f "
-      "us)\n",
+      "step of %zu empty parameters: %.1f us (target: 10 us and two loops over their gradients, "
+      "%.1f us)\n",
       kTensors, 1e6 * step, 10 + 2e6 * bare);
-  return {{"step_seconds", step}, {"walk_seconds", bare}};
+  return {{"step_seconds", step}, {"visit_seconds", bare}};
 }
 
 Json many_against_one(int rounds) {
   AdamW many = adamw(tensors(kTensors, 1000)), one = adamw(tensors(1, 1000 * kTensors));
   const auto [small, large] = compare(
       rounds, [&] { many.step(); }, [&] { one.step(); });
-  std::printf("%zu tensors of 1000 elements against one of as many: %.2f times (aim: 1.2)\n",
-              kTensors, small / large);
+  std::printf(
+      "%zu tensors of 1000 elements, relative to one with as many: %.2f times (target: 1.2)\n",
+      kTensors, small / large);
   return {{"many_seconds", small}, {"one_seconds", large}};
 }
 
-// The halves of the parameters have gradients in turn: of one optimizer, whose set of gradients changes in each step, and
-// of two, whose sets stay. Both walk over the same memory.
+// Alternates between the two halves of the parameters. One optimizer has gradients for another half in each step. It is
+// compared with two optimizers whose sets of gradients do not change. Both process the same amount of memory.
 Json changing_set(int rounds) {
   const Tensors changing = tensors(kTensors, 1000);
   Tensors gradients;
   for (const torch::Tensor& p : changing) gradients.push_back(p.grad());
   AdamW one = adamw(changing);
-  AdamW buffers[] = {adamw(tensors(kTensors / 2, 1000)), adamw(tensors(kTensors / 2, 1000))};
+  AdamW halves[] = {adamw(tensors(kTensors / 2, 1000)), adamw(tensors(kTensors / 2, 1000))};
   int half = 0;
-  const auto [turns, stays] = compare(
-      rounds, [&] { one.step(); }, [&] { buffers[half].step(); },
+  const auto [alternating, constant] = compare(
+      rounds, [&] { one.step(); }, [&] { halves[half].step(); },
       [&](int next) {
         half = next;
         for (std::size_t i = 0; i < kTensors; ++i)
@@ -110,12 +111,14 @@ Json changing_set(int rounds) {
               static_cast<int>(i & 1) == half ? gradients[i] : torch::Tensor();
       });
   std::printf(
-      "gradients of another half in each step against halves that stay: %.2f times (aim: 1.3)\n",
-      turns / stays);
-  return {{"changing_seconds", turns}, {"same_seconds", stays}};
+      "gradients of another half in each step, relative to constant sets: %.2f times (target: "
+      "1.3)\n",
+      alternating / constant);
+  return {{"changing_seconds", alternating}, {"same_seconds", constant}};
 }
 
-// The first step of a model in this process, less the second: with one kernel for each dtype and codec.
+// Prints the time of the first step minus that of the second one, in this process. There is one kernel per dtype and
+// codec.
 int print_first_step() {
   Tensors parameters;
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16})
@@ -149,14 +152,15 @@ Start first_step_of_a_process(const std::string& cache) {
 
 Json starts() {
   std::string cache = std::filesystem::temp_directory_path() / "jitstep_bench_XXXXXX";
-  if (mkdtemp(cache.data()) == nullptr) throw std::runtime_error("no temporary folder " + cache);
+  if (mkdtemp(cache.data()) == nullptr)
+    throw std::runtime_error("cannot create the temporary folder " + cache);
   const Start cold = first_step_of_a_process(cache);
   std::vector<double> warm;
   for (int i = 0; i < 9; ++i) warm.push_back(first_step_of_a_process(cache).seconds);
   std::filesystem::remove_all(cache);
   std::printf(
-      "first step of a process: %.0f ms with %d kernels to compile (aim: 500 each, side by side), "
-      "%.1f ms from the cache (aim: 5)\n",
+      "first step of a process: %.0f ms with %d kernels to compile (target: 500 each, in "
+      "parallel), %.1f ms from the cache (target: 5)\n",
       1e3 * cold.seconds, cold.compiled, 1e3 * median(warm));
   return {
       {"cold_seconds", cold.seconds}, {"kernels", cold.compiled}, {"warm_seconds", median(warm)}};
@@ -170,11 +174,12 @@ int main(int argc, char** argv) {
   int rounds = 200;
   bool first_step = false;
   std::string json;
-  CLI::App app("Times what steps on the CPU cost beside the work of their kernels.");
-  app.add_option("--rounds", rounds, "paired rounds (default 200)")->check(CLI::Range(1, 99999));
-  app.add_option("--json", json, "write the numbers to this file too");
+  CLI::App app("Measures the cost of steps on the CPU in addition to the work of kernels.");
+  app.add_option("--rounds", rounds, "Number of paired rounds (default: 200)")
+      ->check(CLI::Range(1, 99999));
+  app.add_option("--json", json, "Also write the numbers to this file");
   app.add_flag("--first-step", first_step,
-               "print seconds of a first step, kernels compiled, found");
+               "Print seconds of a first step, compiled kernels and cached kernels");
   CLI11_PARSE(app, argc, argv);
   torch::set_num_threads(1);
   try {

@@ -1,10 +1,13 @@
-// Steps implementations on request: the child process of bench/compare.py on the C++ side. Each line of its input is a
-// request, each line of its output the answer, both JSON; bench/peer_contenders.py is the same for Python.
+// Runs steps of C++ implementations on request. bench/compare.py starts it as a child process. Each line of standard
+// input is a request, and each line of standard output is its answer, both as JSON. bench/peer_implementations.py has
+// the same protocol for Python libraries.
 //
-//   {"do": "load", "shapes": [...], "dtype": "float32", "threads": 2}   weights and gradients; drops what was there
-//   {"do": "make", "contender": {...}}            see implementations.h; takes its first step. Contenders count from 0.
-//   {"do": "step", "contender": 0, "untimed": 1, "timed": 5}            seconds of one timed step, and of its CPU time
-//   {"do": "unload"}                                                    gives the memory back
+//   {"do": "load", "shapes": [...], "dtype": "float32", "threads": 2}   loads weights and gradients; frees old ones
+//   {"do": "make", "implementation": {...}}                             see implementations.h; takes the first step
+//   {"do": "step", "implementation": 0, "untimed": 1, "timed": 5}       seconds and CPU seconds of one timed step
+//   {"do": "unload"}                                                    frees everything
+//
+// Implementations are numbered from 0.
 #include <torch/utils.h>
 #include <torch/version.h>
 
@@ -20,7 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What is looked at to see whether a step changes a parameter.
+// Copies of the first elements of each parameter, to detect whether a step changes it.
 Tensors samples(const Tensors& parameters) {
   Tensors copies;
   for (const auto& p : parameters) copies.push_back(p.detach().flatten().slice(0, 0, 256).clone());
@@ -38,10 +41,10 @@ class Session {
   Json answer(const Json& request) {
     const std::string what = request.at("do");
     if (what == "load") return load(request);
-    if (what == "make") return make(request.at("contender"));
+    if (what == "make") return make(request.at("implementation"));
     if (what == "step") return step(request);
     if (what == "unload") return unload();
-    throw std::invalid_argument("no request " + what);
+    throw std::invalid_argument("there is no request " + what);
   }
 
  private:
@@ -59,31 +62,31 @@ class Session {
 
   Json make(const Json& description) {
     const Tensors before = samples(parameters_);
-    contenders_.push_back(make_contender(description, parameters_));
-    contenders_.back().step();
+    implementations_.push_back(make_implementation(description, parameters_));
+    implementations_.back().step();
     return {{"changed", count_changes(before, samples(parameters_))},
             {"dtype", dtype_name(parameters_.at(0).scalar_type())},
-            {"state_bytes", contenders_.back().state_bytes}};
+            {"state_bytes", implementations_.back().state_bytes}};
   }
 
   Json step(const Json& request) {
-    const Contender& contender = contenders_.at(request.at("contender"));
-    for (int i = 0; i < request.at("untimed"); ++i) contender.step();
+    const Implementation& implementation = implementations_.at(request.at("implementation"));
+    for (int i = 0; i < request.at("untimed"); ++i) implementation.step();
     const int timed = request.at("timed");
-    const std::clock_t start = std::clock();  // of all threads
-    const double wall = host_seconds(timed, contender.step);
+    const std::clock_t start = std::clock();  // CPU time of all threads
+    const double wall = host_seconds(timed, implementation.step);
     const double cpu = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     return {{"seconds", wall / timed}, {"cpu_seconds", cpu / timed}};
   }
 
   Json unload() {
-    contenders_.clear();
+    implementations_.clear();
     parameters_.clear();
     return Json::object();
   }
 
   Tensors parameters_;
-  std::vector<Contender> contenders_;
+  std::vector<Implementation> implementations_;
 };
 
 }  // namespace

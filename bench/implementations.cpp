@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "floor.h"
+#include "bound.h"
 
 namespace jitstep::bench {
 namespace {
@@ -18,9 +18,9 @@ struct Chunk {
   std::int64_t begin, end;
 };
 
-// Calls body(i) for each i below `count` in torch's own threads, by way of an iteration that libtorch has compiled.
-void in_torchs_threads(const torch::Tensor& numbers,
-                       const std::function<void(std::int64_t)>& body) {
+// Calls body(i) for each number in torch's threads. TensorIterator is compiled in libtorch, so it uses torch's thread
+// pool.
+void in_torch_threads(const torch::Tensor& numbers, const std::function<void(std::int64_t)>& body) {
   at::TensorIteratorConfig().add_const_input(numbers).build().for_each(
       [&](char** data, const std::int64_t* strides, std::int64_t n) {
         for (std::int64_t i = 0; i < n; ++i)
@@ -29,15 +29,15 @@ void in_torchs_threads(const torch::Tensor& numbers,
       1);
 }
 
-// All tensors' chunks in one parallel loop, as a fused step walks over them.
-Contender hand_written(const Loop& loop, const Tensors& parameters, torch::Dtype state,
-                       int arrays) {
+// Processes the chunks of all tensors in one parallel loop, as a fused step does.
+Implementation hand_written(const Loop& loop, const Tensors& parameters, torch::Dtype state,
+                            int arrays) {
   constexpr std::int64_t kChunk = 1 << 15;
   auto slots = std::make_shared<Tensors>();
   auto chunks = std::make_shared<std::vector<Chunk>>();
   double state_bytes = 0;
   for (const auto& p : parameters) {
-    TORCH_CHECK(p.is_cpu(), "the hand-written loops are for the CPU");
+    TORCH_CHECK(p.is_cpu(), "the hand-written loops support only the CPU");
     Streams at{p.data_ptr(), p.grad().data_ptr()};
     for (int i = 0; i < arrays; ++i) {
       slots->push_back(torch::zeros(p.sizes(), state));
@@ -49,31 +49,31 @@ Contender hand_written(const Loop& loop, const Tensors& parameters, torch::Dtype
   }
   const torch::Tensor numbers = torch::arange(static_cast<std::int64_t>(chunks->size()));
   const auto step = [=] {
-    in_torchs_threads(numbers, [&](std::int64_t i) {
+    in_torch_threads(numbers, [&](std::int64_t i) {
       const Chunk& chunk = (*chunks)[static_cast<std::size_t>(i)];
       loop(chunk.at, chunk.begin, chunk.end);
     });
-    static_cast<void>(slots);  // the chunks' memory
+    static_cast<void>(slots);  // keeps the memory of the chunks alive
   };
   return {"", step, state_bytes};
 }
 
-Contender walk_of(const Json& description, const Tensors& parameters) {
+Implementation baseline_of(const Json& description, const Tensors& parameters) {
   const std::string state = description.at("state");
   const int arrays = description.at("arrays");
-  const auto loop = walk(dtype_name(parameters.at(0).scalar_type()), state, arrays);
+  const auto loop = bandwidth_baseline(dtype_name(parameters.at(0).scalar_type()), state, arrays);
   return hand_written(loop, parameters, state == "uint8" ? torch::kByte : parse_dtype(state),
                       arrays);
 }
 
-Contender plain_adamw_of(const Tensors& parameters) {
+Implementation plain_adamw_of(const Tensors& parameters) {
   for (const auto& p : parameters)
-    TORCH_CHECK(p.scalar_type() == torch::kFloat, "the hand-written AdamW is for float32");
+    TORCH_CHECK(p.scalar_type() == torch::kFloat, "the hand-written AdamW supports only float32");
   return hand_written(plain_adamw, parameters, torch::kFloat, 2);
 }
 
-// As fast as a device copies: the floor where no loop of ours can be compiled ahead of time.
-Contender copy_of(const Tensors& parameters) {
+// A copy on the device, the bandwidth baseline for GPUs, because the hand-written loops are compiled only for the CPU.
+Implementation copy_of(const Tensors& parameters) {
   std::int64_t bytes = 0;
   for (const auto& p : parameters) bytes += p.numel() * (3 * p.element_size() + 2 * 8) / 2;
   const auto from =
@@ -90,14 +90,14 @@ double state_of_torch(const Tensors& parameters) {
   return bytes;
 }
 
-Contender torchs_loop(const Tensors& parameters) {
+Implementation torch_loop(const Tensors& parameters) {
   auto optimizer =
       std::make_shared<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(1e-3));
   return {"", [optimizer] { optimizer->step(); }, state_of_torch(parameters)};
 }
 
 // torch's fused kernel, which only Python's AdamW(fused=True) calls.
-Contender torchs_fused(const Tensors& parameters) {
+Implementation torch_fused(const Tensors& parameters) {
   struct State {
     Tensors p, g, m, v, t;
   };
@@ -118,26 +118,26 @@ Contender torchs_fused(const Tensors& parameters) {
           state_of_torch(parameters)};
 }
 
-Contender ours(const Json& spec, const Tensors& parameters) {
+Implementation jitstep_of(const Json& spec, const Tensors& parameters) {
   const std::shared_ptr<Optimizer> optimizer = Optimizer::from_spec(parameters, spec.dump());
   optimizer->step();  // compiles, and makes the state
   return {"", [optimizer] { optimizer->step(); }, static_cast<double>(optimizer->state_bytes())};
 }
 
-Contender by_kind(const Json& description, const Tensors& parameters) {
+Implementation by_kind(const Json& description, const Tensors& parameters) {
   const std::string kind = description.at("kind");
-  if (kind == "walk") return walk_of(description, parameters);
+  if (kind == "baseline") return baseline_of(description, parameters);
   if (kind == "plain AdamW") return plain_adamw_of(parameters);
   if (kind == "copy") return copy_of(parameters);
-  if (kind == "torch loop") return torchs_loop(parameters);
-  if (kind == "torch fused") return torchs_fused(parameters);
-  if (kind == "jitstep") return ours(description.at("spec"), parameters);
-  throw std::invalid_argument("no contender of the kind " + kind);
+  if (kind == "torch loop") return torch_loop(parameters);
+  if (kind == "torch fused") return torch_fused(parameters);
+  if (kind == "jitstep") return jitstep_of(description.at("spec"), parameters);
+  throw std::invalid_argument("no implementation of the kind " + kind);
 }
 
 }  // namespace
 
-double Contender::median() const {
+double Implementation::median() const {
   std::vector<double> sorted = seconds;
   std::nth_element(sorted.begin(), sorted.begin() + sorted.size() / 2, sorted.end());
   return sorted[sorted.size() / 2];
@@ -167,14 +167,14 @@ Tensors make_parameters(const std::vector<std::vector<std::int64_t>>& shapes, to
   return parameters;
 }
 
-Contender make_contender(const Json& description, const Tensors& parameters) {
-  Contender made = by_kind(description, parameters);
+Implementation make_implementation(const Json& description, const Tensors& parameters) {
+  Implementation made = by_kind(description, parameters);
   made.name = description.value("name", description.at("kind").get<std::string>());
   return made;
 }
 
-double bytes_of_step(const Contender& contender, const Tensors& parameters) {
-  double bytes = 2 * contender.state_bytes;
+double bytes_of_step(const Implementation& implementation, const Tensors& parameters) {
+  double bytes = 2 * implementation.state_bytes;
   for (const auto& p : parameters) bytes += 3 * static_cast<double>(p.nbytes());
   return bytes;
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares LAMB16 with its original, Adam and LAMB on Fashion-MNIST, in the two settings that its author recommends.
+"""Compares LAMB16 with its original form, Adam and LAMB on Fashion-MNIST, in the two settings that its author recommends.
 
-  bench/lamb16.py            # hours: each run that ends adds a line to the results, a second call goes on from there
-  bench/lamb16.py --table    # only the table of what is there
+  bench/lamb16.py            # takes hours; each finished run adds a line to the results, and the next call continues
+  bench/lamb16.py --table    # only writes the table of existing results
 
-The program that trains is examples/fashion_mnist; --seeds, --batch, --optimizer and --limit choose less.
+It uses the program examples/fashion_mnist. --seeds, --batch, --optimizer and --limit select fewer runs.
 """
 import argparse
 import pathlib
@@ -31,7 +31,7 @@ def spec_of(optimizer, setting):
 
 
 def wanted_runs(arguments):
-    """What is to be run, whole comparisons first: all optimizers with one seed, then with the next."""
+    """The runs in order: all optimizers with one seed, then with the next, so that early comparisons are complete."""
     for seed in range(1, arguments.seeds + 1):
         for setting in SETTINGS:
             for optimizer in OPTIMIZERS:
@@ -52,16 +52,16 @@ def wanted_runs(arguments):
 def row(optimizer, results):
     accuracy = mean_and_error([100 * r["test_accuracy"] for r in results], 2)
     loss = mean_and_error([r["train_loss"] for r in results], 4)
-    bytes_kept = results[0]["state_bytes_per_parameter"]
-    return f"| {optimizer} | {bytes_kept:.2f} | {accuracy} | {loss} | {len(results)} |"
+    state_bytes = results[0]["state_bytes_per_parameter"]
+    return f"| {optimizer} | {state_bytes:.2f} | {accuracy} | {loss} | {len(results)} |"
 
 
 def table(results):
-    """Markdown: one part for each setting; mean and standard error over the seeds."""
+    """Markdown with a table for each setting. Figures are mean and standard error over the seeds."""
     lines = [
         "# LAMB16 on Fashion-MNIST",
         "",
-        f"`bench/lamb16.py`, {where_and_when(results)}; mean and standard error over the seeds. "
+        f"`bench/lamb16.py`, {where_and_when(results)}. Mean and standard error over the seeds. "
         "Training loss: mean of the last epoch.",
     ]
     for setting in sorted({(r["batch"], r["epochs"], r["limit"]) for r in results}, reverse=True):
@@ -89,13 +89,13 @@ def parse_arguments():
     )
     parser.add_argument("--program", default=ROOT / "build/examples/fashion_mnist")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results/lamb16.jsonl",
-                        help="one line of JSON for each run; the table lies beside it, ending in .md")
+                        help="one line of JSON per run; the table has the same path with .md")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, action="append", choices=[s["batch"] for s in SETTINGS])
     parser.add_argument("--optimizer", action="append", choices=list(OPTIMIZERS))
-    parser.add_argument("--epochs", type=int, default=0, help="default: each setting's own")
-    parser.add_argument("--limit", type=int, default=0, help="training images; 0: all")
+    parser.add_argument("--epochs", type=int, default=0, help="number of epochs (default: that of each setting)")
+    parser.add_argument("--limit", type=int, default=0, help="number of training images; 0: all")
     parser.add_argument("--table", action="store_true", help="run nothing")
     return parser.parse_args()
 
@@ -108,7 +108,7 @@ def main():
     else:
         results = run_missing(wanted_runs(arguments), path, lambda _: arguments.program, arguments.threads)
     if not results:
-        sys.exit(f"{path} holds no run yet; call without --table")
+        sys.exit(f"{path} has no runs. Call without --table first.")
     path.with_suffix(".md").write_text(table(results))
     print(table(results), end="")
 

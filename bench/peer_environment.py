@@ -1,4 +1,4 @@
-"""The Python environment of the benchmark's peers, .deps/peers, apart from the project's own: what is in it and how it is made."""
+"""The Python environment of the libraries that bench/compare.py measures: .deps/peers. It is separate from the project's."""
 import json
 import os
 import pathlib
@@ -10,8 +10,8 @@ import venv
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".deps/peers"
 
-# By package: what pip is given. Without dependencies where a package asks for more than its optimizer imports
-# (pytorch-lamb: torchvision), or where they are there already; what builds itself finds torch here.
+# pip's arguments by package. --no-deps: the package requires more than its optimizer imports (pytorch-lamb: torchvision), or the
+# dependencies are already installed. --no-build-isolation: the build needs the installed torch.
 PACKAGES = {
     "torch": ["torch==2.13.0", "numpy", "setuptools", "wheel", "ninja"],
     "deepspeed": ["--no-build-isolation", "deepspeed==0.19.8"],
@@ -31,7 +31,7 @@ def python_of(folder):
 
 
 def pip_install(python, requirements):
-    """None, or why it did not work: pip's last words of it."""
+    """Installs packages. Returns None, or pip's error message."""
     command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "-q"]
     done = subprocess.run(
         command + requirements, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -39,13 +39,14 @@ def pip_install(python, requirements):
     )
     if done.returncode == 0:
         return None
-    words = (r"^\s*(fatal: .*)$", r"^\s*(error: .*)$")  # git's are more to the point
-    said = next(filter(None, (re.findall(word, done.stderr, re.M | re.I) for word in words)), [done.stderr.strip()[-200:]])
-    return f"pip cannot install it: {said[-1]}"
+    patterns = (r"^\s*(fatal: .*)$", r"^\s*(error: .*)$")  # git's messages are more specific
+    found = (re.findall(pattern, done.stderr, re.M | re.I) for pattern in patterns)
+    messages = next(filter(None, found), [done.stderr.strip()[-200:]])
+    return f"pip cannot install it: {messages[-1]}"
 
 
 def install(folder=FOLDER, packages=PACKAGES):
-    """Installs what is missing; gives the reason for each package that could not be. Others are not asked for again."""
+    """Installs missing packages. Returns the reason for each package that pip cannot install. Later calls try these again."""
     record = folder / "installed.json"
     known = json.loads(record.read_text()) if record.exists() else {}
     if not python_of(folder).exists():
@@ -54,27 +55,27 @@ def install(folder=FOLDER, packages=PACKAGES):
     for package, requirements in packages.items():
         if known.get(package) == {"asked": requirements, "reason": None}:
             continue
-        print(f"installing {package} into {folder}", file=sys.stderr, flush=True)
+        print(f"installing {package} in {folder}", file=sys.stderr, flush=True)
         known[package] = {"asked": requirements, "reason": pip_install(python_of(folder), requirements)}
         record.write_text(json.dumps(known, indent=2) + "\n")
     return {package: known[package]["reason"] for package in packages if known[package]["reason"]}
 
 
 def missing(python):
-    """The reason for each package that an environment made by somebody else lacks."""
-    ask = "import importlib.metadata, json; print(json.dumps([d.name for d in importlib.metadata.distributions()]))"
-    said = subprocess.run([str(python), "-c", ask], check=True, stdout=subprocess.PIPE, text=True).stdout
-    there = {name.lower().replace("_", "-") for name in json.loads(said)}
-    return {package: f"{package} is not installed" for package in PACKAGES if package.lower() not in there}
+    """The reason for each package that an existing environment does not have."""
+    script = "import importlib.metadata, json; print(json.dumps([d.name for d in importlib.metadata.distributions()]))"
+    listed = subprocess.run([str(python), "-c", script], check=True, stdout=subprocess.PIPE, text=True).stdout
+    installed = {name.lower().replace("_", "-") for name in json.loads(listed)}
+    return {package: f"{package} is not installed" for package in PACKAGES if package.lower() not in installed}
 
 
 def variables(threads, folder=FOLDER):
-    """The environment of every contender's process: as many threads for everybody, built code beside the packages."""
+    """The environment variables of every process: the same number of threads, and folders for compiled code in .deps/peers."""
     count = str(threads)
     return os.environ | {
         "OMP_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,
-        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",  # ninja, for what is compiled
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",  # for ninja
         "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "DS_ACCELERATOR": "cpu",

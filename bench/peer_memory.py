@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures what other packages' optimizers keep: bytes of a matrix of 1024 x 1024, its gradient and all tensors of its state.
+"""Measures the memory of other libraries' optimizers: bytes of a matrix of 1024 x 1024, its gradient and all its state.
 
   .deps/peers/bin/python bench/peer_memory.py    # writes bench/results/peer_memory.json
 
-The packages are those of bench/compare.py --prepare. Only state counts here, not what a step needs for its own time; what torch
-would compile is run as it is written, which keeps the same. tools/memory_table.py puts the figures into docs/guides/memory.md.
+bench/compare.py --prepare installs the packages. Temporary memory of a step is not counted. torch.compile is disabled, which does
+not change the state. tools/memory_table.py writes the figures to docs/guides/memory.md.
 """
 import datetime
 import importlib
@@ -17,11 +17,11 @@ os.environ["TORCHDYNAMO_DISABLE"] = "1"
 
 import torch  # noqa: E402
 
-from peer_contenders import state_of  # noqa: E402
+from peer_implementations import state_of  # noqa: E402
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results/peer_memory.json"
 SIDE = 1024
-# Package, module, class, the parameters' dtypes, arguments beside the rate.
+# Package, module, class, dtypes of the parameters, arguments in addition to the learning rate.
 PEERS = [
     ("torch", "torch.optim", "AdamW", ["float32", "bfloat16"], {}),
     ("deepspeed", "deepspeed.ops.adam", "DeepSpeedCPUAdam", ["float32"], {}),

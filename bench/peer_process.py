@@ -1,4 +1,4 @@
-"""A process that holds implementations and steps one of them when it is told to."""
+"""A child process that runs steps of implementations."""
 import json
 import pathlib
 import signal
@@ -6,14 +6,14 @@ import subprocess
 import threading
 
 
-class ContenderError(Exception):
-    """Why a contender is not measured."""
+class ImplementationError(Exception):
+    """The reason why an implementation is not measured."""
 
 
 class PeerProcess:
-    """Speaks to build/bench/implementation_server or peer_contenders.py by lines of JSON; started by its first request."""
+    """Talks to build/bench/implementation_server or peer_implementations.py by lines of JSON. The first request starts it."""
 
-    LIMIT = 900  # seconds until a process that does not answer is ended
+    LIMIT = 900  # seconds until a process that does not answer is killed
 
     def __init__(self, command, variables, log):
         self.command, self.variables, self.log = command, variables, log
@@ -27,12 +27,12 @@ class PeerProcess:
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                 )
             except OSError as error:
-                raise ContenderError(f"{self.command[0]} does not start: {error.strerror}") from error
+                raise ImplementationError(f"{self.command[0]} does not start: {error.strerror}") from error
         try:
             self.child.stdin.write(json.dumps(request) + "\n")
             self.child.stdin.flush()
         except BrokenPipeError:
-            pass  # receive says how it ended
+            pass  # receive() reports how the process ended
 
     def receive(self):
         watchdog = threading.Timer(self.LIMIT, self.child.kill)
@@ -40,10 +40,10 @@ class PeerProcess:
         line = self.child.stdout.readline()
         watchdog.cancel()
         if not line:
-            raise ContenderError(f"its process {ending(self.child.wait())}")
+            raise ImplementationError(f"its process {ending(self.child.wait())}")
         answer = json.loads(line)
         if "error" in answer:
-            raise ContenderError(" ".join(answer["error"].split())[:300])
+            raise ImplementationError(" ".join(answer["error"].split())[:300])
         return answer
 
     def ask(self, request):
@@ -51,11 +51,11 @@ class PeerProcess:
         return self.receive()
 
     def extra_bytes(self, request):
-        """By how much the process's memory rises above what it holds already while it answers; None where Linux cannot tell."""
+        """How much the process's memory grows while it answers. None if Linux does not report it."""
         try:
             folder = pathlib.Path("/proc", str(self.child.pid))
             before = resident(folder, "VmRSS")
-            (folder / "clear_refs").write_text("5")  # forgets the peak
+            (folder / "clear_refs").write_text("5")  # resets the peak
         except OSError:
             self.ask(request)
             return None

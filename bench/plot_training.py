@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws what bench/training.py found, a panel for each task: plot_training.py OUT.svg <PANELS.json
+"""Plots the results of bench/training.py, a panel for each task: plot_training.py OUT.svg <PANELS.json
 
-PANELS.json is a list of {"title", "reference", "values": {format: [a number for each seed]}}.
+PANELS.json is a list of {"title", "reference", "values": {format: [one number per seed]}}.
 """
 import json
 import statistics
@@ -13,9 +13,9 @@ try:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 except ImportError:
-    sys.exit("plot_training.py needs matplotlib: pip install matplotlib, or .deps/venv/bin/python")
+    sys.exit("plot_training.py needs matplotlib. Run `pip install matplotlib`, or use .deps/venv/bin/python.")
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
+# Okabe and Ito's colors, which color-blind readers can distinguish.
 REFERENCE, SEED, MEAN = "#999999", "#56B4E9", "#D55E00"
 
 
@@ -24,14 +24,14 @@ def error_of(values):
 
 
 def is_far(values, panel):
-    """Whether a row would flatten all others: it is told in words."""
+    """Whether a row is so far away that the others would not be readable. Such a row is printed as a number."""
     middle = statistics.fmean(panel["values"][panel["reference"]])
     distances = [abs(statistics.fmean(row) - middle) for row in panel["values"].values()]
     return abs(statistics.fmean(values) - middle) > 10 * statistics.median(distances)
 
 
 def draw(axes, panel):
-    """Every seed as a point, mean and standard error over them; the reference's as a band through all rows."""
+    """Plots every seed as a point, with mean and standard error. The reference's mean and error are a band through all rows."""
     reference = panel["values"][panel["reference"]]
     middle, error = statistics.fmean(reference), error_of(reference)
     axes.axvspan(middle - error, middle + error, color=REFERENCE, alpha=0.35, linewidth=0)
@@ -52,7 +52,7 @@ def draw(axes, panel):
 
 def main():
     panels = json.load(sys.stdin)
-    plt.rcParams["svg.hashsalt"] = "training"  # the same file from the same numbers
+    plt.rcParams["svg.hashsalt"] = "training"  # so that the same numbers give the same file
     rows = max(len(panel["values"]) for panel in panels)
     figure, grid = plt.subplots(1, len(panels), figsize=(5 * len(panels), 1.2 + 0.24 * rows), squeeze=False, layout="constrained")
     for axes, panel in zip(grid[0], panels):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains Fashion-MNIST with your own rule and with AdamW, in every state format that ships.
+"""Trains Fashion-MNIST with your own rule and with AdamW, in every built-in state format.
 
-  bench/state_formats.py --rule examples/yogi.cuh            # a second call goes on from what is there
-  bench/state_formats.py --rule examples/yogi.cuh --table    # only the table
+  bench/state_formats.py --rule examples/yogi.cuh            # the next call continues an incomplete one
+  bench/state_formats.py --rule examples/yogi.cuh --table    # only writes the table
 
---options takes the rule's options as JSON; --codec, --seeds, --epochs and --limit choose less or more.
+--options takes the rule's options as JSON. --codec, --seeds, --epochs and --limit select the runs.
 """
 import argparse
 import json
@@ -17,18 +17,18 @@ ADAMW = {"rule": "adamw", "options": {"lr": 1e-3, "weight_decay": 1e-2}}
 BATCH = 128
 
 
-def codecs_that_ship():
+def builtin_codecs():
     return sorted(path.stem for path in (ROOT / "templates/codecs").glob("*.cuh"))
 
 
 def wanted_runs(arguments):
-    """Whole comparisons first: everything with one seed, then with the next."""
-    own = {"rule": arguments.rule.stem}
+    """The runs in order: all codecs with one seed, then with the next, so that early comparisons are complete."""
+    custom = {"rule": arguments.rule.stem}
     if arguments.options:
-        own["options"] = arguments.options
+        custom["options"] = arguments.options
     for seed in range(1, arguments.seeds + 1):
-        for codec in arguments.codec or codecs_that_ship():
-            for spec in (ADAMW, own):
+        for codec in arguments.codec or builtin_codecs():
+            for spec in (ADAMW, custom):
                 yield {
                     "spec": spec | {"state": codec},
                     "batch": BATCH,
@@ -45,7 +45,8 @@ def columns(results):
 
 
 def table(results, rule):
-    """Markdown: a line for each codec that both were run in, the largest state first; mean and standard error over the seeds."""
+    """Markdown with a line for each codec that both rules were run in, the largest state first. Figures are mean and standard
+    error over the seeds."""
     rules = ["adamw", rule]
     of = {}
     for r in results:
@@ -53,8 +54,8 @@ def table(results, rule):
     compared = {codec for codec, _ in of if all((codec, name) in of for name in rules)}
     size = {codec: of[codec, rule][0]["state_bytes_per_parameter"] for codec in compared}
     what = ("bytes/parameter", "accuracy, %", "training loss")
-    words = ["state"] + [f"`{name}`: {column}" for name in rules for column in what]
-    lines = ["| " + " | ".join(words) + " |", "|---" * len(words) + "|"]
+    head = ["state"] + [f"`{name}`: {column}" for name in rules for column in what]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for codec in sorted(size, key=lambda codec: (-size[codec], codec)):
         cells = [f"`{codec}`"]
         for name in rules:
@@ -68,8 +69,8 @@ def caption(results, arguments):
     seeds = len({r["seed"] for r in results})
     limit = f", the first {runs['limit']} images" if runs["limit"] else ""
     return (
-        f"`bench/state_formats.py --rule {arguments.rule}`, {where_and_when(results)}; batch {runs['batch']}, epochs: {runs['epochs']}{limit}. Test accuracy "
-        f"and mean training loss of the last epoch: mean and standard error of {seeds} seeds.\n"
+        f"`bench/state_formats.py --rule {arguments.rule}`, {where_and_when(results)}, batch {runs['batch']}, epochs: {runs['epochs']}{limit}. "
+        f"Figures are mean and standard error of {seeds} seeds. Training loss: mean of the last epoch.\n"
     )
 
 
@@ -78,14 +79,14 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rule", type=pathlib.Path, required=True, help="the file of the rule")
-    parser.add_argument("--options", type=json.loads, default={}, help="default: the rule's own")
+    parser.add_argument("--options", type=json.loads, default={}, help="options of the rule (default: its defaults)")
     parser.add_argument("--program", default=ROOT / "build/examples/fashion_mnist")
     parser.add_argument("--results", type=pathlib.Path,
-                        help="default bench/results/state_formats_RULE.jsonl; the table lies beside it, in .md")
-    parser.add_argument("--codec", action="append", help="may be repeated; default: all that ship")
+                        help="default: bench/results/state_formats_RULE.jsonl; the table has the same path with .md")
+    parser.add_argument("--codec", action="append", help="may be repeated (default: all built-in codecs)")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--limit", type=int, default=0, help="training images; 0: all")
+    parser.add_argument("--limit", type=int, default=0, help="number of training images; 0: all")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--table", action="store_true", help="run nothing")
     return parser.parse_args()
@@ -102,7 +103,7 @@ def main():
             wanted_runs(arguments), path, lambda _: arguments.program, arguments.threads, [arguments.rule]
         )
     if not results:
-        sys.exit(f"{path} holds no run yet; call without --table")
+        sys.exit(f"{path} has no runs. Call without --table first.")
     text = caption(results, arguments) + "\n" + table(results, rule)
     path.with_suffix(".md").write_text(text)
     print(text, end="")

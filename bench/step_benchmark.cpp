@@ -1,5 +1,6 @@
-// Time of one optimizer step beside torch's, on a CPU or a GPU, in one run: rounds are paired, medians are compared. The
-// floor is one of the implementations: on a CPU a plain walk over the same bytes, on a GPU a copy that moves as many.
+// Compares the time of an optimizer step with torch's, on a CPU or a GPU, in one run. Rounds are paired, and medians
+// are compared. One implementation is the bandwidth baseline: on a CPU a plain loop over the same bytes, on a GPU a
+// copy of as many bytes.
 #include <torch/utils.h>
 #include <torch/version.h>
 #include <CLI/CLI.hpp>
@@ -34,11 +35,12 @@ std::vector<Workload> wanted_workloads(const torch::Device& device, const Flags&
   return all;
 }
 
-// Of one dtype: the floor first, torch's loop second, torch's fused kernel third, then jitstep's optimizers.
+// The implementations for one dtype: the baseline, torch's loop, torch's fused kernel, then jitstep's optimizers.
 std::vector<Json> descriptions(const torch::Device& device, torch::Dtype dtype) {
-  Json floor = {{"kind", "copy"}};
-  if (device.is_cpu()) floor = {{"kind", "walk"}, {"state", dtype_name(dtype)}, {"arrays", 2}};
-  std::vector<Json> all = {floor, {{"kind", "torch loop"}}, {{"kind", "torch fused"}}};
+  Json baseline = {{"kind", "copy"}};
+  if (device.is_cpu())
+    baseline = {{"kind", "baseline"}, {"state", dtype_name(dtype)}, {"arrays", 2}};
+  std::vector<Json> all = {baseline, {{"kind", "torch loop"}}, {{"kind", "torch fused"}}};
   const auto add = [&](const std::string& name, Json spec) {
     spec["min_quantized_size"] = 0;
     all.push_back({{"kind", "jitstep"}, {"name", "jitstep " + name}, {"spec", spec}});
@@ -55,23 +57,24 @@ std::vector<Json> descriptions(const torch::Device& device, torch::Dtype dtype) 
   return all;
 }
 
-Json print_rows(const std::vector<Contender>& all, const Tensors& parameters, double elements) {
-  const Contender& floor = all.at(0);
-  const double floor_rate = bytes_of_step(floor, parameters) / floor.median();
+Json print_rows(const std::vector<Implementation>& all, const Tensors& parameters,
+                double elements) {
+  const Implementation& baseline = all.at(0);
+  const double baseline_rate = bytes_of_step(baseline, parameters) / baseline.median();
   const double loop = all.at(1).median(), fused = all.at(2).median();
-  std::printf("%-24s %10s %10s %8s %9s %9s %9s\n", "", "ms/step", "Mparam/s", "GB/s", "of floor",
+  std::printf("%-24s %10s %10s %8s %9s %9s %9s\n", "", "ms/step", "Mparam/s", "GB/s", "of bound",
               "vs loop", "vs fused");
   Json rows = Json::array();
-  for (const Contender& one : all) {
+  for (const Implementation& one : all) {
     const double time = one.median(), bytes = bytes_of_step(one, parameters), rate = bytes / time;
     std::printf("%-24s %10.4f %10.1f %8.1f %8.0f%% %8.2fx %8.2fx\n", one.name.c_str(), 1e3 * time,
-                elements / time / 1e6, rate / 1e9, 100 * rate / floor_rate, loop / time,
+                elements / time / 1e6, rate / 1e9, 100 * rate / baseline_rate, loop / time,
                 fused / time);
     rows.push_back({{"name", one.name},
                     {"seconds", time},
                     {"bytes", bytes},
                     {"parameters_per_second", elements / time},
-                    {"fraction_of_floor", rate / floor_rate},
+                    {"fraction_of_bound", rate / baseline_rate},
                     {"times_as_fast_as_fused", fused / time}});
   }
   return rows;
@@ -80,12 +83,12 @@ Json print_rows(const std::vector<Contender>& all, const Tensors& parameters, do
 Json compare(const Workload& workload, torch::Dtype dtype, const torch::Device& device,
              const Flags& flags) {
   const Tensors parameters = make_parameters(workload.shapes, dtype, device);
-  std::vector<Contender> all;
+  std::vector<Implementation> all;
   for (const Json& description : descriptions(device, dtype))
-    all.push_back(make_contender(description, parameters));
+    all.push_back(make_implementation(description, parameters));
   const int repeats = device.is_cpu() ? 1 : 10;
   for (int round = -2; round < flags.rounds; ++round)
-    for (Contender& one : all) {
+    for (Implementation& one : all) {
       const double time = seconds(device, repeats, one.step) / repeats;
       if (round >= 0) one.seconds.push_back(time);
     }
@@ -98,11 +101,11 @@ Json compare(const Workload& workload, torch::Dtype dtype, const torch::Device& 
           {"rows", rows}};
 }
 
-// What a step costs the host: empty parameters, so that the device has nothing to do.
+// Host time of a step, with empty parameters, so that the device has nothing to do.
 double host_cost(int count, const torch::Device& device) {
   const std::vector<std::vector<std::int64_t>> empty(static_cast<std::size_t>(count), {0});
   AdamW optimizer(make_parameters(empty, torch::kFloat, device), AdamWOptions(1e-3));
-  Contender steps{"", [&] { optimizer.step(); }};
+  Implementation steps{"", [&] { optimizer.step(); }};
   for (int round = -5; round < 200; ++round) {
     const double time = host_seconds(1, steps.step);
     if (round >= 0) steps.seconds.push_back(time);
@@ -135,16 +138,17 @@ Json run(const Flags& flags) {
 int main(int argc, char** argv) {
   using namespace jitstep::bench;
   Flags flags;
-  CLI::App app("Times optimizer steps beside torch's.");
-  app.add_option("--device", flags.device, "cpu or cuda (default cpu)");
-  app.add_option("--threads", flags.threads, "of the CPU (default: torch's)");
-  app.add_option("--rounds", flags.rounds, "paired rounds (default 11)")->check(CLI::Range(1, 999));
+  CLI::App app("Compares the time of optimizer steps with torch's.");
+  app.add_option("--device", flags.device, "cpu or cuda (default: cpu)");
+  app.add_option("--threads", flags.threads, "Number of CPU threads (default: torch's default)");
+  app.add_option("--rounds", flags.rounds, "Number of paired rounds (default: 11)")
+      ->check(CLI::Range(1, 999));
   app.add_option("--workload", flags.workloads,
-                 "of bench/shapes.json (default: as the device can hold)");
-  app.add_option("--json", flags.json, "write the numbers to this file too");
+                 "Name in bench/shapes.json (default: several, more on a GPU)");
+  app.add_option("--json", flags.json, "Also write the numbers to this file");
   app.add_option(
       "--kernels", flags.kernels,
-      "compile the kernels for this target, such as sm_90, print what they use and stop");
+      "Only compile the kernels for this target, such as sm_90, and print their resources");
   CLI11_PARSE(app, argc, argv);
   try {
     if (!flags.kernels.empty()) {

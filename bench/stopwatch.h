@@ -1,4 +1,4 @@
-// Time of work on a device, by its own clock where it has one.
+// Measures the time of work on a device, with the device's events if it is not the CPU.
 #pragma once
 
 #include <c10/core/Event.h>
@@ -10,14 +10,14 @@
 
 namespace jitstep::bench {
 
-/// Seconds that `repeats` calls take on the host, without waiting for the device.
+/// Host seconds of `repeats` calls, without waiting for the device.
 inline double host_seconds(int repeats, const std::function<void()>& action) {
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repeats; ++i) action();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Seconds until the work that `repeats` calls start is done.
+/// Seconds until the device has finished the work of `repeats` calls.
 inline double seconds(const torch::Device& device, int repeats,
                       const std::function<void()>& action) {
   if (device.is_cpu()) return host_seconds(repeats, action);

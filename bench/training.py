@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains with every state format, two mixed by slot and every weight format, beside float32, on Fashion-MNIST and on text (AdamW).
+"""Compares every state format, two mixtures by slot and every weight format with float32, on Fashion-MNIST and text (AdamW).
 
-  bench/training.py            # hours: each run that ends adds a line to the results, a second call goes on from there
-  bench/training.py --table    # only the table and the plot of what is there
+  bench/training.py            # takes hours; each finished run adds a line to the results, and the next call continues
+  bench/training.py --table    # only writes the table and the plot of existing results
 
-The programs that train are examples/fashion_mnist and examples/char_transformer; --seeds, --task, --format, --limit and --steps
-choose less. Weight formats have bfloat16 parameters and float32 state; whatever is kept how, networks compute in float32.
+It uses the programs examples/fashion_mnist and examples/char_transformer. --seeds, --task, --format, --limit and --steps select
+fewer runs. Weight formats are tested with bfloat16 parameters and float32 state. Networks compute in float32 for all formats.
 """
 import argparse
 import json
@@ -17,27 +17,27 @@ import sys
 from training_runs import ROOT, mean_and_error, read_results, run_missing, standard_error, where_and_when
 
 REFERENCE = "fp32"
-MIXED = [{"m": "int8", "v": "int4"}, {"m": "int4", "v": "int8"}]  # six bits a slot on average
+MIXED = [{"m": "int8", "v": "int4"}, {"m": "int4", "v": "int8"}]  # six bits per value on average
 RATES = {"fashion_mnist": 1e-3, "char_transformer": 2e-3}
 TITLES = {"fashion_mnist": "Fashion-MNIST", "char_transformer": "text"}
-# What is compared: the name, what it is called in a table, the factor, digits, and 1 if more is better.
+# The compared measures: name in the results, column of the table, factor, digits, and 1 if larger is better, else -1.
 MEASURES = [("test_accuracy", "accuracy, %", 100, 2, 1), ("test_loss", "loss", 1, 4, -1)]
 
 
-def those_that_ship(role):
+def builtin(role):
     return sorted(path.stem for path in (ROOT / "templates" / role).glob("*.cuh"))
 
 
 def formats():
-    """By name: what is chosen in the spec, and the dtype of the parameters."""
-    states = {name: ({"state": name}, "float32") for name in those_that_ship("codecs")}
+    """By name: the format in the spec, and the dtype of the parameters."""
+    states = {name: ({"state": name}, "float32") for name in builtin("codecs")}
     mixed = {", ".join(map(" ".join, slots.items())): ({"state": slots}, "float32") for slots in MIXED}
-    weights = {f"weights {name}": ({"weights": name}, "bfloat16") for name in those_that_ship("weights")}
+    weights = {f"weights {name}": ({"weights": name}, "bfloat16") for name in builtin("weights")}
     return {REFERENCE: states.pop(REFERENCE)} | states | mixed | weights
 
 
-def run_of(task, kept, arguments):
-    chosen, dtype = kept
+def run_of(task, format_and_dtype, arguments):
+    chosen, dtype = format_and_dtype
     options = {"lr": RATES[task], "weight_decay": 1e-2}
     run = {"task": task, "spec": {"rule": "adamw", "options": options} | chosen, "dtype": dtype}
     if task == "fashion_mnist":
@@ -46,7 +46,7 @@ def run_of(task, kept, arguments):
 
 
 def wanted_runs(arguments):
-    """Whole comparisons first: every format with one seed, then with the next."""
+    """The runs in order: all formats with one seed, then with the next, so that early comparisons are complete."""
     for seed in range(1, arguments.seeds + 1):
         for name in arguments.format or formats():
             for task in arguments.task or RATES:
@@ -54,11 +54,11 @@ def wanted_runs(arguments):
 
 
 def by_format(results, arguments):
-    """The runs of these settings: by task, then by format."""
+    """The results with these settings, by task, then by format."""
     found = {task: {} for task in RATES}
-    for name, kept in formats().items():
+    for name, format_and_dtype in formats().items():
         for task in RATES:
-            run = run_of(task, kept, arguments)
+            run = run_of(task, format_and_dtype, arguments)
             of_it = [r for r in results if all(r.get(key) == value for key, value in run.items())]
             if of_it:
                 found[task][name] = of_it
@@ -66,17 +66,17 @@ def by_format(results, arguments):
 
 
 def verdict(results, reference, measure, better):
-    """Whether the mean is no worse than the reference's by more than the reference's standard error; None of too few runs."""
-    ours, theirs = ([r[measure] for r in rs] for rs in (results, reference))
-    if None in ours or None in theirs:
+    """Whether the mean is at most one standard error of the reference worse than the reference. None if there are too few runs."""
+    values, base = ([r[measure] for r in rs] for rs in (results, reference))
+    if None in values or None in base:
         return False
-    if min(len(ours), len(theirs)) < 2:
+    if min(len(values), len(base)) < 2:
         return None
-    return better * (statistics.fmean(ours) - statistics.fmean(theirs)) >= -standard_error(theirs)
+    return better * (statistics.fmean(values) - statistics.fmean(base)) >= -standard_error(base)
 
 
 def cell(results, reference, measure):
-    """Mean and standard error, bold where that is worse than the reference."""
+    """Mean and standard error, in bold if it is worse than the reference."""
     name, _, factor, digits, better = measure
     values = [None if r[name] is None else factor * r[name] for r in results]
     text = mean_and_error(values, digits)
@@ -88,18 +88,18 @@ def size(results):
 
 
 def row(name, of_task):
-    there = [of[name] for of in of_task.values() if name in of]
-    cells = [f"`{name}`", f"{size(there[0]):.2f}"]
+    found = [of[name] for of in of_task.values() if name in of]
+    cells = [f"`{name}`", f"{size(found[0]):.2f}"]
     for of in of_task.values():
         cells += [cell(of[name], of[REFERENCE], m) if name in of else "" for m in MEASURES]
-    return "| " + " | ".join(cells + [str(min(map(len, there)))]) + " |"
+    return "| " + " | ".join(cells + [str(min(map(len, found)))]) + " |"
 
 
 def table(of_task):
-    """Markdown: a line for each format, mean and standard error over the seeds."""
-    words = ["kept as", "bytes/parameter"]
-    words += [f"{TITLES[task]}: {measure[1]}" for task in of_task for measure in MEASURES] + ["seeds"]
-    lines = ["| " + " | ".join(words) + " |", "|---" * len(words) + "|"]
+    """Markdown with a line for each format. Figures are mean and standard error over the seeds."""
+    head = ["format", "bytes/parameter"]
+    head += [f"{TITLES[task]}: {measure[1]}" for task in of_task for measure in MEASURES] + ["seeds"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     names = [name for name in formats() if any(name in of for of in of_task.values())]
     return "\n".join(lines + [row(name, of_task) for name in names]) + "\n"
 
@@ -108,10 +108,13 @@ def caption(results, arguments):
     limit = f" (the first {arguments.limit} images)" if arguments.limit else ""
     return f"""# Training in every format
 
-`bench/training.py`, AdamW, {where_and_when(results)}. Fashion-MNIST: one epoch{limit}, batch 128, learning rate
-{RATES["fashion_mnist"]}; text: `examples/char_transformer`, {arguments.steps} steps, batch 8, learning rate {RATES["char_transformer"]}. On test data: mean and standard
-error over the seeds, which every format shares; in bold what is worse than `{REFERENCE}` by more than the standard error of that. Bytes: the parameter and all
-that the optimizer keeps. State formats have float32 parameters; weight formats float32 state and bfloat16 parameters, which are tested as they are.
+`bench/training.py`, AdamW, {where_and_when(results)}.
+
+- Fashion-MNIST: one epoch{limit}, batch 128, learning rate {RATES["fashion_mnist"]}.
+- Text: `examples/char_transformer`, {arguments.steps} steps, batch 8, learning rate {RATES["char_transformer"]}.
+- Figures: mean and standard error on test data, over the same seeds for every format. Bold: worse than `{REFERENCE}` by more than the standard error of `{REFERENCE}`.
+- Bytes: the parameter and all optimizer state.
+- State formats have float32 parameters. Weight formats have float32 state and bfloat16 parameters, which are also used for testing.
 
 ![Test losses]({arguments.results.stem}.svg)
 
@@ -120,21 +123,21 @@ that the optimizer keeps. State formats have float32 parameters; weight formats 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/examples", help="their folder")
+    parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/examples", help="folder of the programs")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results/training.jsonl",
-                        help="one line of JSON for each run; table and plot lie beside it, in .md and .svg")
+                        help="one line of JSON per run; table and plot have the same path with .md and .svg")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--task", action="append", choices=list(RATES))
     parser.add_argument("--format", action="append", choices=list(formats()))
-    parser.add_argument("--limit", type=int, default=0, help="training images; 0: all")
-    parser.add_argument("--steps", type=int, default=1000, help="with text")
+    parser.add_argument("--limit", type=int, default=0, help="number of training images; 0: all")
+    parser.add_argument("--steps", type=int, default=1000, help="number of steps on text")
     parser.add_argument("--table", action="store_true", help="run nothing")
     return parser.parse_args()
 
 
 def panel(task, of):
-    """What bench/plot_training.py draws: test losses, without what is no number."""
+    """A panel of bench/plot_training.py: test losses of all formats whose losses are numbers."""
     values = {name: [r["test_loss"] for r in rs] for name, rs in of.items()}
     whole = {name: losses for name, losses in values.items() if None not in losses}
     return {"title": f"{TITLES[task]}: test loss", "reference": REFERENCE, "values": whole}
@@ -155,7 +158,7 @@ def main():
         results = run_missing(wanted_runs(arguments), path, lambda run: arguments.programs / run["task"], arguments.threads)
     of_task = by_format(results, arguments)
     if not of_task:
-        sys.exit(f"{path} holds no {REFERENCE} run of these settings yet; call without --table")
+        sys.exit(f"{path} has no {REFERENCE} run with these settings. Call without --table first.")
     text = caption(results, arguments) + table(of_task)
     path.with_suffix(".md").write_text(text)
     draw(of_task, path.with_suffix(".svg"))

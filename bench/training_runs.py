@@ -1,4 +1,4 @@
-"""Trainings by the programs of examples/ whose results are kept, a line of JSON for each: a call that was stopped goes on from there."""
+"""Trains with the programs of examples/. Saves each result as a line of JSON, so that a stopped call continues."""
 import datetime
 import json
 import math
@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def read_results(path):
-    """The runs that ended. A last line that was cut off is taken away, so that it is run again."""
+    """The finished runs. Removes an incomplete last line from the file, so that this run is repeated."""
     if not path.exists():
         return []
     whole, newline, _ = path.read_text().rpartition("\n")
@@ -35,7 +35,7 @@ def machine_class():
 
 
 def train(run, program, threads, rules=()):
-    """One training: `run` has the spec and what else the program is told. Gives it with what came of it."""
+    """Runs one training. `run` has the spec and the values of other flags. Returns it with the results added."""
     program = pathlib.Path(program)
     with tempfile.TemporaryDirectory() as folder:
         command = [str(program), "--spec", json.dumps(run["spec"]), "--out", folder]
@@ -48,7 +48,7 @@ def train(run, program, threads, rules=()):
         subprocess.run(command, check=True, stdout=sys.stderr)
         made = json.loads(pathlib.Path(folder, program.name + ".json").read_text())["runs"][0]
     last_epoch = made["losses"][-(len(made["losses"]) // run.get("epochs", 1)) :]
-    lost = any(loss is None for loss in last_epoch)  # the program writes a loss that is no number as null
+    lost = any(loss is None for loss in last_epoch)  # the program writes NaN and infinities as null
     return run | {
         "test_accuracy": made["test_accuracy"],
         "test_loss": made["test_loss"],
@@ -62,7 +62,7 @@ def train(run, program, threads, rules=()):
 
 
 def run_missing(wanted, path, program_of, threads, rules=()):
-    """Runs what the file has no result of, by the program that `program_of` gives for it. Returns all results in the file."""
+    """Runs all runs without a result in the file. `program_of(run)` is the program. Returns all results in the file."""
     results = read_results(path)
     for run in wanted:
         if any(all(result.get(key) == value for key, value in run.items()) for result in results):

@@ -1,4 +1,4 @@
-// Lists of tensors by name: bench/shapes.json.
+// Reads the lists of tensors in bench/shapes.json.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace jitstep::bench {
 
-/// The shapes of the parameters of one comparison.
+/// The parameter shapes of a comparison.
 struct Workload {
   std::string title;
   std::vector<std::vector<std::int64_t>> shapes;
@@ -15,7 +15,7 @@ struct Workload {
   std::int64_t elements() const;
 };
 
-/// Those of shapes.json with these names; an std::exception names one that is not there.
+/// The workloads of shapes.json with these names. Throws an std::exception for an unknown name.
 std::vector<Workload> read_workloads(const std::vector<std::string>& names);
 
 }  // namespace jitstep::bench

@@ -1,14 +1,14 @@
 # Finds LibTorch, a CPU or a CUDA build, and defines LibTorch::LibTorch.
 #
-# Not torch's own TorchConfig.cmake: with a CUDA build that asks for a CUDA toolkit, which nothing
-# here needs. Looked at, in this order (variable, then environment):
+# It does not use torch's own TorchConfig.cmake, which requires a CUDA toolkit for a CUDA build. jitstep needs none. The
+# search order, each variable before its environment variable:
 #   Torch_DIR          <LibTorch>/share/cmake/Torch, or <LibTorch>
 #   CMAKE_PREFIX_PATH  a LibTorch folder, its share/cmake, a Python environment, or its site-packages
-#   LibTorch_HINTS     the same kinds of folder, named by the including project
+#   LibTorch_HINTS     the same kinds of folders, which the including project sets
 #
 # Result: LibTorch_FOUND, LibTorch_ROOT, LibTorch_VERSION, LibTorch_CUDA (the build has a CUDA part).
 
-# Appends to `roots` (in the caller) the folders that `prefix` may mean by LibTorch.
+# Appends the folders of LibTorch that `prefix` may refer to, to `roots` of the caller.
 function(_libtorch_append_roots prefix)
   file(GLOB site_packages "${prefix}/lib/python3*/site-packages/torch")
   foreach(candidate "${prefix}" "${prefix}/../.." "${prefix}/../../.." "${prefix}/torch"
@@ -45,7 +45,7 @@ function(_libtorch_find_root)
   endforeach()
 endfunction()
 
-# The version from the header that has it (it moved in 2.10); empty when there is none.
+# Reads the version from the header that defines it, which moved in 2.10. Empty if there is none.
 function(_libtorch_read_version)
   set(version "")
   foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
@@ -59,7 +59,7 @@ function(_libtorch_read_version)
   set(LibTorch_VERSION "${version}" PARENT_SCOPE)
 endfunction()
 
-# Old builds may use the old std::string; their TorchConfig.cmake says so.
+# Old builds may use the old ABI of std::string. Their TorchConfig.cmake then defines it.
 function(_libtorch_read_abi)
   set(LibTorch_CXX11_ABI 1 PARENT_SCOPE)
   set(config "${LibTorch_ROOT}/share/cmake/Torch/TorchConfig.cmake")
@@ -83,9 +83,9 @@ function(_libtorch_define_targets)
     INTERFACE_INCLUDE_DIRECTORIES
       "${LibTorch_ROOT}/include;${LibTorch_ROOT}/include/torch/csrc/api/include"
     INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=${LibTorch_CXX11_ABI}"
-    # libtorch.so has no symbol of its own but pulls in the CUDA part of a CUDA build. Libraries
-    # that this part needs lie where it finds them at run time; the linker need not find them. What
-    # an object file lacks is still an error in programs, and in libraries linked with -z defs.
+    # libtorch.so has no symbols, but it loads the CUDA part of a CUDA build. That part finds its libraries at run time,
+    # so the linker may ignore them. Missing symbols of object files are still errors in programs, and in libraries
+    # linked with -z defs.
     INTERFACE_LINK_LIBRARIES
       "-Wl,--push-state,--no-as-needed,${dir}/libtorch.so,--pop-state;LibTorch::torch_cpu;LibTorch::c10"
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined")
@@ -112,6 +112,6 @@ find_package_handle_standard_args(LibTorch
   REASON_FAILURE_MESSAGE "
   No folder with include/torch/csrc/api/include/torch/torch.h and lib/libtorch.so was found in
     ${_libtorch_looked}
-  Run tools/setup.sh of jitstep, which installs PyTorch into .deps/venv, or name an existing LibTorch:
+  Run tools/setup.sh of jitstep, which installs PyTorch in .deps/venv. Or name an existing LibTorch:
   -DTorch_DIR=<LibTorch>/share/cmake/Torch or -DCMAKE_PREFIX_PATH=<LibTorch>.
 ")

@@ -1,5 +1,5 @@
-# How every target of this project is compiled. Knows no target by name but the one whose
-# precompiled torch headers the others reuse.
+# Functions that declare the targets of this project. They name no target except the ones to link: jitstep and
+# jitstep_jit.
 
 if(PROJECT_IS_TOP_LEVEL)
   get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
@@ -10,7 +10,7 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 
 set(JITSTEP_SANITIZE "" CACHE STRING
-    "Sanitizers for everything, the tests' kernels too: address,undefined or thread")
+    "Sanitizers for all code, including the tests' kernels: address,undefined or thread")
 if(JITSTEP_SANITIZE)
   string(APPEND CMAKE_CXX_FLAGS
     " -fsanitize=${JITSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer")
@@ -18,12 +18,12 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# Public headers lie in include/; only rules.h is generated, into the folder of this name in the build
-# folder. Our own sources include what is private as "jit/cache/disk_cache.h", from src/.
+# Public headers are in include/. Only rules.h is generated, in the folder include/ of the build folder. Sources include
+# private headers by their path in src/, as in "jit/cache/disk_cache.h".
 set(JITSTEP_GENERATED_DIR "${CMAKE_CURRENT_BINARY_DIR}/include")
 
-# A rebuild of one file must take seconds. GCC's precompiled headers and ccache only go together
-# with this sloppiness and -fpch-preprocess; Clang needs the time stamp kept out of the header.
+# ccache makes rebuilds fast. With precompiled headers, it needs this sloppiness, and also -fpch-preprocess for GCC. For
+# Clang, the precompiled header must not contain a time stamp.
 function(jitstep_use_ccache target)
   if(NOT JITSTEP_CCACHE OR CMAKE_CXX_COMPILER_LAUNCHER)
     return()
@@ -42,25 +42,25 @@ function(jitstep_use_ccache target)
   endif()
 endfunction()
 
-# Options all targets share. Everything is compiled with -fPIC, programs too, because a precompiled
-# header serves only units compiled with the same options.
+# Sets the options that all targets share. Programs also use -fPIC, because a precompiled header requires the same
+# options in all sources that use it.
 function(jitstep_compile target)
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${JITSTEP_WERROR}>:-Werror> -fPIC)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # Flow analysis that sees defects inside the standard library (GCC bugs 105562, 107852, 105651).
+    # These warnings have false positives in the standard library (GCC bugs 105562, 107852, 105651).
     target_compile_options(${target} PRIVATE
       -Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-restrict -Wno-array-bounds)
   endif()
   set_target_properties(${target} PROPERTIES
     CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE OFF DEFINE_SYMBOL ""
-    UNITY_BUILD OFF  # whatever the including project does: two sources may have helpers of one name
+    UNITY_BUILD OFF  # also in an including project, because two sources may have local helpers of the same name
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   jitstep_use_ccache(${target})
 endfunction()
 
-# What everyone who links `target` gets: its headers, the language and the PUBLIC libraries.
+# Sets the usage requirements of `target`: its headers, C++20 and the PUBLIC libraries.
 function(_jitstep_use target public private)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
@@ -73,13 +73,12 @@ endfunction()
 # jitstep_library(<target> EXPORT_NAME <name> SOURCES ... [NEEDS <library of ours>] [RUN_PATH <folder>]
 #                 [PUBLIC ...] [PRIVATE ...])
 #
-# RUN_PATH: where the installed library finds others' libraries. CMake's own list leaves out those
-# that lie below the source folder, where the set-up script puts torch.
+# RUN_PATH: where the installed library finds libraries of other projects. CMake's automatic list omits folders in the
+# source tree, where tools/setup.sh installs torch.
 #
-# Sources are compiled once, in <target>_objects, and make two libraries: <target>, which shows only
-# what JITSTEP_API marks, and the static <target>_internals for the command-line tool, the tests of
-# src/jit and the fuzzers, in which everything can be linked to. Without BUILD_SHARED_LIBS these are
-# the same.
+# Sources are compiled once, in <target>_objects, for two libraries. <target> exports only symbols marked JITSTEP_API.
+# The static <target>_internals has all symbols, for the command-line tool, the tests of src/jit and the fuzzers.
+# Without BUILD_SHARED_LIBS both are the same.
 function(jitstep_library target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME;NEEDS;RUN_PATH" "SOURCES;PUBLIC;PRIVATE")
   add_library(${target}_objects OBJECT ${arg_SOURCES})
@@ -102,7 +101,7 @@ function(jitstep_library target)
   endif()
   set(exports "${CMAKE_CURRENT_SOURCE_DIR}/cmake/exports.map")
   target_link_options(${target} PRIVATE "LINKER:--version-script=${exports}")
-  if(NOT JITSTEP_SANITIZE)  # whose functions only programs bring
+  if(NOT JITSTEP_SANITIZE)  # the sanitizer's functions are linked only into programs
     target_link_options(${target} PRIVATE "LINKER:-z,defs")
   endif()
   set_target_properties(${target} PROPERTIES LINK_DEPENDS "${exports}")
@@ -111,9 +110,8 @@ function(jitstep_library target)
   _jitstep_use(${target}_internals "${arg_NEEDS};${arg_PUBLIC}" "${arg_PRIVATE}")
 endfunction()
 
-# A program of ours; with TORCH it links the front end and reuses its precompiled headers, with
-# INTERNALS it may use what the libraries hide.
-# -rdynamic, so that code loaded at run time finds the program's symbols.
+# Adds a program. With TORCH, it links the front end and reuses its precompiled headers. With INTERNALS, it links the
+# libraries with all symbols. ENABLE_EXPORTS lets code that is loaded at run time find the program's symbols.
 function(jitstep_program target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;INTERNALS" "" "SOURCES;LIBRARIES")
   add_executable(${target} ${arg_SOURCES})
@@ -131,10 +129,10 @@ function(jitstep_program target)
   target_link_libraries(${target} PRIVATE ${library} ${arg_LIBRARIES})
 endfunction()
 
-# The versions of LibTorch that the tests pass with. With others the build may fail, or its results may differ.
+# The versions of LibTorch that the tests pass with. With other versions the build may fail, or results may differ.
 set(JITSTEP_TESTED_LIBTORCH 2.13)
 
-# The front end asks torch for the current stream's native handle; older versions cannot tell.
+# The front end needs c10::Stream::native_handle(), which older versions do not have.
 function(jitstep_check_libtorch)
   string(REGEX MATCH "^[0-9]+\\.[0-9]+" minor "${LibTorch_VERSION}")
   list(JOIN JITSTEP_TESTED_LIBTORCH ", " tested)
@@ -142,9 +140,9 @@ function(jitstep_check_libtorch)
   file(STRINGS "${header}" found REGEX "native_handle")
   if(NOT found)
     message(FATAL_ERROR "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT} is too old: its c10::Stream "
-      "has no native_handle(). Use a newer LibTorch (tested: ${tested}; tools/setup.sh installs it).")
+      "has no native_handle(). Use a newer LibTorch (tested: ${tested}). tools/setup.sh installs it.")
   elseif(NOT minor IN_LIST JITSTEP_TESTED_LIBTORCH)
-    message(WARNING "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT} is not among the tested versions "
-      "(${tested}); tools/setup.sh installs one.")
+    message(WARNING "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT} is not tested. Tested versions: ${tested}. "
+      "tools/setup.sh installs one.")
   endif()
 endfunction()

@@ -1,4 +1,4 @@
-# cmake --install: headers, libraries, templates for readers, and the package that find_package finds.
+# Install rules: headers, libraries, templates (for reading only) and the package for find_package.
 
 include(CMakePackageConfigHelpers)
 

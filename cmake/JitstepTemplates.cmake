@@ -1,4 +1,5 @@
-# The kernel templates: embedded into the library as text, as the tuning records are, and read by the class generator.
+# Embeds the kernel templates and the tuning records into the library as text. Generates the optimizer classes from the
+# templates.
 
 file(GLOB_RECURSE JITSTEP_TEMPLATES CONFIGURE_DEPENDS
      RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/templates" "${CMAKE_CURRENT_SOURCE_DIR}/templates/*.cuh")
@@ -6,8 +7,9 @@ list(SORT JITSTEP_TEMPLATES)
 list(TRANSFORM JITSTEP_TEMPLATES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/templates/"
      OUTPUT_VARIABLE JITSTEP_TEMPLATE_FILES)
 
-# Sets `result` to a generated source with a table {name, text} of files below `folder`: what FUNCTION returns, which
-# HEADER declares. The list of names is a file of its own, so that a removed file regenerates the table as well.
+# Sets `result` to a generated source. It defines `function`, declared in `header`, which returns a table {name, text}
+# of the given files in `folder`. The list of names is a separate file, so that removing a file also regenerates the
+# table.
 function(_jitstep_embed_texts result function header folder)
   set(names_file "${CMAKE_CURRENT_BINARY_DIR}/${function}.txt")
   set(source "${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp")
@@ -21,19 +23,19 @@ function(_jitstep_embed_texts result function header folder)
     COMMAND "${CMAKE_COMMAND}" "-DFOLDER=${folder}" "-DFUNCTION=${function}" "-DHEADER=${header}"
             "-DNAMES_FILE=${names_file}" "-DOUTPUT=${source}" -P "${script}"
     DEPENDS "${script}" "${names_file}" ${files}
-    COMMENT "Embedding what ${function}() returns"
+    COMMENT "Embedding files for ${function}()"
     VERBATIM)
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 
-# The kernel templates.
+# Embeds the kernel templates.
 function(jitstep_embed_templates result)
   _jitstep_embed_texts(source embedded_templates "jit/source/embedded_templates.h"
     "${CMAKE_CURRENT_SOURCE_DIR}/templates" ${JITSTEP_TEMPLATES})
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 
-# The shipped tuning records and their schema.
+# Embeds the shipped tuning records and their schema.
 function(jitstep_embed_records result)
   file(GLOB records CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/tuning"
        "${CMAKE_CURRENT_SOURCE_DIR}/tuning/records/*.jsonl")
@@ -42,8 +44,8 @@ function(jitstep_embed_records result)
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the generated optimizer classes (jitstep/rules.h and its source). They are copied
-# only when they changed: a new library does not recompile everything that includes the header.
+# Sets `result` to the generated optimizer classes (jitstep/rules.h and its source). They are copied only when they
+# change, so that a new generator does not recompile all sources that include the header.
 function(jitstep_generate_classes result)
   jitstep_program(jitstep_generate_classes INTERNALS
                   SOURCES tools/generate_classes/main.cpp tools/generate_classes/rule.cpp

@@ -1,8 +1,8 @@
-# Third-party libraries other than LibTorch: from installed packages, or, for a machine without
-# them, from the folder JITSTEP_THIRD_PARTY_DIR.
+# Finds third-party libraries other than LibTorch: in the folder JITSTEP_THIRD_PARTY_DIR, if it is set and has them,
+# else in installed packages.
 
-# Without OpenSSL's development package, its headers from the third-party folder will do beside the
-# library, which nearly every system has, and which may lie in that folder as well.
+# On a machine without OpenSSL's development package, the third-party folder has the headers. The library itself is
+# installed on nearly every system, or in that folder.
 if(JITSTEP_THIRD_PARTY_DIR AND EXISTS "${JITSTEP_THIRD_PARTY_DIR}/openssl/evp.h")
   find_path(OPENSSL_INCLUDE_DIR openssl/evp.h)
   if(NOT OPENSSL_INCLUDE_DIR)
@@ -12,7 +12,7 @@ if(JITSTEP_THIRD_PARTY_DIR AND EXISTS "${JITSTEP_THIRD_PARTY_DIR}/openssl/evp.h"
 endif()
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 
-# Makes `target` (header only) from `header` in the third-party folder, or finds `package`.
+# Defines `target` (header only) with `header` in the third-party folder, or finds `package`.
 function(jitstep_header_library package target header debian_package)
   if(TARGET ${target})
     return()
@@ -29,7 +29,7 @@ function(jitstep_header_library package target header debian_package)
   find_package(${package} QUIET CONFIG)
   if(NOT TARGET ${target})
     message(FATAL_ERROR "${header} not found. Run tools/setup.sh, or install the Debian package "
-      "${debian_package}, or put it into a folder and pass it as -DJITSTEP_THIRD_PARTY_DIR=<folder>.")
+      "${debian_package}, or copy it to a folder and pass -DJITSTEP_THIRD_PARTY_DIR=<folder>.")
   endif()
   set_target_properties(${target} PROPERTIES IMPORTED_GLOBAL ON)
 endfunction()
@@ -47,7 +47,7 @@ function(jitstep_find_googletest)
   find_package(GTest QUIET)
   if(NOT TARGET GTest::gtest_main)
     message(FATAL_ERROR "GoogleTest not found. Run tools/setup.sh, or install the Debian package "
-      "libgtest-dev, or put its sources into <folder>/googletest and pass "
+      "libgtest-dev, or copy its sources to <folder>/googletest and pass "
       "-DJITSTEP_THIRD_PARTY_DIR=<folder>, or build without tests: -DJITSTEP_BUILD_TESTS=OFF.")
   endif()
   set_target_properties(GTest::gtest GTest::gtest_main PROPERTIES IMPORTED_GLOBAL ON)

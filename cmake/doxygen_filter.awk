@@ -1,6 +1,6 @@
-# Gives doxygen the house style of comments: the first comment of a header is the file's, a comment
-# above a run of declarations belongs to each of them, one at the end of a line to that line. What
-# overrides or is defaulted needs none.
+# Translates this project's comments for doxygen. The first comment of a header describes the file. A comment above
+# consecutive declarations describes each of them. A comment at the end of a line describes that line. Overrides and
+# defaulted functions need no comment.
 function indent_of(line) { match(line, /^ */); return RLENGTH }
 function is_comment(line) { return line ~ /^ *\/\// && line !~ /^ *\/\/ ----/ }
 
@@ -15,15 +15,15 @@ is_comment($0) {
   in_doc = 1; doc = doc $0 "\n"; doc_indent = indent_of($0)
   print; next
 }
-# A run ends with an empty line or a scope; a declaration with a semicolon or the brace of its body.
+# Consecutive declarations end at an empty line or a scope. A declaration ends with a semicolon or the brace of its body.
 /^ *$/ || /^ *(\/\/ ----|public:|private:|protected:)/ || (depth == 0 && (/^ *}/ || indent_of($0) < doc_indent)) {
   doc = ""; in_doc = 0; open = 0
   print; next
 }
 {
   if (!open && !in_doc && doc != "" && indent_of($0) == doc_indent) printf "%s", doc
-  else if (!open && !in_doc && / override/) print "/// As the base class says."
-  else if (!open && !in_doc && /= default;/) print "/// The compiler's own."
+  else if (!open && !in_doc && / override/) print "/// See the base class."
+  else if (!open && !in_doc && /= default;/) print "/// Defaulted."
   in_doc = 0
   line = $0
   sub(/ *\/\/.*/, "", line)

@@ -1,12 +1,11 @@
-# Writes OUTPUT, a C++ source with the text of every file named in NAMES_FILE under FOLDER: the table that FUNCTION
-# returns, which HEADER declares.
-# A text is cut at line ends into raw literals of at most kPiece bytes (compilers need only take
-# 64 KiB), which are joined once at run time.
+# Writes OUTPUT, a C++ source that defines FUNCTION, declared in HEADER. FUNCTION returns a table with the text of every
+# file that NAMES_FILE lists in FOLDER. Texts are split at line ends into raw literals of at most kPiece bytes, because
+# compilers need to accept only 64 KiB. They are joined once at run time.
 
 set(kPiece 16000)
 set(kDelimiter "jitstep.text")
 
-# Appends `text` to `literals` (in the caller) as raw literals, one a line.
+# Sets `literals` of the caller to the raw literals of `text`.
 function(append_literals text)
   set(out "")
   string(LENGTH "${text}" length)
@@ -52,7 +51,7 @@ using namespace std::string_view_literals;
 using Row = std::pair<std::string_view, std::string_view>;
 
 ${tables}
-// A text in one piece is used where it lies; a longer one is joined into memory that lives on.
+// A text in one piece is used without a copy. Longer texts are joined in a container that is never cleared.
 Row row(std::string_view name, std::span<const std::string_view> pieces) {
   if (pieces.size() == 1) return {name, pieces[0]};
   static std::deque<std::string> joined;
@@ -64,7 +63,7 @@ Row row(std::string_view name, std::span<const std::string_view> pieces) {
 }  // namespace
 
 std::span<const Row> ${FUNCTION}() {
-  // Never destroyed: views of it may outlive static destruction.
+  // Never destroyed, because views of it may be used during static destruction.
   static const auto& rows = *new std::vector<Row>{
 ${rows}  };
   return rows;

@@ -1,4 +1,4 @@
-// Any text is a kernel, an optimizer or not: compiled once for this machine, cached, called.
+// Compiles, caches and calls a kernel that is not an optimizer.
 #include <jitstep/jit/engine.h>
 
 #include <cmath>

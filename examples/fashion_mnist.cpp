@@ -1,5 +1,5 @@
-// Trains one network on Fashion-MNIST with several optimizers, from the same seed and in the same
-// data order, and compares them: state memory, loss, accuracy, time per step, kernels.
+// Trains one network on Fashion-MNIST with several optimizers. Uses the same seed and the same data order for each.
+// Compares state memory, loss, accuracy, time per step and kernels.
 #include <CLI/CLI.hpp>
 
 #include "fashion_mnist/network.h"
@@ -8,9 +8,9 @@
 namespace {
 
 constexpr const char* kAbout =
-    "Trains one network on Fashion-MNIST with several optimizers, from the same seed and in the\n"
-    "same data order, and compares them. Exit code 1 when something fails or when the losses of\n"
-    "torch's and jitstep's fp32 AdamW differ too much, 2 for a bad flag.\n";
+    "Trains one network on Fashion-MNIST with several optimizers, and compares them. All start\n"
+    "from the same seed and get the same data order. Exit status: 1 for a failure, or if the\n"
+    "losses of torch's and jitstep's fp32 AdamW differ too much; 2 for an invalid flag.\n";
 
 }  // namespace
 
@@ -20,8 +20,9 @@ int main(int argc, char** argv) {
   flags.data = "/usr/share/datasets/fashion-mnist";
   CLI::App app(kAbout, "fashion_mnist");
   training::add_flags(app, flags);
-  app.add_option("--epochs", flags.epochs, "Epochs; default 1")->check(CLI::Range(1, 1000));
-  app.add_option("--limit", flags.limit, "Use only the first N training images; default all")
+  app.add_option("--epochs", flags.epochs, "Number of epochs (default: 1)")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--limit", flags.limit, "Use only the first N training images (default: all)")
       ->check(CLI::Range(1, 60000));
   if (const auto exit_code = training::parse(app, argc, argv)) return *exit_code;
   return training::run_program("fashion_mnist", flags, [&](torch::Device device) {

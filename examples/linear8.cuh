@@ -1,5 +1,5 @@
-// Linear 8-bit state: each block of elements in 255 equal steps of its largest magnitude. A positive
-// value of a non-negative slot keeps at least one step, so that nothing is divided by zero.
+// Linear 8-bit state: stores each block of elements in 255 equal steps of its largest magnitude. A positive value of a
+// non-negative slot becomes at least one step, so that optimizers do not divide by zero.
 #pragma once
 #include "../core/absmax.cuh"
 

@@ -1,4 +1,4 @@
-// Fits a sine with a small network; AdamW keeps its state in 8 bits.
+// Fits a sine with a small network, using AdamW with 8-bit state.
 #include <jitstep/jitstep.h>
 #include <torch/torch.h>
 

@@ -1,5 +1,5 @@
-// Your own optimizer on plain arrays, without torch: the rule in signum.cuh becomes one fused
-// kernel of this machine. It must give the bits of the loop below.
+// Uses your own optimizer on plain arrays, without torch. The rule in signum.cuh becomes one fused kernel. It must give
+// the same bits as the loop below.
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/state_storage.h>
 #include <jitstep/jit/step.h>
@@ -12,7 +12,7 @@ namespace jit = jitstep::jit;
 
 namespace {
 
-// What signum.cuh says, written out: lr 0.01, momentum 0.9, weight decay 0.1.
+// The formulas of signum.cuh as a plain loop, with lr 0.01, momentum 0.9 and weight decay 0.1.
 void signum_loop(std::vector<float>& p, std::vector<float>& m, const std::vector<float>& g) {
   const auto lr = static_cast<float>(0.01), momentum = static_cast<float>(0.9);
   const auto fresh = static_cast<float>(1 - 0.9), shrink = static_cast<float>(1 - 0.01 * 0.1);

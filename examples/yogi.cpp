@@ -1,4 +1,4 @@
-// The rule in yogi.cuh beside its paper's formulas in torch's own operations: both must go the same way.
+// Compares the rule in yogi.cuh with the paper's formulas in torch operations. Both must give the same trajectory.
 #include <jitstep/jitstep.h>
 #include <torch/torch.h>
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Algorithm 2 of the paper, line by line; v starts at 1e-6.
+// Algorithm 2 of the paper, line by line. The initial v is 1e-6.
 struct Reference {
   bool bias_correction;
   torch::Tensor x, m = torch::zeros_like(x), v = torch::full_like(x, 1e-6);
@@ -23,7 +23,7 @@ struct Reference {
   }
 };
 
-// How far apart the two are after 200 steps in float64 with the same gradients.
+// The largest difference after 200 steps in float64 with the same gradients.
 double difference(bool bias_correction) {
   torch::manual_seed(1);
   auto p = torch::randn({100, 30}, torch::kFloat64).requires_grad_();
@@ -45,9 +45,9 @@ int main(int count, char** arguments) {
     jitstep::load_rule(count > 1 ? arguments[1] : EXAMPLE_RULE);
     bool same = true;
     for (const bool bias_correction : {false, true}) {
-      const double off = difference(bias_correction);
-      std::cout << (bias_correction ? "with" : "without") << " bias correction: " << off << "\n";
-      same = same && off < 1e-13;  // the weights are about 1, and each step rounds a few times
+      const double found = difference(bias_correction);
+      std::cout << (bias_correction ? "with" : "without") << " bias correction: " << found << "\n";
+      same = same && found < 1e-13;  // the weights are about 1, and each step rounds a few times
     }
     return same ? 0 : 1;
   } catch (const std::exception& error) {

@@ -1,6 +1,6 @@
 // Yogi: Adam whose second moment moves by steps of the gradient's size instead of decaying (Zaheer et al.,
-// "Adaptive Methods for Nonconvex Optimization", NeurIPS 2018, Algorithm 2). Bias correction and the start of
-// v are those of TensorFlow Federated.   class: Yogi
+// "Adaptive Methods for Nonconvex Optimization", NeurIPS 2018, Algorithm 2). Bias correction and the initial value
+// of v follow TensorFlow Federated.   class: Yogi
 #pragma once
 #include "../core/contract.cuh"
 
@@ -13,7 +13,7 @@ struct Hyper {
   double initial_accumulator_value = 1e-6;  // >= 0
 };
 struct Flags {
-  bool bias_correction = true;  // off, the step is the paper's
+  bool bias_correction = true;  // false: as in the paper
 };
 struct Slots {
   Signed m;       // torch: exp_avg
@@ -25,7 +25,7 @@ struct Scalars {
 
 template <Flags F>
 struct Rule {
-  // Once a step, in double: what is the same for every element.
+  // Computes the values that are the same for every element, once per step, in double.
   KHD static Scalars prepare(const Hyper& h, int64 t) {
     const double correction = sqrt(1 - power(h.betas[1], t)) / (1 - power(h.betas[0], t));
     Scalars s;
@@ -36,7 +36,7 @@ struct Rule {
     s.step_size = static_cast<real>(F.bias_correction ? h.lr * correction : h.lr);
     return s;
   }
-  // v stays non-negative: what is taken from it is a small part of a square that is smaller than v.
+  // v stays non-negative, because it decreases only by a small fraction of a square that is smaller than v.
   KHD static void update_state(auto& e, const auto& c) {
     const real square = e.g * e.g;
     e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * e.g);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds the order of the rooms: an include is a real path, and points at the same floor or below.
+"""Checks the dependency rule of the modules: each include is a real path, in the same module or in one below.
 
-  check_includes.py [--graph]     --graph prints how often each room includes each other one
+  check_includes.py [--graph]     --graph prints how often each module includes each other one
 
-A quoted include of ours is found beside the including file (templates, and programs of several
-files) or below src/, include/ or tests/, what is of tuning/ by its whole path; only rules.h is generated. A public header knows public
-headers only, src/jit and the emulation no torch, src/optim no tuning and no emulation.
+A quoted include is relative to the including file (templates, and programs of several files), or to src/, include/ or
+tests/. Includes of tuning/ have the whole path. Only rules.h is generated. A public header includes only public headers,
+src/jit and the emulation include no torch, and src/optim includes neither tuning nor the emulation.
 """
 import collections
 import pathlib
@@ -13,12 +13,12 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FLOORS = [
+MODULES = [
     "templates", "jit/base", "jit/source", "jit/compiler", "jit/cache", "jit/engine",
     "jit/manifest", "jit/codegen", "jit/step", "emulation", "optim/tensor", "optim/options",
     "optim/state", "optim/optimizer", "tuning", "tools", "bench", "examples", "python", "tests",
 ]
-# Public headers lie beside each other; those without a source of their name say here where they live.
+# Public headers share one folder. A header belongs to the module of the source with its name. Others are listed here.
 HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
     "engine_error.h": "optim/tensor",
@@ -29,8 +29,8 @@ GENERATED = {"jitstep/rules.h"}
 OURS = re.compile(r'^\s*#\s*include\s*(?:"([^"\s]+)"|<(jitstep/[^>]+)>)', re.M)
 
 
-def room_of(path):
-    """The room of a file, by its folder or, for a public header, by its source's."""
+def module_of(path):
+    """The module of a file, by its folder or, for a public header, by its source's folder."""
     parts = path.relative_to(ROOT).parts
     if parts[0] == "include":
         name = "/".join(parts[2:])
@@ -43,14 +43,14 @@ def room_of(path):
 
 
 def resolve(path, name):
-    """The file that an include names; None if no such path exists."""
+    """The file that an include names. None if no such path exists."""
     own = path.relative_to(ROOT).parts[0]
     folders = [path.parent, ROOT / "include"]
     if own != "include":
         folders.append(ROOT / "src")
     if own in ("tuning", "tools", "tests"):
         folders.append(ROOT)
-    if own in ("tests", "examples"):  # whose templates are read as if they lay beside the shipped ones
+    if own in ("tests", "examples"):  # the library reads their templates as if they were in the shipped folder
         folders += [ROOT / own, ROOT / "templates/rules"]
     found = [folder / name for folder in folders if (folder / name).is_file()]
     return found[0].resolve() if found else None
@@ -64,25 +64,25 @@ def files():
 
 
 def check(path, edges):
-    """Yields what is wrong with the includes of a file, and counts them in `edges`."""
+    """Yields the errors in the includes of a file, and counts the includes in `edges`."""
     text = path.read_text()
-    here, room = path.relative_to(ROOT), room_of(path)
-    if room not in FLOORS:
-        yield f"{here}: lies in no room (tests/check_includes.py lists them)"
+    here, module = path.relative_to(ROOT), module_of(path)
+    if module not in MODULES:
+        yield f"{here}: is in no module (tests/check_includes.py lists them)"
         return
-    if room.startswith(("jit/", "emulation")) and re.search(r"#include [<\"](torch|ATen|c10)/", text):
-        yield f"{here}: {room} knows no torch"
+    if module.startswith(("jit/", "emulation")) and re.search(r"#include [<\"](torch|ATen|c10)/", text):
+        yield f"{here}: {module} must not include torch"
     for name in (quoted or angled for quoted, angled in OURS.findall(text)):
         target = resolve(path, name)
         if target is None:
             if name not in GENERATED:
-                yield f'{here}: "{name}" is no real path'
+                yield f'{here}: "{name}" is not a real path'
             continue
-        below = room_of(target)
-        edges[room, below] += 1
-        above = below in FLOORS and FLOORS.index(below) > FLOORS.index(room)
-        if above or (room.startswith("optim/") and below == "emulation"):
-            yield f"{here}: {room} must not know {below} ({name})"
+        below = module_of(target)
+        edges[module, below] += 1
+        above = below in MODULES and MODULES.index(below) > MODULES.index(module)
+        if above or (module.startswith("optim/") and below == "emulation"):
+            yield f"{here}: {module} must not include {below} ({name})"
 
 
 def main():
@@ -90,9 +90,9 @@ def main():
     for path in files():
         wrong += check(path, edges)
     if "--graph" in sys.argv:
-        for (room, below), count in sorted(edges.items(), key=lambda e: tuple(map(FLOORS.index, e[0]))):
-            print(f"{room:16} -> {below:16} {count}")
-    print("\n".join(wrong) or f"{sum(edges.values())} includes keep the order of {len(FLOORS)} rooms")
+        for (module, below), count in sorted(edges.items(), key=lambda e: tuple(map(MODULES.index, e[0]))):
+            print(f"{module:16} -> {below:16} {count}")
+    print("\n".join(wrong) or f"{sum(edges.values())} includes keep the order of {len(MODULES)} modules")
     sys.exit(bool(wrong))
 
 

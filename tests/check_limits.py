@@ -1,6 +1,6 @@
-"""check_limits.py CTEST BUILD: every test of the build has a limit of its own, and the command that runs them has none.
+"""check_limits.py CTEST BUILD: every test of the build has its own time limit, and the command that runs all has none.
 
-A limit for all of them together fails on a busy machine, where nothing hangs."""
+A limit for all tests together would fail on a busy computer where nothing hangs."""
 import json
 import pathlib
 import re

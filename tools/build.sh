@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Configures and builds the targets named (all when none is): quiet, as parallel as memory allows.
+# Configures and builds the given targets (default: all). Runs as many jobs in parallel as memory allows.
 #
-#   JITSTEP_PRESET   of CMakePresets.json: release (build/, the default), debug, clang, asan, tsan (build-NAME/)
+#   JITSTEP_PRESET   preset: release (build/, the default), debug, clang, asan, tsan (build-NAME/)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -9,7 +9,7 @@ preset=${JITSTEP_PRESET:-release}
 build="$root/build"
 [ "$preset" = release ] || build="$root/build-$preset"
 
-# A unit with torch's headers takes up to 2 GiB.
+# Compiling a source with torch's headers needs up to 2 GiB.
 jobs=$(nproc)
 by_memory=$(awk '/^MemAvailable:/ {print int($2 / (2 * 1024 * 1024))}' /proc/meminfo)
 if [ "$by_memory" -lt "$jobs" ]; then jobs=$((by_memory > 1 ? by_memory : 1)); fi
@@ -23,7 +23,7 @@ if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" >"$root/.deps/confi
   cat "$root/.deps/configure.log" >&2
   exit 1
 fi
-echo "build: ${*:-everything}, $jobs at a time, in ${build#"$PWD/"}"
+echo "build: ${*:-all targets} in ${build#"$PWD/"}, parallel jobs: $jobs"
 targets=()
 if [ $# -gt 0 ]; then targets=(--target "$@"); fi
 exec cmake --build "$build" -j "$jobs" "${targets[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, from a fresh clone: set up, build, train Fashion-MNIST with several optimizers, draw
-# their losses. Arguments go to the program (try --help); results go to build/demo or --out FOLDER.
+# The demo, from a fresh clone: sets up, builds, trains Fashion-MNIST with several optimizers and plots their losses.
+# Arguments go to the program (try --help). Results go to build/demo or --out FOLDER.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Builds jitstep on a machine with an NVIDIA GPU, a CUDA build of torch and no network; compares its
-# bits with the CPU's, checks streams and memory, and measures its speed.
+# Builds jitstep on a machine with an NVIDIA GPU and a CUDA build of torch. Needs no network. Compares results with the
+# CPU's bit by bit, checks streams and memory, and measures speed.
 #
 #   tools/gpu_check.sh [--out DIR] [--dry-run] [--without-torch] [--sample] PART...
-#     headers  where the packages are installed: fills .third_party/, which travels with the tree
-#     build    the libraries, the tests that need a GPU and the benchmark, into build-gpu/
-#     bits     ctest -L gpu: results are the CPU's to the last bit
-#     cuda     streams, capture, memory; then compute-sanitizer over a sample
-#     speed    a table against torch's fused optimizer and the bandwidth of a copy
-#     tune     jitstep tune on a few kernels: what is fastest, with its records
-#   Without parts: build bits cuda speed tune. Each takes less than 9 minutes and may run alone once there
-#   is a build. The summary goes to DIR/gpu_<name>_<date>.txt (default bench/results), numbers beside it.
+#     headers  copies headers of installed packages to .third_party/, for a machine without these packages
+#     build    builds the libraries, the tests that need a GPU and the benchmark in build-gpu/
+#     bits     runs ctest -L gpu: results must have the same bits as the CPU's
+#     cuda     checks streams, capture and memory; then runs compute-sanitizer on a sample
+#     speed    prints times next to torch's fused optimizer and the bandwidth of a copy
+#     tune     runs jitstep tune on a few kernels and stores the records
+#   Without PART: build bits cuda speed tune. Each part takes less than 9 minutes. All but headers and build need a
+#   build. The summary goes to DIR/gpu_<name>_<date>.txt (default bench/results), and JSON files to the same folder.
 #
-#   --dry-run         all that needs no GPU, in the folder of an existing build (--build DIR, default build)
-#   --without-torch   leaves out what a CUDA build of torch does, and needs none; in an existing build
-#   --sample          of the bits a sample, one kernel of each kind; one trial of tuning
+#   --dry-run         runs everything that needs no GPU, in an existing build (--build DIR, default build)
+#   --without-torch   skips everything that needs a CUDA build of torch; uses an existing build
+#   --sample          tests one kernel of each kind, and tunes with one trial
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -22,7 +22,7 @@ third_party=${JITSTEP_THIRD_PARTY_DIR:-$root/.third_party}
 python=${PYTHON:-python3}
 out="$root/bench/results" build="$root/build-gpu" dry_run='' without_torch='' sample='' parts=() failures=0
 
-usage() { sed -n '2,18s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
   case "$1" in
     --out | --build)
@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
     --sample) sample=1 ;;
     --help | -h) usage; exit 0 ;;
     headers | build | bits | cuda | speed | tune) parts+=("$1") ;;
-    *) echo "gpu_check: $1 is no part (--help lists them)" >&2; exit 2 ;;
+    *) echo "gpu_check: there is no part or flag $1. --help lists them." >&2; exit 2 ;;
   esac
   shift
 done
@@ -55,7 +55,7 @@ gpu_name() {
 
 stem="gpu_$(gpu_name)_$(date +%F)"
 summary="$out/$stem.txt"
-# What measures nothing leaves nothing among the results.
+# Runs that measure nothing write no results.
 if [ -n "$dry_run" ]; then
   out=$logs summary="$logs/dry_run.txt" && : >"$summary"
 elif [ "${parts[*]}" = headers ]; then
@@ -63,8 +63,8 @@ elif [ "${parts[*]}" = headers ]; then
 fi
 say() { printf '%s\n' "$*" | tee -a "$summary"; }
 
-# Runs a command with a time limit and its output in a log; says how it went and how long it took.
-#   step NAME SECONDS COMMAND...
+# step NAME SECONDS COMMAND...: runs a command with a time limit. Its output goes to a log. Reports the result and the
+# time.
 step() {
   local name=$1 limit=$2 log="$logs/$1.log" start=$SECONDS status
   shift 2
@@ -88,11 +88,11 @@ cannot() {
   say "  FAILED  $1 cannot run: $2"
 }
 
-# ---- what is on this machine -------------------------------------------------------------------
+# ---- this machine ------------------------------------------------------------------------------
 
 torch_root() { "$python" -c 'import os, torch; print(os.path.dirname(torch.__file__))' 2>/dev/null; }
 
-# The folder of NVRTC: beside torch as pip lays it out, else left to the library's own search.
+# Uses the NVRTC that pip installs next to torch. If there is none, the library searches for one itself.
 use_nvrtc() {
   local torch found
   if [ -n "${JITSTEP_NVRTC:-}" ] || ! torch=$(torch_root); then return 0; fi
@@ -107,7 +107,7 @@ describe_machine() {
   say "  revision $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
   local tool
   for tool in nvidia-smi compute-sanitizer cmake ctest ninja "$python"; do
-    command -v "$tool" >/dev/null 2>&1 || say "  not here: $tool"
+    command -v "$tool" >/dev/null 2>&1 || say "  not found: $tool"
   done
 }
 
@@ -143,7 +143,7 @@ is_built() {
   local program programs=(tests/test_templates_gpu)
   if [ -z "$without_torch" ]; then programs+=(tests/test_optim_gpu bench/step_benchmark); fi
   for program in "${programs[@]}"; do
-    [ -x "$build/$program" ] || { cannot "$1" "$build/$program is missing: run the part build first"; return 1; }
+    [ -x "$build/$program" ] || { cannot "$1" "$build/$program is missing. Run the part build first"; return 1; }
   done
 }
 
@@ -177,7 +177,7 @@ part_cuda() {
 
 part_speed() {
   if [ -n "$without_torch" ]; then
-    say "          speed is measured against torch: left out"
+    say "          skipped, because speed is compared with torch"
     return
   fi
   is_built speed || return
@@ -187,7 +187,7 @@ part_speed() {
 }
 
 part_tune() {
-  if [ ! -x "$build/tools/jitstep" ]; then cannot tune "$build/tools/jitstep is missing: run the part build first"; return; fi
+  if [ ! -x "$build/tools/jitstep" ]; then cannot tune "$build/tools/jitstep is missing. Run the part build first"; return; fi
   local what=(--states 'fp32,int8,int4' --sizes '4k,1M,16M' --budget 300s)
   if [ -n "$sample" ]; then what=(--sizes 1k --strategy random --trials 1 --budget 5m); fi
   step tune 450 "$build/tools/jitstep" tune --target "$(architecture)" "${what[@]}" --force \
@@ -200,7 +200,7 @@ architecture() {
   nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | sed 's/^/sm_/; s/\.//'
 }
 
-# What needs no GPU: the script's own text, the list of tests, the kernels, the benchmark's flags.
+# Checks everything that needs no GPU: this script, the list of tests, the benchmark's kernels and flags.
 dry_run() {
   if command -v shellcheck >/dev/null 2>&1; then step shellcheck 30 shellcheck "$0"; fi
   is_built 'the dry run' || return

@@ -1,5 +1,5 @@
-# Manual pages of the tool and its commands, written by help2man from `--help`. Target: man. They are built and
-# installed where help2man is found.
+# The target `man`: manual pages of the tool and its commands, which help2man writes from `--help`. Without help2man
+# there is no such target.
 
 find_program(JITSTEP_HELP2MAN help2man)
 mark_as_advanced(JITSTEP_HELP2MAN)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Writes the manual pages of the tool by help2man.
+# Writes the manual pages of the tool with help2man.
 #
 #   tools/man.sh HELP2MAN TOOL FOLDER
 set -euo pipefail
 
 help2man=$1 tool=$2 folder=$3
 mkdir -p "$folder"
-# help2man runs its argument through a shell, so that a program with a command counts as one program. It prints the
-# program's name in the page.
+# help2man needs a program without arguments and prints its name in the page. So each command gets a script with the
+# page's name.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the example and the table of docs/guides/memory.md: bytes per parameter of jitstep and of other packages.
+"""Writes the example and the table of docs/guides/memory.md: bytes per parameter of jitstep and of other libraries.
 
-  tools/memory_table.py            # writes both, between two marks
-  tools/memory_table.py --check    # exit status 1 if the page is not current
+  tools/memory_table.py            # rewrites the part of the page between two marks
+  tools/memory_table.py --check    # exits with status 1 if the page is not current
 
-`jitstep memory` computes jitstep's bytes. bench/peer_memory.py measured other packages, in bench/results/peer_memory.json.
-Packages that were not run are computed by hand from the source file that is named.
+jitstep's figures come from `jitstep memory`. Those of other libraries come from bench/results/peer_memory.json, which
+bench/peer_memory.py measures. Libraries that were not run are counted by hand from a file of their source.
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN = "<!-- written by tools/memory_table.py: -->\n"
 END = "<!-- the end of what tools/memory_table.py writes -->\n"
 
-# Bytes by hand: parameter + gradient + residual + both moments with their scales.
+# Bytes counted by hand: parameter + gradient + master weight or residual + both moments with their scales.
 BY_HAND = {
     "Apex FusedAdam, master weights": (2 + 2 + 4 + 8, "NVIDIA/apex: apex/optimizers/fused_adam.py"),
     "Apex DistributedFusedAdam, remainders": (2 + 2 + 2 + 8, "apex/contrib/optimizers/distributed_fused_adam.py"),
@@ -27,7 +27,8 @@ BY_HAND = {
     "lpmm AdamW, factored": (4 + 4 + (0.5 + 4 / 128) + 2 * 4 / 1024, "thu-ml/low-bit-optimizers: lpmm/optim/adamw.py"),
     "COAT CoatAdamW": (4 + 4 + 2 * (1 + 3 * 4 / 128), "NVlabs/COAT: coat/optimizer/fp8_adamw.py"),
 }
-# Arguments of `jitstep memory`, then packages that store the same: by hand, or measured with parameters of that dtype.
+# Arguments of `jitstep memory`, then other libraries with comparable formats: counted by hand, or measured with the same
+# parameter dtype.
 ROWS = [
     ("--rule adamw", ["torch AdamW", "deepspeed DeepSpeedCPUAdam"]),
     ("--rule adamw --weights master", ["Apex FusedAdam, master weights"]),
@@ -52,41 +53,41 @@ ROWS = [
 ]
 EXAMPLE = "--params 7B --rule adamw --state int4 --weights split16"
 NOTE = """
-The table is for matrices of 1024 x 1024, with gradients in the parameters' dtype. `bench/peer_memory.py` measured the other packages on {date}
+All figures are for matrices of 1024 x 1024, with gradients in the parameters' dtype. `bench/peer_memory.py` measured other libraries on {date}
 ({versions}).
-An asterisk marks packages that were not run. Their bytes are computed from these files:
+Libraries with * were not run. Their bytes are counted by hand from these files:
 {files}.
-AdamW under torch's autocast stores float32, as in the first row.
+With torch's autocast, AdamW has the same float32 state.
 """
 
 
-def plan(tool, words):
-    command = [tool, "memory", *words.split()]
+def plan(tool, arguments):
+    command = [tool, "memory", *arguments.split()]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def part(planned, *beginnings):
-    """Bytes per parameter of the parts of these names; nothing for none."""
+    """Bytes per parameter of all parts whose names start with one of these. Empty for 0 bytes."""
     figure = sum(p["bytes_per_parameter"] for p in planned["parts"] if p["what"].startswith(beginnings))
     return f"{figure:.2f}" if figure else ""
 
 
 def others(names, dtype, measured):
-    """Each with its bytes per parameter."""
+    """The other libraries with their bytes per parameter."""
     cells = []
     for name in names:
         if name in BY_HAND:
             cells.append(f"{name}* {BY_HAND[name][0]:.2f}")
             continue
         row = next(r for r in measured["rows"] if (r["name"], r["dtype"]) == (name, dtype))
-        own = sum(row[kind] for kind in ("parameter_bytes", "gradient_bytes", "state_bytes"))
-        cells.append(f"{name} {own / row['elements']:.2f}")
+        total = sum(row[kind] for kind in ("parameter_bytes", "gradient_bytes", "state_bytes"))
+        cells.append(f"{name} {total / row['elements']:.2f}")
     return ", ".join(cells)
 
 
-def line(tool, words, names, measured):
-    planned = json.loads(plan(tool, f"--params 7B {words} --json"))
-    cells = [f"`{words}`", part(planned, "parameters"), part(planned, "gradients"), part(planned, "weight residual"),
+def line(tool, arguments, names, measured):
+    planned = json.loads(plan(tool, f"--params 7B {arguments} --json"))
+    cells = [f"`{arguments}`", part(planned, "parameters"), part(planned, "gradients"), part(planned, "weight residual"),
              part(planned, "state", "scales", "auxiliary state", "shared state"), f"{planned['bytes_per_parameter']:.2f}",
              f"{planned['bytes'] / 2**30:.1f}", others(names, planned["parameter_dtype"], measured)]
     return "| " + " | ".join(cells) + " |\n"
@@ -95,8 +96,8 @@ def line(tool, words, names, measured):
 def written(tool):
     measured = json.loads((ROOT / "bench/results/peer_memory.json").read_text())
     example = f"```\n$ jitstep memory {EXAMPLE}\n{plan(tool, EXAMPLE)}```\n\n"
-    head = "| `jitstep memory` | parameter | gradient | residual | state | bytes/parameter | 7B, GiB | others |\n"
-    rows = [line(tool, words, names, measured) for words, names in ROWS]
+    head = "| `jitstep memory` | parameter | gradient | residual | state | bytes/parameter | 7B, GiB | other libraries |\n"
+    rows = [line(tool, arguments, names, measured) for arguments, names in ROWS]
     versions = ", ".join(dict.fromkeys(f"{r['name'].split()[0]} {r['version']}" for r in measured["rows"]))
     files = ", ".join(dict.fromkeys(f"`{file}`" for _, file in BY_HAND.values()))
     note = NOTE.format(date=measured["date"], versions=versions, files=files)
@@ -105,18 +106,18 @@ def written(tool):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tool", default=ROOT / "build/tools/jitstep", help="path of the tool")
-    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/guides/memory.md", help="the page")
-    parser.add_argument("--check", action="store_true", help="writes nothing")
+    parser.add_argument("--tool", default=ROOT / "build/tools/jitstep", help="path of the program jitstep")
+    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/guides/memory.md", help="the page to write")
+    parser.add_argument("--check", action="store_true", help="write nothing, and fail if the page is not current")
     arguments = parser.parse_args()
     page = arguments.page.read_text()
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        sys.exit(f"{arguments.page}: the two marks around the table are missing. Add these lines:\n{BEGIN}{END}")
+        sys.exit(f"{arguments.page} lacks the two marks around the table:\n{BEGIN}{END}")
     current = before + begin + written(str(arguments.tool)) + end + after
     if arguments.check and page != current:
-        sys.exit(f"{arguments.page}: the table of memory is not current. Run tools/memory_table.py.")
+        sys.exit(f"the table of {arguments.page} is not current. Run tools/memory_table.py.")
     if not arguments.check:
         arguments.page.write_text(current)
 

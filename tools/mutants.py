@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Reads the tables of mutants and puts single mutants into a copy of the tree.
+"""Reads the tables of mutants and applies single mutants to a copy of the tree.
 
 A mutant is a small defect that the tests must notice. The tables are tests/mutants/*.mutants:
 
   [name_of_the_mutant]
-  what: One sentence that says what is broken.
+  what: One sentence that describes the defect.
   suites: PROGRAM:GTEST_FILTER PROGRAM:GTEST_FILTER ...
   equivalent: Why no test can notice it. (Optional: such a mutant must survive.)
   file: path/of/a/source.cpp
-    a line that stays
-  - a line that goes
-  + a line that comes
+    an unchanged line
+  - a removed line
+  + an added line
 
-The lines that stay and go follow one another in the file and occur there exactly once.
-Leading and trailing blanks do not count, so that formatting does not matter.
+The unchanged and removed lines are consecutive in the file and occur there exactly once.
+Leading and trailing blanks are ignored, so that formatting does not matter.
 `file:` may be repeated, for several edits. `build:TARGET` in `suites` names a build that must fail.
 """
 
@@ -29,19 +29,19 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 class MutantError(Exception):
-    """A table or a mutant is wrong. The message names the table's file and line, or the mutant."""
+    """A table or a mutant is invalid. The message names the table's file and line, or the mutant."""
 
 
 @dataclass
 class Edit:
-    """Consecutive lines of one file, without their outer blanks, and what replaces them."""
+    """Consecutive lines of one file, without leading and trailing blanks, and their replacement."""
 
     file: str
     before: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
 
     def add(self, line: str) -> bool:
-        """Takes a line of the table; False if it is none of an edit."""
+        """Adds a line of the table. Returns False if the line does not belong to an edit."""
         mark, text = line[:2].ljust(2), line[2:].strip()
         if mark not in ("  ", "- ", "+ "):
             return False
@@ -52,7 +52,7 @@ class Edit:
         return True
 
     def apply(self, tree: pathlib.Path) -> None:
-        """Replaces the lines in the file below `tree`; they must occur exactly once."""
+        """Replaces the lines in the file in `tree`. They must occur exactly once."""
         path = tree / self.file
         if not path.is_file():
             raise MutantError(f"there is no file {self.file}")
@@ -78,11 +78,11 @@ class Mutant:
     edits: list[Edit] = field(default_factory=list)
 
     def suites(self) -> list[tuple[str, str]]:
-        """(program, filter) of each suite that must fail; ("build", target) for a build."""
+        """(program, filter) of each suite that must fail, or ("build", target) for a build."""
         return [tuple(suite.split(":", 1)) for suite in self.fields["suites"].split()]
 
     def add(self, line: str) -> bool:
-        """Takes a line of the table that belongs to this mutant; False if it is none."""
+        """Adds a line of the table. Returns False if the line does not belong to this mutant."""
         if self.edits and self.edits[-1].add(line):
             return True
         key, separator, value = line.partition(": ")
@@ -95,7 +95,7 @@ class Mutant:
         return True
 
     def check_complete(self) -> None:
-        """Throws if something that every mutant needs is missing."""
+        """Raises MutantError if a required field is missing, or if the edits change nothing."""
         for key in ("what", "suites"):
             if not self.fields.get(key):
                 raise MutantError(f"{self.name} has no line '{key}: ...'")
@@ -104,13 +104,13 @@ class Mutant:
 
 
 def read_table(path: pathlib.Path) -> list[Mutant]:
-    """The mutants of one file, in its order."""
+    """The mutants of one file, in the order of the file."""
     mutants: list[Mutant] = []
     for number, line in enumerate(path.read_text().split("\n"), 1):
         if line.startswith("[") and line.endswith("]"):
             mutants.append(Mutant(line[1:-1]))
         elif line.strip() and not (mutants and mutants[-1].add(line)):
-            raise MutantError(f"{path.name}:{number}: not a line of a table of mutants: {line}")
+            raise MutantError(f"{path.name}:{number}: this line is not valid in a table of mutants: {line}")
     return mutants
 
 
@@ -140,7 +140,7 @@ def tests_of(program: pathlib.Path) -> list[str]:
 
 
 def matches(test: str, gtest_filter: str) -> bool:
-    """Whether a GoogleTest filter picks a test."""
+    """Whether a GoogleTest filter selects a test."""
     wanted, _, unwanted = gtest_filter.partition("-")
 
     def any_of(patterns: str) -> bool:
@@ -150,7 +150,7 @@ def matches(test: str, gtest_filter: str) -> bool:
 
 
 def orphans(mutants: dict[str, Mutant], programs: pathlib.Path) -> list[str]:
-    """Suites that name no test of the programs in a folder, as messages; programs not built are left out."""
+    """Messages about suites that match no test of the programs in a folder. Ignores programs that are not built."""
     tests: dict[str, list[str]] = {}
     messages = []
     for mutant in mutants.values():
@@ -165,7 +165,7 @@ def orphans(mutants: dict[str, Mutant], programs: pathlib.Path) -> list[str]:
 
 
 def misfits(mutants: dict[str, Mutant], tree: pathlib.Path) -> list[str]:
-    """Mutants that do not fit the tree, as messages. Writes nothing into the tree."""
+    """Messages about mutants that do not fit the tree. Does not change the tree."""
     messages = []
     for mutant in mutants.values():
         with tempfile.TemporaryDirectory() as folder:
@@ -183,7 +183,7 @@ def misfits(mutants: dict[str, Mutant], tree: pathlib.Path) -> list[str]:
 
 
 def check(arguments: argparse.Namespace, mutants: dict[str, Mutant]) -> int:
-    """Prints what does not fit; the exit status."""
+    """Prints all misfits and orphans. Returns the exit status."""
     messages = misfits(mutants, arguments.tree)
     if arguments.programs:
         messages += orphans(mutants, arguments.programs)
@@ -199,14 +199,14 @@ def main() -> int:
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT, help="the tree (default: this one)")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="print the names")
-    shown = commands.add_parser("field", help="print what a mutant says under a key")
+    shown = commands.add_parser("field", help="print the value of a mutant's key")
     shown.add_argument("name")
     shown.add_argument("key")
     applied = commands.add_parser("apply", help="change the files below --tree")
     applied.add_argument("name")
-    applied.add_argument("--touched", action="store_true", help="print the files that change, and change none")
+    applied.add_argument("--touched", action="store_true", help="only print the files that would change")
     checked = commands.add_parser("check", help="fail if a mutant does not fit the tree")
-    checked.add_argument("--programs", type=pathlib.Path, help="folder of test programs, whose tests `suites` must name")
+    checked.add_argument("--programs", type=pathlib.Path, help="folder of test programs; `suites` must match their tests")
     arguments = parser.parse_args()
     try:
         mutants = read_all(ROOT)
@@ -215,7 +215,7 @@ def main() -> int:
         elif arguments.command == "check":
             return check(arguments, mutants)
         elif arguments.name not in mutants:
-            raise MutantError(f"there is no mutant {arguments.name}; `list` prints the names")
+            raise MutantError(f"there is no mutant {arguments.name}. `list` prints all names.")
         elif arguments.command == "field":
             print(mutants[arguments.name].fields.get(arguments.key, ""))
         elif arguments.touched:

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Do the tests notice? Puts one mutant after the other (tests/mutants/*.mutants, see tools/mutants.py) into a copy of the
-# tree. One of the suites that a mutant names must fail, or it has survived. Prints a table of what noticed each.
-# Fails if a mutant survives, does not fit the tree or does not build; before that, if a suite fails without any mutant.
+# Mutation testing. Applies one mutant after the other (tests/mutants/*.mutants, see tools/mutants.py) to a copy of the
+# tree. One of the suites that a mutant names must fail, otherwise the mutant has survived. Prints the result of each.
+# Fails if a mutant survives, does not fit the tree or does not build. Fails first if a suite fails without any mutant.
 #
 #   tools/mutate.sh [--table FILE] [--copy FOLDER] [NAME...]
 #
-#   NAME     mutants to try (all when none is given)
-#   --table  also writes the results there, as a Markdown table
-#   --copy   where the copy and its build folder lie (build-mutants; kept, so that the next run is fast)
+#   NAME     mutants to try (default: all)
+#   --table  also writes the results to FILE, as a Markdown table
+#   --copy   folder of the copy and its build (default: build-mutants; it stays, so that the next run is fast)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -33,17 +33,17 @@ mutants() { python3 "$root/tools/mutants.py" "$@"; }
 mutants check
 if [ ${#names[@]} -eq 0 ]; then mapfile -t names < <(mutants list); fi
 
-# field NAME KEY: what the table says of a mutant under a key; empty if nothing.
+# field NAME KEY: the value of a key in the mutant's table entry. Empty if it has no such key.
 field() { mutants field "$1" "$2"; }
 
-# All suites that are named, each once.
+# The suites that the selected mutants name, without duplicates.
 all_suites() { for name in "${names[@]}"; do field "$name" suites; done | tr -s ' ' '\n' | sort -u; }
 
 # ---- the copy ----------------------------------------------------------------------------------
 
 tree_files() { git -C "$root" ls-files -z --cached --others --exclude-standard; }
 
-# Only what differs is written: that alone is built anew, and a mutant left by an interrupted run goes.
+# Writes only files that differ, so that only they are rebuilt. This also removes a mutant of an interrupted run.
 refresh_copy() {
   local file
   mkdir -p "$copy"
@@ -59,7 +59,7 @@ refresh_copy() {
   done < <(cd "$copy" && find src include templates tests -type f -print0)
 }
 
-# Takes a mutant out of the copy.
+# Removes a mutant from the copy.
 restore() {
   local file
   for file in $(mutants apply "$1" --touched); do cp --preserve=mode "$root/$file" "$copy/$file"; done
@@ -67,8 +67,8 @@ restore() {
 
 build() { "$copy/tools/build.sh" "$@" >"$log" 2>&1; }
 
-# run_suite PROGRAM FILTER: fails as the suite does, or after a time limit. Kernels are compiled anew: what one
-# mutant has cached is no business of the next.
+# run_suite PROGRAM FILTER: fails if the suite fails or exceeds the time limit. Uses a new kernel cache, so that a
+# mutant never runs kernels of another one.
 run_suite() {
   local cache status=0
   cache=$(mktemp -d)
@@ -84,7 +84,7 @@ use_nvrtc() {
   if [ -n "$library" ] && [ -z "${JITSTEP_NVRTC:-}" ]; then export JITSTEP_NVRTC=${library%/*}; fi
 }
 
-# Without a mutant everything builds, and every suite has tests and passes.
+# Checks that without a mutant everything builds, and that every suite has tests and passes.
 check_suites() {
   local suite programs=()
   mapfile -t programs < <(all_suites | sed 's/^build://; s/:.*//' | sort -u)
@@ -99,7 +99,7 @@ check_suites() {
 
 # ---- one mutant --------------------------------------------------------------------------------
 
-# Prints what noticed the mutant that is in the copy, or nothing.
+# Prints the suite that noticed the mutant in the copy, "the build", or nothing.
 noticed_by() {
   local suite targets=() must_build=1
   for suite in $1; do
@@ -116,7 +116,7 @@ noticed_by() {
   done
 }
 
-# try NAME: sets `verdict` and counts.
+# try NAME: sets `verdict` and counts failures.
 try() {
   local found equivalent
   equivalent=$(field "$1" equivalent)
@@ -128,7 +128,7 @@ try() {
     case $found in
       error:*) verdict=$found ;;
       "") verdict=${equivalent:+"no: $equivalent"} verdict=${verdict:-"NO: it survives"} ;;
-      *) verdict=yes; [ -z "$equivalent" ] || verdict="error: noticed by $found, but said to be equivalent" ;;
+      *) verdict=yes; [ -z "$equivalent" ] || verdict="error: noticed by $found, but declared equivalent" ;;
     esac
   fi
   case $verdict in yes | no:*) ;; *) failures=$((failures + 1)) ;; esac
@@ -162,5 +162,5 @@ for name in "${names[@]}"; do
   rows+=("| \`$name\` | $(field "$name" what | sed 's/|/\\|/g') | \`${suites// /\` \`}\` | $verdict |")
 done
 [ -z "$table" ] || write_table
-echo "mutate: ${#names[@]} mutants, $failures not as they should be"
+echo "mutate: ${#names[@]} mutants, $failures failures"
 [ $failures -eq 0 ]

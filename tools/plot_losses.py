@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the loss curves that the fashion_mnist example wrote: plot_losses.py IN.json OUT.png"""
+"""Plots the loss curves that the example fashion_mnist wrote: plot_losses.py IN.json OUT.png"""
 
 import argparse
 import json
@@ -12,14 +12,14 @@ try:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 except ImportError:
-    sys.exit("plot_losses.py needs matplotlib: pip install matplotlib, or .deps/venv/bin/python")
+    sys.exit("plot_losses.py needs matplotlib. Run `pip install matplotlib`, or use .deps/venv/bin/python.")
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
+# Okabe and Ito's colors, which color-blind readers can distinguish.
 COLOURS = ["#000000", "#E69F00", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"]
 
 
 def smooth(losses, keep):
-    """Exponential mean whose start is not pulled towards zero. A lost value stays a gap."""
+    """Exponential mean with bias correction. A missing value gives a gap."""
     result, mean, weight = [], 0.0, 0.0
     for loss in losses:
         if loss is None or not math.isfinite(loss):
@@ -39,7 +39,7 @@ def label(run):
 
 
 def draw_curves(axes, runs, keep):
-    """Curves may lie on one another: each later line is thinner, so all remain visible."""
+    """Curves may overlap. Each later line is thinner, so that all remain visible."""
     for i, run in enumerate(runs):
         steps = range(1, len(run["losses"]) + 1)
         axes.plot(
@@ -53,7 +53,7 @@ def draw_curves(axes, runs, keep):
 
 
 def draw_differences(axes, runs, keep):
-    """What the curves above hide: each one's distance from the first."""
+    """The difference between each run and the first, which is too small to see in the upper plot."""
     first = smooth(runs[0]["losses"], keep)
     axes.axhline(0, color=COLOURS[0], linewidth=1)
     settled = [0.01]
@@ -63,7 +63,7 @@ def draw_differences(axes, runs, keep):
         steps = range(1, len(distance) + 1)
         axes.plot(steps, distance, color=COLOURS[i % len(COLOURS)], linewidth=1.2)
         settled += [abs(d) for d in distance[len(distance) // 4 :] if math.isfinite(d)]
-    # The first quarter may leave the frame: the steep start would flatten all that follows.
+    # The limits ignore the first quarter, because its large values would flatten the rest. It may leave the frame.
     limit = 1.2 * max(settled)
     axes.set_ylim(-limit, limit)
     axes.set_ylabel(f"minus {runs[0]['name']}")
@@ -118,8 +118,8 @@ def read(path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("report", help="fashion_mnist.json")
-    parser.add_argument("picture", help="the picture to write, such as losses.png")
-    parser.add_argument("--smooth", type=float, default=0.95, help="weight of the past (0.95)")
+    parser.add_argument("picture", help="the image to write, such as losses.png")
+    parser.add_argument("--smooth", type=float, default=0.95, help="decay of the exponential mean (default: 0.95)")
     arguments = parser.parse_args()
     if not 0 <= arguments.smooth < 1:
         parser.error("--smooth: expected a number in [0, 1)")

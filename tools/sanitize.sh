@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds everything with sanitizers and runs the tests: `tools/sanitize.sh asan` (addresses, leaks,
-# undefined behaviour) or `tools/sanitize.sh tsan` (threads). The kernels that the tests compile are
-# instrumented as well. Further arguments go to ctest: `tools/sanitize.sh tsan -R Threads`.
+# Builds everything with sanitizers and runs the tests: `tools/sanitize.sh asan` (addresses, leaks, undefined behavior)
+# or `tools/sanitize.sh tsan` (threads). The kernels that the tests compile are also instrumented. Further arguments go
+# to ctest: `tools/sanitize.sh tsan -R Threads`.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,6 +1,6 @@
-"""Reads nvdisasm's text of a cubin: instructions, the way of a whole tile through an entry, and how long one warp takes for it.
+"""Reads nvdisasm's output for a cubin: the instructions, those that process one whole tile, and the cycles one warp needs.
 
-Knows NVIDIA's SASS from sm_80 on; knows nothing of what the kernels compute.
+Supports NVIDIA's SASS from sm_80 on. It is independent of what the kernels compute.
 """
 import collections
 import dataclasses
@@ -13,7 +13,7 @@ TARGET = re.compile(r"`\((\.L_x_\d+)\)")
 ENTRY = re.compile(r"^\.text\.(\w+):")
 REGISTER = re.compile(r"(?<!U)\bR(\d+)(\.64)?\b")
 
-# Cycles until a result is there, assumed: of DRAM, of L1 or a uniform address, of all else that is waited for.
+# Assumed latencies in cycles: loads from DRAM, loads from L1 or a uniform address, all other results with a barrier.
 DRAM, NEAR, OTHER = 1100, 40, 24
 
 
@@ -22,7 +22,7 @@ class Instruction:
     predicate: str
     op: str
     operands: str
-    control: int  # stall, barriers and waits, as the hardware reads them
+    control: int  # control bits of the encoding: stall, barriers and waits
 
     stall = property(lambda self: self.control & 15)
     write_barrier = property(lambda self: self.control >> 5 & 7)  # 7: none
@@ -33,15 +33,15 @@ class Instruction:
     is_store = property(lambda self: self.op.startswith("STG") and not self.operands.endswith("RZ"))
 
     def width(self):
-        """Bytes that a lane moves."""
-        for word in self.op.split("."):
-            known = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}.get(word)
+        """Bytes per lane that a load or store moves."""
+        for suffix in self.op.split("."):
+            known = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}.get(suffix)
             if known:
                 return known
         return 4
 
     def destinations(self):
-        """Numbers of the registers that are written."""
+        """Numbers of the registers that the instruction writes."""
         first = REGISTER.match(self.operands)
         if not first or self.op.startswith(("ST", "RED", "BAR")):
             return []
@@ -50,20 +50,20 @@ class Instruction:
         return range(start, start + (4 if ".128" in self.op else wide))
 
     def sources(self):
-        """Numbers of the registers that are read."""
+        """Numbers of the registers that the instruction reads."""
         operands = self.operands.split(",", 1)
         read = operands[-1] if self.destinations() and len(operands) > 1 else self.operands
         double = re.search(r"^D[A-Z]|F64", self.op)
         found = REGISTER.findall(read)
         numbers = set()
-        for place, (number, pair) in enumerate(found):
-            addend = "WIDE" in self.op and place + 1 == len(found) == 3  # of R, R, R: the others are of 32 bits
+        for index, (number, pair) in enumerate(found):
+            addend = "WIDE" in self.op and index + 1 == len(found) == 3  # the third of three has 64 bits, the others 32
             numbers.update(range(int(number), int(number) + (2 if pair or double or addend else 1)))
         return numbers
 
 
 def parse(disassembly):
-    """{entry: [Instruction or label]} of `nvdisasm -c -hex`."""
+    """Returns {entry: [Instruction or label]} of the output of `nvdisasm -c -hex`."""
     entries, current, pending = collections.defaultdict(list), None, None
     for line in disassembly.splitlines():
         if entry := ENTRY.match(line):
@@ -81,7 +81,7 @@ def parse(disassembly):
 
 
 class Flow:
-    """The basic blocks of an entry and their successors. Calls are taken to return."""
+    """The basic blocks of an entry and their successors. Assumes that calls return."""
 
     def __init__(self, body):
         self.blocks, self.next = [[]], []
@@ -122,6 +122,7 @@ class Flow:
         return edges
 
     def body(self, latch, header):
+        """All blocks of the loop."""
         before = collections.defaultdict(list)
         for node, successors in enumerate(self.next):
             for successor in successors:
@@ -136,7 +137,7 @@ class Flow:
         return inside
 
     def order(self, start, end, inside):
-        """What can be reached from start without a turn of any loop, each before what follows it."""
+        """The blocks that are reachable from start without back edges, in topological order."""
         back, seen, order, stack = set(self.back_edges()), {start}, [], [(start, iter(self.next[start]))]
         while stack:
             node, rest = stack[-1]
@@ -151,47 +152,49 @@ class Flow:
         return order[::-1]
 
     def shortest(self, start, end, inside, loaded=0, stored=0):
-        """The blocks of the shortest way that moves so many bytes for each lane; None if there is none."""
+        """The blocks of the shortest path on which each lane moves at least these bytes. None if there is none."""
         back, need = set(self.back_edges()), (loaded, stored)
-        ways = {start: {(0, 0): (0, None)}}  # {node: {moved: (cost before it, where from)}}
+        paths = {start: {(0, 0): (0, None)}}  # {node: {bytes moved before it: (cost before it, predecessor)}}
         order = self.order(start, end, inside)
-        place = {node: number for number, node in enumerate(order)}
+        position = {node: number for number, node in enumerate(order)}
         for node in order:
             own, length = moved(self.blocks[node]), cost(self.blocks[node])
-            for have, (before, _) in list(ways.get(node, {}).items()):
+            for have, (before, _) in list(paths.get(node, {}).items()):
                 after = tuple(min(h + o, n) for h, o, n in zip(have, own, need))
                 for successor in self.next[node] if node != end else [None]:
-                    if successor is not None and (place.get(successor, -1) <= place[node] or (node, successor) in back):
+                    backward = position.get(successor, -1) <= position[node] or (node, successor) in back
+                    if successor is not None and backward:
                         continue
-                    found = ways.setdefault(successor, {})
+                    found = paths.setdefault(successor, {})
                     if before + length < found.get(after, (float("inf"),))[0]:
                         found[after] = (before + length, (node, have))
-        if need not in ways.get(None, {}):
+        if need not in paths.get(None, {}):
             return None
-        blocks, at = [], ways[None][need][1]
+        blocks, at = [], paths[None][need][1]
         while at is not None:
             node, have = at
             blocks.append(node)
-            at = ways[node][have][1]
+            at = paths[node][have][1]
         return blocks[::-1]
 
 
 def cost(block):
-    """Instructions; a narrow access counts as many, as a way with one for each element is not the way of a whole tile."""
+    """The number of instructions. A narrow access counts as many, because a path with one access per element is not the
+    path of a whole tile."""
     return len(block) + sum(512 // i.width() for i in block if i.is_load or i.is_store)
 
 
 def moved(block):
-    """Bytes that a lane surely loads from and stores to global memory."""
+    """Bytes per lane that the block loads from and stores to global memory without a predicate."""
     sure = [i for i in block if not i.predicate]
     return sum(i.width() for i in sure if i.is_load), sum(i.width() for i in sure if i.is_store)
 
 
 def whole_tile(body, loaded, stored):
-    """What leads to the loop over tiles, and one turn of it for a whole tile: two lists of instructions.
+    """Returns two lists of instructions: those before the loop over tiles, and one iteration for a whole tile.
 
-    The turn is the shortest that moves so many bytes for a lane, in the smallest loop that has such a turn: one without
-    barriers of the block, which are between items.
+    The iteration is the shortest one in which each lane moves these bytes, in the smallest loop with such an iteration. It
+    has no thread-block barriers, because these are only between items.
     """
     flow = Flow(body)
     loops = []
@@ -201,21 +204,21 @@ def whole_tile(body, loaded, stored):
         if blocks and not any(i.op.startswith("BAR") for n in blocks for i in flow.blocks[n]):
             loops.append((len(inside), header, blocks))
     if not loops:
-        raise ValueError(f"no loop loads {loaded} and stores {stored} bytes for each lane")
+        raise ValueError(f"no loop loads {loaded} and stores {stored} bytes per lane")
     _, header, blocks = min(loops)
-    lead = flow.shortest(0, header, range(len(flow.blocks)))
+    preamble = flow.shortest(0, header, range(len(flow.blocks)))
     flat = lambda numbers: [i for n in numbers for i in flow.blocks[n]]
-    return flat(lead[:-1]), flat(blocks)
+    return flat(preamble[:-1]), flat(blocks)
 
 
-def lane_dependent(lead, turn):
-    """For each instruction of the turn, whether what it reads differs from lane to lane."""
+def lane_dependent(preamble, iteration):
+    """For each instruction of the iteration, whether its operands differ between lanes."""
     tainted, result = set(), []
-    for number, one in enumerate([*lead, *turn, *turn]):
+    for number, one in enumerate([*preamble, *iteration, *iteration]):
         reads = bool(tainted.intersection(one.sources())) or "SR_TID" in one.operands or "SR_LANEID" in one.operands
         for register in one.destinations():
             (tainted.add if reads else tainted.discard)(register)
-        if number >= len(lead) + len(turn):
+        if number >= len(preamble) + len(iteration):
             result.append(reads)
     return result
 
@@ -223,15 +226,18 @@ def lane_dependent(lead, turn):
 @dataclasses.dataclass
 class Replay:
     cycles: int = 0
-    in_flight: int = 0  # bytes that the loads of a lane which have been issued and not arrived bring, at most
+    in_flight: int = 0  # maximum of bytes per lane of loads that were issued and have not arrived
 
 
-def replay(turn, from_memory):
-    """One warp alone, turn after turn. `from_memory`: for each instruction, whether it is a load that DRAM serves."""
+def replay(iteration, from_memory):
+    """Simulates two iterations of one warp alone, and returns the figures of the second one.
+
+    `from_memory`: for each instruction, whether it is a load from DRAM.
+    """
     ready, loads, time, found = [0] * 8, [], 0, Replay()
     for round_ in range(2):
         begin = time
-        for one, far in zip(turn, from_memory):
+        for one, far in zip(iteration, from_memory):
             time = max([time] + [ready[b] for b in one.waits])
             near = one.op.startswith(("LDG", "LDS", "LDC"))
             latency = DRAM if far else NEAR if near else OTHER

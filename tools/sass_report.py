@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the GPU kernels look like in SASS, and what speed that lets one expect. Needs no GPU.
+"""Reports the SASS of GPU kernels, and predicts their speed. Needs no GPU.
 
-  tools/sass_report.py --setup                    # fetches nvdisasm once, out of PyPI's triton (290 MB), into .deps/sass
-  tools/sass_report.py                            # the table of bench/results/sass_sm_90.md
+  tools/sass_report.py --setup                    # downloads nvdisasm once, from PyPI's triton (290 MB), to .deps/sass
+  tools/sass_report.py                            # prints the table of bench/results/sass_sm_90.md
   tools/sass_report.py --target sm_80 --kernel adamw/int8/bfloat16 --listing
 
-Needs build/tools/jitstep and NVRTC (JITSTEP_NVRTC, or that of .deps/venv). JITSTEP_TEMPLATES=FOLDER: of other templates.
-Exit status 77: something of that is missing, which is said.
+Needs build/tools/jitstep and NVRTC (JITSTEP_NVRTC, or the one in .deps/venv). JITSTEP_TEMPLATES=FOLDER selects other
+templates. Exit status 77: a tool is missing. The message names it.
 """
 import argparse
 import dataclasses
@@ -27,7 +27,7 @@ INSIDE = "triton/backends/nvidia/bin/nvdisasm"
 MISSING = 77
 
 BYTES = {"float32": 4, "bfloat16": 2, "fp32": 4, "bf16": 2, "int8": 1, "int4": 0.5}
-TILE = 256  # elements that a team works on at a time
+TILE = 256  # elements that a team processes together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Gpu:
     bytes_per_clock: float = 14.5  # of DRAM, for one multiprocessor
     threads: int = 2048
     registers: int = 65536
-    issued_per_clock: int = 4      # instructions of a warp
-    clocks_of_special: int = 2     # that MUFU, F2I, I2F and FCHK of a warp keep their unit busy
+    issued_per_clock: int = 4      # warp instructions per multiprocessor
+    clocks_of_special: int = 2     # for which MUFU, F2I, I2F and FCHK of a warp occupy their unit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Kernel:
         return json.dumps({"rule": self.rule, "state": self.state, "weights": weights})
 
     def loaded(self):
-        """Bytes of an element that are read: parameter, gradient and two slots."""
+        """Bytes per element that the kernel reads: parameter, gradient and two slots."""
         return 2 * BYTES[self.dtype] + 2 * BYTES[self.state]
 
     def stored(self):
@@ -73,7 +73,7 @@ KERNELS += [Kernel("lamb", state, weights) for weights in ("float32", "bfloat16"
 
 
 class Missing(Exception):
-    """A tool that the report needs is not there; says which and how to get it."""
+    """A tool is missing. The message names it and tells how to get it."""
 
 
 # ---- tools -------------------------------------------------------------------------------------
@@ -94,15 +94,15 @@ def set_up():
 
 
 def environment():
-    """With the NVRTC of the project's own Python environment, unless one is named."""
+    """The environment, with JITSTEP_NVRTC set to the NVRTC in .deps/venv if it is not set."""
     found = sorted((ROOT / ".deps/venv/lib").glob("python3*/site-packages/nvidia/*/lib/libnvrtc.so.*"))
     return ({"JITSTEP_NVRTC": str(found[0].parent)} if found else {}) | os.environ
 
 
 def compiled(tool, kernel, target, folder):
-    """What `jitstep compile` prints."""
+    """The JSON that `jitstep compile` prints."""
     if not pathlib.Path(tool).exists():
-        raise Missing(f"{tool} is not built: ninja -C build jitstep_tool")
+        raise Missing(f"{tool} is not built. Run ninja -C build jitstep_tool.")
     command = [tool, "compile", kernel.spec(), "--json", "--param", kernel.dtype, "--grad", kernel.dtype,
                "--target", target, "--out", folder]
     run = subprocess.run(command, env=environment(), capture_output=True, text=True)
@@ -115,7 +115,7 @@ def compiled(tool, kernel, target, folder):
 
 def disassembled(file):
     if not NVDISASM.exists():
-        raise Missing("nvdisasm is missing: tools/sass_report.py --setup fetches it")
+        raise Missing("nvdisasm is missing. Run tools/sass_report.py --setup.")
     return subprocess.run([NVDISASM, "-c", "-hex", file], check=True, capture_output=True, text=True).stdout
 
 
@@ -124,27 +124,27 @@ def disassembled(file):
 
 @dataclasses.dataclass
 class Measured:
-    """A whole tile's way through an entry, for one lane."""
+    """The instructions of one lane for a whole tile."""
     kernel: Kernel
     resources: dict
     threads: int
     per_lane: int  # elements
-    turn: list
-    from_memory: list  # for each instruction, whether it is a load of values or codes
+    iteration: list
+    from_memory: list  # for each instruction, whether it is a load of values, codes or scales
     uniform: int       # loads from addresses that all lanes share: pointers, options
-    books: int         # loads by an index out of shared memory or constants
+    look_ups: int      # loads from tables in shared memory or constants, by an index
 
     def __post_init__(self):
-        self.replay = sass.replay(self.turn, self.from_memory)
+        self.replay = sass.replay(self.iteration, self.from_memory)
 
     def accesses(self, which):
         """Widths in bytes of the loads or stores of values, codes and scales."""
         if which == "loads":
-            return sorted(i.width() for i, far in zip(self.turn, self.from_memory) if far)
-        return sorted(i.width() for i in self.turn if i.is_store)
+            return sorted(i.width() for i, far in zip(self.iteration, self.from_memory) if far)
+        return sorted(i.width() for i in self.iteration if i.is_store)
 
     def local(self):
-        return sum(i.op.startswith(("LDL", "STL")) for i in self.turn)
+        return sum(i.op.startswith(("LDL", "STL")) for i in self.iteration)
 
     def blocks(self, gpu):
         granted = -(-self.resources["registers"] // 8) * 8 * self.threads
@@ -154,16 +154,16 @@ class Measured:
         return self.blocks(gpu) * self.threads // 32
 
     def in_flight(self, gpu):
-        """Bytes under way to one multiprocessor."""
+        """Bytes in flight to one multiprocessor."""
         return self.replay.in_flight * 32 * self.warps(gpu)
 
     def roofline(self, gpu):
-        """The fraction of DRAM's bandwidth that is reached at most, and what keeps it there."""
+        """An upper bound of the fraction of DRAM bandwidth, and its limiting factor."""
         tile = (self.kernel.loaded() + self.kernel.stored()) * self.per_lane * 32
-        special = sum(i.op.startswith(("MUFU", "F2I", "I2F", "FCHK")) for i in self.turn)
+        special = sum(i.op.startswith(("MUFU", "F2I", "I2F", "FCHK")) for i in self.iteration)
         limits = {
             "latency": tile * self.warps(gpu) / self.replay.cycles,
-            "issue": tile * gpu.issued_per_clock / len(self.turn),
+            "issue": tile * gpu.issued_per_clock / len(self.iteration),
             "special units": tile / (special * gpu.clocks_of_special) if special else float("inf"),
         }
         why = min(limits, key=limits.get)
@@ -175,30 +175,34 @@ def measure(tool, kernel, target, folder):
     made = compiled(tool, kernel, target, folder)
     per_lane = TILE // made["config"]["tile_lanes"]
     body = sass.parse(disassembled(made["file"]))[kernel.entry]
-    lead, turn = sass.whole_tile(body, int(per_lane * kernel.loaded()), int(per_lane * kernel.stored()))
-    by_lane = sass.lane_dependent(lead, turn)
+    preamble, iteration = sass.whole_tile(body, int(per_lane * kernel.loaded()), int(per_lane * kernel.stored()))
+    by_lane = sass.lane_dependent(preamble, iteration)
     return Measured(
-        kernel, next(r for r in made["resources"] if r["entry"] == kernel.entry), made["config"]["threads"], per_lane, turn,
-        [i.is_load and own for i, own in zip(turn, by_lane)],
-        sum(i.is_load and not own and not i.predicate for i, own in zip(turn, by_lane)),
-        sum(i.is_look_up and own for i, own in zip(turn, by_lane)))
+        kernel, next(r for r in made["resources"] if r["entry"] == kernel.entry), made["config"]["threads"], per_lane,
+        iteration, [i.is_load and own for i, own in zip(iteration, by_lane)],
+        sum(i.is_load and not own and not i.predicate for i, own in zip(iteration, by_lane)),
+        sum(i.is_look_up and own for i, own in zip(iteration, by_lane)))
 
 
 # ---- the table ---------------------------------------------------------------------------------
 
 HEAD = """# The GPU kernels in SASS, {target}
 
-`tools/sass_report.py --target {target}`, {date}. Nothing was run on a GPU. A whole tile of 256 elements, \
-aligned, in a step after the first.
+`tools/sass_report.py --target {target}`, {date}. Nothing was run on a GPU. Figures are for a whole, aligned tile of 256 elements \
+in a step after the first.
 
-Loads and stores: those of values, codes and scales of a lane and tile, as number x bytes. Uniform: loads of pointers and options that all lanes
-share. Books: look-ups in tables. In flight: bytes that are under way to one multiprocessor at most; \
-{needed:.0f} KB hide DRAM's latency. Cycles: one warp alone, one tile. Roofline: the fraction of an H100's DRAM bandwidth that is expected, and what \
-keeps it there. Assumed: {latency} cycles from DRAM, {near} for other loads, stalls and waits as the instructions say, {bytes_per_clock} bytes of DRAM a
-clock and multiprocessor, 4 instructions issued a clock, 2 clocks for MUFU, F2I and FCHK; branches for denormal operands are not
-taken. Expect 30 % of error; the order is firmer.
+- Loads, stores: of values, codes and scales, per lane and tile, as number x bytes.
+- Uniform: loads of pointers and options that all lanes share.
+- Look-ups: loads from tables.
+- In flight: maximum of bytes in flight to one multiprocessor. {needed:.0f} KB hide the DRAM latency.
+- Cycles: for one tile in one warp alone.
+- Roofline: expected fraction of an H100's DRAM bandwidth, and the limiting factor.
 
-| kernel | instructions/element | loads | stores | uniform | books | registers (blocks) | spills, bytes | in flight, KB | cycles | roofline, % |
+Assumptions: {latency} cycles latency of DRAM, {near} of other loads; stalls and waits as encoded in the instructions; \
+{bytes_per_clock} bytes of DRAM per clock and multiprocessor; 4 instructions issued per clock; 2 clocks for MUFU, F2I and FCHK;
+no branches for denormal operands. Expect errors of 30 %. The order of kernels is more reliable.
+
+| kernel | instructions/element | loads | stores | uniform | look-ups | registers (blocks) | spills, bytes | in flight, KB | cycles | roofline, % |
 |---|---|---|---|---|---|---|---|---|---|---|
 """
 
@@ -212,23 +216,23 @@ def row(one, gpu):
     kernel = one.kernel
     name = f"`{kernel.rule}` {'partials ' if kernel.rule == 'lamb' else ''}{kernel.state}, p {kernel.weights}"
     cells = [
-        name, f"{len(one.turn) / one.per_lane:.0f}", counted(one.accesses("loads")), counted(one.accesses("stores")),
-        one.uniform, one.books, f"{one.resources['registers']} ({one.blocks(gpu)})",
+        name, f"{len(one.iteration) / one.per_lane:.0f}", counted(one.accesses("loads")), counted(one.accesses("stores")),
+        one.uniform, one.look_ups, f"{one.resources['registers']} ({one.blocks(gpu)})",
         one.resources["spill_bytes"] + one.resources["stack_bytes"], f"{one.in_flight(gpu) / 1024:.0f}",
         one.replay.cycles, f"{100 * fraction:.0f} ({why})",
     ]
     return "| " + " | ".join(str(cell) for cell in cells) + " |\n"
 
 
-def chosen(words):
-    if not words:
+def chosen(names):
+    if not names:
         return KERNELS
-    return [Kernel(*word.split("/")) for word in words]
+    return [Kernel(*name.split("/")) for name in names]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--setup", action="store_true", help="fetch nvdisasm, and nothing else")
+    parser.add_argument("--setup", action="store_true", help="only download nvdisasm")
     parser.add_argument("--target", default="sm_90")
     parser.add_argument("--kernel", action="append", help="rule/state/weights, where weights are a dtype or stochastic")
     parser.add_argument("--tool", default=str(ROOT / "build/tools/jitstep"))
@@ -241,7 +245,7 @@ def main():
         found = [measure(arguments.tool, k, arguments.target, folder) for k in chosen(arguments.kernel)]
     if arguments.listing:
         for one in found:
-            print(f"# {one.kernel}", *(f"{i.predicate:5}{i.op:24}{i.operands}" for i in one.turn), sep="\n")
+            print(f"# {one.kernel}", *(f"{i.predicate:5}{i.op:24}{i.operands}" for i in one.iteration), sep="\n")
         return
     print(HEAD.format(target=arguments.target, date=datetime.date.today(), latency=sass.DRAM, near=sass.NEAR,
                       bytes_per_clock=gpu.bytes_per_clock, needed=gpu.bytes_per_clock * sass.DRAM / 1024)

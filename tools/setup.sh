@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes this machine ready to build jitstep: Debian or Ubuntu packages that are missing, and PyTorch,
-# NVRTC and matplotlib in .deps/venv. A second run takes under a second.
+# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC and matplotlib
+# in .deps/venv. A second run takes less than a second.
 #
 #   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
 #                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
 #   tools/setup.sh --site-check      also installs a browser and Playwright, for tools/site_check.py
 #
-#   JITSTEP_NO_APT=1                 list missing packages instead of installing them
+#   JITSTEP_NO_APT=1                 installs no packages, and lists missing ones
 #   Torch_DIR or CMAKE_PREFIX_PATH   an existing LibTorch, used instead of downloading PyTorch
-#   PIP_INDEX_URL, PIP_FIND_LINKS .. are pip's own and hold here too
+#   PIP_INDEX_URL, PIP_FIND_LINKS .. variables of pip, which work here too
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -29,10 +29,10 @@ fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { compgen -G "/usr/include/$1" >/dev/null || compgen -G "/usr/include/*-linux-gnu/$1" >/dev/null ||
                [ -e "/usr/local/include/$1" ] || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/$1" ]; }
-# Debian has the standard library's venv in a separate package (ensurepip is the part that is missing).
+# Debian ships the ensurepip module, which venv needs, in a separate package.
 python_makes_venvs() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
-# Prints the packages that are missing. Optional ones do not stop the build.
+# Prints missing packages. The build does not need the optional ones.
 missing_packages() {
   has_command "${CXX:-g++}" || echo g++
   has_command cmake || echo cmake
@@ -73,31 +73,31 @@ install_packages() {
   if [ -n "${JITSTEP_NO_APT:-}" ] || ! has_command apt-get; then
     [ ${#optional[@]} -eq 0 ] || say "optional packages that are not installed: ${optional[*]}"
     [ ${#required[@]} -eq 0 ] ||
-      fail "missing Debian packages: ${required[*]}. Install them, or set \
+      fail "the contents of these Debian packages are missing: ${required[*]}. Install them, or set \
 JITSTEP_THIRD_PARTY_DIR to a folder with nlohmann/json.hpp, CLI/CLI.hpp and googletest/."
     return 0
   fi
-  say "installing by apt: ${required[*]} ${optional[*]} (JITSTEP_NO_APT=1: install nothing)"
-  apt update >"$log" 2>&1 || say "apt-get update reported errors ($log); trying all the same"
+  say "installing with apt-get: ${required[*]} ${optional[*]} (JITSTEP_NO_APT=1 installs nothing)"
+  apt update >"$log" 2>&1 || say "warning: apt-get update failed ($log). Trying to install anyway."
   if [ ${#required[@]} -gt 0 ]; then
     apt install -y --no-install-recommends "${required[@]}" >>"$log" 2>&1 || {
       tail -n 5 "$log" >&2
-      fail "apt could not install ${required[*]} (whole log: $log). Is there a network? Without apt: \
-install them in another way and set JITSTEP_NO_APT=1."
+      fail "apt-get could not install ${required[*]} (log: $log). Check the network connection. If you cannot use \
+apt-get, install them in another way and set JITSTEP_NO_APT=1."
     }
   fi
   local package
   for package in "${optional[@]}"; do
     apt install -y --no-install-recommends "$package" >>"$log" 2>&1 ||
-      say "warning: apt could not install $package ($log); the build goes on without it"
+      say "warning: apt-get could not install the optional package $package ($log)"
   done
 }
 
-# Fails when `tool` prints a version below `least`.
+# Fails if the version `found` of `tool` is below `least`.
 require_version() {
   local tool=$1 least=$2 found=$3
   [ "$(printf '%s\n%s\n' "$least" "$found" | sort -V | head -n 1)" = "$least" ] ||
-    fail "$tool $found is too old: $least or newer is needed."
+    fail "$tool $found is too old. Install version $least or newer."
 }
 
 check_versions() {
@@ -111,8 +111,8 @@ check_versions() {
 
 is_libtorch() { [ -e "$1/include/torch/csrc/api/include/torch/torch.h" ] && compgen -G "$1/lib*/libtorch.so" >/dev/null; }
 
-# Prints the LibTorch that Torch_DIR or CMAKE_PREFIX_PATH names, as cmake/FindLibTorch.cmake reads
-# them. A prefix path may be about other libraries; Torch_DIR may not.
+# Prints the LibTorch that Torch_DIR or CMAKE_PREFIX_PATH names, with the same search as cmake/FindLibTorch.cmake. A
+# CMAKE_PREFIX_PATH without LibTorch is ignored, because it may be for other libraries. Such a Torch_DIR is an error.
 given_libtorch() {
   local prefixes prefix candidate
   IFS=':;' read -r -a prefixes <<<"${Torch_DIR:-}:${CMAKE_PREFIX_PATH:-}"
@@ -123,25 +123,25 @@ given_libtorch() {
       if is_libtorch "$candidate"; then (cd "$candidate" && pwd); return 0; fi
     done
   done
-  [ -z "${Torch_DIR:-}" ] || fail "Torch_DIR=$Torch_DIR names no LibTorch with include/ and lib/libtorch.so."
+  [ -z "${Torch_DIR:-}" ] || fail "Torch_DIR=$Torch_DIR is not a LibTorch with include/ and lib/libtorch.so."
 }
 
-# Creates the virtual environment again if its Python is gone, or if its creation was interrupted.
+# Creates the virtual environment. Replaces one that is incomplete, or whose Python no longer exists.
 make_venv() {
   "$venv/bin/python" -m pip --version >/dev/null 2>&1 && return 0
-  say "making the Python environment .deps/venv"
+  say "creating the Python environment .deps/venv"
   python3 -m venv --clear "$venv" >"$root/.deps/venv.log" 2>&1 || {
     tail -n 5 "$root/.deps/venv.log" >&2
-    fail "python3 -m venv failed; on Debian and Ubuntu the package python3-venv brings it."
+    fail "python3 -m venv failed. On Debian and Ubuntu, install the package python3-venv."
   }
 }
 
 announce_downloads() {
-  say "downloading missing packages from PyPI into .deps/venv:"
+  say "downloading missing packages from PyPI to .deps/venv:"
   if [ "$1" = with_torch ]; then
-    say "  PyTorch 2.13.0: 190 MB (0.7 GB unpacked) where pip is offered its CPU build, otherwise the"
-    say "    CUDA build with NVIDIA's libraries, 2.7 GB (4.7 GB unpacked); to choose, set"
-    say "    PIP_EXTRA_INDEX_URL to PyTorch's CPU index, or Torch_DIR to a LibTorch you have"
+    say "  PyTorch 2.13.0: 190 MB (0.7 GB unpacked) if pip finds the CPU build, otherwise the CUDA build with"
+    say "    NVIDIA's libraries, 2.7 GB (4.7 GB unpacked). To choose, set PIP_EXTRA_INDEX_URL to PyTorch's"
+    say "    CPU index, or Torch_DIR to an existing LibTorch."
   fi
   say "  NVRTC 13.0: 90 MB (230 MB unpacked); matplotlib with numpy: 40 MB"
 }
@@ -149,7 +149,7 @@ announce_downloads() {
 install_python_packages() {
   local given=$1 requirements=("${pip_requirements[@]}") quiet=(-qq --progress-bar off)
   if [ -n "$given" ]; then
-    say "using the LibTorch in $given; PyTorch is not downloaded"
+    say "using the LibTorch in $given instead of downloading PyTorch"
     announce_downloads without_torch
   else
     requirements=("$torch_requirement" "${requirements[@]}")
@@ -157,8 +157,8 @@ install_python_packages() {
   fi
   if [ -t 1 ]; then quiet=(); fi
   "$venv/bin/python" -m pip install --disable-pip-version-check "${quiet[@]}" "${requirements[@]}" ||
-    fail "pip could not install ${requirements[*]}. Is there a network, and is $(python3 --version) \
-one that PyTorch 2.13 has wheels for (3.10 to 3.14)? An existing LibTorch is used with Torch_DIR=<LibTorch>."
+    fail "pip could not install ${requirements[*]}. Check the network connection. PyTorch 2.13 has wheels for \
+Python 3.10 to 3.14, and this is $(python3 --version). Or set Torch_DIR=<LibTorch> to use an existing LibTorch."
 }
 
 install_docs() {
@@ -166,9 +166,9 @@ install_docs() {
   [ -z "$with_site_check" ] || requirements+=("${site_check_requirements[@]}")
   case " $(cat "$docs/stamp" 2>/dev/null) " in *" ${requirements[*]} "*) return 0 ;; esac
   say "installing in .deps/docs: ${requirements[*]}"
-  python3 -m venv "$docs" || fail "python3 -m venv failed; on Debian and Ubuntu the package python3-venv brings it."
+  python3 -m venv "$docs" || fail "python3 -m venv failed. On Debian and Ubuntu, install the package python3-venv."
   "$docs/bin/python" -m pip install --disable-pip-version-check -qq "${requirements[@]}" ||
-    fail "pip could not install ${requirements[*]}. Is there a network?"
+    fail "pip could not install ${requirements[*]}. Check the network connection."
   printf '%s\n' "${requirements[*]}" >"$docs/stamp"
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Gathers the pages of the documentation's site in one folder.
+"""Copies the pages of the documentation site to one folder.
 
-The pages in docs/ link to each other and to files of the tree. MkDocs knows one folder only, so this
-script copies docs/, the pages that lie elsewhere and every file that a page links to, and changes the
-links. A link to a file that does not exist is an error.
+The pages in docs/ link to each other and to files of the tree. MkDocs reads only one folder. So this script copies docs/,
+pages in other folders and every file that a page links to, and changes the links. A link to a file that does not exist is
+an error.
 
-  tools/site.py [--api] FOLDER    fills FOLDER; the CMake target `site` does that and calls MkDocs
+  tools/site.py [--api] FOLDER    writes FOLDER; the CMake target `site` does this and calls MkDocs
     --api                         Doxygen writes FOLDER/api: links to public headers lead there
 """
 
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 HEADERS = "include/jitstep"
 
-# Pages that lie in the folder of what they describe, and their place in the site.
+# Pages outside docs/, next to the files that they describe, and their paths in the site.
 PAGES = {
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
@@ -34,11 +34,11 @@ FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 
 
 class SiteError(Exception):
-    """A link leads nowhere. The message names the page and the target."""
+    """The target of a link does not exist. The message names the page and the target."""
 
 
 def site_path(tree_path: str) -> str:
-    """The path in the site of a file of the tree. Other files of the tree lie below files/."""
+    """The site path of a file of the tree. Files that are not pages are in files/."""
     if tree_path in PAGES:
         return PAGES[tree_path]
     if tree_path.startswith("docs/"):
@@ -55,14 +55,14 @@ def api_path(header: str) -> str:
 
 
 class Site:
-    """The folder that is filled."""
+    """The output folder."""
 
     def __init__(self, folder: pathlib.Path, has_api: bool) -> None:
         self.folder = folder
         self.has_api = has_api
 
     def add(self, tree_path: str) -> None:
-        """Copies a file of the tree, with its links changed if it is a page."""
+        """Copies a file of the tree. Changes its links if it is a page."""
         target = self.folder / site_path(tree_path)
         if target.exists():
             return
@@ -76,7 +76,7 @@ class Site:
             shutil.copyfile(source, target)
 
     def changed_links(self, text: str, page: str) -> str:
-        """The text of a page whose links are those of the site. Code blocks stay as they are."""
+        """The text of a page with links of the site. Code blocks do not change."""
         out, position = [], 0
         for fence in FENCE.finditer(text):
             out += [self.change(text[position : fence.start()], page), fence.group()]
@@ -87,7 +87,7 @@ class Site:
         return LINK.sub(lambda link: link["before"] + self.link(link["target"], page) + (link["anchor"] or ""), text)
 
     def link(self, target: str, page: str) -> str:
-        """The target of a link of a page, as the site has it."""
+        """The target of a page's link in the site."""
         if re.match(r"[a-z]+:", target):
             return target
         tree_path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The tests, from a fresh clone: set up, build everything, run what needs no GPU and no long time.
-# Arguments go to ctest and replace that choice: `tools/test.sh -L long`, `tools/test.sh -R codec`.
+# The tests, from a fresh clone: sets up, builds everything, and runs all tests except those that need a GPU or minutes.
+# Arguments go to ctest and replace this selection: `tools/test.sh -L long`, `tools/test.sh -R codec`.
 #
-# Each phase's time is printed. A test that hangs is stopped by its own limit (TIMEOUT in tests/CMakeLists.txt), so that
-# a busy machine takes longer and fails nothing.
+# Prints the time of each phase. ctest stops a test that hangs (TIMEOUT in tests/CMakeLists.txt). The limits are long,
+# so that tests do not fail on a busy machine.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# phase NAME COMMAND...: runs the command and says how long it took; fails as the command does.
+# phase NAME COMMAND...: runs the command and prints its time. Returns its exit status.
 phase() {
   local name=$1 start=$SECONDS status=0
   shift

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# clang-tidy with the checks of .clang-tidy over all sources but the tests', with the commands and
-# the precompiled headers of the preset `clang`. Needs Debian's clang-14 and clang-tidy-14. Arguments
-# are regular expressions of files instead: `tools/tidy.sh src/jit/manifest`.
+# Runs clang-tidy with the checks of .clang-tidy on all sources except the tests, with the commands and precompiled
+# headers of the preset `clang`. Needs Debian's clang-14 and clang-tidy-14. Arguments select files by regular
+# expressions: `tools/tidy.sh src/jit/manifest`.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,4 +1,4 @@
-// What times are taken by.
+// The clock of measurements. Tests replace it.
 #pragma once
 
 #include <chrono>
@@ -6,10 +6,10 @@
 
 namespace jitstep::tuning {
 
-/// Seconds since some moment.
+/// Returns seconds since an arbitrary time.
 using Clock = std::function<double()>;
 
-/// The system's steady one.
+/// The system's steady clock.
 inline double steady_seconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();

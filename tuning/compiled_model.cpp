@@ -15,7 +15,7 @@ namespace {
 
 using Variants = std::vector<jit::KernelConfig>;
 
-// Those that differ from the default in one number, then the rest.
+// Configurations that differ from the default in one field first, then the rest.
 Variants nearest_first(const jit::ConfigSpace& space) {
   Variants ordered = space.single_changes(jit::default_kernel_config(space.plan, space.target));
   for (const jit::KernelConfig& one : space.all())
@@ -23,7 +23,7 @@ Variants nearest_first(const jit::ConfigSpace& space) {
   return ordered;
 }
 
-// The engine remembers what it has built, and what it could not.
+// Builds in parallel. The engine caches successes and failures, so errors are ignored here.
 void build_at_once(jit::Engine& engine, const jit::Plan& plan, const jit::Target& target,
                    const Variants& configs) {
   std::vector<jit::NamedText> units;

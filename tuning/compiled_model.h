@@ -1,4 +1,4 @@
-// The order of candidates for a GPU, by what its compiler says of them: needs no GPU.
+// A cost model for a GPU from the compiler's resource usage. Needs no GPU.
 #pragma once
 
 #include "jitstep/jit/engine.h"
@@ -8,9 +8,9 @@
 
 namespace jitstep::tuning {
 
-/// gpu_model of the candidates. The first question compiles them, for so many seconds: those next to the default first,
-/// as many at once as there are processors. What it does not come to, or what does not compile, costs infinitely much.
-/// The engine must outlive it.
+/// gpu_model of the candidates. The first call compiles them for at most `seconds`, in parallel on all processors,
+/// those nearest to the default first. A candidate that was not compiled in time, or does not compile, has infinite
+/// cost. The engine must outlive the model.
 Model compiled_model(jit::Engine& engine, const Workload& workload, const jit::Hardware& gpu,
                      double seconds, const Clock& clock = steady_seconds);
 

@@ -14,11 +14,12 @@ namespace {
 
 using jit::str_cat;
 
-// Vectors that are read and written, and vectors that are read. No byte has a highest bit, so that nothing is written
-// at the end; but the compiler does not know it.
-constexpr const char* kWalk = R"(
+// The bandwidth baseline: a loop over vectors that it reads and writes (`both`) and vectors that it only reads
+// (`read`). The last line keeps the compiler from removing the reads. It never writes, because filled() sets no byte's
+// highest bit.
+constexpr const char* kBaseline = R"(
   struct Args { uint4* both; const uint4* read; long long both_vectors, read_vectors; };
-  extern "C" __global__ void __launch_bounds__(256) walk(const Args args) {
+  extern "C" __global__ void __launch_bounds__(256) baseline(const Args args) {
     const long long first = blockIdx.x * 256ll + threadIdx.x, all = gridDim.x * 256ll;
     unsigned any = 0;
     #pragma unroll 4
@@ -34,10 +35,10 @@ constexpr const char* kWalk = R"(
     }
     if (any >> 31) args.both[0].x = any;
   })";
-constexpr std::int64_t kVector = 16, kThreads = 256, kBlocksOfAUnit = 8;  // fill a multiprocessor
+constexpr std::int64_t kVector = 16, kThreads = 256, kBlocksPerUnit = 8;  // fill a multiprocessor
 
-// As the walk takes them.
-struct WalkArgs {
+// Mirrors `Args` of the kernel.
+struct BaselineArgs {
   void* both;
   const void* read;
   std::int64_t both_vectors, read_vectors;
@@ -63,25 +64,26 @@ int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> re
     if (sm == target.sm && requested.value_or(i) == i) return i;
     found.push_back(str_cat("GPU ", i, " is sm_", sm));
   }
-  if (found.empty()) found.push_back("there is none");
-  throw jit::Error(str_cat(requested ? str_cat("GPU ", *requested, " is no ") : "no GPU here is ",
+  if (found.empty()) found.push_back("there is no GPU");
+  // Callers append what to do, so the message has no final period.
+  throw jit::Error(str_cat(requested ? str_cat("GPU ", *requested, " is not ") : "no GPU here is ",
                            to_string(target), ": ", jit::joined(found)));
 }
 
-CudaDevice::Place CudaDevice::make_place(jit::Engine& engine, int device) {
+CudaDevice::Parts CudaDevice::make_parts(jit::Engine& engine, int device) {
   auto memory = std::make_unique<CudaMemory>(engine.driver(), device);
-  CudaMemory* const kept = memory.get();
-  return {kept, std::make_unique<jit::CudaBackend>(engine, device, std::move(memory))};
+  CudaMemory* const pointer = memory.get();
+  return {pointer, std::make_unique<jit::CudaBackend>(engine, device, std::move(memory))};
 }
 
 CudaDevice::CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock)
-    : CudaDevice(engine, device, limits, std::move(clock), make_place(engine, device)) {}
+    : CudaDevice(engine, device, limits, std::move(clock), make_parts(engine, device)) {}
 
 CudaDevice::CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock,
-                       Place index)
-    : ScratchDevice(engine, hardware_of(engine, device, *index.memory), std::move(index.backend),
+                       Parts parts)
+    : ScratchDevice(engine, hardware_of(engine, device, *parts.memory), std::move(parts.backend),
                     {limits.scratch_bytes, limits.least_seconds}, clock),
-      memory_(*index.memory),
+      memory_(*parts.memory),
       device_(device),
       order_seconds_(limits.order_seconds),
       clock_(std::move(clock)) {}
@@ -96,15 +98,15 @@ void CudaDevice::download(void* to, const void* from, std::size_t bytes) {
   memory_.download(to, from, bytes);
 }
 
-std::function<void()> CudaDevice::make_walk(const Workload& workload) {
+std::function<void()> CudaDevice::make_baseline(const Workload& workload) {
   const MemoryTraffic moved = moved_by(workload);
-  const auto kernel = engine().kernel(kWalk, "walk", hardware().target, device_);
+  const auto kernel = engine().kernel(kBaseline, "baseline", hardware().target, device_);
   const std::int64_t both_vectors = vectors_of(moved.both), read_vectors = vectors_of(moved.read);
   const auto both = filled(both_vectors * kVector), read = filled(read_vectors * kVector);
-  const WalkArgs args = {both.get(), read.get(), both_vectors, read_vectors};
+  const BaselineArgs args = {both.get(), read.get(), both_vectors, read_vectors};
   const std::int64_t needed = (std::max(both_vectors, read_vectors) + kThreads - 1) / kThreads;
-  const auto blocks = std::min<std::int64_t>(needed, kBlocksOfAUnit * hardware().units);
-  return [this, kernel, both, read, args, blocks, entry = kernel->cuda("walk")] {
+  const auto blocks = std::min<std::int64_t>(needed, kBlocksPerUnit * hardware().units);
+  return [this, kernel, both, read, args, blocks, entry = kernel->cuda("baseline")] {
     entry.launch(memory_.stream(), static_cast<unsigned>(blocks), kThreads, &args);
   };
 }

@@ -1,4 +1,4 @@
-// A GPU as a device to tune on.
+// A GPU as a tuning device.
 #pragma once
 
 #include "tuning/scratch_device.h"
@@ -7,19 +7,19 @@ namespace jitstep::tuning {
 
 class CudaMemory;
 
-/// The number of a GPU of this architecture: the first, or the one that is asked for. An Error says which ones there
-/// are, or what is missing.
+/// The number of a GPU of this architecture: `requested`, or the first one. Throws an Error that lists the GPUs, or
+/// names what is missing.
 int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> requested);
 
-/// Settings of a device.
+/// Settings of a CudaDevice.
 struct CudaLimits {
   std::int64_t scratch_bytes = ScratchLimits{}.scratch_bytes;
-  double least_seconds = 5e-3;  // as a launch and the wait for its end take about ten microseconds
-  double order_seconds = 15;    // for compiling a workload's candidates before the first is tried
+  double least_seconds = 5e-3;  // long, because a launch and its synchronization take about 10 us
+  double order_seconds = 15;    // for compiling a workload's candidates before the first trial
 };
 
-/// Steps go one after the other on a stream of its own and are timed from outside, when all of them are over. Its walk
-/// is a kernel.
+/// Runs steps in sequence on its own stream, and measures host time until all are complete. The bandwidth baseline is a
+/// kernel.
 class CudaDevice : public ScratchDevice {
  public:
   CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits,
@@ -27,13 +27,13 @@ class CudaDevice : public ScratchDevice {
   Model model(const Workload& workload) override;
 
  private:
-  struct Place {
-    CudaMemory* memory;  // the machine's
+  struct Parts {
+    CudaMemory* memory;  // owned by the back end
     std::unique_ptr<jit::Backend> backend;
   };
-  static Place make_place(jit::Engine& engine, int device);
-  CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock, Place index);
-  std::function<void()> make_walk(const Workload& workload) override;
+  static Parts make_parts(jit::Engine& engine, int device);
+  CudaDevice(jit::Engine& engine, int device, const CudaLimits& limits, Clock clock, Parts parts);
+  std::function<void()> make_baseline(const Workload& workload) override;
   void finish() override;
   void download(void* to, const void* from, std::size_t bytes) override;
 

@@ -13,13 +13,13 @@ namespace jitstep::tuning {
 namespace {
 
 using Address = unsigned long long;
-constexpr unsigned kWaitsForNoOther = 1;  // CU_STREAM_NON_BLOCKING
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
 Address address_of(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
 }  // namespace
 
-// As cuda.h declares them; what is freed late needs them after their CudaMemory.
+// Driver functions as cuda.h declares them. Shared, because memory may be freed after its CudaMemory was destroyed.
 struct CudaMemory::Api {
   int (*cuCtxSetCurrent)(void* context) = nullptr;
   int (*cuDeviceGetName)(char* name, int size, int device) = nullptr;
@@ -36,7 +36,9 @@ struct CudaMemory::Api {
     const auto load = [&](const char* name, auto& function) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
           library ? dlsym(library, name) : nullptr);
-      if (!function) throw jit::Error(jit::str_cat("libcuda.so.1 lacks ", name));
+      if (!function)
+        throw jit::Error(jit::str_cat("cannot use libcuda.so.1: it is missing or lacks ", name,
+                                      ". Install a current NVIDIA driver."));
     };
     load("cuCtxSetCurrent", cuCtxSetCurrent);
     load("cuDeviceGetName", cuDeviceGetName);
@@ -53,7 +55,7 @@ struct CudaMemory::Api {
 CudaMemory::CudaMemory(jit::CudaDriver& driver, int device)
     : api_(std::make_shared<Api>()), context_(driver.primary_context(device)), device_(device) {
   run("cuCtxSetCurrent", api_->cuCtxSetCurrent(context_));
-  run("cuStreamCreate", api_->cuStreamCreate(&stream_, kWaitsForNoOther));
+  run("cuStreamCreate", api_->cuStreamCreate(&stream_, kNonBlocking));
 }
 
 CudaMemory::~CudaMemory() {
@@ -67,7 +69,7 @@ void CudaMemory::run(const char* call, int code) const {
   if (api_->cuGetErrorName(code, &name) != 0 || name == nullptr) name = "an unknown error";
   const std::string_view advice = jit::cuda_advice(code);
   throw jit::CudaError(jit::str_cat("tuning on GPU ", device_, " failed: ", call, " returned ",
-                                    name, " (", code, ")", advice.empty() ? "" : "; ", advice),
+                                    name, " (", code, ")", advice.empty() ? "" : ". ", advice),
                        call, code);
 }
 
@@ -75,7 +77,7 @@ std::shared_ptr<void> CudaMemory::allocate(std::size_t bytes) {
   run("cuCtxSetCurrent", api_->cuCtxSetCurrent(context_));
   Address memory = 0;
   run("cuMemAlloc", api_->cuMemAlloc(&memory, std::max<std::size_t>(bytes, 1)));
-  // The driver frees it after the work that is under way.
+  // The driver frees the memory after running work completes.
   return {reinterpret_cast<void*>(memory), [api = api_, context = context_](void* p) {
             api->cuCtxSetCurrent(context);
             api->cuMemFree(address_of(p));

@@ -1,4 +1,4 @@
-// A GPU's memory and one stream, for a tuner: what a program with torch has from torch.
+// GPU memory and one stream for the tuner, which does not link torch.
 #pragma once
 
 #include <memory>
@@ -8,22 +8,22 @@
 
 namespace jitstep::tuning {
 
-/// Makes the device's context current in the thread that calls it. Every failure is a CudaError.
+/// Makes the device's context current in the calling thread. Failures of driver calls throw a CudaError.
 class CudaMemory : public jit::CudaHost {
  public:
-  /// The driver must outlive it, and it the memory.
+  /// The driver must outlive the object.
   CudaMemory(jit::CudaDriver& driver, int device);
   ~CudaMemory() override;
 
   void* stream() override { return stream_; }
   std::shared_ptr<void> allocate(std::size_t bytes) override;
-  void record_stream(const std::shared_ptr<void>&) override {}  // there is one
+  void record_stream(const std::shared_ptr<void>&) override {}  // there is only one stream
 
-  /// Waits for what was started.
+  /// Waits for all work on the stream.
   void finish();
-  /// After that, the way back from its memory.
+  /// Calls finish(), then copies from device memory to host memory.
   void download(void* to, const void* from, std::size_t bytes);
-  /// As the driver has it, "NVIDIA H100 80GB HBM3".
+  /// The driver's name of the device, such as "NVIDIA H100 80GB HBM3".
   std::string device_name() const;
 
  private:

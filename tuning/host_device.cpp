@@ -6,13 +6,14 @@
 namespace jitstep::tuning {
 namespace {
 
-constexpr std::int64_t kElementsOfAnItem = 4096;
+constexpr std::int64_t kElementsPerItem = 4096;
 
-// Bytes that are read and written, and bytes that are read, in equal parts for each item.
-constexpr const char* kWalk = R"(
+// The bandwidth baseline: a loop over bytes that it reads and writes (`both`) and bytes that it only reads (`read`), in
+// equal parts per item. The last line keeps the compiler from removing the reads.
+constexpr const char* kBaseline = R"(
   struct Args { unsigned char* both; const unsigned char* read; long long both_bytes, read_bytes, items; };
   extern "C" [[gnu::visibility("default")]]
-  void walk(const void* args, long long begin, long long end) {
+  void baseline(const void* args, long long begin, long long end) {
     const auto [both, read, both_bytes, read_bytes, items] = *static_cast<const Args*>(args);
     for (long long item = begin; item < end; ++item) {
       const long long first = both_bytes * item / items, last = both_bytes * (item + 1) / items;
@@ -23,8 +24,8 @@ constexpr const char* kWalk = R"(
     }
   })";
 
-// As the walk takes them.
-struct WalkArgs {
+// Mirrors `Args` of the baseline.
+struct BaselineArgs {
   void* both;
   const void* read;
   std::int64_t both_bytes, read_bytes, items;
@@ -50,15 +51,16 @@ void HostDevice::download(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 
-std::function<void()> HostDevice::make_walk(const Workload& workload) {
+std::function<void()> HostDevice::make_baseline(const Workload& workload) {
   const MemoryTraffic moved = moved_by(workload);
-  const auto kernel = engine().kernel(kWalk, "walk", jit::Target::cpu());
+  const auto kernel = engine().kernel(kBaseline, "baseline", jit::Target::cpu());
   const auto both = filled(moved.both), read = filled(moved.read);
-  const WalkArgs args = {both.get(), read.get(), moved.both, moved.read,
-                         std::max<std::int64_t>(1, workload.size().elements / kElementsOfAnItem)};
-  return [this, kernel, both, read, args, entry = kernel->cpu("walk")] {
+  const BaselineArgs args = {
+      both.get(), read.get(), moved.both, moved.read,
+      std::max<std::int64_t>(1, workload.size().elements / kElementsPerItem)};
+  return [this, kernel, both, read, args, entry = kernel->cpu("baseline")] {
     const auto part = [&](std::int64_t begin, std::int64_t end) { entry(&args, begin, end); };
-    constexpr std::int64_t kGrain = 32768 / kElementsOfAnItem;  // as that of a step by default
+    constexpr std::int64_t kGrain = 32768 / kElementsPerItem;  // the default grain of a step
     if (parallel_for_)
       parallel_for_(args.items, kGrain, part);
     else

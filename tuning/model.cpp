@@ -7,9 +7,9 @@
 namespace jitstep::tuning {
 namespace {
 
-// A multiprocessor of compute capability 8.0 to 10.0.
+// Limits of a multiprocessor of compute capability 8.0 to 10.0.
 constexpr int kThreads = 2048, kBlocks = 32, kRegisters = 65536;
-constexpr double kNeededBytes = 14.5 * 700;  // a clock of DRAM's share by the clocks of a load
+constexpr double kNeededBytes = 14.5 * 700;  // DRAM bytes per clock, times the clocks of a load
 
 int resident_threads(const jit::KernelConfig& config, const jit::Resources& entry) {
   const int registers = std::max(1, (entry.registers + 7) / 8 * 8) * config.threads;
@@ -26,8 +26,8 @@ Model cpu_model(const jit::Hardware& hardware, const jit::WorkSize& size) {
     const double items = std::ceil(each / item) * static_cast<double>(size.tensors);
     const double workers = config.max_threads > 0 ? std::min(config.max_threads, units) : units;
     const double rounds = std::ceil(items / workers);
-    constexpr double kElementsOfAnItem = 100;  // as long as it takes to begin one
-    return rounds * (std::min(each, item) + kElementsOfAnItem);
+    constexpr double kItemOverhead = 100;  // starting an item takes as long as 100 elements
+    return rounds * (std::min(each, item) + kItemOverhead);
   };
 }
 

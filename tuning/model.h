@@ -1,5 +1,4 @@
-// What a configuration may cost, before it has been run: the order in which a tuner tries them. It need not be right, only
-// better than chance.
+// Cost models of configurations. They only determine the order of trials, so a rough estimate is sufficient.
 #pragma once
 
 #include <functional>
@@ -11,19 +10,19 @@
 
 namespace jitstep::tuning {
 
-/// The cost of a configuration, in any unit: smaller ones are tried first.
+/// The cost of a configuration, in any unit. Configurations of lower cost are tried first.
 using Model = std::function<double(const jit::KernelConfig&)>;
 
-/// Of the CPU: items that are started, and the share of the last one of each tensor and of each processor.
+/// The CPU model: rounds of items over the processors, times the elements and the overhead of an item.
 Model cpu_model(const jit::Hardware& hardware, const jit::WorkSize& size);
 
-/// What a compiler says of a configuration's entries; needs no GPU.
+/// The compiler's resource usage of a configuration's entry points. Needs no GPU.
 using ResourcesOf = std::function<std::vector<jit::Resources>(const jit::KernelConfig&)>;
 
-/// Of a GPU: how many times the bytes that its resident threads ask for at once are too few to keep memory busy, by
-/// Little's law, with the latency and clocks of an H100 (which tools/sass_report.py replays instruction by
-/// instruction). Spills cost as much as a kernel that is twice too slow; what cannot be resident is infinite.
-/// `bytes`: of an element that are read.
+/// The GPU model: the bytes that must be in flight to saturate DRAM (Little's law), divided by the bytes that resident
+/// threads request at once, at least 1. Latency and clocks are those of an H100, as tools/sass_report.py replays them
+/// instruction by instruction. Spills double the cost. A configuration that cannot be resident has infinite cost.
+/// `bytes`: read per element.
 Model gpu_model(const ResourcesOf& resources, double bytes);
 
 }  // namespace jitstep::tuning

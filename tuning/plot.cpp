@@ -30,7 +30,7 @@ svg text { font: 12px system-ui, sans-serif; fill: #333; }
 
 constexpr int kLeft = 300, kWidth = 560, kRow = 22;
 
-std::string index(const Plot& plot, double value) {
+std::string x_of(const Plot& plot, double value) {
   const double share = (std::clamp(value, plot.low, plot.high) - plot.low) / (plot.high - plot.low);
   return fixed(kLeft + kWidth * share, 1);
 }
@@ -46,8 +46,8 @@ std::string row(const Plot& plot, const PlotRow& one, int y) {
   if (!one.instead.empty())
     return str_cat(label, "<text class=\"failed\" x=\"", kLeft, "\" y=\"", y + 4, "\">",
                    escaped(one.instead), "</text>\n");
-  return str_cat(label, line(one.kind, index(plot, one.low), y, index(plot, one.high), y),
-                 "<circle class=\"", one.kind, "\" cx=\"", index(plot, one.value), "\" cy=\"", y,
+  return str_cat(label, line(one.kind, x_of(plot, one.low), y, x_of(plot, one.high), y),
+                 "<circle class=\"", one.kind, "\" cx=\"", x_of(plot, one.value), "\" cy=\"", y,
                  "\" r=\"4\"><title>", escaped(one.title), "</title></circle>\n");
 }
 
@@ -57,11 +57,11 @@ std::string to_svg(const Plot& plot) {
   const int bottom = kRow * (static_cast<int>(plot.rows.size()) + 1);
   std::string out = str_cat("<svg viewBox=\"0 0 ", kLeft + kWidth + 40, " ", bottom + 30, "\">\n",
                             line("axis", str_cat(kLeft), bottom, str_cat(kLeft + kWidth), bottom));
-  for (const auto& [value, words] : plot.ticks)
-    out += str_cat("<text text-anchor=\"middle\" x=\"", index(plot, value), "\" y=\"", bottom + 18,
-                   "\">", escaped(words), "</text>\n");
+  for (const auto& [value, label] : plot.ticks)
+    out += str_cat("<text text-anchor=\"middle\" x=\"", x_of(plot, value), "\" y=\"", bottom + 18,
+                   "\">", escaped(label), "</text>\n");
   for (const auto& [value, kind] : plot.lines)
-    out += line(kind, index(plot, value), 4, index(plot, value), bottom);
+    out += line(kind, x_of(plot, value), 4, x_of(plot, value), bottom);
   for (std::size_t i = 0; i < plot.rows.size(); ++i)
     out += row(plot, plot.rows[i], kRow * (static_cast<int>(i) + 1) - kRow / 3);
   return out + "</svg>\n";
@@ -74,9 +74,9 @@ std::string html_page(const std::string& title, const std::string& introduction,
                  "</h1>\n<p>", introduction, "</p>\n", body, "</body></html>\n");
 }
 
-std::string escaped(const std::string& words) {
+std::string escaped(const std::string& text) {
   std::string out;
-  for (const char c : words) {
+  for (const char c : text) {
     if (c == '&')
       out += "&amp;";
     else if (c == '<')
@@ -93,14 +93,16 @@ void check_page_path(const std::string& path) {
   const fs::path folder = fs::absolute(path).parent_path();
   const std::string file = fs::exists(path) ? path : folder.string();
   if (fs::is_directory(path) || !fs::is_directory(folder) || ::access(file.c_str(), W_OK) != 0)
-    throw jit::Error(str_cat("cannot write ", path, ": is there such a folder, and the right to?"));
+    throw jit::Error(str_cat("cannot write ", path,
+                             ". Name a file in an existing folder that you may write to."));
 }
 
 void write_page(const std::string& path, const std::string& page) {
   std::ofstream file(path, std::ios::binary);
   file << page;
   if (!file.flush())
-    throw jit::Error(str_cat("cannot write ", path, ": is there room, and the right to?"));
+    throw jit::Error(
+        str_cat("cannot write ", path, ". Check its permissions and the space on its disk."));
 }
 
 }  // namespace jitstep::tuning

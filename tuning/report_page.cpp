@@ -15,12 +15,11 @@ using jit::to_string;
 using jit::Trial;
 
 constexpr const char* kIntroduction =
-    "Each dot is the median of a configuration's time over the default's in the same rounds, the "
-    "line "
-    "how far that median may be\noff. Left of the solid line is faster than the default; the "
-    "broken line is what a plain walk over the same bytes takes.";
+    "A dot is the median ratio of a configuration's time to the default's, in the same rounds. Its "
+    "line is the spread of that median.\nA dot left of the solid line is faster than the default. "
+    "The dashed line is the bandwidth baseline: a loop over the same bytes.";
 
-constexpr double kLowest = 0.5, kHighest = 2;  // ratios; what reaches further is cut off there
+constexpr double kLowest = 0.5, kHighest = 2;  // the axis ends at these ratios
 
 std::vector<const Trial*> by_ratio(const std::vector<Trial>& trials) {
   std::vector<const Trial*> sorted;
@@ -33,15 +32,15 @@ std::vector<const Trial*> by_ratio(const std::vector<Trial>& trials) {
   return sorted;
 }
 
-// The share of the default's time in which memory could move a step's bytes; 0: not known.
+// The bandwidth bound as a fraction of the default's time. 0: not known.
 double limit_of(const jit::TuningRecord& record, double moved) {
   for (const Trial& trial : record.trials)
     if (trial.times.rounds > 0 && record.hardware.bandwidth > 0)
-      return moved / record.hardware.bandwidth / trial.times.usual_seconds;
+      return moved / record.hardware.bandwidth / trial.times.default_seconds;
   return 0;
 }
 
-// Wide enough for what was measured, and for the limit.
+// An axis that includes all measurements and the bandwidth bound.
 Plot empty_plot(const std::vector<const Trial*>& trials, double limit) {
   Plot plot{.low = 0.9, .high = 1.1, .ticks = {}, .lines = {{1, "default"}}, .rows = {}};
   if (limit > 0.2) plot.low = std::min(plot.low, limit - 0.05);
@@ -87,12 +86,12 @@ std::string verdict(const jit::TuningRecord& record) {
       return str_cat(to_string(record.config), " won: ", fixed(record.gain, 3),
                      " times as fast as the default (± ", fixed(record.spread, 3), ")");
     case jit::Outcome::default_config:
-      return "no configuration is faster than the default, which stays";
+      return "no configuration is faster than the default. The default stays";
     case jit::Outcome::unresolved:
       break;
   }
-  return "unresolved: no configuration was faster than the default by more than the noise, which "
-         "stays";
+  return "unresolved: no configuration was faster than the default by more than the noise. The "
+         "default stays";
 }
 
 std::string units_of(const jit::Hardware& hardware) {
@@ -110,7 +109,8 @@ std::string section(const Tuned& one, double moved) {
                  escaped(record.strategy), "</p>\n<p><b>", escaped(verdict(record)), "</b></p>\n");
   if (limit > 0)
     out += str_cat("<p>The default reaches ", fixed(100 * limit, 0), " % of the ",
-                   fixed(record.hardware.bandwidth / 1e9, 1), " GB/s of a plain walk.</p>\n");
+                   fixed(record.hardware.bandwidth / 1e9, 1),
+                   " GB/s of the bandwidth baseline.</p>\n");
   return out + plot(record, limit);
 }
 

@@ -1,4 +1,4 @@
-// What a tuner found, as one page that needs nothing else: no network, no script.
+// The tuner's results as a self-contained HTML page, without network access and scripts.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace jitstep::tuning {
 
-/// HTML with a plot (inline SVG) for each workload: every trial's ratio to the default's time and its spread, winner
-/// and runner-up, and the limit that memory's bandwidth sets. `moved_bytes`: of a step of each workload.
+/// HTML with a plot (inline SVG) per workload: each trial's time relative to the default's with its spread, the winner,
+/// the runner-up, and the bandwidth bound. `moved_bytes`: bytes that a step moves, per workload.
 std::string report_page(const std::vector<Tuned>& tuned, const std::vector<double>& moved_bytes);
 
 }  // namespace jitstep::tuning

@@ -13,7 +13,7 @@ namespace {
 
 using jit::str_cat;
 
-constexpr double kSlow = 20;  // times the default's: what takes longer is stopped after one step
+constexpr double kSlow = 20;  // a candidate that takes 20 times the default's time is rejected
 
 }  // namespace
 
@@ -37,20 +37,20 @@ jit::KernelConfig ScratchDevice::default_config() const {
 void ScratchDevice::begin(const Workload& workload) {
   const std::int64_t bytes = jit::ScratchTensors::bytes(workload.plan, workload.shapes);
   if (bytes > limits_.scratch_bytes)
-    throw jit::Error(str_cat(workload.name(), " takes ", bytes >> 20, " MiB of scratch, more than ",
-                             limits_.scratch_bytes >> 20,
-                             " MiB; choose a smaller size or raise --scratch"));
+    throw jit::Error(str_cat(
+        workload.name(), " needs ", bytes >> 20, " MiB of scratch memory, more than the limit of ",
+        limits_.scratch_bytes >> 20, " MiB. Choose a smaller size or raise --scratch."));
   steps_.clear();
   scratch_.reset();
-  walk_ = {};
+  baseline_ = {};
   workload_ = workload;
   scratch_ = std::make_unique<jit::ScratchTensors>(*backend_, workload.plan, workload.numbers,
                                                    workload.shapes);
-  timed_step(default_config(), 1);  // touches all memory
+  timed_step(default_config(), 1);  // warm-up: touches all memory
   const double once = std::max(timed_step(default_config(), 1), 1e-9);
   repeats_ = static_cast<int>(std::clamp(limits_.least_seconds / once, 1.0, 10000.0));
-  walk_ = make_walk(workload);
-  hardware_.bandwidth = walk_bandwidth();
+  baseline_ = make_baseline(workload);
+  hardware_.bandwidth = baseline_bandwidth();
 }
 
 jit::Step& ScratchDevice::step_of(const jit::KernelConfig& config) {
@@ -61,12 +61,10 @@ jit::Step& ScratchDevice::step_of(const jit::KernelConfig& config) {
 
 std::optional<jit::Trial> ScratchDevice::check(const jit::KernelConfig& candidate) {
   const jit::Candidate kernel{workload_->plan, workload_->numbers, workload_->shapes.front()};
-  const auto way_back = [this](void* to, const void* from, std::size_t n) {
-    download(to, from, n);
-  };
-  if (auto problem = jit::check_candidate(*backend_, kernel, default_config(), candidate, way_back))
+  const auto to_host = [this](void* to, const void* from, std::size_t n) { download(to, from, n); };
+  if (auto problem = jit::check_candidate(*backend_, kernel, default_config(), candidate, to_host))
     return problem;
-  timed_step(candidate, 1);  // makes it
+  timed_step(candidate, 1);  // compiles and loads the kernel
   const double before = timed_step(default_config(), 1), once = timed_step(candidate, 1);
   if (once < kSlow * std::max(before, 1e-4)) return {};
   return jit::Trial{
@@ -92,28 +90,28 @@ double ScratchDevice::seconds(const jit::KernelConfig& config) {
   return timed_step(config, repeats_);
 }
 
-// ---- the walk --------------------------------------------------------------------------------------
+// ---- the bandwidth baseline ------------------------------------------------------------------------
 
-double ScratchDevice::walk_seconds() { return timed(walk_, repeats_); }
+double ScratchDevice::baseline_seconds() { return timed(baseline_, repeats_); }
 
-double ScratchDevice::walk_bandwidth() {
+double ScratchDevice::baseline_bandwidth() {
   constexpr int kRounds = 7;
-  walk_seconds();  // touches all memory
+  baseline_seconds();  // warm-up: touches all memory
   std::vector<double> seconds;
-  for (int i = 0; i < kRounds; ++i) seconds.push_back(walk_seconds());
+  for (int i = 0; i < kRounds; ++i) seconds.push_back(baseline_seconds());
   std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
   return moved_bytes(*workload_) / std::max(seconds[kRounds / 2], 1e-9);
 }
 
 std::shared_ptr<void> ScratchDevice::filled(std::int64_t bytes) {
-  constexpr std::int64_t kPiece = 1 << 20;
-  const std::vector<std::byte> ones(static_cast<std::size_t>(std::min(bytes, kPiece)),
+  constexpr std::int64_t kChunk = 1 << 20;
+  const std::vector<std::byte> ones(static_cast<std::size_t>(std::min(bytes, kChunk)),
                                     std::byte{1});
   auto memory = backend_->allocate(static_cast<std::size_t>(bytes));
   auto* const first = static_cast<std::byte*>(memory.get());
-  for (std::int64_t at = 0; at < bytes; at += kPiece)
+  for (std::int64_t at = 0; at < bytes; at += kChunk)
     backend_->upload(first + at, ones.data(),
-                     static_cast<std::size_t>(std::min(kPiece, bytes - at)));
+                     static_cast<std::size_t>(std::min(kChunk, bytes - at)));
   return memory;
 }
 

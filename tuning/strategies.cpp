@@ -28,7 +28,7 @@ std::optional<KernelConfig> first_untried(const Variants& candidates,
   return {};
 }
 
-// The fastest so far; the default if no trial was faster.
+// The fastest configuration so far. The default if no trial was faster.
 KernelConfig fastest(const KernelConfig& default_config, const std::vector<Trial>& before) {
   KernelConfig best = default_config;
   double ratio = 1;
@@ -81,9 +81,9 @@ jit::Strategy make_strategy(const std::string& name, const jit::ConfigSpace& spa
   if (name == "exhaustive") return jit::in_order(by_model(space, model));
   if (name == "local") return local(space, by_model(space, model));
   if (name != "random")
-    throw jit::Error(jit::str_cat("there is no strategy \"", name, "\"; there are ",
-                                  jit::joined(strategy_names())));
-  // From an order that depends on nothing else. Not std::shuffle, whose order differs between standard libraries.
+    throw jit::Error(jit::str_cat("unknown strategy \"", name,
+                                  "\". Strategies: ", jit::joined(strategy_names()), "."));
+  // The order depends on the seed only. std::shuffle differs between standard libraries.
   Variants ordered = space.all();
   ordered.erase(ordered.begin());  // the default
   std::mt19937_64 random(seed);

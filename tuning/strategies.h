@@ -1,4 +1,4 @@
-// Which candidate is tried next.
+// Search strategies: they choose the next candidate.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace jitstep::tuning {
 
-/// The names that make_strategy() knows: exhaustive, random, local.
+/// The names that make_strategy() accepts: exhaustive, random, local.
 const std::vector<std::string>& strategy_names();
 
-/// A strategy over all of a space but the default, which every candidate is compared with.
+/// A strategy over all configurations of a space except the default, which each candidate is compared with.
 ///
-/// exhaustive: all, in the order of the model. random: all, in an order by `seed`. local: the best three by the model,
-/// then the neighbours of the fastest found so far, the model's best first, until none of them is left.
-/// An Error lists the names if there is none of this one.
+/// exhaustive: all, in the order of the model. random: all, in an order that depends on `seed`. local: the best three
+/// by the model, then the neighbors of the fastest so far in the order of the model, until all were tried.
+/// Throws an Error that lists the names for an unknown one.
 jit::Strategy make_strategy(const std::string& name, const jit::ConfigSpace& space,
                             const Model& model, std::uint64_t seed = 1);
 
-/// The space without the default, by ascending cost; equals keep their order.
+/// The space without the default, by ascending cost. The sort is stable.
 std::vector<jit::KernelConfig> by_model(const jit::ConfigSpace& space, const Model& model);
 
 }  // namespace jitstep::tuning

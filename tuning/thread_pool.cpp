@@ -1,4 +1,4 @@
-// Threads that wait for parts of loops.
+// A thread pool for parallel loops.
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -20,7 +20,7 @@ class Pool {
       const std::lock_guard lock(mutex_);
       ended_ = true;
     }
-    begun_.notify_all();
+    started_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
   Pool(const Pool&) = delete;
@@ -34,9 +34,9 @@ class Pool {
       const std::lock_guard lock(mutex_);
       body_ = &body, count_ = count, parts_ = parts;
       running_ = static_cast<int>(threads_.size());
-      ++turn_;
+      ++generation_;
     }
-    begun_.notify_all();
+    started_.notify_all();
     do_part(0);
     std::unique_lock lock(mutex_);
     done_.wait(lock, [this] { return running_ == 0; });
@@ -50,9 +50,9 @@ class Pool {
   void serve(int part) {
     std::unique_lock lock(mutex_);
     for (std::uint64_t seen = 0;;) {
-      begun_.wait(lock, [&] { return ended_ || turn_ != seen; });
+      started_.wait(lock, [&] { return ended_ || generation_ != seen; });
       if (ended_) return;
-      seen = turn_;
+      seen = generation_;
       lock.unlock();
       do_part(part);
       lock.lock();
@@ -61,11 +61,11 @@ class Pool {
   }
 
   std::mutex mutex_;
-  std::condition_variable begun_, done_;
+  std::condition_variable started_, done_;
   const Body* body_ = nullptr;
   std::int64_t count_ = 0, parts_ = 0;
   int running_ = 0;
-  std::uint64_t turn_ = 0;
+  std::uint64_t generation_ = 0;
   bool ended_ = false;
   std::vector<std::thread> threads_;
 };

@@ -20,7 +20,7 @@ class Session {
   bool stopped() const { return options_.stopped && options_.stopped(); }
   double now() const { return options_.clock(); }
 
-  // `until`: when no further candidate is begun.
+  // `until`: after this time, no further candidate starts.
   Tuned run(const Workload& workload, double until) {
     TuningRecord record = empty_record(workload);
     const auto before = earlier(record);
@@ -32,9 +32,9 @@ class Session {
     }
     record.hardware = device_.hardware();
     const bool resumes = before && !before->complete;
-    jit::ConfigSearch tournament =
+    jit::ConfigSearch search =
         start(workload, resumes ? before->trials : std::vector<jit::Trial>());
-    play(tournament, record, until);
+    run_trials(search, record, until);
     return {workload, record};
   }
 
@@ -66,35 +66,35 @@ class Session {
             std::move(before)};
   }
 
-  void play(jit::ConfigSearch& tournament, TuningRecord& record, double until) {
-    std::size_t written = tournament.trials().size();
-    const auto keep = [&] {
-      record = record_of(tournament, std::move(record));
-      record.complete = tournament.done();
-      written = tournament.trials().size();
+  void run_trials(jit::ConfigSearch& search, TuningRecord& record, double until) {
+    std::size_t written = search.trials().size();
+    const auto store = [&] {
+      record = record_of(search, std::move(record));
+      record.complete = search.done();
+      written = search.trials().size();
       if (options_.on_trial) options_.on_trial(record);
       if (options_.records.empty()) return;
       if (const auto problem = jit::add_record(options_.records, record))
         throw jit::Error(*problem);
     };
-    const auto keep_new = [&] {
-      if (tournament.trials().size() > written && !tournament.done()) keep();
+    const auto store_new = [&] {
+      if (search.trials().size() > written && !search.done()) store();
     };
-    while (!tournament.done() && !stopped()) {
-      if (tournament.is_new()) {
-        if (const auto problem = device_.check(tournament.next()))
-          tournament.reject(problem->status, problem->detail);
-        // Now: what ails the candidate may have broken the device, so that nothing runs on it any more.
-        keep_new();
+    while (!search.done() && !stopped()) {
+      if (search.is_new()) {
+        if (const auto problem = device_.check(search.next()))
+          search.reject(problem->status, problem->detail);
+        // Store the record now: a faulty candidate may have made the device unusable for the next one.
+        store_new();
       }
-      if (!tournament.done()) tournament.record(device_.seconds(tournament.next()));
+      if (!search.done()) search.record(device_.seconds(search.next()));
       const bool trials_end =
           options_.most_trials > 0 &&
-          tournament.trials().size() >= static_cast<std::size_t>(options_.most_trials);
-      if (trials_end || now() > until) tournament.stop();
-      keep_new();
+          search.trials().size() >= static_cast<std::size_t>(options_.most_trials);
+      if (trials_end || now() > until) search.stop();
+      store_new();
     }
-    if (tournament.done()) keep();
+    if (search.done()) store();
   }
 
   TuningDevice& device_;

@@ -1,4 +1,4 @@
-// Tunes workloads on a device, one after another, and keeps what it finds as it goes.
+// Tunes workloads on a device, one after another, and writes a tuning record after each trial.
 #pragma once
 
 #include <functional>
@@ -11,32 +11,30 @@
 
 namespace jitstep::tuning {
 
-/// How a tuner is to go about it.
+/// Options of tune().
 struct TunerOptions {
   std::string strategy = "local";
-  double budget_seconds =
-      60;               // of all workloads together, shared out evenly among those that are left
-  int most_trials = 0;  // of a workload; 0: as many as there are
-  bool again = false;   // also what a complete record is known of
+  double budget_seconds = 60;  // for all workloads; the remaining ones share the rest equally
+  int most_trials = 0;         // per workload; 0: no limit
+  bool again = false;          // also tune workloads with a complete record
   jit::TrialRules rules = {};
-  std::string records = {};            // the file they are kept in; empty: nowhere
-  std::function<double()> clock = {};  // seconds; the steady one unless set
-  std::function<bool()> stopped =
-      {};  // asked between steps; true: the tuner ends, and can be resumed
-  std::function<void(const jit::TuningRecord&)> on_trial = {};  // after each trial
+  std::string records = {};                                     // file of records; empty: none
+  std::function<double()> clock = {};                           // seconds; default: steady_seconds
+  std::function<bool()> stopped = {};                           // polled between steps; true: stop
+  std::function<void(const jit::TuningRecord&)> on_trial = {};  // called after each trial
 };
 
-/// What became of one workload.
+/// The result of one workload.
 struct Tuned {
   Workload workload;
   jit::TuningRecord record;
-  bool known = false;        // the record was there before
-  std::string problem = {};  // why nothing was measured
+  bool known = false;        // the record existed before
+  std::string problem = {};  // why nothing was measured; empty: no problem
 };
 
-/// Tunes the workloads in their order. After each trial the record is written with what is known so far; one that is
-/// found incomplete goes on where it was interrupted, a complete one stays. Fewer results than workloads: it was
-/// stopped. An Error if the records cannot be written.
+/// Tunes the workloads in order. Writes the record after each trial. Continues an incomplete record, and does not
+/// repeat a complete one unless `again`. Returns fewer results than workloads if it was stopped. Throws an Error if the
+/// records cannot be written.
 std::vector<Tuned> tune(const std::vector<Workload>& workloads, TuningDevice& device,
                         const TunerOptions& options);
 

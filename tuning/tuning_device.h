@@ -1,4 +1,4 @@
-// What a tuner asks of a device. Everything else of it is tested with a device that answers from a list.
+// The tuner's interface to a device. Tests of the tuner use a fake device with listed answers.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,13 @@ class TuningDevice {
 
   virtual const jit::Hardware& hardware() const = 0;
   virtual jit::RecordVersions versions(const jit::Plan& plan) = 0;
-  /// The order of candidates for a workload.
+  /// The cost model, which orders the candidates of a workload.
   virtual Model model(const Workload& workload) = 0;
-  /// Makes scratch tensors, and drops those of the workload before. An Error if they take too much.
+  /// Allocates scratch tensors, and frees those of the previous workload. Throws an Error if they need too much memory.
   virtual void begin(const Workload& workload) = 0;
-  /// Why a candidate is not to be timed; nothing if it may be.
+  /// A failed trial if the candidate must not be timed. Empty if it may be timed.
   virtual std::optional<jit::Trial> check(const jit::KernelConfig& candidate) = 0;
-  /// Seconds of one step by a configuration that was checked, or by the default.
+  /// Seconds of one step with a checked configuration, or with the default.
   virtual double seconds(const jit::KernelConfig& config) = 0;
 };
 

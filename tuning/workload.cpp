@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 constexpr std::int64_t kMostTensors = 1 << 20;
 
-// A number with a unit at its end; 0 if it is none.
+// A number with an optional unit at its end. 0 if the word is invalid.
 std::int64_t count_of(std::string_view word) {
   constexpr std::string_view kUnits = "kKmMgG";
   double count = 0;
@@ -47,8 +47,8 @@ const json* shapes_in(const json& model) {
 
 std::vector<std::int64_t> sizes_of(const json& shape, const std::string& path) {
   const auto bad = [&] {
-    return jit::Error(str_cat(path, ": a shape is ", shape.dump().substr(0, 60),
-                              "; give each as a list of sizes, as in [768, 768]"));
+    return jit::Error(str_cat("invalid shape ", shape.dump().substr(0, 60), " in ", path,
+                              ". Write each shape as a list of sizes, as in [768, 768]."));
   };
   if (!shape.is_array()) throw bad();
   std::vector<std::int64_t> sizes;
@@ -103,19 +103,20 @@ Shapes parse_size(const std::string& word) {
       count_of(times == word.npos ? word : std::string_view(word).substr(times + 1));
   if (elements == 0 || tensors == 0 || tensors > kMostTensors)
     throw jit::Error(
-        str_cat("the size \"", word,
-                "\" is none: give the elements of a tensor, as in 4k or 16M, or several "
-                "tensors, as in 700x2k"));
+        str_cat("invalid size \"", word,
+                "\". Give the elements of a tensor, as in 4k or 16M, or several tensors, as in "
+                "700x2k."));
   return Shapes(static_cast<std::size_t>(tensors), {elements});
 }
 
 Shapes read_model(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw jit::Error(str_cat("cannot read ", path, ": is it there?"));
+  if (!file)
+    throw jit::Error(str_cat("cannot read ", path, ". Check the path and its permissions."));
   const json model = json::parse(file, nullptr, false);
   const json* const found = model.is_discarded() ? nullptr : shapes_in(model);
   if (found == nullptr || !found->is_array() || found->empty())
-    throw jit::Error(str_cat(path, " has no shapes: write {\"shapes\": [[768, 768], [768]]}"));
+    throw jit::Error(str_cat(path, " has no shapes. Write {\"shapes\": [[768, 768], [768]]}."));
   Shapes shapes;
   for (const json& shape : *found) shapes.push_back(sizes_of(shape, path));
   return shapes;

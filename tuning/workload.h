@@ -1,4 +1,4 @@
-// What is to be tuned: a kernel and the tensors of one launch of it.
+// A workload to tune: a kernel and the tensors of one launch.
 #pragma once
 
 #include <cstdint>
@@ -26,33 +26,34 @@ struct Workload {
   std::string name() const;
 };
 
-/// Bytes that a step reads and writes, and bytes that it only reads.
+/// `both`: bytes that a step reads and writes. `read`: bytes that it only reads.
 struct MemoryTraffic {
   std::int64_t both = 0, read = 0;
 };
 
-/// Parameters and state both ways, gradients one way.
+/// Parameters and state are read and written, gradients are read.
 MemoryTraffic moved_by(const Workload& workload);
-/// All of them, those both ways twice.
+/// The bytes of moved_by(). Those that are read and written count twice.
 double moved_bytes(const Workload& workload);
 
-/// The optimizer that is tuned for.
+/// The optimizer to tune.
 struct TuningRequest {
   jit::OptionValues options;
   jit::Formats formats = {};
   jit::Dtype parameter = jit::Dtype::float32;
-  std::optional<jit::Dtype> gradient = {};  // the parameters' unless set
+  std::optional<jit::Dtype> gradient = {};  // default: the parameters' dtype
 };
 
-/// A tensor of so many elements as "4k", "1M", "1.5M", several as "700x2k"; k, M and G are powers of 1024. An Error
-/// for anything else.
+/// Parses "4k", "1M", "1.5M" as a tensor of so many elements, "700x2k" as several tensors. k, M and G are powers of
+/// 1024. Throws an Error for any other text.
 Shapes parse_size(const std::string& word);
 
-/// The tensors of a file such as {"shapes": [[768, 768], [768]]}, or {"gpt2": {"shapes": ...}}, whose first model with
-/// shapes counts. An Error names the file and says what is wrong.
+/// Reads the tensors of a file such as {"shapes": [[768, 768], [768]]} or {"gpt2": {"shapes": ...}}. Uses the first
+/// model with shapes. Throws an Error that names the file.
 Shapes read_model(const std::string& path);
 
-/// The kernels of these tensors, each with its own: small ones and vectors may have other formats than large matrices.
+/// One workload per kernel, with its tensors. Small tensors and vectors may have other formats than large matrices, and
+/// so other kernels.
 std::vector<Workload> workloads(const TuningRequest& requested, const Shapes& shapes);
 
 }  // namespace jitstep::tuning

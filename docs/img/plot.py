@@ -60,9 +60,9 @@ def newest_result():
 
 def step_times():
     """(label, milliseconds) of the implementations that are shown, the slowest first."""
-    for heat in newest_result()["heats"]:
-        names = {c["name"]: c for c in heat.get("rows", [])}
-        if heat["title"].startswith(COMPARISON) and "jitstep AdamW int4" in names and "jitstep AdamW int8" in names:
+    for case in newest_result()["cases"]:
+        names = {c["name"]: c for c in case.get("rows", [])}
+        if case["title"].startswith(COMPARISON) and "jitstep AdamW int4" in names and "jitstep AdamW int8" in names:
             rows = [(label, statistics.median(names[name]["seconds"]) * 1e3)
                     for name, label in SHOWN.items() if label and "seconds" in names.get(name, {})]
             return sorted(rows, key=lambda row: -row[1])

@@ -13,7 +13,7 @@ namespace {
 
 using training::widened;
 
-constexpr std::int64_t kContext = 64;  // characters that a prediction may look at
+constexpr std::int64_t kContext = 64;  // maximum number of characters before a prediction
 constexpr std::int64_t kWidth = 128, kHeads = 4, kLayers = 2;
 constexpr std::int64_t kTestWindows = 1024, kTestBatch = 64;
 
@@ -21,19 +21,19 @@ torch::Tensor transformed(const torch::Tensor& x, const torch::nn::Linear& layer
   return torch::linear(x, widened(layer->weight), widened(layer->bias));
 }
 
-torch::Tensor normalised(const torch::Tensor& x, const torch::nn::LayerNorm& layer) {
+torch::Tensor normalized(const torch::Tensor& x, const torch::nn::LayerNorm& layer) {
   return torch::layer_norm(x, {kWidth}, widened(layer->weight), widened(layer->bias));
 }
 
-torch::nn::LayerNorm normalisation() {
+torch::nn::LayerNorm normalization() {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth}));
 }
 
-// Attention to what came before, then two full layers, each added to what comes in.
+// Causal attention, then two fully connected layers, each with a residual connection.
 struct Block : torch::nn::Module {
   Block()
-      : before_attention(register_module("before_attention", normalisation())),
-        before_full(register_module("before_full", normalisation())),
+      : before_attention(register_module("before_attention", normalization())),
+        before_full(register_module("before_full", normalization())),
         query_key_value(register_module("query_key_value", torch::nn::Linear(kWidth, 3 * kWidth))),
         attended(register_module("attended", torch::nn::Linear(kWidth, kWidth))),
         full1(register_module("full1", torch::nn::Linear(kWidth, 4 * kWidth))),
@@ -49,8 +49,8 @@ struct Block : torch::nn::Module {
   }
 
   torch::Tensor forward(torch::Tensor x) const {
-    x = x + attention(normalised(x, before_attention));
-    return x + transformed(torch::gelu(transformed(normalised(x, before_full), full1)), full2);
+    x = x + attention(normalized(x, before_attention));
+    return x + transformed(torch::gelu(transformed(normalized(x, before_full), full1)), full2);
   }
 
   torch::nn::LayerNorm before_attention, before_full;
@@ -60,30 +60,31 @@ struct Block : torch::nn::Module {
 struct Network : torch::nn::Module {
   explicit Network(std::int64_t characters)
       : embedding(register_module("embedding", torch::nn::Embedding(characters, kWidth))),
-        indices(register_module("places", torch::nn::Embedding(kContext, kWidth))),
-        last(register_module("last", normalisation())),
+        positions(register_module("positions", torch::nn::Embedding(kContext, kWidth))),
+        last(register_module("last", normalization())),
         scores(register_module("scores", torch::nn::Linear(kWidth, characters))) {
     for (std::int64_t i = 0; i < kLayers; ++i) {
       blocks.push_back(register_module("block" + std::to_string(i), std::make_shared<Block>()));
     }
   }
 
-  /// The score of each character at each place of the windows [batch, kContext].
+  /// The scores of all characters at each position of the windows [batch, kContext]. The result is [batch * kContext,
+  /// characters].
   torch::Tensor forward(const torch::Tensor& windows) const {
-    auto x = torch::embedding(widened(embedding->weight), windows) + widened(indices->weight);
+    auto x = torch::embedding(widened(embedding->weight), windows) + widened(positions->weight);
     for (const auto& block : blocks) x = block->forward(x);
-    return transformed(normalised(x, last), scores).flatten(0, 1);
+    return transformed(normalized(x, last), scores).flatten(0, 1);
   }
 
-  torch::nn::Embedding embedding, indices;
+  torch::nn::Embedding embedding, positions;
   torch::nn::LayerNorm last;
   torch::nn::Linear scores;
   std::vector<std::shared_ptr<Block>> blocks;
 };
 
-// Every stretch of a context and the character after it: a view of [size - kContext, kContext + 1].
+// All windows of kContext characters and the next one: a view of [size - kContext, kContext + 1].
 torch::Tensor windows_of(const std::vector<std::uint8_t>& text, torch::Device device) {
-  auto* characters = const_cast<std::uint8_t*>(text.data());  // only read, and copied by `to`
+  auto* characters = const_cast<std::uint8_t*>(text.data());  // `to` only reads and copies them
   const auto size = static_cast<std::int64_t>(text.size());
   return torch::from_blob(characters, {size}, torch::kUInt8)
       .to(device, torch::kInt64)
@@ -151,8 +152,7 @@ class CharTransformer : public training::Task {
   std::int64_t batch_;
   Data data_;
   std::shared_ptr<Network> network_;
-  at::Generator
-      generator_;  // depends on the seed alone, so that every optimizer sees the same batches
+  at::Generator generator_;  // depends only on the seed, so every optimizer gets the same batches
 };
 
 }  // namespace
@@ -160,9 +160,9 @@ class CharTransformer : public training::Task {
 training::Problem make_problem(const Flags& flags, torch::Device device) {
   const Data data = load_data(flags, device);
   std::ostringstream what;
-  what << "A transformer of characters: " << data.train.size(0) << " to train with, of "
-       << data.characters << " kinds; steps: " << flags.steps << ", each of " << flags.batch
-       << " windows of " << kContext;
+  what << "Character transformer: " << data.train.size(0) << " training windows, "
+       << data.characters << " different characters; steps: " << flags.steps
+       << ", windows per step: " << flags.batch << ", characters per window: " << kContext;
   return {.program = "char_transformer",
           .description = what.str(),
           .settings = {{"steps", flags.steps}},

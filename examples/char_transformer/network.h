@@ -1,4 +1,4 @@
-// The network that is trained, and its batches.
+// The network to train, and its batches.
 #pragma once
 
 #include "../training/flags.h"
@@ -10,8 +10,8 @@ struct Flags : training::Flags {
   int steps = 400;
 };
 
-/// Reads the text and says what is to be trained: a transformer of two layers, 128 wide, that predicts the next of 65
-/// characters from those before it.
+/// Reads the text and returns the problem: a transformer with two layers of width 128, which predicts the next
+/// character from up to 64 characters before it.
 training::Problem make_problem(const Flags& flags, torch::Device device);
 
 }  // namespace char_transformer

@@ -9,14 +9,14 @@
 namespace char_transformer {
 namespace {
 
-// Each tenth piece is for testing: neighbouring files, of one subject or author, so lie on both sides.
+// Every tenth piece is for testing, so that both parts have text of every subject and author.
 constexpr std::size_t kPiece = 4096, kTested = 10;
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
   throw std::runtime_error(path.string() + ": " + what +
-                           ". The text comes with the Debian and Ubuntu package fortunes (apt "
-                           "install fortunes); another folder of text files whose names have no "
-                           "extension is given with --data.");
+                           ". Install the Debian or Ubuntu package fortunes (apt install "
+                           "fortunes), or use --data for another folder of text files whose names "
+                           "have no extension.");
 }
 
 std::vector<std::filesystem::path> text_files(const std::filesystem::path& folder) {
@@ -44,7 +44,7 @@ std::string read_all(const std::filesystem::path& folder) {
 
 Text load_text(const std::filesystem::path& folder) {
   const std::string all = read_all(folder);
-  if (all.size() < 2 * kPiece * kTested) fail(folder, "holds too little text");
+  if (all.size() < 2 * kPiece * kTested) fail(folder, "the text is too short");
   std::array<bool, 256> occurs{};
   for (const char c : all) occurs[static_cast<std::uint8_t>(c)] = true;
   std::array<std::uint8_t, 256> number{};

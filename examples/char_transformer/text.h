@@ -1,4 +1,4 @@
-// Reads the text: a folder of plain files. Knows no torch.
+// Reads the text from a folder of plain files. Does not use torch.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace char_transformer {
 
 struct Text {
   std::vector<std::uint8_t> train;  // characters as numbers below `characters`
-  std::vector<std::uint8_t> test;   // of places spread over the whole
-  int characters = 0;               // how many different ones there are
+  std::vector<std::uint8_t> test;   // pieces spread over the whole text
+  int characters = 0;               // number of different characters
 };
 
-/// Reads all files of the folder whose names have no extension. Throws std::runtime_error that says what is missing and
-/// what to do.
+/// Reads all files of the folder whose names have no extension. Throws std::runtime_error, which names what is missing
+/// and how to get it.
 Text load_text(const std::filesystem::path& folder);
 
 }  // namespace char_transformer

@@ -1,4 +1,4 @@
-// Reads Fashion-MNIST: four gzip files in the IDX format. Knows no torch.
+// Reads Fashion-MNIST from four gzip files in the IDX format. Does not use torch.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 namespace fashion_mnist {
 
 constexpr std::int64_t kSide = 28;     // pixels
-constexpr std::int64_t kClasses = 10;  // kinds of clothing
+constexpr std::int64_t kClasses = 10;  // types of clothing
 
-struct LabelledImages {
-  std::vector<std::uint8_t> pixels;  // image after image, row after row
+struct LabeledImages {
+  std::vector<std::uint8_t> pixels;  // [image][row][column]
   std::vector<std::uint8_t> labels;
 };
 
 struct DataSet {
-  LabelledImages train;
-  LabelledImages test;
+  LabeledImages train;
+  LabeledImages test;
 };
 
-/// Reads and checks all four files; throws std::runtime_error that names the file and what to do.
+/// Reads and checks all four files. Throws std::runtime_error, which names the file and how to get it.
 DataSet load_data_set(const std::filesystem::path& folder);
 
 }  // namespace fashion_mnist

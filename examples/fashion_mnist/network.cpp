@@ -13,22 +13,22 @@ namespace {
 
 using training::widened;
 
-// Of the 60000 training images, pixels in [0, 1].
+// Mean and standard deviation of the pixels of all 60000 training images, in [0, 1].
 constexpr double kPixelMean = 0.2860;
 constexpr double kPixelDeviation = 0.3530;
 constexpr std::int64_t kTestBatch = 500;
 
-// Images and labels as tensors on the device, the images normalised.
+// Normalized images and their labels, on the device.
 struct Examples {
   torch::Tensor images;
   torch::Tensor labels;
 };
 
 // The first `limit` examples; 0: all.
-Examples to_examples(const LabelledImages& data, std::int64_t limit, torch::Device device) {
+Examples to_examples(const LabeledImages& data, std::int64_t limit, torch::Device device) {
   const auto count = static_cast<std::int64_t>(data.labels.size());
   const auto used = limit > 0 ? std::min(limit, count) : count;
-  // from_blob takes no const pointer; the tensors below are copies and the bytes stay as they are.
+  // from_blob needs a pointer to non-const. The tensors below are copies, so the data does not change.
   auto* pixels = const_cast<std::uint8_t*>(data.pixels.data());
   auto* labels = const_cast<std::uint8_t*>(data.labels.data());
   const auto images = torch::from_blob(pixels, {used, 1, kSide, kSide}, torch::kUInt8);
@@ -68,7 +68,7 @@ std::shared_ptr<Network> make_network(const Flags& flags, torch::Device device) 
   return network;
 }
 
-// Depends on seed and epoch only, so that every optimizer sees the same batches.
+// Depends only on seed and epoch, so that every optimizer gets the same batches.
 torch::Tensor data_order(std::int64_t images, std::uint64_t seed, std::int64_t epoch,
                          torch::Device device) {
   auto generator =
@@ -121,14 +121,14 @@ class FashionMnist : public training::Task {
   Flags flags_;
   Examples train_, test_;
   std::shared_ptr<Network> network_;
-  std::vector<torch::Tensor> batches_;  // of this epoch
+  std::vector<torch::Tensor> batches_;  // of the current epoch
 };
 
 std::string describe(const Examples& train, const Examples& test, const Flags& flags,
                      std::int64_t steps) {
   std::ostringstream out;
   out << "Fashion-MNIST: " << train.labels.numel() << " training images, " << test.labels.numel()
-      << " test images; epochs: " << flags.epochs << ", steps in each: " << steps;
+      << " test images; epochs: " << flags.epochs << ", steps per epoch: " << steps;
   return out.str();
 }
 

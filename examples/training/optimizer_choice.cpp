@@ -26,11 +26,11 @@ OptimizerChoice choose_named(const std::string& name, const Flags& flags) {
     return {label, OptimizerKind::kLamb, state, flags.lr.value_or(kLambLr), ""};
   }
   throw std::invalid_argument("--optimizers: unknown optimizer '" + name +
-                              "'; there are torch-adamw, adamw and lamb, the last two also with a "
-                              "state format (adamw-int8); any other rule is given with --spec.");
+                              "'. Use torch-adamw, adamw or lamb, the last two also with a state "
+                              "format (adamw-int8). Use --spec for other optimizers.");
 }
 
-// The library checks the spec when it builds the optimizer; this reads only what the table shows.
+// Reads only the values that the table shows. The library validates the spec when it builds the optimizer.
 OptimizerChoice choose_spec(const std::string& text) {
   const auto spec = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!spec.is_object() || !spec.contains("rule") || !spec["rule"].is_string()) {
@@ -55,14 +55,14 @@ bool same_setting(const OptimizerChoice& a, const OptimizerChoice& b) {
   return a.name == b.name && a.spec == b.spec;
 }
 
-// Two specs may share rule and codec: the later ones get a number.
-std::string unique_name(const std::string& name, const std::vector<OptimizerChoice>& taken) {
-  const auto is_taken = [&](const std::string& candidate) {
-    return std::any_of(taken.begin(), taken.end(),
+// Two specs may have the same rule and state format. Later ones get a number.
+std::string unique_name(const std::string& name, const std::vector<OptimizerChoice>& earlier) {
+  const auto is_used = [&](const std::string& candidate) {
+    return std::any_of(earlier.begin(), earlier.end(),
                        [&](const OptimizerChoice& other) { return other.name == candidate; });
   };
   std::string candidate = name;
-  for (int i = 2; is_taken(candidate); ++i) candidate = name + " " + std::to_string(i);
+  for (int i = 2; is_used(candidate); ++i) candidate = name + " " + std::to_string(i);
   return candidate;
 }
 
@@ -70,7 +70,7 @@ void add(std::vector<OptimizerChoice>& choices, OptimizerChoice choice) {
   const bool known = std::any_of(choices.begin(), choices.end(), [&](const OptimizerChoice& other) {
     return same_setting(other, choice);
   });
-  if (known) return;  // for instance adamw --state int8 beside adamw-int8
+  if (known) return;  // for example `adamw-int8`, and `adamw` with --state int8
   choice.name = unique_name(choice.name, choices);
   choices.push_back(std::move(choice));
 }

@@ -1,4 +1,4 @@
-// Which optimizers to train: names and JSON specs become choices. Knows neither torch nor jitstep.
+// Reads the optimizers to train from names and JSON specs. Uses neither torch nor jitstep.
 #pragma once
 
 #include <string>
@@ -18,15 +18,15 @@ constexpr double kAdamWLr = 1e-3;
 constexpr double kLambLr = 1e-2;
 
 struct OptimizerChoice {
-  std::string name;  // unique in a program run; the table's first column
+  std::string name;  // unique; the table's first column
   OptimizerKind kind = OptimizerKind::kTorchAdamW;
-  std::string state;  // codec; of kAdamW and kLamb
-  double lr = 0;      // of a spec without one: NaN
-  std::string spec;   // of kSpec
+  std::string state;  // state format; empty for kSpec
+  double lr = 0;      // NaN for a spec without `lr`
+  std::string spec;   // only for kSpec
 };
 
-/// The optimizers to train, in order, each once. Throws std::invalid_argument for an unknown name
-/// or a spec that is no JSON object with a rule.
+/// The optimizers to train, in order, without duplicates. Throws std::invalid_argument for an unknown name, or for a
+/// spec that is not a JSON object with a rule.
 std::vector<OptimizerChoice> choose_optimizers(const Flags& flags);
 
 }  // namespace training

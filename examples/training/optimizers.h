@@ -1,4 +1,4 @@
-// Builds the optimizer of a choice. The only file beside its .cpp that names jitstep's classes.
+// Builds the optimizer of a choice. Only optimizers.h and optimizers.cpp use jitstep.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -14,19 +14,19 @@
 
 namespace training {
 
-/// An optimizer, and the bytes of state it holds (torch's own class has no such question).
+/// An optimizer, and a function that returns the bytes of its state, which torch's class does not have.
 struct BuiltOptimizer {
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::function<std::int64_t()> state_bytes;
 };
 
-/// Makes the rules in these files known to specs.
+/// Loads rules from these files, so that specs can name them.
 void load_rules(const std::vector<std::string>& files);
 
 BuiltOptimizer build_optimizer(const OptimizerChoice& choice,
                                const std::vector<torch::Tensor>& parameters);
 
-/// This process's kernels until now.
+/// The kernels that this process has requested so far.
 KernelCounts kernel_counts();
 
 }  // namespace training

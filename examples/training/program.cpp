@@ -17,8 +17,8 @@
 namespace training {
 namespace {
 
-// Every optimizer is built before the first one trains, so that a wrong option or codec is
-// reported at once and not minutes later.
+// Builds all optimizers before the first one trains, so that an invalid option or codec is an error at once and not
+// minutes later.
 std::vector<std::unique_ptr<Training>> build_all(const Flags& flags, const Problem& problem) {
   std::vector<std::unique_ptr<Training>> trainings;
   for (const OptimizerChoice& choice : choose_optimizers(flags)) {
@@ -41,7 +41,7 @@ int train_and_report(Flags& flags, const ProblemMaker& make_problem) {
   const std::filesystem::path json = write_json(flags, problem, runs, difference);
   std::cout << "\n" << table(runs);
   if (difference) std::cout << "\n" << sentence(*difference);
-  std::cout << "\nWrote " << json.string() << "; tools/plot_losses.py draws it.\n";
+  std::cout << "\nWrote " << json.string() << ". tools/plot_losses.py plots it.\n";
   return difference && !difference->within_bounds() ? 1 : 0;
 }
 
@@ -52,7 +52,7 @@ int run_program(const std::string& program, Flags flags, const ProblemMaker& mak
     return train_and_report(flags, make_problem);
   } catch (const std::invalid_argument& error) {
     std::cerr << program << ": " << error.what() << "\n";
-    return 2;  // as for the flags that parse refuses
+    return 2;  // as parse() returns for an invalid flag
   } catch (const c10::Error& error) {
     std::cerr << program << ": " << error.what_without_backtrace() << "\n";
   } catch (const std::exception& error) {

@@ -1,4 +1,5 @@
-// What the training programs do: every optimizer on the same problem, then a table and a file.
+// The main function of the training programs: trains every optimizer on the same problem, then prints a table and
+// writes a file.
 #pragma once
 
 #include <functional>
@@ -8,11 +9,11 @@
 
 namespace training {
 
-/// Loads the data of a program and says what is to be trained on this device.
+/// Loads the data of a program, and returns the problem to train on this device.
 using ProblemMaker = std::function<Problem(torch::Device device)>;
 
-/// Trains with every optimizer that the flags choose. Returns the exit code; what went wrong has then been explained on
-/// standard error: 2 for a wrong choice, 1 for anything else.
+/// Trains every optimizer that the flags select. Prints errors to standard error. Returns the exit status: 2 for an
+/// invalid choice, 1 for any other failure.
 int run_program(const std::string& program, Flags flags, const ProblemMaker& make_problem);
 
 }  // namespace training

@@ -46,10 +46,10 @@ std::string Progress::line() const {
   return text;
 }
 
-void Progress::print(const std::string& text, bool stays) {
+void Progress::print(const std::string& text, bool is_last) {
   if (terminal_) {
     // Carriage return, the line, and "erase to the end of the line".
-    std::printf("\r%s\x1b[K%s", text.c_str(), stays ? "\n" : "");
+    std::printf("\r%s\x1b[K%s", text.c_str(), is_last ? "\n" : "");
   } else {
     std::printf("%s\n", text.c_str());
   }

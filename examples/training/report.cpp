@@ -17,12 +17,12 @@ constexpr std::size_t kComparedSteps = 100;
 constexpr std::size_t kTrainLossSteps = 100;
 constexpr int kJsonSchema = 1;
 
-// The training amplifies rounding: two correct fp32 AdamW that round differently agree to 2e-7 for
-// about 10 steps and then part, up to 2e-2 at step 100 (6 seeds, two cores of an AMD EPYC, 2026-11-21;
-// torch's own fused and plain AdamW: 1e-3; fp32 against fp64: 5e-3). So only the early bound tells
-// right from wrong: no weight decay gives 7e-5 there, eps 1e-7 gives 5e-4, a learning rate 0.1 % too
-// high 5e-4; the late one, five times what was seen, catches what breaks only later.
-// Above the default learning rate the parting is faster (5e-2 at 1e-2) and kLossBound not judged.
+// Training amplifies rounding errors. Two correct fp32 AdamW that round differently agree to 2e-7 for about 10 steps.
+// Then they diverge, up to 2e-2 at step 100 (6 seeds, two cores of an AMD EPYC, 2026-11-21). For comparison, torch's
+// fused and plain AdamW diverge to 1e-3, and fp32 and fp64 to 5e-3. So only the early bound detects wrong formulas: no
+// weight decay gives 7e-5 there, eps 1e-7 gives 5e-4, and a learning rate that is 0.1 % too high gives 5e-4. The late
+// bound is five times the observed difference, and detects later failures. Above the default learning rate, runs
+// diverge faster (5e-2 at 1e-2), and kLossBound is not checked.
 constexpr std::size_t kEarlySteps = 10;
 constexpr double kEarlyLossBound = 5e-6;
 constexpr double kLossBound = 1e-1;
@@ -90,7 +90,7 @@ std::vector<std::size_t> widths(const std::vector<Row>& rows) {
   return result;
 }
 
-// The first column is text and starts left; the others are numbers and end right.
+// The first column is text and left-aligned. The others are numbers and right-aligned.
 std::string to_line(const Row& row, const std::vector<std::size_t>& width) {
   std::string line = row[0] + std::string(width[0] - row[0].size(), ' ');
   for (std::size_t i = 1; i < row.size(); ++i) {
@@ -129,7 +129,7 @@ nlohmann::ordered_json to_json(const LossDifference& difference) {
 
 }  // namespace
 
-// Written so that a NaN is out of bounds.
+// A NaN is out of bounds, because all comparisons with it are false.
 bool LossDifference::within_bounds() const {
   return early <= kEarlyLossBound && (lr > kAdamWLr || largest <= kLossBound);
 }
@@ -147,17 +147,18 @@ std::optional<LossDifference> compare_losses(const std::vector<Run>& runs) {
 
 std::string sentence(const LossDifference& difference) {
   std::string text = print(
-      "Loss of torch's and our fp32 AdamW, largest relative difference over the first %zu steps: "
-      "%.1e (bound %.0e);\nover the first %zu, before rounding is amplified: %.1e (bound %.0e).\n",
+      "Losses of torch's and jitstep's fp32 AdamW, largest relative difference over the first %zu "
+      "steps: %.1e (bound %.0e),\nover the first %zu, before rounding is amplified: %.1e (bound "
+      "%.0e).\n",
       difference.steps, difference.largest, kLossBound, std::min(kEarlySteps, difference.steps),
       difference.early, kEarlyLossBound);
   if (difference.lr > kAdamWLr) {
-    text += print("The first bound is not judged above the learning rate %g.\n", kAdamWLr);
+    text += print("The first bound does not apply above the learning rate %g.\n", kAdamWLr);
   }
   if (difference.within_bounds()) return text;
   return text +
-         "FAILED: jitstep's AdamW with fp32 state does not follow torch's: the difference "
-         "of the losses exceeds its bound.\n";
+         "FAILED: jitstep's AdamW with fp32 state differs from torch's. The difference of the "
+         "losses exceeds its bound.\n";
 }
 
 std::string table(const std::vector<Run>& runs) {
@@ -166,16 +167,16 @@ std::string table(const std::vector<Run>& runs) {
   std::string text;
   for (const Row& row : rows) text += to_line(row, widths(rows));
   return text +
-         "train loss: mean of the last 100 steps. ms/step: median of opt.step() alone, "
-         "without the first,\nwhich compiles or loads the kernels and has its own column.\n";
+         "train loss: mean of the last 100 steps. ms/step: median time of opt.step() without the "
+         "first step,\nwhich compiles or loads kernels (column first ms).\n";
 }
 
 void prepare_out(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error || access(folder.c_str(), W_OK) != 0) {
-    throw std::runtime_error("--out: cannot write into the folder " + folder.string() +
-                             (error ? " (" + error.message() + ")" : "") + "; name another one.");
+    throw std::runtime_error("--out: cannot write to the folder " + folder.string() +
+                             (error ? " (" + error.message() + ")" : "") + ". Use another one.");
   }
 }
 
@@ -197,7 +198,7 @@ std::filesystem::path write_json(const Flags& flags, const Problem& problem,
   std::ofstream file(path);
   file << json.dump(1) << "\n";
   file.close();
-  if (!file) throw std::runtime_error("cannot write " + path.string() + "; is the disk full?");
+  if (!file) throw std::runtime_error("cannot write " + path.string() + ". Is the disk full?");
   return path;
 }
 

@@ -1,4 +1,4 @@
-// The table, the JSON file and the comparison of torch's AdamW with ours.
+// The table, the JSON file and the comparison of torch's AdamW with jitstep's.
 #pragma once
 
 #include <filesystem>
@@ -12,25 +12,25 @@
 
 namespace training {
 
-/// Largest relative differences of the losses of torch's and our fp32 AdamW.
+/// The largest relative differences between the losses of torch's and jitstep's fp32 AdamW.
 struct LossDifference {
   double early = 0;       // over the first 10 steps
-  double largest = 0;     // over the first 100
-  std::size_t steps = 0;  // how many were compared, if fewer
+  double largest = 0;     // over the first `steps` steps
+  std::size_t steps = 0;  // number of compared steps, at most 100
   double lr = 0;
   bool within_bounds() const;
 };
 
-/// Nothing when one of the two was not trained.
+/// Empty if one of the two was not trained.
 std::optional<LossDifference> compare_losses(const std::vector<Run>& runs);
 
 std::string sentence(const LossDifference& difference);
 std::string table(const std::vector<Run>& runs);
 
-/// Makes the output folder and checks that it takes files: before the training, not after it.
+/// Creates the output folder and checks that it is writable. Call it before training, so that no result is lost.
 void prepare_out(const std::filesystem::path& folder);
 
-/// Writes PROGRAM.json into the output folder and returns its path.
+/// Writes PROGRAM.json to the output folder and returns its path.
 std::filesystem::path write_json(const Flags& flags, const Problem& problem,
                                  const std::vector<Run>& runs,
                                  const std::optional<LossDifference>& difference);

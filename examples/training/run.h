@@ -1,4 +1,4 @@
-// What one training gave. Knows no torch.
+// The results of one training. Does not use torch.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace training {
 
-/// Kernels that one optimizer asked for, by where they came from.
+/// The kernels that one optimizer requested, by source.
 struct KernelCounts {
   std::int64_t compiled = 0;
   std::int64_t from_disk = 0;
@@ -23,8 +23,8 @@ struct Run {
   std::int64_t state_bytes = 0;
   double test_loss = 0;      // mean
   double test_accuracy = 0;  // in [0, 1]
-  double first_step_ms = 0;  // compiles or loads the kernels
-  double step_ms = 0;        // median of the other steps, opt.step() alone
+  double first_step_ms = 0;  // includes compiling or loading kernels
+  double step_ms = 0;        // median of opt.step() in the other steps
   double seconds = 0;        // training and test
   KernelCounts kernels;
 };

@@ -1,4 +1,4 @@
-// What a program trains: a network with its batches, the same for every optimizer.
+// The problem of a training program: a network with its batches, the same for every optimizer.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -11,33 +11,33 @@
 
 namespace training {
 
-/// What a network does with examples that it was not trained with.
+/// The results of a network on test examples.
 struct Score {
   double loss = 0;      // mean
   double accuracy = 0;  // in [0, 1]
 };
 
-/// A fresh network. Every one of a program starts with the same weights and sees the same batches.
+/// A new network. All networks of a program start with the same weights and get the same batches.
 class Task {
  public:
   virtual ~Task() = default;
   virtual std::shared_ptr<torch::nn::Module> network() const = 0;
 
-  /// The loss of a step's batch; steps are asked for in order, from 0.
+  /// The loss of a step's batch. Call it for all steps in order, from 0.
   virtual torch::Tensor loss(std::int64_t step) = 0;
   virtual Score test() = 0;
 };
 
-/// What is the same for every optimizer of a program.
+/// The problem that all optimizers of a program train.
 struct Problem {
-  std::string program;              // its name, which its files have
-  std::string description;          // a line for the reader: what is trained, on what
-  nlohmann::ordered_json settings;  // that only this program has
+  std::string program;              // name of the program and of its files
+  std::string description;          // one line about network and data
+  nlohmann::ordered_json settings;  // settings that only this program has
   std::int64_t steps = 0;
   std::function<std::unique_ptr<Task>()> fresh_task;
 };
 
-/// A parameter in the arithmetic's own width, for layers that compute in float32 whatever their weights are kept in.
+/// A parameter in float32, for layers that compute in float32 with any dtype of their weights.
 inline torch::Tensor widened(const torch::Tensor& parameter) {
   return parameter.to(torch::kFloat32);
 }

@@ -35,9 +35,9 @@ torch::Device open_device(Flags& flags) {
   flags.threads = torch::get_num_threads();
   if (flags.device == "cpu") return torch::kCPU;
   TORCH_CHECK(torch::cuda::is_available(), "--device cuda: this LibTorch (", TORCH_VERSION,
-              ") finds no CUDA GPU; use --device "
+              ") finds no CUDA GPU. Use --device "
               "cpu, or a CUDA build of LibTorch on a machine with an NVIDIA GPU and its driver.");
-  at::globalContext().setDeterministicCuDNN(true);  // the comparison is of optimizers, not of runs
+  at::globalContext().setDeterministicCuDNN(true);  // so that runs differ only by their optimizers
   return torch::kCUDA;
 }
 
@@ -84,7 +84,7 @@ double Training::step(std::int64_t number) {
   return loss.item<double>();
 }
 
-// A GPU works behind the host's back: wait on both sides, so that only the step is timed.
+// A GPU works asynchronously. Synchronize before and after the step, so that only the step is timed.
 void Training::step_optimizer() {
   const bool on_gpu = parameters_.front().is_cuda();
   if (on_gpu) torch::cuda::synchronize();

@@ -1,4 +1,4 @@
-// One training, the same for every optimizer and every task.
+// One training run, for any optimizer and any task.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace training {
 
-/// The device that --device names; throws when there is none. Obeys --threads, and writes the
-/// number of threads in use into the flags.
+/// The device that --device names. Throws if there is none. Applies --threads, and sets flags.threads to the actual
+/// number of threads.
 torch::Device open_device(Flags& flags);
 
 /// The dtype that --dtype names.
 torch::ScalarType parameter_dtype(const Flags& flags);
 
-/// A fresh task with its optimizer; construction reports a wrong choice, run() trains.
+/// A new task with its optimizer. The constructor throws for an invalid choice.
 class Training {
  public:
   Training(const OptimizerChoice& choice, const Problem& problem);
 
-  /// Trains for all steps, tests, and returns what came of it. To be called once.
+  /// Trains all steps, tests, and returns the results. Call it only once.
   Run run();
 
  private:
@@ -32,8 +32,9 @@ class Training {
   void step_optimizer();
 
   std::int64_t steps_;
-  KernelCounts before_;  // this process's kernels when the optimizer was not yet built
-  KernelCounts built_;   // those that building it took
+  KernelCounts
+      before_;  // kernels of this process before the optimizer was built, later before run()
+  KernelCounts built_;  // kernels that building the optimizer requested
   std::unique_ptr<Task> task_;
   std::vector<torch::Tensor> parameters_;
   BuiltOptimizer built_optimizer_;

@@ -1,4 +1,4 @@
-// What kernels are given: one text for the host and for the templates. Installed as a file of its own.
+// Kernel arguments: one source for the host and for the templates. Installed as a separate file.
 #pragma once
 
 #include "../../templates/core/args.cuh"

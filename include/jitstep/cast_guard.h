@@ -1,4 +1,4 @@
-// Notices what a program writes through a cast to one of torch's classes.
+// Detects writes through a cast to one of torch's classes.
 #pragma once
 
 #include <array>
@@ -8,21 +8,25 @@
 
 namespace jitstep {
 
-/// The first member of a class that derives from torch's OptimizerOptions or OptimizerParamState, where torch's own
-/// classes have theirs. A program that was moved to this library may hold a forgotten
-/// `static_cast<torch::optim::AdamOptions&>(group.options())`, which still compiles: what it reads comes from here, and
-/// cannot be taken for a number, and what it writes is noticed before the next step.
+/// The first member of classes that derive from torch's OptimizerOptions or OptimizerParamState, at the offset of the
+/// members of torch's own classes. A ported program may still have a
+/// `static_cast<torch::optim::AdamOptions&>(group.options())`, which compiles. Such a cast reads invalid values from
+/// here, and jitstep detects its writes before the next step.
 class JITSTEP_API CastGuard {
  public:
-  /// What a cast finds: NaN for numbers, an undefined tensor for tensors.
+  /// The values that a cast reads: NaN for numbers, an undefined tensor for tensors.
   enum class Finds { nan, undefined_tensor };
   explicit CastGuard(Finds finds);
 
-  /// Whether nobody has written here.
-  bool is_intact() const;
+  /// True if nothing was written here.
+  bool is_intact() const {
+    std::uint64_t changed = 0;
+    for (const std::uint64_t word : words_) changed |= word ^ untouched_;
+    return changed == 0;
+  }
 
  private:
-  // As long as torch's longest classes, but for the line search of LBFGS.
+  // As long as torch's longest classes, except those of LBFGS with its line search.
   std::array<std::uint64_t, 6> words_;
   std::uint64_t untouched_;
 };

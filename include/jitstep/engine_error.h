@@ -1,4 +1,4 @@
-// What the front end throws where the engine below it failed.
+// The exception that the front end throws if the engine fails.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -10,12 +10,12 @@
 
 namespace jitstep {
 
-/// A c10::Error, as torch's own errors are, with the jit::Error that caused it: std::rethrow_if_nested(error) throws
-/// that one. It says that a compiler is missing, that an argument is wrong, or the like. A kernel's text that does not
-/// compile is a CompileError and a failed call of the CUDA driver a CudaError: neither is a c10::Error.
+/// A c10::Error, as torch's own errors are. It nests the jit::Error that caused it: std::rethrow_if_nested(error)
+/// throws that one. Causes are missing compilers, wrong arguments and the like. Two errors are not c10::Errors:
+/// CompileError, if the source of a kernel does not compile, and CudaError, if a call of the CUDA driver fails.
 class JITSTEP_API EngineError : public c10::Error, public std::nested_exception {
  public:
-  /// To be made where the cause is being handled.
+  /// Construct it only inside the handler that caught `cause`.
   EngineError(c10::SourceLocation where, const jit::Error& cause) : Error(where, cause.what()) {}
 };
 

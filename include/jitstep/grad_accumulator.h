@@ -1,4 +1,4 @@
-// Sums of the gradients of many micro-batches, in 16 bits without standing still.
+// Sums the gradients of micro-batches. bfloat16 sums are rounded stochastically, so that small gradients are not lost.
 #pragma once
 
 #include <torch/arg.h>
@@ -12,23 +12,23 @@
 
 namespace jitstep {
 
-/// How a sum becomes a bfloat16. To nearest it stands still as soon as what is added is less than half its last place.
+/// Rounding of a bfloat16 sum. With `nearest`, an addend of less than half a unit in the last place of the sum is lost.
 enum class Rounding { stochastic, nearest };
 
-/// What a GradAccumulator keeps.
+/// Options of a GradAccumulator.
 struct JITSTEP_API GradAccumulatorOptions {
-  /// Of the sums: bfloat16 or float32. Those of float64 parameters are float64.
+  /// Dtype of the sums: bfloat16 or float32. Sums of float64 parameters are always float64.
   TORCH_ARG(torch::Dtype, dtype) = torch::kBFloat16;
-  TORCH_ARG(Rounding, rounding) = Rounding::stochastic;  // of bfloat16; others go to nearest
-  TORCH_ARG(std::uint64_t, seed) = 0;  // of the random bits; the same one in all replicas
-  /// Of gradients that wait for the end of a backward(), 256 MiB; more are added before it, by launches of their own.
-  /// 0: each when it comes, the least memory and the most launches.
+  TORCH_ARG(Rounding, rounding) = Rounding::stochastic;  // of bfloat16 sums; others: nearest
+  TORCH_ARG(std::uint64_t, seed) = 0;  // of the random bits; use the same in all replicas
+  /// Limit for gradients that wait for one launch at the end of backward(). Default: 256 MiB. Above it, jitstep adds
+  /// them earlier, by additional launches. 0 adds each gradient at once, with the least memory and the most launches.
   TORCH_ARG(std::int64_t, max_waiting_bytes) = std::int64_t{1} << 28;
   TORCH_ARG(bool, mean) = false;  // assign_gradients() divides by the number of micro-batches
 };
 
-/// Takes the gradients of every backward() out of the parameters and adds them up in buffers of its own, until a step
-/// is due (torchastic's StochasticAccumulator):
+/// Moves the gradients of every backward() out of the parameters and sums them in its own buffers, until the program
+/// calls assign_gradients() (as torchastic's StochasticAccumulator):
 ///
 ///   jitstep::GradAccumulator sums(model->parameters());
 ///   for (...) {
@@ -38,40 +38,42 @@ struct JITSTEP_API GradAccumulatorOptions {
 ///     opt.zero_grad();
 ///   }
 ///
-/// Torch's hooks say which gradients there are; when a backward() ends they are added, by one launch for all parameters
-/// that share a kernel (dtype and density of buffer and gradient), and freed; those of a large model by several. An
-/// addition is that of float32 (float64 of float64 parameters), rounded once; a NaN stays NaN, an infinity infinite.
-/// Stochastic rounding takes Philox bits of seed, parameter, element and micro-batch, counted for as long as this
-/// lives: the same bits on every device and for any number of threads, and on average no error.
+/// torch's hooks report the gradients. At the end of a backward(), jitstep adds them and frees them. It takes one
+/// launch for all parameters that share a kernel (dtype and density of sum and gradient), and several for large models.
+/// Additions are computed in float32 (float64 for float64 parameters) and rounded once. NaNs and infinities propagate.
+/// Stochastic rounding uses Philox bits of seed, parameter, element and micro-batch number, which counts for the
+/// lifetime of this object. Results are bit-identical on every device and for any number of threads. The rounding error
+/// is zero on average.
 ///
-/// A step of jitstep reads a gradient in another dtype than its parameter, and so do torch's C++ optimizers; only
-/// Python's p.grad = ... refuses it. The scaled gradients of a GradScaler are summed as they are. Errors are c10::Errors;
-/// one in adding, such as of a sparse gradient, is thrown by backward() and leaves those that it was to add, and their
-/// sums, as they were.
-/// One thread at a time calls its functions, and backward() calls that reach its parameters. After the step take the sums
-/// away by zero_grad(): torch would add the next gradient to what zero_grad_in_step() leaves of them, in their dtype.
-/// What was moved from can only be destroyed.
+/// Gradients may have another dtype than their parameter, both for jitstep and for torch's C++ optimizers. Only an
+/// assignment to p.grad in Python rejects them. Scaled gradients of a GradScaler are summed as they are. Errors are
+/// c10::Errors. If adding fails, for example for a sparse gradient, backward() throws. The gradients of that addition
+/// and their sums are then unchanged.
+///
+/// Only one thread at a time may call its functions, or a backward() that reaches its parameters. Call zero_grad()
+/// after the step: after zero_grad_in_step(), torch would add the next gradient into the remaining zeros, in their
+/// dtype. A moved-from object may only be destroyed.
 class JITSTEP_API GradAccumulator {
  public:
-  /// `parameters`: leaves of a supported dtype, which those that are listed twice are once. Hooks that they have stay
-  /// and are called first; parameters of another GradAccumulator, or of an optimizer that steps in backward, are
-  /// refused.
+  /// `parameters` are leaf tensors of a supported dtype. Duplicates are ignored. Existing hooks of the parameters stay
+  /// and run first. Throws a c10::Error for parameters of another GradAccumulator, or of an optimizer with
+  /// step_in_backward().
   explicit GradAccumulator(const std::vector<torch::Tensor>& parameters,
                            const GradAccumulatorOptions& options = {});
-  /// Drops the sums; from now on gradients stay where torch leaves them.
+  /// Discards the sums. Later gradients stay in the parameters.
   ~GradAccumulator();
   GradAccumulator(GradAccumulator&&) noexcept;
   GradAccumulator& operator=(GradAccumulator&&) noexcept;
 
-  /// The sums become the parameters' gradients, in their own dtype, and new ones begin. A parameter that got no
-  /// gradient keeps what it has, as a rule none.
+  /// Assigns the sums to the parameters' gradients, in the sums' dtype, and starts new sums. A parameter without a
+  /// gradient keeps its current one, usually none.
   void assign_gradients();
 
-  /// Drops the sums, and the gradients that a backward() which failed has left, such as of micro-batches that went wrong.
+  /// Discards the sums, and gradients that a failed backward() has left.
   void reset();
 
-  /// How many the sums are of: backward() calls that brought some gradient. Those inside of another one, as
-  /// checkpointing makes them, are part of it, unless they end in another thread, as on several devices.
+  /// The number of micro-batches in the sums: backward() calls that produced a gradient. A nested call, as in
+  /// checkpointing, belongs to the outer one, unless it ends in another thread, which happens with several devices.
   std::int64_t micro_batches() const;
 
  private:

@@ -1,5 +1,5 @@
-// Loss scaling as torch.amp.GradScaler does it, which LibTorch does not have. Nothing waits for the device but
-// get_scale() and save().
+// Loss scaling as in torch.amp.GradScaler, which LibTorch does not have. Only get_scale() and save() wait for the
+// device.
 #pragma once
 
 #include <torch/arg.h>
@@ -13,63 +13,63 @@
 
 namespace jitstep {
 
-/// The numbers of torch.amp.GradScaler, with its names and defaults.
+/// The options of torch.amp.GradScaler, with its names and defaults.
 struct JITSTEP_API GradScalerOptions {
   TORCH_ARG(double, init_scale) = 65536;            // > 0
-  TORCH_ARG(double, growth_factor) = 2;             // > 1; of the scale, after enough good steps
-  TORCH_ARG(double, backoff_factor) = 0.5;          // in (0, 1); after a step that was skipped
-  TORCH_ARG(std::int64_t, growth_interval) = 2000;  // > 0; good steps in a row until it grows
-  TORCH_ARG(bool, enabled) = true;  // false: every call does what it would without scaling
+  TORCH_ARG(double, growth_factor) = 2;             // > 1; factor after growth_interval good steps
+  TORCH_ARG(double, backoff_factor) = 0.5;          // in (0, 1); factor after a skipped step
+  TORCH_ARG(std::int64_t, growth_interval) = 2000;  // > 0; good steps until the scale grows
+  TORCH_ARG(bool, enabled) = true;                  // false: all calls behave as without scaling
 };
 
-/// Scales losses so that small gradients do not vanish in 16 bits, and finds the scale:
+/// Scales losses so that small gradients do not underflow in 16 bits, and adapts the scale:
 ///
 ///   scaler.scale(loss).backward();
-///   scaler.step(optimizer);  // gradients are divided where the step reads them; skipped if one is not finite
+///   scaler.step(optimizer);  // divides gradients as it reads them; skipped if one is not finite
 ///   scaler.update();
 ///
-/// Wrong use is a c10::Error. Used by one thread at a time.
+/// Wrong use throws a c10::Error. Only one thread at a time may use a GradScaler.
 class JITSTEP_API GradScaler {
  public:
-  /// A c10::Error for numbers out of range.
+  /// Throws a c10::Error for numbers out of range.
   explicit GradScaler(const GradScalerOptions& options = {});
   GradScaler(GradScaler&&) = default;
   GradScaler& operator=(GradScaler&&) = default;
   ~GradScaler() = default;
 
-  /// The loss, or whatever backward() is called on, times the scale. A c10::Error for an undefined tensor.
+  /// Returns `outputs`, usually the loss, times the scale. Throws a c10::Error for an undefined tensor.
   torch::Tensor scale(const torch::Tensor& outputs);
 
-  /// Divides the gradients by the scale in memory, for those who clip or look at them before the step; at most
-  /// once between two updates. Gradients in float16 are refused: they would vanish again. One that has no memory
-  /// to divide in becomes a copy that has: a negated view, or one whose elements share memory, as expand() makes it.
+  /// Divides the gradients in memory by the scale. Call it to clip or inspect gradients before the step, at most once
+  /// between two updates. Throws for float16 gradients, which would underflow again. A gradient without writable
+  /// elements of its own is replaced by a copy, for example a negated view or the result of expand().
   void unscale_(Optimizer& optimizer);
 
-  /// optimizer.step() with gradients divided by the scale, unless unscale_() has done it, and by what the
-  /// optimizer's own grad_scale says. The step is skipped, and not counted, if a gradient is not finite. Once for
-  /// each optimizer between two updates; one that throws has not happened, and may be called again.
+  /// Calls optimizer.step() with gradients divided by the scale, unless unscale_() has divided them. The optimizer's
+  /// option grad_scale applies in addition. If a gradient is not finite, the step is skipped and not counted. Call it
+  /// once per optimizer between two updates. If it throws, no step was taken and you may call it again.
   void step(Optimizer& optimizer);
 
-  /// Sets the scale by what the steps since the last update found, or to a value. The former is a c10::Error after
-  /// a step that failed: its gradients belong to the current scale.
+  /// Updates the scale from the results of the steps since the last update, or sets it. The first form throws a
+  /// c10::Error after a step that threw, because its gradients still have the current scale.
   void update();
   void update(double new_scale);
 
-  /// The current scale; 1 if scaling is off.
+  /// The current scale. 1 if scaling is disabled.
   double get_scale() const;
   bool is_enabled() const { return options_.enabled(); }
 
-  /// As torch::save and torch::load call it, with torch's names. A scaler that is off saves nothing, and one that
-  /// is on cannot load that.
+  /// For torch::save and torch::load, with torch's names. A disabled scaler saves nothing, and an enabled one cannot
+  /// load that archive.
   void save(torch::serialize::OutputArchive& archive) const;
   void load(torch::serialize::InputArchive& archive);
 
  private:
   enum class Stage { ready, unscaled, stepped };
-  // What was done with an optimizer since the last update.
+  // Calls for one optimizer since the last update.
   struct Progress {
     Stage stage = Stage::ready;
-    torch::Tensor found_inf = {};  // once somebody has looked
+    torch::Tensor found_inf = {};  // defined after the gradients were checked
     bool failed = false;           // the last step threw
   };
 
@@ -78,8 +78,9 @@ class JITSTEP_API GradScaler {
 
   GradScalerOptions options_;
   std::int64_t init_growth_ = 0;
-  torch::Tensor scale_, growth_;  // float32 and int32, one each; made with the first loss
-  std::unordered_map<const void*, Progress> progress_;  // by what moves with an optimizer
+  torch::Tensor scale_, growth_;  // float32 and int32 scalars; made by the first scale()
+  // by an address that a moved optimizer keeps
+  std::unordered_map<const void*, Progress> progress_;
 };
 
 /// For torch::save and torch::load.

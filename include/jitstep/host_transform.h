@@ -1,5 +1,5 @@
-// Functions of the host that rules name: what is done to the whole tensor between a step's sums and its last
-// launch, such as Muon's iteration over matrices.
+// Host transforms: functions that replace whole tensors inside a step, after its reductions and before the last launch.
+// Muon's Newton-Schulz iteration is one.
 #pragma once
 
 #include <torch/optim/optimizer.h>  // has torch::Tensor, at a tenth of torch/torch.h
@@ -12,16 +12,17 @@
 
 namespace jitstep {
 
-/// Given `values`, what a rule's `transformed` returned for each element of one parameter: a dense tensor of its sizes,
-/// on its device, float32 or (of a float64 parameter) float64. Returns a tensor of the same sizes, which the
-/// rule's `update_param` reads as e.transformed. `options`: those of the parameter's group, by name. Called in every
-/// step, without gradients and on the current stream; by several threads at once if several optimizers step.
-/// What it throws, step() throws, and nothing has changed then.
+/// A host transform. `values` has one element per element of one parameter, as the rule's `transformed` returned it. It
+/// is a dense tensor of the parameter's sizes on the parameter's device, in float32, or float64 for a float64
+/// parameter. The result must have the same sizes. The rule's `update_param` reads it as e.transformed. `options` are
+/// those of the parameter's group. Called in every step, without autograd, on the current stream. Several threads may
+/// call it at once if several optimizers step. If it throws, step() throws the same exception and nothing has changed.
 using TransformFunction =
     std::function<torch::Tensor(const torch::Tensor& values, const jit::OptionValues& options)>;
 
-/// Adds the stage that rules name by `// host transform: NAME`, for every optimizer made from now on. Thread safe. A
-/// c10::Error if there is one of this name already. `newton_schulz`, which torch's Muon iterates, is there.
+/// Registers the host transform that rules name by `// host transform: NAME`, for every optimizer that is constructed
+/// later. Thread safe. Throws a c10::Error if the name exists. `newton_schulz`, the iteration of torch's Muon, is built
+/// in.
 JITSTEP_API void register_host_transform(const std::string& name, TransformFunction function);
 
 }  // namespace jitstep

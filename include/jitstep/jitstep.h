@@ -1,4 +1,4 @@
-// The one include of a user: optimizers with torch's interface and generated kernels.
+// Include this header to use jitstep: optimizers with torch's interface and generated kernels.
 #pragma once
 
 #include <torch/optim.h>
@@ -22,7 +22,7 @@
 
 namespace jitstep {
 
-// Torch's own names that go with an optimizer, so that a program changes one namespace and no more.
+// torch's own names that belong to optimizers, so that a program only has to change the namespace.
 using torch::optim::LRScheduler;
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;

@@ -1,4 +1,4 @@
-// A kernel that an optimizer uses: what it was made of, what it takes, whose steps it takes.
+// A kernel that an optimizer uses: its source, its resources and its parameters.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace jitstep {
 
-/// Made by Optimizer::kernels(). Stays as it is, whatever becomes of the optimizer.
+/// Made by Optimizer::kernels(). Later changes of the optimizer do not change it.
 struct JITSTEP_API KernelReport {
   /// One of the parameters that share the kernel.
   struct Parameter {
@@ -20,27 +20,28 @@ struct JITSTEP_API KernelReport {
   };
 
   std::string device;     // "cpu", "cuda:0"
-  jit::ConfigChoice how;  // it is run, and why so
+  jit::ConfigChoice how;  // its configuration, and the reason for it
   std::vector<Parameter> parameters;
   std::shared_ptr<const jit::Built> built;
 
-  /// Readable, such as "adamw_int8_float32".
+  /// A readable name, such as "adamw_int8_float32".
   const std::string& name() const { return built->name; }
   const jit::Target& target() const { return built->target; }
-  /// Registers and the like of each entry; of a GPU's kernels alone.
+  /// Registers, spills and other resources of each entry. Empty except for GPU kernels.
   const std::vector<jit::Resources>& resources() const { return built->binary.resources; }
-  /// The unit's few lines, and the self-contained text that the compiler was given.
+  /// The generated translation unit, and the preprocessed source that the compiler got.
   const std::string& unit() const { return built->unit; }
   const std::string& source() const { return *built->text; }
   /// An ELF shared object, a cubin or PTX.
   const std::vector<std::byte>& binary() const { return built->binary.image; }
 
-  /// A few lines with all but texts and binary.
+  /// A few lines with everything except sources and binary.
   std::string text() const;
 };
 
-/// Writes the kernels into a file that `jitstep cache warm --kernels FILE` compiles, on this machine or another:
-/// a program's own, with what its options and gradients make of them. A c10::Error if it cannot be written.
+/// Writes the kernels into a file for `jitstep cache warm --kernels FILE`, which compiles them on this machine or on
+/// another one. They have the program's own options and gradient formats. Throws a c10::Error if the file cannot be
+/// written.
 JITSTEP_API void write_kernels(const std::vector<KernelReport>& kernels, const std::string& file);
 
 }  // namespace jitstep

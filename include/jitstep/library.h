@@ -1,4 +1,4 @@
-// What concerns the whole library: your own rules and codecs, and what was compiled.
+// Functions of the whole library: load rules and codecs from files, count compiled kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace jitstep {
 
-/// Adds a rule or codec from your file, under the file's stem, for every optimizer made
-/// from now on. Loaded again after the file, or one it includes, has changed, it is a new version; optimizers
-/// made before keep theirs. Thread safe. A jit::Error says what the file lacks. The file is code: it must
-/// belong to this user and be writable by nobody else. Returns the name.
+/// Loads a rule or codec from a file and returns its name, which is the file's stem. Every optimizer that is
+/// constructed later can use it. If the file or one of its includes has changed, loading it again adds a new revision.
+/// Existing optimizers continue with the revision that they started with. Thread safe. Throws a jit::Error that names
+/// the fault in the file. The file is code: it must belong to this user and must not be writable by others.
 JITSTEP_API std::string load_rule(const std::string& path);
 JITSTEP_API std::string load_codec(const std::string& path);
 
-/// Kernels of this process so far.
+/// Counts of kernels in this process.
 struct KernelStatistics {
   std::int64_t compiled = 0;
-  std::int64_t from_disk = 0;    // found in the kernel cache
-  std::int64_t from_memory = 0;  // asked for again
+  std::int64_t from_disk = 0;    // found in the kernel cache on disk
+  std::int64_t from_memory = 0;  // requested again in this process
   double compile_seconds = 0;
 };
-/// A snapshot; other threads may be compiling.
+/// Returns a snapshot. Other threads may be compiling.
 JITSTEP_API KernelStatistics kernel_statistics();
 
 }  // namespace jitstep

@@ -1,5 +1,5 @@
-// The optimizer: torch's parameter groups, options and state on one side, the stepper on the other.
-// Start here. Knows no rule; the class of each shipped rule is generated into rules.h.
+// Start here. The optimizer connects torch's parameter groups, options and state with jitstep's kernels. This class
+// works for every rule. jitstep generates one class per built-in rule into rules.h.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -18,231 +17,172 @@
 namespace jitstep {
 
 enum class NonTrainablePolicy;
-enum class ValidationPhase;
-struct ArchivedGroup;
 struct KernelReport;
 struct MemoryReport;
-struct ParameterName;
 namespace jit {
 enum class Mode;
 }
 
-/// How one parameter is kept: what the formats that were asked for come to for its dtype and size.
+/// The formats of one parameter, after jitstep has applied its dtype and size to the requested formats.
 struct ParameterFormats {
-  /// By the slot's name ("m"); slots left out are not listed. "fp32" is as wide as the arithmetic:
-  /// float64 for a float64 parameter.
+  /// By the slot's name ("m"). Slots that the rule does not store under its flags are absent. "fp32" means the dtype of
+  /// the arithmetic, which is float64 for a float64 parameter.
   std::map<std::string, jit::CodecChoice> slots;
   std::string weights;  // "native", "stochastic", ...
 };
 
-/// An optimizer of any rule. One thread at a time uses it; distinct ones may step concurrently.
-/// Arguments are checked when it is made, when groups are added and when a step finds new ones:
-/// always before a parameter or its state changes. Wrong arguments are c10::Errors, as torch's.
+/// An optimizer of any rule. Only one thread at a time may use it. Different optimizers may step concurrently.
+/// Arguments are checked in the constructor, when a group is added, and in the first step after a change, always before
+/// a parameter or its state changes. Wrong arguments throw c10::Error, as in torch.
 class JITSTEP_API Optimizer : public torch::optim::Optimizer {
  public:
-  /// As torch's optimizers call it.
+  /// The name that torch's optimizers use.
   using ParamGroup = torch::optim::OptimizerParamGroup;
 
-  /// Any rule by name, a user's own from load_rule included.
+  /// Any rule by name, including rules from load_rule().
   Optimizer(const std::string& rule, std::vector<torch::Tensor> params,
             const GenericOptions& defaults = {});
   Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,
             const GenericOptions& defaults = {});
-  /// Of several rules in one optimizer, such as muon_groups gives: the options of each group name its rule, as
-  /// AdamWOptions do, and make_options(); what they leave open has the rule's default. max_grad_norm is by the norm of
-  /// all gradients, whatever their rule. Rules with modes, or with memory of all parameters, are refused: they need
-  /// optimizers of their own.
+  /// Several rules in one optimizer, for example from muon_groups(). The options of each group select its rule: use a
+  /// typed class such as AdamWOptions, or make_options(). Options that are not set have the rule's default.
+  /// max_grad_norm uses the norm of all gradients, of all rules. Throws a c10::Error for rules with modes or shared
+  /// state, which need an optimizer of their own.
   explicit Optimizer(const std::vector<ParamGroup>& groups);
-  /// What was moved from can only be destroyed.
+  /// A moved-from optimizer may only be destroyed.
   Optimizer(Optimizer&&);
   ~Optimizer() override;
 
-  /// From text such as {"rule": "adamw", "options": {"lr": 1e-3}, "state": "int8"}. What is unknown
-  /// or of the wrong type is a c10::Error that names it and lists what there is.
+  /// Makes an optimizer from JSON such as {"rule": "adamw", "options": {"lr": 1e-3}, "state": "int8"}. An unknown name
+  /// or a wrong type throws a c10::Error that names it and lists the known ones.
   static std::unique_ptr<Optimizer> from_spec(std::vector<torch::Tensor> params,
                                               const std::string& json_text);
 
-  /// One step of every parameter that has a gradient; the closure's result, if there is one. If it
-  /// throws, parameters and state are what they were, unless a GPU failed in the midst of its
-  /// launches, of which some may have been done (a CudaError).
+  /// Steps every parameter that has a gradient. Returns the closure's result, or an undefined tensor without a closure.
+  /// If it throws, parameters and state are unchanged. Exception: after a CudaError some kernels may already have run.
   ///
-  /// With the option tune(true), or JITSTEP_TUNE=1, steps try other configurations of their kernels, one in a
-  /// step, until it is known which is fastest; steps to come, of later runs too, take that one. The bits are those
-  /// of any other run. Steps that compile a configuration take longer.
+  /// With the option tune(true), or with JITSTEP_TUNE=1, steps also tune the kernels. Each step runs one other launch
+  /// configuration, until the fastest is known. Later steps use it, also in later runs. Results are bit-identical.
+  /// Steps that compile a configuration take longer.
   torch::Tensor step(LossClosure closure = nullptr) override;
 
-  /// The numbers by which processes that train together choose: each calls `agree` at the same step, with one number
-  /// for each configuration that was tried, and all go on with what it returns, which must be the same everywhere, such as
-  /// the numbers of rank 0 or the largest of all. Without it an optimizer does not tune where WORLD_SIZE is above 1.
+  /// Makes processes that train together choose the same configurations. All processes call `agree` at the same step
+  /// with one number per configuration that was tried. `agree` must return the same numbers in every process, for
+  /// example rank 0's or the maximum of all. Without it, an optimizer does not tune if WORLD_SIZE is above 1.
   using TuningAgreement = std::function<std::vector<double>(const std::vector<double>&)>;
   void set_tuning_agreement(TuningAgreement agree);
 
-  /// For rules with modes, such as schedule-free ones, which keep another point in the parameters while
-  /// they train than the one to be evaluated and saved with the model; other rules take no notice, so that
-  /// any program may call them. An optimizer begins in training. eval() turns the parameters that have taken
-  /// a step to the point to be evaluated, where step() is a c10::Error; train() turns them back. Doing either
-  /// twice is doing it once. If one throws, parameters and state are what they were, as with step(). The
-  /// mode is part of an archive: parameters that are saved in evaluation belong to one in evaluation.
+  /// Switches the mode of rules that train at one point and evaluate at another, such as schedule-free ones. For other
+  /// rules both functions do nothing. An optimizer starts in training mode. eval() moves all parameters that have taken
+  /// a step to the evaluation point, which is the one to save with the model. step() throws a c10::Error in this mode.
+  /// train() moves them back. A second call of either has no effect. If a call throws, parameters and state are
+  /// unchanged, as with step(). Checkpoints include the mode: load parameters that were saved in evaluation mode into
+  /// an optimizer in that mode.
   void eval();
   void train(bool on = true);
-  /// Whether the parameters hold the point that training goes on from; always for other rules.
+  /// True if the parameters are at the training point. Always true for rules without modes.
   bool is_training() const;
 
-  // ---- what a step is given beside gradients. None of it is saved.
+  // ---- inputs of a step in addition to gradients. Checkpoints do not include them.
 
-  /// As torch.amp.GradScaler sets the attributes of these names around a step (grad_scaler.h does it): every
-  /// gradient is divided by `scale` where it is read and stays as it is in memory; a step does nothing but what
-  /// zero_grad_in_step() asks for, and is not counted, if `found` is not 0. One float32 each, on the device of the
-  /// parameters, read by the steps to come, without waiting for them. An undefined tensor: not used. With the
-  /// option grad_scale, both divide.
+  /// The tensors that torch.amp.GradScaler passes to an optimizer. grad_scaler.h sets them around a step. A step
+  /// divides every gradient by `scale` when it reads it. Gradients in memory stay unchanged. If `found` is not 0, the
+  /// step is skipped and not counted, but zero_grad_in_step() still clears gradients. Each is one float32 on the device
+  /// of the parameters. Every later step reads them on the device, without synchronization. An undefined tensor
+  /// disables the input. With the option grad_scale, gradients are divided by both.
   void set_grad_scale(torch::Tensor scale);
   void set_found_inf(torch::Tensor found);
   const torch::Tensor& grad_scale() const;
   const torch::Tensor& found_inf() const;
 
-  /// A learning rate in a tensor, of one group or of all there are, in place of the option: one float32 or float64 on the
-  /// device of the parameters, read by every step to come without waiting for it, so that device code and CUDA graphs
-  /// may change it. Schedulers go on setting the option, which counts again after an undefined tensor. Nobody checks its
-  /// value.
+  /// Sets the learning rate of all groups, or of one, as a tensor that replaces the option. It is one float32 or
+  /// float64 on the device of the parameters. Every later step reads it on the device, without synchronization, so
+  /// device code and CUDA graphs may change it. The value is not validated. Schedulers continue to set the option. Pass
+  /// an undefined tensor to use the option again.
   void set_lr(const torch::Tensor& lr);
   void set_lr(std::size_t group, torch::Tensor lr);
 
-  /// Whether the device counts the steps, as torch's `capturable`: then step() may take part in a CUDA graph capture, and
-  /// each replay is a step. Before the capture take one outside, of the same parameters; what is captured is like that
-  /// one, but for gradients that lie elsewhere. Options are captured as they are, a set_lr() tensor, grad_scale and found_inf
-  /// are read anew. Step numbers and checkpoints are the device's, and wait for it. Replays and other steps are to be
-  /// ordered by the program, as all work on several streams. Graphs step the current state: capture again after load(),
-  /// or when formats, groups or state were changed. What else a capture cannot repeat is an Error, before any change.
+  /// Counts steps on the device, as torch's `capturable`. step() may then be part of a CUDA graph capture, and each
+  /// replay is a step. Take one step with the same parameters before the capture. The captured step equals that one,
+  /// except for the addresses of gradients. A replay reads the tensors of set_lr(), set_grad_scale() and
+  /// set_found_inf() again. Other options keep the values of the capture. Reading step numbers and saving checkpoints
+  /// wait for the device. You must order replays and other steps yourself, as for any work on several streams. A graph
+  /// uses the state tensors that existed at capture: capture again after load(), and after you changed formats, groups
+  /// or state. During capture, step() throws before any change if a replay could not repeat it.
   void capturable(bool on = true);
   bool is_capturable() const;
 
-  /// Whether a step leaves zeros in the gradients that it has read, also one that found_inf skips: zero_grad()
-  /// without a pass of its own. A gradient that shares memory with whatever else a step uses, or with itself, is
-  /// a c10::Error then.
+  /// Makes each step clear the gradients that it has read, which saves the pass of zero_grad(). Steps that found_inf
+  /// skips clear them too. Throws a c10::Error in step() for a gradient that shares memory with another tensor of the
+  /// step, or whose own elements overlap.
   void zero_grad_in_step(bool on = true);
 
-  /// From now on each parameter is stepped as soon as a backward() has its gradient, which is then freed, so that
-  /// few gradients are there at a time; the bits are those of step(). Every backward() is a step of the parameters
-  /// that it reaches; step() is left those with a gradient from elsewhere, as a rule none. One launch for each
-  /// parameter, and per pass of its rule. Hooks that parameters have are called first.
-  /// A c10::Error for what is known only when the last gradient is there: max_grad_norm and every other sum
-  /// over all parameters, memory of all, found_inf (a GradScaler refuses the optimizer). If a parameter's step throws,
-  /// backward() does; that one keeps its gradient, others may have been stepped. What reads a parameter outside of
-  /// autograd, as detach() lets it, fails in backward() as after any change in place.
+  /// Steps each parameter as soon as backward() has computed its gradient, and then frees the gradient. Few gradients
+  /// exist at the same time. Results are bit-identical to step(). Every backward() is a step of all parameters that it
+  /// reaches. step() then only steps parameters whose gradients were set elsewhere, usually none. It takes one launch
+  /// per parameter and one more for each pass of its rule. Existing hooks of the parameters run first.
+  ///
+  /// Throws a c10::Error for everything that needs all gradients at once: max_grad_norm and other sums over all
+  /// parameters, shared state, and found_inf (GradScaler rejects the optimizer). If the step of a parameter throws,
+  /// backward() throws. That parameter keeps its gradient, and others may already have been stepped. A graph that reads
+  /// a parameter outside of autograd, for example by detach(), fails in backward(), as after any in-place change.
   void step_in_backward(bool on = true);
   bool steps_in_backward() const;
 
-  /// As torch's; what the group's options do not set is taken from the defaults. Note: called
-  /// through a torch::optim::Optimizer&, torch itself drops the group's options. Parameters go to the first
-  /// group, whatever rules there are. If either throws, the groups are what they were.
+  /// As in torch. A group inherits options that it does not set from the defaults. Note: torch drops the group's
+  /// options if you call this through a torch::optim::Optimizer&. add_parameters() adds to the first group, also in an
+  /// optimizer of several rules. If a call throws, the groups are unchanged.
   void add_param_group(const ParamGroup& group);
   void add_parameters(const std::vector<torch::Tensor>& parameters);
 
-  /// Compiles the kernels of all parameters, so that the first step does not have to: for the gradients that
-  /// there are, and elsewhere for ones like the parameters. Creates no state.
+  /// Compiles the kernels of all parameters before the first step. Uses the gradients that exist. For other parameters
+  /// it assumes gradients with the parameter's dtype and layout. Creates no state.
   void compile();
 
-  /// The kernels of the last step, those of steps inside of a backward() included, each with the parameters that share
-  /// it: kernel_report.h. Before the first step those that compile() makes.
+  /// The kernels of the last step, including steps in backward(), each with the parameters that share it. See
+  /// kernel_report.h. Before the first step, compiles the kernels as compile() does.
   std::vector<KernelReport> kernels();
 
-  /// How a parameter of one of the groups is kept under its group's options. Small and float64
-  /// parameters keep their state in fp32 whatever codec was chosen, and weights are native in a
-  /// dtype that the chosen format is not for.
+  /// The formats of a parameter under its group's options. Float64 parameters, and small ones under block-scaled
+  /// codecs, have fp32 state. Weights are native if the selected weight format does not support the dtype.
   ParameterFormats formats_of(const torch::Tensor& parameter) const;
 
-  /// The weights as the rules see them, in the order of the parameters, float32 and of their shapes: where a weight
-  /// format keeps something beside the parameter, more than the parameter shows. New tensors; a model in evaluation
-  /// mode (eval()) gives the point that it evaluates, with what it keeps of the one it trains.
+  /// The weights that the rules compute with, in the order of the parameters: new float32 tensors of the same shapes.
+  /// They include the residual of the weight format, so they can be more precise than the parameters. In evaluation
+  /// mode they are the evaluation point, with the residual of the training point.
   std::vector<torch::Tensor> fp32_weights() const;
 
-  /// Bytes of the state of all parameters that have one.
+  /// Bytes of the state of all parameters that have state.
   std::int64_t state_bytes() const;
-  /// What parameters, gradients and state take, by format and by parameter: memory_report.h. Waits for no device.
+  /// Memory of parameters, gradients and state, by format and by parameter. See memory_report.h. Does not synchronize.
   MemoryReport memory_report() const;
-  /// What the rule keeps once for all parameters (its Memory of domain `all`, such as Prodigy's `d`), by
-  /// name; before the first step what it begins with. A c10::Error if there is none of that name.
+  /// Shared state of the rule by name, such as Prodigy's `d`. Before the first step this is its initial value. An
+  /// unknown name throws a c10::Error.
   double aux_state(const std::string& name) const;
-  /// Sets it; the next step goes on from there. A c10::Error for what is not finite.
+  /// Sets the value that the next step continues from. A value that is not finite throws a c10::Error.
   void set_aux_state(const std::string& name, double value);
-  /// The rule's name; of several rules, that of the group that the optimizer was made with first.
+  /// The rule's name. With several rules, the rule of the first group at construction.
   const std::string& rule() const;
 
   void save(torch::serialize::OutputArchive& archive) const override;
-  /// Takes numbers and state from the archive and keeps its own formats: state in other codecs is
-  /// converted, and one warning names them. Also loads what torch's optimizer of the same name saved.
-  /// The archive's groups must have the same rules, in the same order, and as many parameters. If it
-  /// throws, nothing has changed.
+  /// Loads options and state from the checkpoint. The optimizer's own formats stay: state in other codecs is converted,
+  /// and one warning names these codecs. Also loads checkpoints of torch's optimizer of the same name. The checkpoint
+  /// must have the same rules in the same order, with the same number of parameters. If it throws, nothing has changed.
   void load(torch::serialize::InputArchive& archive) override;
-  /// What torch::save and torch::load do with a file. A file is replaced when the new one is whole; a c10::Error
-  /// names the file that cannot be written, is not there, or is damaged.
+  /// As torch::save and torch::load with a file name. save() writes a complete new file before it replaces the old one.
+  /// A missing, damaged or unwritable file throws a c10::Error that names it.
   void save(const std::string& file) const;
   void load(const std::string& file);
 
  protected:
-  /// For the generated classes: as torch's do, they take parameters that are never trained.
+  /// For generated classes. Accepts parameters without requires_grad, as torch's optimizers do.
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults);
 
  private:
-  class Conversions;
-  struct ParamRecord;
   struct Impl;
-  enum class Operation { step, switch_mode };  // of collecting parameters
 
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
             NonTrainablePolicy frozen);
-  const Options& default_options() const;
-  const Options& group_options(std::size_t group) const;
-  Options& group_options(std::size_t group);
-  const std::string& rule_of(std::size_t group) const;
-  std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
-  std::vector<double> shared_values() const;
-  ParamGroup merged(const ParamGroup& group) const;
-  void check_group(const ParamGroup& group, const ParameterName& first,
-                   ValidationPhase phase) const;
-  void check_distinct() const;
-  void check_distinct(const ParamGroup* more, const ParameterName& first) const;
-  bool group_unchanged(std::size_t group) const;
-  bool groups_unchanged() const;
-  void sync_groups();
-  void warn_of_repeated(std::size_t g) const;
-  void register_members(std::size_t group);
-  void check_training() const;
-  void switch_mode(jit::Mode to);
-  void with_rollback(const std::function<void()>& launch);
-  void gather_inputs(Operation operation);
-  void gather_group(std::size_t group, Operation operation);
-  void gather_param(std::size_t group, std::size_t index, Operation operation);
-  void refresh_options(std::size_t group);
-  const torch::Tensor* gradient_of(const torch::Tensor& p, const ParameterName& name);
-  void check_devices() const;
-  void check_extras() const;
-  void check_memory();
-  void check_new_gradients();
-  void check_numbers() const;
-  void check_cleared();
-  void count_steps();
-  void point_to_lr(std::size_t group);
-  void clear_materialised();
-  void add_pending(std::size_t group, std::size_t index);
-  bool is_bound(std::size_t group, std::size_t index, bool storage_unchanged);
-  void look_up(ParamRecord& param_record, torch::optim::OptimizerParamState* held,
-               const std::string& rule) const;
-  std::vector<int> ids_of_pending() const;
-  void bind_states();
-  void bind_shared_state();
-  void restore_states();
-  void hook_gradients();
-  void step_alone(const ParameterName& name);
-  void collect_alone(const ParameterName& name);
-  void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;
-  void take_archived(std::size_t group, ArchivedGroup& archived);
-  void renumber(const std::set<int>& taken);
-  std::vector<KernelReport> compiled_kernels();
-  ParamState& state_for(const torch::Tensor& p, std::size_t group);
-  std::map<void*, std::unique_ptr<ParamState>> early_states(const ParamGroup& group,
-                                                            const ParameterName& first);
-  void take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states);
 
   std::unique_ptr<Impl> impl_;
 };

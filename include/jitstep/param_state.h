@@ -1,5 +1,5 @@
-// The state of one parameter as torch's users see it: step and slots under torch's names. The typed
-// classes of the shipped rules are generated into rules.h.
+// The state of one parameter: step number and slots under torch's names. jitstep generates the typed classes of the
+// built-in rules into rules.h.
 #pragma once
 
 #include <torch/optim/optimizer.h>
@@ -28,7 +28,7 @@ struct InitialValues;
 class Escaped {
  public:
   Escaped() = default;
-  /// A copy and its source are both shared; what is moved takes the mark along.
+  /// A copy and its source share their tensors, so both are marked. A move keeps the mark.
   Escaped(const Escaped& other) noexcept : set_(true) { other.set(); }
   Escaped(Escaped&& other) noexcept : set_(other.is_set()) {}
   Escaped& operator=(const Escaped& other) noexcept {
@@ -41,7 +41,7 @@ class Escaped {
   }
   ~Escaped() = default;
 
-  /// Reading a state sets it, and several threads may read one.
+  /// Const and atomic because reading a state sets it, possibly in several threads.
   void set() const noexcept { set_.store(true, std::memory_order_relaxed); }
   bool is_set() const noexcept { return set_.load(std::memory_order_relaxed); }
 
@@ -49,79 +49,79 @@ class Escaped {
   mutable std::atomic<bool> set_ = false;
 };
 
-/// The parameter that a state is bound to. A copy of the state is bound to none, but knows whose state it was.
+/// The parameter that a state is bound to. A copy is unbound, but remembers the parameter as its source.
 class StateOwner {
  public:
   StateOwner() = default;
-  /// Owned by parameter p.
+  /// Bound to parameter p.
   explicit StateOwner(const torch::Tensor& p) : parameter(p), source_(p.getIntrusivePtr()) {}
-  StateOwner(const StateOwner& other) noexcept : source_(other.source_) {}  ///< Of none.
+  StateOwner(const StateOwner& other) noexcept : source_(other.source_) {}  ///< Unbound.
   StateOwner(StateOwner&&) noexcept = default;
-  /// Of none, as a copy.
+  /// Unbound, as a copy.
   StateOwner& operator=(const StateOwner& other) noexcept { return *this = StateOwner(other); }
   StateOwner& operator=(StateOwner&&) noexcept = default;
   ~StateOwner() = default;
 
-  torch::Tensor parameter;  // undefined: none
+  torch::Tensor parameter;  // undefined: unbound
 
-  /// The last parameter that it, or what it is a copy of, was bound to. Undefined: none, or it is gone.
+  /// The last parameter that this, or the state it was copied from, was bound to. Undefined if there was none or if it
+  /// was freed.
   torch::Tensor source() const {
     return source_ ? torch::Tensor(source_->lock()) : torch::Tensor();
   }
 
  private:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-  std::optional<Weak> source_;  // does not keep the memory of a parameter
+  std::optional<Weak> source_;  // weak, so that it does not keep the parameter's storage alive
 };
 
-/// Step number and slots of one parameter. The optimizer binds a state to its parameter and converts it to its own
-/// formats. A state that was made by hand, copied or read from an archive is unbound until an optimizer takes it.
-/// Copies share their tensors, as torch's do. Their slots may be set to values of any shape, all of them then; the
-/// optimizer that takes the copy compares them with its parameter.
+/// Step number and slots of one parameter. An optimizer binds a state to its parameter and converts it to its own
+/// formats. A new, copied or loaded state is unbound until an optimizer uses it. Copies share their tensors, as in
+/// torch. Slots of an unbound state may be set to any shape, but then all of them must be set. The optimizer that uses
+/// the state compares the shapes with its parameter.
 class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
  public:
-  /// Unbound state of a rule, no step taken: of the rule as it is in a revision of the catalog, by default
-  /// as it is now.
+  /// Makes an unbound state at step 0. `catalog_revision` selects the revision of the rule. 0 means the current one.
   explicit ParamState(std::string rule, int catalog_revision = 0)
       : rule_(std::move(rule)), catalog_revision_(catalog_revision) {}
 
-  /// The rule it is state of.
+  /// The name of the rule.
   const std::string& rule() const { return rule_; }
 
-  /// Steps this parameter has taken; waits for the device after steps with found_inf.
+  /// Steps that this parameter has taken. Waits for the device after steps with found_inf.
   const std::int64_t& step() const { return buffers_.t.taken(); }
   std::int64_t& step() { return buffers_.t.taken(); }
 
-  /// The values of a slot, by its name ("v") or torch's ("exp_avg_sq"): the storage itself where it
-  /// is as wide as the arithmetic, else decoded into a new tensor. Undefined if it is left out.
+  /// Values of a slot, by its name ("v") or by torch's name ("exp_avg_sq"). Returns the storage itself if its dtype is
+  /// that of the arithmetic, else a new decoded tensor. Undefined if the rule does not store the slot under its flags.
   torch::Tensor value(const std::string& slot) const { return slot_value(index(slot)); }
-  /// Encodes values of the parameter's shape into a slot; an unbound state takes values of any shape, and each other
-  /// slot must then be set, too. An undefined tensor drops what it holds: set it again before the next step.
+  /// Encodes values of the parameter's shape into a slot. An unbound state accepts any shape, but then every slot must
+  /// be set. An undefined tensor removes the stored values: set the slot again before the next step.
   void set_value(const std::string& slot, const torch::Tensor& values) {
     set_slot_value(index(slot), values);
   }
-  /// What is stored for a slot: codes in the parameter's storage order, and what its codec keeps
-  /// for each block. Undefined if there is none.
+  /// The stored codes of a slot, in the parameter's storage order, and the codec's metadata per block. Undefined if
+  /// there is none.
   torch::Tensor codes(const std::string& slot) const;
   torch::Tensor meta(const std::string& slot) const;
 
-  /// What the rule keeps beside the slots, by its name ("row") or torch's, or what a slot's codec keeps
-  /// ("v.scale"): the memory itself, of the parameter's shape without the dimensions that one entry covers
-  /// (none for a number of the whole tensor). A c10::Error if there is none of that name.
+  /// Auxiliary state of the rule, by its name ("row") or by torch's name, or of a slot's codec ("v.scale"). Returns the
+  /// stored tensor itself. It has the parameter's shape without the dimensions that one entry covers: no dimensions for
+  /// one number per tensor. An unknown name throws a c10::Error.
   torch::Tensor aux_state(const std::string& name) const;
-  /// Sets it from values of that shape; of any shape if the state is unbound.
+  /// Sets it from values of that shape. An unbound state accepts any shape.
   void set_aux_state(const std::string& name, const torch::Tensor& values);
 
-  /// Whether it keeps something beside this parameter, and is bound to it: in whatever order that lies now.
+  /// True if it stores a residual and is bound to this parameter, whatever its strides are now.
   bool has_residual(const torch::Tensor& parameter) const;
-  /// What the weight format keeps beside the parameter, as bytes in its storage order. Undefined: nothing.
+  /// The residual of the weight format, as bytes in the parameter's storage order. Undefined if there is none.
   torch::Tensor residual() const;
-  /// The parameter as the rule sees it, from what is kept beside it: a new tensor, as wide as the arithmetic.
+  /// The weights that the rule computes with, from parameter and residual: a new tensor in the dtype of the arithmetic.
   torch::Tensor weights() const;
 
-  /// Bytes of everything kept.
+  /// Bytes of all stored tensors.
   std::int64_t bytes() const { return buffers_.bytes(); }
-  /// The order in which the optimizer got the parameter; names its random bits.
+  /// The parameter's index in the order of registration. It selects the parameter's random bits.
   int id() const { return buffers_.id; }
   void set_id(int id);
 
@@ -129,15 +129,15 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
 
-  /// Same rule, step and slot values.
+  /// True for the same rule, step and slot values.
   friend bool operator==(const ParamState& a, const ParamState& b) { return a.equals(b); }
 
   // ---- for the optimizer
 
-  /// Whether it has an id, formats and a layout: of the parameter that it, or what it is a copy of, was bound to, or an
-  /// archive's.
+  /// True if it has an id, formats and a layout, from the parameter that this or its source was bound to, or from a
+  /// checkpoint.
   bool has_id() const { return buffers_.plan != nullptr || from_archive_; }
-  /// Whether it belongs to a parameter, and what the kernels read and write.
+  /// True if it is bound to a parameter. Then its buffers are those that the kernels read and write.
   bool is_bound() const { return owner_.parameter.defined(); }
   StateBuffers& buffers() {
     escaped_.set();
@@ -147,23 +147,22 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
     escaped_.set();
     return buffers_;
   }
-  /// A c10::Error for a step number that kernels cannot go on from.
+  /// Throws a c10::Error for a step number that kernels cannot continue from.
   void check_step() const;
-  /// A c10::Error if somebody has written to this through a cast to a state class of torch's.
+  /// Throws a c10::Error if the program wrote to this through a cast to one of torch's state classes.
   void check_unharmed() const;
-  /// Makes this the state of a parameter in a kernel's format: fresh if nothing is held, else
-  /// what is held, moved where the formats are the same and converted where they differ. If it
-  /// throws, nothing has changed.
+  /// Binds this to a parameter, in the format of a kernel. An empty state gets initial values. Stored values are moved
+  /// if the formats are equal, and converted if they differ. If it throws, nothing has changed.
   void bind(const torch::Tensor& parameter, std::shared_ptr<const jit::Plan> plan, int id,
             const InitialValues& initial);
-  /// Whether the parameter still has the dtype, device, sizes and strides that it was bound with, and
-  /// everything kept still lies where it lay.
+  /// True if the parameter has the dtype, device, sizes and strides that it was bound with, and if no stored tensor has
+  /// other storage since.
   bool fits(const torch::Tensor& parameter) const;
-  /// Whether a user was given a tensor of what is kept, and may have given it other memory.
+  /// True if a user got one of the stored tensors, and so may have replaced its storage.
   bool is_shared() const { return escaped_.is_set(); }
 
  protected:
-  /// The same by the number of the slot.
+  /// The same by slot index.
   torch::Tensor slot_value(std::size_t slot) const;
   void set_slot_value(std::size_t slot, const torch::Tensor& values);
 
@@ -217,15 +216,14 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   bool is_early_ = false;      // made before the first step, and not bound again since
   Escaped escaped_;
 
-  friend class Optimizer;  // takes the buffers for its kernels, and shares them with nobody
+  friend class Optimizer;  // it passes the buffers to its kernels and does not share them
 };
 
-/// New, unbound state of a rule: of the generated class where its options are of a generated one,
-/// else generic.
+/// New, unbound state of a rule: of the generated class if its options have one, else ParamState.
 JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule,
                                                          int catalog_revision = 0);
 
-/// The generated state class of a shipped rule, or null. Defined in the generated rules.cpp.
+/// The generated state class of a built-in rule, or null. The generated rules.cpp defines it.
 JITSTEP_API std::unique_ptr<ParamState> make_shipped_state(const std::string& rule);
 
 }  // namespace jitstep

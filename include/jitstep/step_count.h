@@ -1,4 +1,5 @@
-// How many steps a parameter has taken, also where its device decides about that, or counts them itself.
+// The number of steps that a parameter has taken, if the host counts, if the device skips steps, or if the device
+// counts.
 #pragma once
 
 #include <torch/optim/optimizer.h>  // has torch::Tensor, at a tenth of torch/torch.h
@@ -9,12 +10,12 @@
 
 namespace jitstep {
 
-/// The steps that the host has counted, less those that found_inf has skipped. How many these are a counter on
-/// the device knows; reading the number waits for it, counting on does not. Where steps are repeated without the
-/// host, as by a CUDA graph, the device counts all of them.
+/// Steps counted on the host minus the steps that found_inf skipped. A counter on the device has the number of skipped
+/// steps. Reading the step count waits for the device, but counting does not. If steps are replayed without the host,
+/// as in a CUDA graph, the device counts all steps.
 class JITSTEP_API StepCount {
  public:
-  /// Of steps that are all taken. A copy has those of its source and no counter on the device.
+  /// `taken` steps, none of them skipped. A copy has its source's count and no counter on the device.
   StepCount(std::int64_t taken = 0) : counted_(taken) {}  // NOLINT(google-explicit-constructor)
   StepCount(const StepCount& other) : counted_(other.taken()) {}
   StepCount(StepCount&&) noexcept = default;
@@ -22,37 +23,37 @@ class JITSTEP_API StepCount {
   StepCount& operator=(StepCount&&) noexcept = default;
   ~StepCount() = default;
 
-  /// The steps taken. From then on there is no counter of skipped ones, until the next one is attached.
+  /// The steps taken. Reading it detaches the counter of skipped steps until the next attach().
   std::int64_t& taken() const;
   operator std::int64_t() const { return taken(); }  // NOLINT(google-explicit-constructor)
 
   // ---- for the stepper
 
-  /// As the host has counted: at least as many as were taken. 1 where the device counts, unless is_set().
+  /// Steps counted by the host, at least as many as were taken. 1 if the device counts, unless is_set().
   std::int64_t counted() const { return on_device_ && !is_set() ? kBase : counted_; }
   void count() { counted_ += on_device_ ? 0 : 1; }
-  /// What is to be taken from `counted()`: one int64 of no dimensions on the device; undefined: nothing.
+  /// The number to subtract from `counted()`: one int64 without dimensions on the device. Undefined means 0.
   const torch::Tensor& step_offset() const { return step_offset_; }
-  /// Has the device count the steps that it skips. `counter`: 0 so far.
+  /// Lets the device count skipped steps in `counter`, which must be 0.
   void attach(torch::Tensor counter) { step_offset_ = std::move(counter); }
 
-  /// Whether the device counts all steps.
+  /// True if the device counts all steps.
   bool is_on_device() const { return on_device_; }
-  /// Whether a number was set since that the device does not know.
+  /// True if the host has set a number that the device does not have yet.
   bool is_set() const { return on_device_ && counted_ != known_; }
-  /// What the counter of a device that counts is to hold now.
+  /// The value that the counter of a counting device must have now.
   std::int64_t step_offset_now() const { return kBase - taken(); }
-  /// Has the device count all steps. `counter`: lag_now(), or to become that.
+  /// Lets the device count all steps. `counter` must have the value step_offset_now(), now or later.
   void count_on_device(torch::Tensor counter);
-  /// Has the host count again; waits for the device.
+  /// Lets the host count again. Waits for the device.
   void count_on_host();
 
  private:
   static constexpr std::int64_t kBase = 1;
 
-  mutable std::int64_t
-      counted_;  // mutable, as `lag`: both are brought up to date when somebody asks
-  mutable std::int64_t known_ = 0;  // what the device said when it was last asked
+  // Mutable because reading the count updates both from the device.
+  mutable std::int64_t counted_;
+  mutable std::int64_t known_ = 0;  // the device's number when it was last read
   mutable torch::Tensor step_offset_;
   bool on_device_ = false;
 };

@@ -33,7 +33,7 @@ std::shared_ptr<const jit::Kernel> EmulatedBackend::load(const std::string& tran
                                                          const std::string& name) {
   auto kernel = engine_.kernel(translation_unit, name, target());
   *reinterpret_cast<const SimtBackend**>(
-      reinterpret_cast<void*>(kernel->emulated("jitstep_simt_backend"))) = simt_machine();
+      reinterpret_cast<void*>(kernel->emulated("jitstep_simt_backend"))) = simt_backend();
   return kernel;
 }
 
@@ -50,7 +50,7 @@ std::unique_ptr<jit::Launches> EmulatedBackend::launches(std::shared_ptr<const j
 
 std::shared_ptr<void> EmulatedBackend::allocate(std::size_t bytes) {
   void* p = std::aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
-  std::memset(p, 0xCD, bytes);  // as garbage as a GPU's
+  std::memset(p, 0xCD, bytes);  // a GPU's new memory is undefined, too
   return {p, &std::free};
 }
 

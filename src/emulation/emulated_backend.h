@@ -1,4 +1,4 @@
-// The GPU schedule's own text, run lane by lane on the host.
+// The back end that runs a GPU kernel's source on the host, lane by lane.
 #pragma once
 
 #include "emulation/simt.h"
@@ -9,7 +9,7 @@ namespace jitstep::emulation {
 
 class EmulatedBackend : public jit::Backend {
  public:
-  /// blocks: the grid is never larger. The orders show whether barriers are where they must be.
+  /// `blocks`: maximum grid size. Run with different orders to detect missing barriers.
   EmulatedBackend(jit::Engine& engine, unsigned blocks, BlockOrder order, LaneOrder lanes)
       : engine_(engine), blocks_(blocks), order_(order), lanes_(lanes) {}
 

@@ -25,9 +25,9 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-// The switch: push what the calling convention says a callee keeps, swap stacks, pop the same on
-// the other side. ucontext would make a system call for the signal mask each time.
-// jitstep_fiber_begin is where a new fiber arrives; its unwind rule says "outermost frame".
+// The context switch pushes the callee-saved registers of the calling convention, swaps the stacks, and pops the
+// registers from the other stack. ucontext would need a system call for the signal mask at each switch. A new fiber
+// starts at jitstep_fiber_begin, whose unwind rule marks the outermost frame.
 extern "C" void jitstep_fiber_switch(void** save, void* load);
 extern "C" void jitstep_fiber_begin();
 
@@ -176,13 +176,13 @@ jitstep_fiber_begin:
   .size jitstep_fiber_begin, .-jitstep_fiber_begin
 )");
 #else
-#error "fibers: no context switch is written for this processor (x86-64 and aarch64 have one)"
+#error "fibers: no context switch for this processor. x86-64 and aarch64 are supported."
 #endif
 
 namespace jitstep::emulation {
 namespace {
 
-// Instrumented frames are several times larger; untouched pages cost nothing.
+// Sanitizers make frames several times larger. Untouched pages use no memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::size_t kStackBytes = 256 * 1024;
 #else
@@ -196,7 +196,7 @@ std::size_t guard_bytes() {
   return bytes;
 }
 
-// What jitstep_fiber_switch leaves on a stack and pops from it, in its order.
+// The registers that jitstep_fiber_switch pushes and pops, in memory order.
 #if defined(__x86_64__)
 struct Frame {
   std::uint32_t mxcsr = 0;
@@ -278,7 +278,8 @@ void Fiber::start(Body body, void* argument) {
   argument_ = argument;
   finished_ = false;
   const Frame frame = first_frame(this, run);
-  if (fiber_stack_ != nullptr) {  // it waits in run() for its next body
+  if (fiber_stack_ !=
+      nullptr) {  // the fiber is suspended in run(), where it waits for its next body
     set_modes(*static_cast<Frame*>(fiber_stack_), frame);
     return;
   }
@@ -321,14 +322,14 @@ void Fiber::run(Fiber* self) {
 #ifdef __SANITIZE_ADDRESS__
   __sanitizer_finish_switch_fiber(nullptr, &self->host_bottom_, &self->host_size_);
 #endif
-  for (;;) {  // kept for the next body: a new fiber takes ThreadSanitizer 0.5 ms
+  for (;;) {  // reused for the next body, because a new fiber costs 0.5 ms under ThreadSanitizer
     self->body_(self->argument_);
     self->finished_ = true;
     self->suspend();
   }
 }
 
-// Forgets whatever is on the stack.
+// Discards the content of the stack.
 void Fiber::drop() {
   fiber_stack_ = nullptr;
 #ifdef __SANITIZE_THREAD__

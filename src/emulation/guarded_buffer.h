@@ -1,4 +1,4 @@
-// Memory of a device between two guards that must stay as they are, and its image on the host.
+// A device buffer between two guard regions that kernels must not change, and its image on the host.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace jitstep::emulation {
 
-/// Copies from the device once all launches are done.
+/// Copies from the device after all launches have finished.
 using Download = std::function<void(void* to, const void* from, std::size_t bytes)>;
 
-/// `shift`: bytes by which the memory is less aligned than the machine's.
+/// `shift`: offset in bytes that reduces the alignment of the back end's memory.
 class GuardedBuffer {
  public:
   GuardedBuffer(jit::Backend& backend, std::size_t bytes, std::size_t shift = 0)
@@ -27,15 +27,15 @@ class GuardedBuffer {
         memory_(backend.allocate(image_.size())) {}
 
   std::size_t size() const { return size_; }
-  /// Where it lies on the host, and on the device.
+  /// The address of the first element on the host, and on the device.
   std::byte* host() { return image_.data() + start_; }
   void* device() const { return static_cast<std::byte*>(memory_.get()) + start_; }
-  /// Makes the device hold what the host does.
+  /// Copies the host image to the device.
   void send(jit::Backend& backend) const {
     backend.upload(memory_.get(), image_.data(), image_.size());
   }
-  /// What the device holds now, with the guards.
-  std::vector<std::byte> kept(const Download& download) const {
+  /// The current content on the device, with the guards.
+  std::vector<std::byte> content(const Download& download) const {
     std::vector<std::byte> bytes(size_ + 2 * kGuard);
     download(bytes.data(), static_cast<std::byte*>(memory_.get()) + start_ - kGuard, bytes.size());
     return bytes;
@@ -49,7 +49,8 @@ class GuardedBuffer {
   std::shared_ptr<void> memory_;
 };
 
-/// Writes a value as a test needs it: exact in bfloat16 where it must be, any other elsewhere.
+/// Writes a test value: exact for float64, rounded for float32, truncated for bfloat16. For float16 it writes an
+/// arbitrary finite value.
 inline void put(std::byte* to, jit::Dtype dtype, double value) {
   const float narrow = static_cast<float>(value);
   std::uint32_t bits;
@@ -59,7 +60,7 @@ inline void put(std::byte* to, jit::Dtype dtype, double value) {
   const auto high = static_cast<std::uint16_t>(bits >> 16);
   if (dtype == jit::Dtype::bfloat16) std::memcpy(to, &high, 2);
   const std::uint16_t half = static_cast<std::uint16_t>(
-      (bits >> 16 & 0x8000u) | ((bits >> 13) - 0x1c000u) % 0x7c00u);  // any finite half will do
+      (bits >> 16 & 0x8000u) | ((bits >> 13) - 0x1c000u) % 0x7c00u);  // an arbitrary finite value
   if (dtype == jit::Dtype::float16) std::memcpy(to, &half, 2);
 }
 

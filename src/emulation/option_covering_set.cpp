@@ -19,7 +19,7 @@ bool is_accepted(const Option& option, const Value& value) {
   return !option.type_problem(value) && !option.range_problem(value);
 }
 
-// Numbers an option accepts: its limits first, then some that conditions ask for.
+// Valid values of an option: its limits first, then some typical values.
 std::vector<double> numbers(const Option& option) {
   std::vector<double> tried;
   for (const auto& limit : {option.constraint.low, option.constraint.high})
@@ -34,7 +34,7 @@ std::vector<Value> with_one_replaced(const Option& option) {
   std::vector<Value> all;
   for (std::size_t i = 0; i < option.initial.numbers().size(); ++i) {
     std::vector<double> tried = numbers(option);
-    tried.push_back(std::numeric_limits<double>::quiet_NaN());  // null, if it may be
+    tried.push_back(std::numeric_limits<double>::quiet_NaN());  // null; filtered out if invalid
     for (const double x : tried) {
       Value::Numbers changed = option.initial.numbers();
       changed[i] = x;
@@ -44,7 +44,7 @@ std::vector<Value> with_one_replaced(const Option& option) {
   return all;
 }
 
-// Other values than the default, those that are refused left out.
+// Valid values other than the default.
 std::vector<Value> alternatives(const Option& option) {
   std::vector<Value> all;
   if (option.initial.is_numbers()) all = with_one_replaced(option);
@@ -59,7 +59,7 @@ std::vector<Value> alternatives(const Option& option) {
   return all;
 }
 
-// A flag with its value, in words.
+// Flags with their values, as text.
 using Seen = std::set<std::string>;
 
 std::string word_of(const std::string& flag, const Value& value) {
@@ -77,7 +77,7 @@ std::vector<Value> values_of(const Option& flag) {
   return {flag.choices.begin(), flag.choices.end()};
 }
 
-// By what is written, the conditions that leave parts of a rule or codec out.
+// The conditions that exclude slots, reductions or auxiliary state, by their text.
 std::map<std::string, const Expression*> conditions_of(const Manifest& file) {
   std::map<std::string, const Expression*> all;
   const auto take = [&](const auto& parts) {
@@ -88,7 +88,7 @@ std::map<std::string, const Expression*> conditions_of(const Manifest& file) {
   return all;
 }
 
-// Finds options one change at a time, on top of those that it has found before.
+// Builds a covering set greedily: each entry adds one change to an earlier entry.
 class RuleCoveringSet {
  public:
   RuleCoveringSet(const Manifest& rule, const Catalog& catalog) : rule_(rule), catalog_(catalog) {}
@@ -110,7 +110,7 @@ class RuleCoveringSet {
   const std::vector<std::string>& unreached() const { return unreached_; }
 
  private:
-  // The options with all their values, or nothing if they are refused.
+  // The values of all options. Empty if they are invalid.
   std::optional<OptionValues> valid(const RuleOptions& options) const {
     try {
       OptionValues all(rule_, catalog_.gradient());
@@ -123,7 +123,7 @@ class RuleCoveringSet {
     }
   }
 
-  // Keeps options that give a flag a value it had not; the defaults always.
+  // Adds options that give a flag a new value. Always adds the defaults.
   bool take(const RuleOptions& options) {
     const auto all = valid(options);
     if (!all && !found_.empty()) return false;
@@ -143,7 +143,7 @@ class RuleCoveringSet {
     }
   }
 
-  // What one change at a time has not reached.
+  // Searches for flag values that single changes did not reach.
   void reach_flags() {
     for (const Option& flag : rule_.flags)
       for (const Value& value : values_of(flag)) {
@@ -175,7 +175,7 @@ class RuleCoveringSet {
     if (const Search made = search(rule_, names, holds); made.found) found_.push_back(*made.found);
   }
 
-  // All of the gradient's sums at once.
+  // One entry that activates all gradient options.
   void take_gradient() {
     RuleOptions options;
     for (const Option& option : catalog_.gradient().hyper)
@@ -193,11 +193,11 @@ class RuleCoveringSet {
 
 }  // namespace
 
-std::vector<RuleOptions> cover(const Manifest& rule, const Catalog& catalog) {
+std::vector<RuleOptions> covering_set(const Manifest& rule, const Catalog& catalog) {
   return RuleCoveringSet(rule, catalog).run();
 }
 
-// Those between which a condition of the codec changes.
+// Adds values between which a condition of the codec changes.
 static void add_critical(const Manifest& codec, const Option& option, std::vector<Value>& values) {
   std::vector<std::string> conditions;
   for (const auto& [written, condition] : conditions_of(codec))
@@ -210,12 +210,12 @@ static void add_critical(const Manifest& codec, const Option& option, std::vecto
 }
 
 std::vector<std::string> unreached_flags(const Manifest& rule, const Catalog& catalog) {
-  RuleCoveringSet cover(rule, catalog);
-  cover.run();
-  return cover.unreached();
+  RuleCoveringSet set(rule, catalog);
+  set.run();
+  return set.unreached();
 }
 
-// Numbers that are written alike need not both be tried.
+// Adds options unless an earlier entry has the same text.
 static void add_once(NamedValues options, std::vector<NamedValues>& all) {
   const auto same = [&](const NamedValues& known) {
     return to_string(known) == to_string(options);
@@ -223,8 +223,8 @@ static void add_once(NamedValues options, std::vector<NamedValues>& all) {
   if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(options));
 }
 
-std::vector<NamedValues> cover(const Manifest& codec) {
-  constexpr std::size_t kMost = 2;  // of numbers: the limits
+std::vector<NamedValues> covering_set(const Manifest& codec) {
+  constexpr std::size_t kMost = 2;  // values per number: the limits
   std::vector<NamedValues> all = {{}};
   for (const auto* options : {&codec.hyper, &codec.flags})
     for (const Option& option : *options) {

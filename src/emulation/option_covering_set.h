@@ -1,4 +1,4 @@
-// Values of options that reach every constant of a rule's or codec's kernels.
+// Covering sets: option values that together reach every value of a rule's or codec's flags.
 #pragma once
 
 #include "jitstep/jit/catalog.h"
@@ -8,23 +8,23 @@
 
 namespace jitstep::emulation {
 
-/// Options of a rule that differ from their defaults, and the number of dimensions they are meant for,
-/// as a flag may depend on it.
+/// Options of a rule that differ from their defaults, and a number of dimensions. Flags may depend on both.
 struct RuleOptions {
   jit::NamedValues values = {};
   int dims = 2;
 };
 
-/// The defaults first; then, as far as such options are found and not refused, so many that every flag
-/// of the rule has each of its values and every condition on flags holds and fails, and once those of the gradient's
-/// numbers that switch something on.
-std::vector<RuleOptions> cover(const jit::Manifest& rule, const jit::Catalog& catalog);
+/// A covering set of a rule. The defaults come first. The others give each flag each of its values, and make each
+/// condition on flags true and false, as far as valid options for that are found. One more entry activates the gradient
+/// options.
+std::vector<RuleOptions> covering_set(const jit::Manifest& rule, const jit::Catalog& catalog);
 
-/// The values of flags that no options of the cover have, though some may: "deep=true".
+/// Flag values that the covering set does not reach, but that may be reachable: "deep=true".
 std::vector<std::string> unreached_flags(const jit::Manifest& rule, const jit::Catalog& catalog);
 
-/// The defaults (nothing) first; then one option at a time: each other value of a flag, the smallest and
-/// the largest number, and where conditions read it those around the numbers that they compare with.
-std::vector<jit::NamedValues> cover(const jit::Manifest& codec);
+/// A covering set of a codec. The defaults (empty) come first. The others change one option at a time: each other value
+/// of a flag, the smallest and largest value of a number, and values around the constants in conditions that read the
+/// number.
+std::vector<jit::NamedValues> covering_set(const jit::Manifest& codec);
 
 }  // namespace jitstep::emulation

@@ -21,7 +21,7 @@ bool in_word(char c) {
   return is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// The numbers that a condition compares with: those that are no part of a name and no index.
+// The numeric constants of a condition, without indices and digits in names.
 std::vector<double> numbers_in(const std::string& condition) {
   std::vector<double> numbers;
   const char* const end = condition.data() + condition.size();
@@ -38,12 +38,12 @@ std::vector<double> numbers_in(const std::string& condition) {
   return numbers;
 }
 
-// One value that may be changed: the number of dimensions, an option, or one of an option's numbers.
+// A variable of the search: the number of dimensions, an option, or one of an option's numbers.
 struct Variable {
   std::string name;
   std::vector<Value> values;  // other than the default
   std::optional<std::size_t> index = {};
-  bool finite = true;  // these are all that there are
+  bool finite = true;  // whether `values` has all possible values
 };
 
 void change(RuleOptions& options, const Manifest& rule, const Variable& variable,
@@ -62,7 +62,7 @@ void change(RuleOptions& options, const Manifest& rule, const Variable& variable
   }
 }
 
-// What names depend on, through conditions of lifted flags and of refusals.
+// The options on which names depend, through the conditions of lifted flags and of refusals.
 class Dependencies {
  public:
   explicit Dependencies(const Manifest& rule) : rule_(rule) {
@@ -154,7 +154,7 @@ class Tries {
   }
 
  private:
-  // Changes `left` more of the variables from the `first` on.
+  // Changes `left` more variables, with index `first` or larger.
   std::optional<RuleOptions> from(std::size_t first, std::size_t left, const RuleOptions& options) {
     if (left == 0) {
       ++tries_;

@@ -1,5 +1,5 @@
-// Options under which a condition of a rule holds, found by trying values at and around the numbers that its
-// conditions compare with. Internal to option_covering_set.cpp.
+// Searches options for which a condition of a rule holds. Tries values at and around the constants in the rule's
+// conditions. Internal to option_covering_set.cpp.
 #pragma once
 
 #include <functional>
@@ -11,21 +11,22 @@
 
 namespace jitstep::emulation {
 
-/// Numbers that an option (or one of an option's numbers) takes and between which a condition may change: its limits, its
-/// default, those in `conditions`, three between any two of these and beyond them, as options are compared with each other.
+/// Valid values of an option, or of one of its numbers, between which a condition may change: its limits, its default,
+/// the constants in `conditions`, three values between any two neighbors, and values beyond the range. The latter are
+/// needed for conditions that compare options with each other.
 std::vector<double> critical_numbers(const jit::Option& option,
                                      const std::vector<std::string>& conditions);
 
-/// What a search has come to.
+/// The result of a search.
 struct Search {
   std::optional<RuleOptions> found = {};
-  bool complete = false;  // everything was tried: where nothing is found there is nothing
+  bool complete = false;  // all values were tried: without a result, none exists
 };
 
-/// Whether options are accepted and are what is looked for.
+/// Whether options are valid and satisfy the search.
 using Wanted = std::function<bool(const RuleOptions& options)>;
 
-/// Tries changes of the options that `names` depend on: of one, of two at a time, and so on.
+/// Tries changes of the options on which `names` depend: first of one option, then of two, and so on.
 Search search(const jit::Manifest& rule, const std::vector<std::string>& names,
               const Wanted& wanted);
 

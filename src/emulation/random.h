@@ -1,11 +1,11 @@
-// Numbers that order what a machine would leave open.
+// Pseudo-random numbers for orders that the hardware leaves undefined.
 #pragma once
 
 #include <cstdint>
 
 namespace jitstep::emulation {
 
-/// splitmix64 (Steele, Lea, Flood, OOPSLA 2014): the same numbers with every standard library.
+/// splitmix64 (Steele, Lea, Flood, OOPSLA 2014). Gives the same numbers with every standard library.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}

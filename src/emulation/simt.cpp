@@ -25,14 +25,14 @@ constexpr std::align_val_t kSharedAlignment{128};
 
 enum State { kReady, kAtBlockBarrier, kAtWarpBarrier, kAtShuffle, kExited, kStates };
 constexpr std::array<const char*, kStates> kStateNames = {
-    "could run", "at a block barrier", "at a warp barrier", "at a warp shuffle", "exited"};
+    "ready", "at a block barrier", "at a warp barrier", "at a warp shuffle", "exited"};
 
 struct Warp {
-  std::array<std::uint32_t, kStates> lanes = {kAllLanes};  // bit sets; each lane is in one of them
+  std::array<std::uint32_t, kStates> lanes = {kAllLanes};  // bit sets; each lane is in exactly one
   std::array<unsigned long long, kWarpSize> sent = {};
   std::array<unsigned long long, kWarpSize> received = {};
   std::array<int, kWarpSize> lane_mask = {};
-  std::array<const void*, kWarpSize> call = {};  // where in the kernel each lane shuffles
+  std::array<const void*, kWarpSize> call = {};  // return address of each lane's shuffle
 };
 
 struct FreeShared {
@@ -58,7 +58,7 @@ std::string ranges(const std::vector<unsigned>& lanes) {
   return text;
 }
 
-// Stacks are kept between launches; each thread has its own.
+// Fibers are reused between launches. Each thread has its own pool.
 std::vector<std::unique_ptr<Fiber>>& fibers(unsigned count) {
   thread_local std::vector<std::unique_ptr<Fiber>> pool;
   while (pool.size() < count) {
@@ -67,7 +67,7 @@ std::vector<std::unique_ptr<Fiber>>& fibers(unsigned count) {
   return pool;
 }
 
-// One launch while it runs. The functions called by lanes come first.
+// A running launch. The functions that lanes call come first.
 class Launch {
  public:
   Launch(void (*entry)(const void*), const void* args, const SimtLaunch& shape)
@@ -90,7 +90,7 @@ class Launch {
   void step();
   unsigned pick(std::uint32_t choices);
   unsigned pick_warp();
-  void refuse_apart(const Warp& warp);
+  void check_same_call(const Warp& warp);
   void release(State state, Warp& warp);
   void release_block();
   std::string where() const;
@@ -104,7 +104,7 @@ class Launch {
   std::vector<std::unique_ptr<Fiber>>* fibers_ = nullptr;
   std::vector<Warp> warps_;
   std::uint32_t ready_warps_ = 0;  // bit set: warps with a lane that can run
-  unsigned lane_ = 0;              // the lane that runs now
+  unsigned lane_ = 0;              // the running lane
   unsigned block_ = 0;
   unsigned at_block_barrier_ = 0;
   unsigned exited_ = 0;
@@ -120,7 +120,7 @@ void Launch::wait(State state) {
   if (state == kAtBlockBarrier) {
     if (++at_block_barrier_ == shape_.block) release_block();
   } else if (warp.lanes[state] == kAllLanes) {
-    if (state == kAtShuffle) refuse_apart(warp);
+    if (state == kAtShuffle) check_same_call(warp);
     release(state, warp);
   }
   stop();
@@ -144,8 +144,8 @@ void* Launch::shared(unsigned bytes, unsigned site) {
   for (const Shared& one : shared_) {
     if (one.site != site) continue;
     if (one.bytes != bytes) {
-      fail("asks for " + std::to_string(bytes) + " bytes of shared memory at site " +
-           std::to_string(site) + ", another lane asked for " + std::to_string(one.bytes));
+      fail("requests " + std::to_string(bytes) + " bytes of shared memory at site " +
+           std::to_string(site) + ", but another lane requested " + std::to_string(one.bytes));
       stop();
     }
     return one.memory.get();
@@ -156,8 +156,8 @@ void* Launch::shared(unsigned bytes, unsigned site) {
   return memory;
 }
 
-// A lane that fails calls stop() next, in a statement of its own: what is alive on its stack then,
-// temporaries included, is never destroyed.
+// A failing lane calls stop() in a separate statement, because objects that are alive on its stack then, temporaries
+// included, are never destroyed.
 void Launch::fail(const std::string& what) {
   failure_ = std::make_exception_ptr(
       std::runtime_error(where() + ": lane " + std::to_string(lane_) + " " + what));
@@ -201,7 +201,7 @@ void Launch::run_block(unsigned index) {
   while (ready_warps_ != 0 && !failure_) step();
   if (failure_) std::rethrow_exception(failure_);
   if (exited_ == shape_.block) return;
-  throw std::runtime_error(where() + " cannot go on: " + lanes_by_state() +
+  throw std::runtime_error(where() + " is deadlocked: " + lanes_by_state() +
                            ". Every lane of a warp must reach each warp barrier and shuffle, and "
                            "every lane of a block each block barrier");
 }
@@ -225,8 +225,8 @@ unsigned Launch::pick(std::uint32_t choices) {
          32;
 }
 
-// A random order mostly stays with a warp: picked afresh at each step, all warps would advance at
-// nearly the same pace, and shuffles would look like block barriers.
+// The random order mostly stays with one warp. If it selected a new warp at each step, all warps would advance at
+// nearly the same pace, and shuffles would hide missing block barriers.
 unsigned Launch::pick_warp() {
   const unsigned last = lane_ / kWarpSize;
   const bool can_stay = (ready_warps_ >> last & 1) != 0;
@@ -234,19 +234,19 @@ unsigned Launch::pick_warp() {
   return pick(ready_warps_);
 }
 
-// On a GPU lanes meet in one instruction: those in the other arm of a branch are not there.
-void Launch::refuse_apart(const Warp& warp) {
+// On a GPU, a shuffle exchanges values only between lanes at the same instruction, not between two arms of a branch.
+void Launch::check_same_call(const Warp& warp) {
   const unsigned lane = lane_ % kWarpSize, first = lane_ - lane;
   std::vector<unsigned> elsewhere;
   for (unsigned i = 0; i < kWarpSize; ++i) {
     if (warp.call[i] != warp.call[lane]) elsewhere.push_back(first + i);
   }
   if (elsewhere.empty()) return;
-  fail("of a warp is at another shuffle than lanes " + ranges(elsewhere) +
-       ": they have gone another way, and a shuffle takes the whole warp at one place");
+  fail("is at another shuffle than lanes " + ranges(elsewhere) +
+       " of its warp. All lanes of a warp must shuffle at the same call");
 }
 
-// The results of a shuffle are set aside: a lane may be at its next one before others wake.
+// The results of a shuffle are copied, because a lane may reach its next shuffle before the others resume.
 void Launch::release(State state, Warp& warp) {
   if (state == kAtShuffle) {
     for (unsigned i = 0; i < kWarpSize; ++i) {
@@ -286,7 +286,7 @@ thread_local Launch* current_launch = nullptr;
 
 Launch& current() {
   if (current_launch == nullptr) {
-    throw std::logic_error("simt: the machine is asked outside of a launch on this thread");
+    throw std::logic_error("simt: a device function was called outside of a launch on this thread");
   }
   return *current_launch;
 }
@@ -299,17 +299,17 @@ void check_shape(const SimtLaunch& launch) {
   }
   if (launch.block % kWarpSize != 0 || launch.block > kMaxBlock) {
     throw std::runtime_error("simt: cannot launch " + shape +
-                             ": a block is whole warps of 32 lanes, at most 1024 lanes");
+                             ": a block must have whole warps of 32 lanes, at most 1024 lanes");
   }
   if (current_launch != nullptr) {
-    throw std::runtime_error("simt: a lane cannot launch; wanted: " + shape);
+    throw std::runtime_error("simt: a lane cannot launch " + shape);
   }
 }
 
 }  // namespace
 
-const SimtBackend* simt_machine() {
-  static constexpr SimtBackend kMachine = {
+const SimtBackend* simt_backend() {
+  static constexpr SimtBackend kBackend = {
       .thread_index = [] { return current().lane(); },
       .block_size = [] { return current().shape().block; },
       .block_index = [] { return current().block(); },
@@ -322,7 +322,7 @@ const SimtBackend* simt_machine() {
           },
       .shared = [](unsigned bytes, unsigned site) { return current().shared(bytes, site); },
   };
-  return &kMachine;
+  return &kBackend;
 }
 
 void simt_launch(void (*entry)(const void*), const void* args, SimtLaunch shape) {

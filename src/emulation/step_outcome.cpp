@@ -46,7 +46,7 @@ float from_float16(std::uint16_t bits) {
                            std::max(exponent, 1) - 25);
 }
 
-// The bytes as one number, the last one first.
+// The bytes as one little-endian number.
 std::string hex(Bytes bytes) {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string out = "0x";
@@ -122,7 +122,7 @@ Elements elements_of(Dtype dtype) {
   return Elements::float16;
 }
 
-void StoredBuffer::make_nans_one() {
+void StoredBuffer::canonicalize_nans() {
   if (elements != Elements::float32 && elements != Elements::float64) return;
   const auto size = static_cast<std::size_t>(width);
   for (std::size_t at = kGuard; at + size + kGuard <= bytes.size(); at += size) {
@@ -142,13 +142,13 @@ std::string to_string(const Difference& difference) {
 }
 
 std::vector<Difference> differences(const StepOutcome& one, const StepOutcome& other) {
-  if (one.size() != other.size()) throw jit::Error("outcomes of different cases are compared");
+  if (one.size() != other.size()) throw jit::Error("cannot compare outcomes of different cases");
   std::vector<Difference> found;
   for (std::size_t i = 0; i < one.size(); ++i) {
     const auto& a = one[i].bytes;
     const auto& b = other[i].bytes;
     if (one[i].name != other[i].name || a.size() != b.size())
-      throw jit::Error("outcomes of different cases are compared");
+      throw jit::Error("cannot compare outcomes of different cases");
     const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin();
     if (at < std::ssize(a))
       found.push_back(difference_at(one[i], other[i], static_cast<std::size_t>(at)));

@@ -1,4 +1,4 @@
-// What steps leave in the buffers of tensors, byte for byte, and where two outcomes differ.
+// The bytes of all tensor buffers after steps, and the differences of two outcomes.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +11,36 @@
 
 namespace jitstep::emulation {
 
-/// What the elements of a buffer are; `nibbles`: two to a byte, the even one in the low half.
+/// Element type of a buffer. `nibbles`: two per byte, the even one in the low bits.
 enum class Elements { float64, float32, bfloat16, float16, bytes, nibbles };
 
 /// Elements of a parameter's or gradient's dtype.
 Elements elements_of(jit::Dtype dtype);
 
-/// One buffer of a tensor, between two guards that no kernel may touch.
+/// One buffer of a tensor, between two guard regions that kernels must not change.
 struct StoredBuffer {
   static constexpr std::size_t kGuard = 64;  // bytes
-  static constexpr int kNoTensor = -1;       // memory that all tensors share
+  static constexpr int kNoTensor = -1;       // shared state
 
   int tensor = 0;
-  std::string name;  // "p", "m.codes", "m.meta", "memory.row", "extra", "g"
+  std::string name;  // "p", "m.codes", "m.meta", "aux_state.row", "residual", "g"
   Elements elements = Elements::bytes;
-  int width = 1;                 // bytes of an element, one for nibbles
+  int width = 1;                 // bytes per element; 1 for nibbles
   std::vector<std::byte> bytes;  // guard, elements, guard
 
-  /// NaNs of 32 and more bits become the same one, which is all that targets agree about.
-  void make_nans_one();
+  /// Replaces all float32 and float64 NaNs by one NaN, because targets do not agree on the bits of a NaN.
+  void canonicalize_nans();
 };
 
-/// The buffers of all tensors, in the same order for the same case.
+/// The buffers of all tensors. The order depends only on the case.
 using StepOutcome = std::vector<StoredBuffer>;
 
-/// The first place where a buffer differs.
+/// The first difference of a buffer.
 struct Difference {
   int tensor = 0;
-  std::string name;          // of the buffer
-  std::int64_t element = 0;  // counted in its memory; one that it does not have lies in a guard
-  bool outside = false;      // it does
+  std::string name;                  // of the buffer
+  std::int64_t element = 0;          // index in memory; outside of the buffer for a guard
+  bool outside = false;              // whether the difference is in a guard
   std::string one = "", other = "";  // the values: "0.5 (0x3f000000)"
 
   bool operator==(const Difference&) const = default;
@@ -52,7 +52,7 @@ inline std::ostream& operator<<(std::ostream& out, const Difference& difference)
   return out << to_string(difference);
 }
 
-/// One for each buffer that differs; empty if none does. An Error if they are of different cases.
+/// One entry for each buffer that differs. Throws an Error if the outcomes belong to different cases.
 std::vector<Difference> differences(const StepOutcome& one, const StepOutcome& other);
 
 }  // namespace jitstep::emulation

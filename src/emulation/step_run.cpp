@@ -15,7 +15,7 @@ namespace {
 using jit::bytes_of;
 using jit::Dtype;
 
-// How the codes of a slot are read, and the fields that lie beside them.
+// How codes and metadata of a slot are compared and printed.
 Elements elements_of_codes(const jit::Manifest& codec, Dtype parameter) {
   if (codec.code == "real")
     return jit::real_bytes(parameter) == 8 ? Elements::float64 : Elements::float32;
@@ -29,7 +29,7 @@ Elements elements_of_fields(const std::vector<jit::Field>& fields) {
 }  // namespace
 
 struct StepRun::State {
-  static constexpr int64 kBase = 1;  // a number of steps that a device begins to count from
+  static constexpr int64 kBase = 1;  // the host's step count, if the device counts steps
 
   State(const StepCase& c, const Device& device, const jit::KernelConfig& v, Grouping g,
         const jit::Catalog& catalog)
@@ -59,22 +59,23 @@ struct StepRun::State {
   bool counts() const { return found_inf != nullptr || is_captured(); }
   double gradient_value();
   void send_gradient(TensorData& data, bool refused);
-  jit::HostTransform stage_for(const std::vector<jit::Batch>& batches) const;
+  jit::HostTransform transform_for(const std::vector<jit::Batch>& batches) const;
   template <class T>
   void halve(T* values, std::size_t count) const;
   void make_step(const std::vector<TensorData*>& stepped, std::optional<jit::Mode> to);
   bool is_refused(int number) const;
   void one_step();
   void try_step(int number, bool refused);
-  void one_turn();
+  void one_mode_switch();
   void repeat_step(const std::vector<jit::Batch>& batches,
-                   const std::vector<jit::StepInput>& inputs, const std::vector<HyperParams>& sets);
-  int set_for(std::vector<HyperParams>& sets, const TensorData& data) const;
+                   const std::vector<jit::StepInput>& inputs,
+                   const std::vector<HyperParams>& hyper_params);
+  int hyper_index_for(std::vector<HyperParams>& hyper_params, const TensorData& data) const;
   int batch_count() const;
   int batch_of(int id) const;
-  StoredBuffer kept(const TensorData& data, const GuardedBuffer& buffer, const std::string& name,
-                    Elements elements, int width) const;
-  void keep_slots(const TensorData& data, StepOutcome& outcome) const;
+  StoredBuffer stored(const TensorData& data, const GuardedBuffer& buffer, const std::string& name,
+                      Elements elements, int width) const;
+  void store_slots(const TensorData& data, StepOutcome& outcome) const;
   void store_aux_state(const TensorData& data, StepOutcome& outcome) const;
   void store_shared_state(StepOutcome& outcome) const;
 
@@ -90,28 +91,28 @@ struct StepRun::State {
   jit::SharedState shared_state;
   std::shared_ptr<void> grad_scale = {}, found_inf = {}, shared_step_offset = {};  // null: not used
   std::vector<TensorData> all = {};
-  int step = 0;  // the last one that was made
-  int turns = 0;
-  bool turning = false;                    // what is made now
-  std::optional<jit::Step> repeated = {};  // by a graph
+  int step = 0;  // the last step that was run
+  int mode_switches = 0;
+  bool switches_mode = false;              // whether a mode switch is running, not a step
+  std::optional<jit::Step> repeated = {};  // the step that a graph repeats
 };
 
 // ---- steps -------------------------------------------------------------------------------------
 
-// Magnitudes over many decades, exact zeros, and on request what no gradient should be.
+// Magnitudes over seven decades, exact zeros, and on request NaN, infinities and subnormal numbers.
 double StepRun::State::gradient_value() {
   std::uniform_real_distribution<double> uniform(0, 1);
   const double kind = uniform(random);
   if (case_.special_values && kind < 0.01)
     return kind < 0.004 ? std::nan("") : kind < 0.007 ? INFINITY : -INFINITY;
   if (case_.special_values && kind < 0.03)
-    return kind < 0.02 ? -1e-40 : 1e-36;  // subnormal, and soon
+    return kind < 0.02 ? -1e-40 : 1e-36;  // subnormal, and near the subnormal range
   if (kind < 0.05) return 0;
   const double size = std::pow(10.0, -7 * uniform(random));
   return kind < 0.5 ? -size : size;
 }
 
-// A step that is refused takes no numbers from the others.
+// A skipped step must not advance `random`, so that the other steps get the same gradients without it.
 void StepRun::State::send_gradient(TensorData& data, bool refused) {
   const int w = bytes_of(plan.spec.gradient);
   for (std::int64_t i = 0; i < data.n; ++i)
@@ -119,8 +120,8 @@ void StepRun::State::send_gradient(TensorData& data, bool refused) {
   data.g.send(backend);
 }
 
-// Of any rule that has one: halves the values, which is exact.
-jit::HostTransform StepRun::State::stage_for(const std::vector<jit::Batch>& batches) const {
+// The host transform of the run, for any rule that declares one. It halves the values, which is exact.
+jit::HostTransform StepRun::State::transform_for(const std::vector<jit::Batch>& batches) const {
   if (plan.rule().host_transform.empty()) return {};
   std::vector<std::size_t> sizes;
   for (const jit::Batch& batch : batches)
@@ -143,11 +144,11 @@ void StepRun::State::halve(T* values, std::size_t count) const {
   backend.upload(values, image.data(), count * sizeof(T));
 }
 
-// A step of some tensors, or their turn to a mode.
+// Runs a step of some tensors or, with `to`, a mode switch.
 void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
                                std::optional<jit::Mode> to) {
-  turning = to.has_value();
-  std::vector<HyperParams> sets;
+  switches_mode = to.has_value();
+  std::vector<HyperParams> hyper_params;
   std::vector<jit::Batch> batches(batch_count());
   std::vector<std::vector<jit::StepInput>> inputs(batch_count());
   for (const TensorData* const data : stepped) {
@@ -155,7 +156,7 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
     const int batch = batch_of(data->tensor.id);
     batches[batch].tensors.push_back(data->tensor);
     inputs[batch].push_back({.g = data->g.device(),
-                             .hyper_index = set_for(sets, *data),
+                             .hyper_index = hyper_index_for(hyper_params, *data),
                              .aligned = c.misalignment == 0,
                              .cleared = case_.clears ? data->g.device() : nullptr});
   }
@@ -166,19 +167,19 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
     used.push_back({plan, batches[i].tensors, config});
     given.insert(given.end(), inputs[i].begin(), inputs[i].end());
   }
-  if (is_captured() && !to) return repeat_step(used, given, sets);
+  if (is_captured() && !to) return repeat_step(used, given, hyper_params);
   jit::Step made(backend, used, &shared_state);
   if (to)
-    made.run(*to, given, sets);
+    made.run(*to, given, hyper_params);
   else
-    made.run(given, sets, stage_for(used));
+    made.run(given, hyper_params, transform_for(used));
 }
 
-// The first step is done, the next one captured; all others are replays of that.
+// Runs the first step, captures the second one, and replays it from then on.
 void StepRun::State::repeat_step(const std::vector<jit::Batch>& batches,
                                  const std::vector<jit::StepInput>& inputs,
-                                 const std::vector<HyperParams>& sets) {
-  const auto run = [&] { repeated->run(inputs, sets, stage_for(batches)); };
+                                 const std::vector<HyperParams>& hyper_params) {
+  const auto run = [&] { repeated->run(inputs, hyper_params, transform_for(batches)); };
   if (!repeated) {
     repeated.emplace(backend, batches, &shared_state);
     repeated->count_on_device();
@@ -214,22 +215,23 @@ void StepRun::State::try_step(int number, bool refused) {
   make_step(stepped, {});
 }
 
-void StepRun::State::one_turn() {
+void StepRun::State::one_mode_switch() {
   std::vector<TensorData*> stepped;
   for (auto& data : all)
     if (data.t > 0) stepped.push_back(&data);
-  make_step(stepped, turns++ % 2 == 0 ? jit::Mode::eval : jit::Mode::train);
+  make_step(stepped, mode_switches++ % 2 == 0 ? jit::Mode::eval : jit::Mode::train);
 }
 
-int StepRun::State::set_for(std::vector<HyperParams>& sets, const TensorData& data) const {
-  for (std::size_t i = 0; !counts() && i < sets.size(); ++i)
-    if (sets[i].t == data.counted) return static_cast<int>(i);
-  const std::int64_t t = is_captured() ? kBase + (turning ? 0 : 1) : data.counted;
-  sets.push_back(plan.at_step(options, t, 0x0123456789abcdefull));
-  sets.back().grad_scale = static_cast<const float*>(grad_scale.get());
-  sets.back().found_inf = static_cast<const float*>(found_inf.get());
-  sets.back().step_offset = static_cast<int64*>(data.step_offset.get());
-  return static_cast<int>(sets.size()) - 1;
+int StepRun::State::hyper_index_for(std::vector<HyperParams>& hyper_params,
+                                    const TensorData& data) const {
+  for (std::size_t i = 0; !counts() && i < hyper_params.size(); ++i)
+    if (hyper_params[i].t == data.counted) return static_cast<int>(i);
+  const std::int64_t t = is_captured() ? kBase + (switches_mode ? 0 : 1) : data.counted;
+  hyper_params.push_back(plan.at_step(options, t, 0x0123456789abcdefull));
+  hyper_params.back().grad_scale = static_cast<const float*>(grad_scale.get());
+  hyper_params.back().found_inf = static_cast<const float*>(found_inf.get());
+  hyper_params.back().step_offset = static_cast<int64*>(data.step_offset.get());
+  return static_cast<int>(hyper_params.size()) - 1;
 }
 
 int StepRun::State::batch_count() const {
@@ -241,33 +243,34 @@ int StepRun::State::batch_of(int id) const {
   return grouping == Grouping::kHalves ? id % 2 : 0;
 }
 
-// ---- what they leave ---------------------------------------------------------------------------
+// ---- results -----------------------------------------------------------------------------------
 
-StoredBuffer StepRun::State::kept(const TensorData& data, const GuardedBuffer& buffer,
-                                  const std::string& name, Elements elements, int width) const {
-  StoredBuffer out{data.tensor.id, name, elements, std::max(width, 1), buffer.kept(download)};
-  out.make_nans_one();
+StoredBuffer StepRun::State::stored(const TensorData& data, const GuardedBuffer& buffer,
+                                    const std::string& name, Elements elements, int width) const {
+  StoredBuffer out{data.tensor.id, name, elements, std::max(width, 1), buffer.content(download)};
+  out.canonicalize_nans();
   return out;
 }
 
-void StepRun::State::keep_slots(const TensorData& data, StepOutcome& outcome) const {
+void StepRun::State::store_slots(const TensorData& data, StepOutcome& outcome) const {
   for (int i = 0; i < static_cast<int>(data.codes.size()); ++i) {
     const jit::Manifest* const codec = plan.codec(i);
     if (codec == nullptr) continue;
     const std::string& slot = plan.rule().slots[i].name;
-    outcome.push_back(kept(data, data.codes[i], slot + ".codes",
-                           elements_of_codes(*codec, plan.spec.state.dtype),
-                           codec->code_bits(plan.spec.state.dtype) / 8));
-    outcome.push_back(kept(data, data.meta[i], slot + ".meta", elements_of_fields(codec->meta),
-                           codec->meta_bytes()));
+    outcome.push_back(stored(data, data.codes[i], slot + ".codes",
+                             elements_of_codes(*codec, plan.spec.state.dtype),
+                             codec->code_bits(plan.spec.state.dtype) / 8));
+    outcome.push_back(stored(data, data.meta[i], slot + ".meta", elements_of_fields(codec->meta),
+                             codec->meta_bytes()));
   }
 }
 
 void StepRun::State::store_aux_state(const TensorData& data, StepOutcome& outcome) const {
   for (std::size_t i = 0; i < data.aux_state.size(); ++i) {
     const int width = plan.aux_state[i].bytes;
-    outcome.push_back(kept(data, data.aux_state[i][data.t & 1], "memory." + plan.aux_state[i].name,
-                           width == 8 ? Elements::float64 : Elements::float32, width));
+    outcome.push_back(stored(data, data.aux_state[i][data.t & 1],
+                             "aux_state." + plan.aux_state[i].name,
+                             width == 8 ? Elements::float64 : Elements::float32, width));
   }
 }
 
@@ -277,10 +280,10 @@ void StepRun::State::store_shared_state(StepOutcome& outcome) const {
     download(&step_offset, shared_state.step_offset, sizeof step_offset);
   const double* const now = shared_state.buffers[(shared_state.steps - step_offset) & 1];
   for (const jit::ResolvedAuxState& field : plan.shared_state) {
-    StoredBuffer out{StoredBuffer::kNoTensor, "memory." + field.name, Elements::float64, 8, {}};
+    StoredBuffer out{StoredBuffer::kNoTensor, "aux_state." + field.name, Elements::float64, 8, {}};
     out.bytes.resize(sizeof(double) + 2 * StoredBuffer::kGuard);
     download(&out.bytes[StoredBuffer::kGuard], now + field.index, sizeof(double));
-    out.make_nans_one();
+    out.canonicalize_nans();
     outcome.push_back(std::move(out));
   }
 }
@@ -291,14 +294,14 @@ StepRun::StepRun(const StepCase& c, const Device& device, const jit::KernelConfi
 StepRun::~StepRun() = default;
 
 bool StepRun::step() {
-  constexpr int kTurns = 3;
+  constexpr int kModeSwitches = 3;
   State& s = *state_;
   const bool steps = s.step < s.case_.steps;
-  if (!steps && (!s.plan.rule().modes || s.turns == kTurns)) return false;
+  if (!steps && (!s.plan.rule().modes || s.mode_switches == kModeSwitches)) return false;
   if (steps)
     s.one_step();
   else
-    s.one_turn();
+    s.one_mode_switch();
   return true;
 }
 
@@ -308,14 +311,14 @@ StepOutcome StepRun::outcome() const {
   StepOutcome outcome;
   for (const TensorData& data : s.all) {
     outcome.push_back(
-        s.kept(data, data.p, "p", elements_of(spec.state.dtype), bytes_of(spec.state.dtype)));
+        s.stored(data, data.p, "p", elements_of(spec.state.dtype), bytes_of(spec.state.dtype)));
     outcome.push_back(
-        s.kept(data, data.g, "g", elements_of(spec.gradient), bytes_of(spec.gradient)));
+        s.stored(data, data.g, "g", elements_of(spec.gradient), bytes_of(spec.gradient)));
     outcome.push_back(
-        s.kept(data, data.residual, "extra",
-               s.plan.weights->residual == "float" ? Elements::float32 : Elements::bytes,
-               s.plan.weights->residual_bytes()));
-    s.keep_slots(data, outcome);
+        s.stored(data, data.residual, "residual",
+                 s.plan.weights->residual == "float" ? Elements::float32 : Elements::bytes,
+                 s.plan.weights->residual_bytes()));
+    s.store_slots(data, outcome);
     s.store_aux_state(data, outcome);
   }
   s.store_shared_state(outcome);

@@ -1,4 +1,4 @@
-// A case's steps on any machine, one after the other, and what each of them leaves.
+// Runs the steps of a case on any back end and returns the buffers after each step.
 #pragma once
 
 #include <cstring>
@@ -13,18 +13,18 @@
 
 namespace jitstep::emulation {
 
-/// How tensors are cut into batches.
+/// How tensors are distributed over batches.
 enum class Grouping { kTogether, kEachAlone, kHalves };
 
-/// How a device repeats work, as a CUDA graph does: what `work` asks the machine for is captured, and done by each
-/// replay of what was captured last.
+/// How a device repeats work, as a CUDA graph does. `capture` records the operations of `work` instead of running them.
+/// `replay` runs the last recording.
 struct Graphs {
   std::function<void(const std::function<void()>& work)> capture = {};
   std::function<void()> replay = {};
 };
 
-/// A machine and the way back from its memory, which is the host's own unless said otherwise. With graphs, the steps of
-/// a case after its first one are replays of one step.
+/// A back end and a function that copies from its memory. The default is for host memory. With graphs, all steps of a
+/// case after the first one are replays of one captured step.
 struct Device {
   jit::Backend& backend;
   Download download = [](void* to, const void* from, std::size_t n) { std::memcpy(to, from, n); };
@@ -35,8 +35,8 @@ struct Device {
   Device(jit::Backend& m, Graphs g) : backend(m), graphs(std::move(g)) {}
 };
 
-/// The steps of one case. The host transform of a rule, whichever it is, halves what it is given. The case, the machine and the catalog must outlive it. Two runs of a case
-/// see the same numbers.
+/// The steps of one case. A fixed host transform, which halves the values, replaces the rule's own. The case, the back
+/// end and the catalog must outlive the run. All runs of a case use the same parameters and gradients.
 class StepRun {
  public:
   StepRun(const StepCase& c, const Device& device, const jit::KernelConfig& config,
@@ -44,10 +44,10 @@ class StepRun {
           const jit::Catalog& catalog = jit::default_catalog());
   ~StepRun();
 
-  /// Makes the next step; false, and nothing done, after the last one. A rule with modes makes three more:
-  /// to evaluation, back, and there again.
+  /// Runs the next step. Returns false, and does nothing, after the last one. For a rule with modes, three mode
+  /// switches follow the steps: to evaluation, to training, and to evaluation.
   bool step();
-  /// Every buffer as the steps so far have left it.
+  /// All buffers after the steps so far.
   StepOutcome outcome() const;
 
  private:
@@ -55,7 +55,7 @@ class StepRun {
   std::unique_ptr<State> state_;
 };
 
-/// What all steps of a case leave.
+/// All buffers after all steps of a case.
 StepOutcome run_case(const StepCase& c, const Device& device, const jit::KernelConfig& config,
                      Grouping grouping = Grouping::kTogether,
                      const jit::Catalog& catalog = jit::default_catalog());

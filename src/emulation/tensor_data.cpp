@@ -19,7 +19,7 @@ void add_aux_state(jit::Backend& backend, TensorData& data,
   data.aux_state.push_back(std::move(pair));
 }
 
-// Sends everything but the gradient, which each step brings.
+// Uploads all buffers but the gradient, which each step uploads.
 void bind(jit::Backend& backend, TensorData& data) {
   const auto on_device = [&](const GuardedBuffer& buffer) {
     buffer.send(backend);

@@ -1,4 +1,4 @@
-// One tensor of a case on a machine: its parameter, gradient and state.
+// One tensor of a case on a back end: parameter, gradient and state.
 #pragma once
 
 #include <array>
@@ -21,25 +21,24 @@ struct TensorData {
   std::vector<GuardedBuffer> codes = {}, meta = {};
   std::vector<std::array<GuardedBuffer, 2>> aux_state = {};
   jit::StepTensor tensor = {};
-  std::shared_ptr<void> step_offset =
-      {};  // an int64 on the device, where steps are refused: how many were
+  std::shared_ptr<void> step_offset = {};  // an int64 on the device; null if the host counts steps
   std::int64_t n = 0;
-  std::int64_t t = 0;
-  std::int64_t counted = 0;  // with those that were refused
+  std::int64_t t = 0;        // steps, without skipped ones
+  std::int64_t counted = 0;  // steps, with skipped ones
 };
 
-/// The tensor before its first step, sent but for the gradient, which each step brings. `random` makes the
-/// parameter's values.
+/// Creates the tensor before its first step, and uploads all but the gradient, which each step uploads. `random`
+/// generates the parameter's values.
 TensorData make_tensor(jit::Backend& backend, const jit::Plan& plan,
                        const jit::OptionValues& options, const TensorCase& c, int id,
                        std::mt19937_64& random);
 
-/// A value in the machine's memory.
+/// Allocates a value in device memory.
 template <class T>
 std::shared_ptr<void> on_device(jit::Backend& backend, T value) {
-  std::shared_ptr<void> aux_state = backend.allocate(sizeof value);
-  backend.upload(aux_state.get(), &value, sizeof value);
-  return aux_state;
+  std::shared_ptr<void> memory = backend.allocate(sizeof value);
+  backend.upload(memory.get(), &value, sizeof value);
+  return memory;
 }
 
 }  // namespace jitstep::emulation

@@ -1,6 +1,6 @@
-"""What the tests of the benchmarks of bench/ share: a call of the script, and a folder for its results.
+"""Helpers for the tests of the scripts in bench/: a call of the script, and a folder for its results.
 
-Each is a program with one argument, build/examples/fashion_mnist or the folder of the programs that train.
+Each test is a program with one argument: build/examples/fashion_mnist, or the folder of the training programs.
 """
 import pathlib
 import subprocess
@@ -15,7 +15,7 @@ PROGRAM = sys.argv.pop()
 
 
 class BenchmarkTest(unittest.TestCase):
-    script = ""  # in bench/
+    script = ""  # file name in bench/
     program_flag = "--program"
     always = ()  # arguments of every call
 
@@ -25,7 +25,7 @@ class BenchmarkTest(unittest.TestCase):
         self.results = pathlib.Path(folder.name, "results.jsonl")
 
     def call(self, *arguments):
-        """What it prints."""
+        """Runs the script and returns its standard output."""
         command = [sys.executable, ROOT / "bench" / self.script, self.program_flag, PROGRAM,
                    "--results", self.results, *self.always, *arguments]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

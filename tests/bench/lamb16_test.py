@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Of bench/lamb16.py: a run of a few steps, going on from what is there, and the table.
+"""Tests of bench/lamb16.py: a run of a few steps, a resumed run, and the table.
 
   lamb16_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
 """
@@ -19,7 +19,7 @@ class Lamb16Benchmark(benchmark.BenchmarkTest):
         self.assertEqual(made["spec"]["options"]["form"], "corrected")
         self.assertGreater(made["test_accuracy"], 0.05)
         self.assertGreater(made["train_loss"], 0.5)
-        self.results.write_text(first + '{"optimizer": "ad')  # as a killed run would leave it
+        self.results.write_text(first + '{"optimizer": "ad')  # the end of the file after a killed run
         table = self.call(*few, "--optimizer", "lamb16 corrected", "--optimizer", "lamb16 original")
         lines = self.results.read_text().splitlines(keepends=True)
         self.assertEqual(lines[0], first)

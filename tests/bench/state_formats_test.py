@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Of bench/state_formats.py: runs of a few steps, going on from what is there, and the table.
+"""Tests of bench/state_formats.py: runs of a few steps, a resumed run, and the table.
 
   state_formats_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
 """
@@ -19,7 +19,7 @@ class StateFormats(benchmark.BenchmarkTest):
         made = [json.loads(line) for line in first.splitlines()]
         self.assertEqual([run["spec"]["rule"] for run in made], ["adamw", "signum"])
         self.assertGreater(made[1]["train_loss"], 0.5)
-        self.results.write_text(first + '{"spec": {"ru')  # as a killed run would leave it
+        self.results.write_text(first + '{"spec": {"ru')  # the end of the file after a killed run
         table = self.call(*few, "--codec", "bf16")
         lines = self.results.read_text().splitlines(keepends=True)
         self.assertEqual("".join(lines[:2]), first)
@@ -37,7 +37,7 @@ class StateFormats(benchmark.BenchmarkTest):
             for rule, state in (("adamw", "fp32"), ("signum", "fp32"), ("adamw", "bf16"))
             for seed, (accuracy, loss) in enumerate(values)))
         table = self.call("--table")
-        self.assertNotIn("bf16", table, "nothing to compare it with yet")
+        self.assertNotIn("bf16", table, "there is no fp32 run to compare with")
         both = "8.00 | 90.00 ± 1.15 | 0.2000 ± 0.0577"
         self.assertIn(f"| `fp32` | {both} | {both} |", table)
         self.assertIn("abacus, 1 cores (1 in use), 2026-01-01", table)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Of bench/training.py and examples/char_transformer: runs of a few steps, going on from what is there, the table and the plot.
+"""Tests of bench/training.py and examples/char_transformer: runs of a few steps, a resumed run, the table and the plot.
 
   training_test.py FOLDER    FOLDER is build/examples
 """
@@ -25,16 +25,16 @@ class CharTransformer(benchmark.unittest.TestCase):
             report = json.loads(pathlib.Path(folder, "char_transformer.json").read_text())
         for run in report["runs"]:
             self.assertEqual(len(run["losses"]), 40)
-            self.assertGreater(run["losses"][0], 4, "all characters are alike at first")
+            self.assertGreater(run["losses"][0], 4, "at first all characters are equally likely")
             self.assertLess(run["test_loss"], 3.5)
             self.assertGreater(run["test_accuracy"], 0.1)
-            self.assertLess(run["test_accuracy"], 0.5, "it sees what it is to predict")
+            self.assertLess(run["test_accuracy"], 0.5, "the model sees the characters that it predicts")
 
     def test_a_folder_without_text_is_named_with_what_to_install(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.run_program("--data", folder, "--out", folder)
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f"{folder}: holds too little text", done.stderr)
+            self.assertIn(f"{folder}: the text is too short", done.stderr)
             self.assertIn("apt install fortunes", done.stderr)
 
 
@@ -51,7 +51,7 @@ class Training(benchmark.BenchmarkTest):
         keys = [(run["task"], run["spec"]["state"]) for run in self.made()]
         self.assertEqual(keys, [("fashion_mnist", "fp32"), ("char_transformer", "fp32"),
                                 ("fashion_mnist", "int8"), ("char_transformer", "int8")])
-        self.results.write_text(first + '{"task": "fash')  # as a killed run would leave it
+        self.results.write_text(first + '{"task": "fash')  # the end of the file after a killed run
         table = self.call(*FEW, "--format", "int8", "--format", "weights split16")
         self.assertTrue(self.results.read_text().startswith(first))
         added = self.made()[4:]

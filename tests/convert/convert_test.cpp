@@ -1,4 +1,4 @@
-// `jitstep convert`, run as users run it, held to what an optimizer makes of the same archive.
+// `jitstep convert`, as users run it. Its results must equal those of an optimizer that loads the same archive.
 #include <sys/wait.h>
 #include <torch/nn/modules/linear.h>
 
@@ -14,13 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-struct Said {
+struct Finished {
   int status;
-  std::string output;  // and errors
+  std::string output;  // standard output and standard error
 };
 
-// What a shell makes of a line.
-Said shell(const std::string& line) {
+// Runs a line in a shell.
+Finished shell(const std::string& line) {
   std::FILE* const pipe = ::popen(("{ " + line + "\n} 2>&1").c_str(), "r");
   std::string output;
   for (int c; (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
@@ -28,7 +28,7 @@ Said shell(const std::string& line) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), output};
 }
 
-Said converted(const std::string& words) { return shell(JITSTEP_TOOL " convert " + words); }
+Finished converted(const std::string& args) { return shell(JITSTEP_TOOL " convert " + args); }
 
 Tensors parameters_of(torch::Dtype dtype) {
   Tensors parameters = make_parameters(dtype, {{70, 60}, {3}, {64, 80}});
@@ -46,7 +46,7 @@ Tensors tensors_of(const ParamState& state) {
   return all;
 }
 
-// Every byte that is kept, step numbers and ids.
+// Compares all state bytes, step numbers and ids.
 void expect_same_state(Optimizer& a, Optimizer& b) {
   ASSERT_EQ(a.state().size(), b.state().size());
   const Tensors of_a = a.parameters(), of_b = b.parameters();
@@ -55,11 +55,11 @@ void expect_same_state(Optimizer& a, Optimizer& b) {
     const ParamState &one = state_of(a, of_a[i]), &other = state_of(b, of_b[i]);
     EXPECT_EQ(one.step(), other.step());
     EXPECT_EQ(one.id(), other.id());
-    const Tensors kept = tensors_of(one), expected = tensors_of(other);
-    ASSERT_EQ(kept.size(), expected.size());
-    for (std::size_t t = 0; t < kept.size(); ++t) {
-      ASSERT_EQ(kept[t].defined(), expected[t].defined()) << "tensor " << t;
-      EXPECT_TRUE(!kept[t].defined() || torch::equal(kept[t], expected[t])) << "tensor " << t;
+    const Tensors stored = tensors_of(one), expected = tensors_of(other);
+    ASSERT_EQ(stored.size(), expected.size());
+    for (std::size_t t = 0; t < stored.size(); ++t) {
+      ASSERT_EQ(stored[t].defined(), expected[t].defined()) << "tensor " << t;
+      EXPECT_TRUE(!stored[t].defined() || torch::equal(stored[t], expected[t])) << "tensor " << t;
     }
   }
 }
@@ -68,7 +68,7 @@ class Convert : public ::testing::Test {
  protected:
   std::string file(const std::string& name) const { return folder.path + "/" + name; }
 
-  // An archive of an optimizer after three steps.
+  // Saves an archive of an optimizer after three steps.
   std::string saved(const std::string& spec, torch::Dtype dtype = torch::kFloat32) const {
     Tensors parameters = parameters_of(dtype);
     const auto optimizer = Optimizer::from_spec(parameters, spec);
@@ -80,10 +80,10 @@ class Convert : public ::testing::Test {
   OwnFolder folder;
 };
 
-// ---- what is written -------------------------------------------------------------------------
+// ---- results ----
 
 struct Case {
-  const char *name, *before, *words, *after;
+  const char *name, *before, *args, *after;
   torch::Dtype dtype = torch::kFloat32;
 };
 
@@ -113,12 +113,13 @@ const Case kCases[] = {
 
 class ConvertOf : public Convert, public ::testing::WithParamInterface<Case> {};
 
-// The archive that is written says what an optimizer of these formats makes of the old one, and goes on like it.
-TEST_P(ConvertOf, IsWhatLoadingMakes) {
+// The new archive must equal that of an optimizer with these formats that loads the old one, and training must continue
+// alike.
+TEST_P(ConvertOf, EqualsLoading) {
   const Case& one = GetParam();
   saved(one.before, one.dtype);
-  const Said said = converted(file("old.pt") + " " + file("new.pt") + " " + one.words);
-  ASSERT_EQ(said.status, 0) << said.output;
+  const Finished result = converted(file("old.pt") + " " + file("new.pt") + " " + one.args);
+  ASSERT_EQ(result.status, 0) << result.output;
   Tensors old_way = parameters_of(one.dtype), new_way = clones(old_way);
   const auto expected = Optimizer::from_spec(old_way, one.after);
   const auto optimizer = Optimizer::from_spec(new_way, one.after);
@@ -126,7 +127,7 @@ TEST_P(ConvertOf, IsWhatLoadingMakes) {
   {
     const Warnings warnings;
     optimizer->load(file("new.pt"));
-    EXPECT_EQ(warnings.all, "") << "nothing is left to be converted";
+    EXPECT_EQ(warnings.all, "") << "no conversion must remain";
   }
   expect_same_state(*optimizer, *expected);
   train(*expected, old_way, 4, 5);
@@ -137,15 +138,15 @@ TEST_P(ConvertOf, IsWhatLoadingMakes) {
 INSTANTIATE_TEST_SUITE_P(Formats, ConvertOf, ::testing::ValuesIn(kCases),
                          [](const auto& test) { return test.param.name; });
 
-// Whatever ships is read and written.
-TEST_F(Convert, TakesEveryCodec) {
+// Converts from and to every shipped codec.
+TEST_F(Convert, ConvertsEveryCodec) {
   for (const std::string& codec : jit::default_catalog().names(jit::Manifest::Kind::codec)) {
     SCOPED_TRACE(codec);
     const std::string other = codec == "bf16" ? "fp32" : "bf16";
     saved(R"({"rule": "adamw", "state": ")" + codec + "\"}");
-    const Said said =
+    const Finished result =
         converted(file("old.pt") + " " + file("new.pt") + " --overwrite --state " + other);
-    ASSERT_EQ(said.status, 0) << said.output;
+    ASSERT_EQ(result.status, 0) << result.output;
     Tensors old_way = parameters_of(torch::kFloat32), new_way = clones(old_way);
     const std::string after = R"({"rule": "adamw", "state": ")" + other + "\"}";
     const auto expected = Optimizer::from_spec(old_way, after);
@@ -156,10 +157,10 @@ TEST_F(Convert, TakesEveryCodec) {
   }
 }
 
-TEST_F(Convert, ThereAndBackIsWhatLoadingTwiceMakes) {
+TEST_F(Convert, ThereAndBackEqualsLoadingTwice) {
   saved(R"({"rule": "adamw"})");
-  for (const char* words : {"old.pt new.pt --state int8", "new.pt back.pt --state fp32"})
-    ASSERT_EQ(shell("cd " + folder.path + "; " JITSTEP_TOOL " convert " + words).status, 0);
+  for (const char* args : {"old.pt new.pt --state int8", "new.pt back.pt --state fp32"})
+    ASSERT_EQ(shell("cd " + folder.path + "; " JITSTEP_TOOL " convert " + args).status, 0);
   Tensors a = parameters_of(torch::kFloat32), b = clones(a), c = clones(a);
   AdamW narrow(a, AdamWOptions().state("int8")), wide(b), back(c);
   narrow.load(file("old.pt"));
@@ -181,10 +182,10 @@ TEST_F(Convert, KeepsRulesModesOptionsAndParametersWithoutState) {
   parameters[1].mutable_grad() = parameters[3].mutable_grad() = torch::Tensor();
   optimizer.step();
   optimizer.save(file("old.pt"));
-  const Said said =
+  const Finished result =
       converted(file("old.pt") + " " + file("new.pt") + " --state int8 --state v=bf16 --json");
-  ASSERT_EQ(said.status, 0) << said.output;
-  const json all = json::parse(said.output);
+  ASSERT_EQ(result.status, 0) << result.output;
+  const json all = json::parse(result.output);
   EXPECT_EQ(all.at("rules"), json({"muon", "adamw"}));
   EXPECT_EQ(all.at("parameters"), 4);
   EXPECT_EQ(all.at("with_state"), 2);
@@ -199,7 +200,7 @@ TEST_F(Convert, KeepsRulesModesOptionsAndParametersWithoutState) {
   EXPECT_EQ(same.param_groups()[0].options().get_lr(), 0.03);
 }
 
-TEST_F(Convert, KeepsTheModeThatAnOptimizerWasSavedIn) {
+TEST_F(Convert, KeepsTheModeOfTheSavedOptimizer) {
   Tensors parameters = parameters_of(torch::kFloat32), loaded = clones(parameters);
   ScheduleFreeAdamW optimizer(parameters), other(loaded);
   train(optimizer, parameters, 1, 2);
@@ -210,15 +211,15 @@ TEST_F(Convert, KeepsTheModeThatAnOptimizerWasSavedIn) {
   EXPECT_FALSE(other.is_training());
 }
 
-TEST_F(Convert, TakesTorchsArchivesAndTorchTakesOurs) {
+TEST_F(Convert, ReadsTorchsArchivesAndTorchReadsItsArchives) {
   Tensors parameters = parameters_of(torch::kFloat32), loaded = clones(parameters),
           torchs = clones(parameters);
   torch::optim::Adam adam(parameters, torch::optim::AdamOptions(0.02));
   train(adam, parameters, 1, 3);
   torch::save(adam, file("torch.pt"));
-  const std::string words = file("torch.pt") + " " + file("new.pt") + " --state int8";
-  EXPECT_HAS(converted(words).output, "give --rule, as in --rule adamw");
-  ASSERT_EQ(converted(words + " --rule adam").status, 0);
+  const std::string args = file("torch.pt") + " " + file("new.pt") + " --state int8";
+  EXPECT_HAS(converted(args).output, "Pass --rule, as in --rule adamw");
+  ASSERT_EQ(converted(args + " --rule adam").status, 0);
   Adam expected(loaded, AdamOptions().state("int8")),
       ours(clones(loaded), AdamOptions().state("int8"));
   torch::load(expected, file("torch.pt"));
@@ -229,31 +230,31 @@ TEST_F(Convert, TakesTorchsArchivesAndTorchTakesOurs) {
   torch::load(again, file("back.pt"));
   EXPECT_EQ(again.param_groups()[0].options().get_lr(), 0.02);
   train(again, torchs, 4, 4);
-  const Said other = converted(words + " --overwrite --rule sgd");
+  const Finished other = converted(args + " --overwrite --rule sgd");
   EXPECT_EQ(other.status, 1);
-  EXPECT_HAS(other.output, "none of the slots of sgd; it is another rule's");
+  EXPECT_HAS(other.output, "none of the slots of sgd");
 }
 
-TEST_F(Convert, TakesRulesAndCodecsOfOnesOwn) {
+TEST_F(Convert, LoadsUserRulesAndCodecs) {
   const std::string rule = example_file("signum.cuh"), codec = example_file("linear8.cuh");
   load_rule(rule);
   load_codec(codec);
   saved(R"({"rule": "signum", "state": "linear8"})");
-  const std::string words = file("old.pt") + " " + file("new.pt") + " --state int8";
-  EXPECT_HAS(converted(words).output,
-             "the rule signum, which does not ship with jitstep; give its file by --load");
-  const Said said = converted("--load " + rule + " --load " + codec + " " + words);
-  ASSERT_EQ(said.status, 0) << said.output;
-  EXPECT_HAS(said.output, "linear8");
-  const Said back =
+  const std::string args = file("old.pt") + " " + file("new.pt") + " --state int8";
+  EXPECT_HAS(converted(args).output,
+             "the rule signum, which does not ship with jitstep");
+  const Finished result = converted("--load " + rule + " --load " + codec + " " + args);
+  ASSERT_EQ(result.status, 0) << result.output;
+  EXPECT_HAS(result.output, "linear8");
+  const Finished back =
       converted(file("new.pt") + " " + file("own.pt") + " --load " + rule + " --state " + codec);
   EXPECT_EQ(back.status, 0) << back.output;
 }
 
-// ---- what is refused -------------------------------------------------------------------------
+// ---- errors ----
 
-// One line and no file; the archive stays what it was.
-TEST_F(Convert, WhatIsWrongIsSaidInOneLine) {
+// One line of error and no new file. The archive does not change.
+TEST_F(Convert, EveryErrorIsOneLine) {
   const std::string old = saved(R"({"rule": "adamw", "state": "int8"})"),
                     before = text_of_file(old);
   std::ofstream(file("cut.pt")) << before.substr(0, before.size() / 2);
@@ -261,52 +262,52 @@ TEST_F(Convert, WhatIsWrongIsSaidInOneLine) {
   torch::save(torch::nn::Linear(2, 3), file("model.pt"));
   fs::create_symlink("nowhere", file("link.pt"));
   const std::pair<std::string, std::string> wrong[] = {
-      {"none.pt new.pt", "there is no file none.pt"},
-      {". new.pt", ". is a folder; name the file in it"},
-      {"cut.pt new.pt", "cut.pt is no whole archive"},
-      {"text.pt new.pt", "text.pt is no whole archive"},
-      {"model.pt new.pt", "holds no optimizer"},
+      {"none.pt new.pt", "jitstep: cannot load an optimizer from none.pt: there is no such file"},
+      {". new.pt", "from .: it is a folder"},
+      {"cut.pt new.pt", "from cut.pt: the file is truncated"},
+      {"text.pt new.pt", "from text.pt: the file is truncated"},
+      {"model.pt new.pt", "contains no optimizer"},
       {"old.pt old.pt --state fp32", "old.pt exists already"},
       {"old.pt link.pt", "link.pt exists already"},
       {"old.pt none/new.pt", "cannot be saved to none/new.pt"},
       {"old.pt new.pt --state int9", "int9"},
-      {"old.pt new.pt --state q=int8", "there is no slot \"q\"; there are exp_avg"},
+      {"old.pt new.pt --state q=int8", "there is no slot \"q\". Slots: exp_avg"},
       {"old.pt new.pt --state int8 --state int4", "--state is given twice"},
-      {"old.pt new.pt --weights master", "has a residual, which needs the parameters"},
+      {"old.pt new.pt --weights master", "--weights master: its residual needs the parameters"},
       {"old.pt new.pt --weights wide", "wide"},
-      {"old.pt new.pt --rule lamb", "holds the state of adamw, not of lamb"},
+      {"old.pt new.pt --rule lamb", "wrong --rule lamb: old.pt has state of adamw"},
       {"old.pt new.pt --load none.cuh", "none.cuh"}};
-  for (const auto& [words, part] : wrong) {
-    const Said said = shell("cd " + folder.path + "; " JITSTEP_TOOL " convert " + words);
-    const bool usage = std::string(words).find("--") != std::string::npos &&
+  for (const auto& [args, part] : wrong) {
+    const Finished result = shell("cd " + folder.path + "; " JITSTEP_TOOL " convert " + args);
+    const bool usage = std::string(args).find("--") != std::string::npos &&
                        part != "old.pt exists already" && part != "none.cuh";
-    EXPECT_EQ(said.status, usage ? 2 : 1) << words;
-    EXPECT_HAS(said.output, "jitstep: ");
-    EXPECT_HAS(said.output, part) << words;
-    EXPECT_EQ(std::count(said.output.begin(), said.output.end(), '\n'), 1) << said.output;
-    EXPECT_FALSE(fs::exists(file("new.pt"))) << words;
+    EXPECT_EQ(result.status, usage ? 2 : 1) << args;
+    EXPECT_HAS(result.output, "jitstep: ");
+    EXPECT_HAS(result.output, part) << args;
+    EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
+    EXPECT_FALSE(fs::exists(file("new.pt"))) << args;
   }
   EXPECT_EQ(text_of_file(old), before);
-  for (const char* words :
+  for (const char* args :
        {"", "old.pt", "old.pt new.pt more", "--nothing", "old.pt new.pt --min-quantized-size -1"})
-    EXPECT_EQ(converted(words).status, 2) << words;
+    EXPECT_EQ(converted(args).status, 2) << args;
 }
 
-TEST_F(Convert, AFileIsReplacedOnlyByAWholeOne) {
+TEST_F(Convert, AFileIsReplacedOnlyByACompleteOne) {
   const std::string old = saved(R"({"rule": "adamw"})"), before = text_of_file(old);
   const std::string replace =
-      old + " " + old + " --overwrite";  // takes no kernel, which is a file too
-  const Said full = shell("trap '' XFSZ; ulimit -f 1; " JITSTEP_TOOL " convert " + replace);
+      old + " " + old + " --overwrite";  // compiles no kernel, because that would write a file too
+  const Finished full = shell("trap '' XFSZ; ulimit -f 1; " JITSTEP_TOOL " convert " + replace);
   EXPECT_EQ(full.status, 1);
   EXPECT_HAS(full.output, "ulimit -f");
   EXPECT_EQ(text_of_file(old), before);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), {}), 1)
-      << "nothing is left beside it";
+      << "no temporary file remains";
   EXPECT_EQ(converted("--state int8 " + replace).status, 0);
   EXPECT_LT(fs::file_size(old), before.size() / 2);
 }
 
-TEST_F(Convert, ALinkIsFollowedToWhereItLeads) {
+TEST_F(Convert, ALinkIsFollowedToItsTarget) {
   const std::string old = saved(R"({"rule": "adamw"})");
   fs::create_symlink("small.pt", file("latest.pt"));
   EXPECT_EQ(converted("--state int8 " + old + " " + file("latest.pt")).status, 1);
@@ -315,7 +316,7 @@ TEST_F(Convert, ALinkIsFollowedToWhereItLeads) {
   EXPECT_LT(fs::file_size(file("small.pt")), fs::file_size(old) / 2);
 }
 
-TEST_F(Convert, AKillAtAnyPointLeavesAWholeArchive) {
+TEST_F(Convert, AKillAtAnyTimeLeavesACompleteArchive) {
   const std::string old = saved(R"({"rule": "adamw"})");
   for (const char* after : {"0.1", "0.3", "0.5", "0.7", "0.9"}) {
     shell(std::string("timeout -s KILL ") + after + " " JITSTEP_TOOL " convert " + old + " " + old +
@@ -327,32 +328,33 @@ TEST_F(Convert, AKillAtAnyPointLeavesAWholeArchive) {
   }
 }
 
-// Where jitstep was built without LibTorch.
-TEST_F(Convert, IsMissedClearlyWhereItWasNotBuilt) {
+// A build of jitstep without LibTorch.
+TEST_F(Convert, ReportsThatItWasNotBuilt) {
   fs::copy_file(JITSTEP_TOOL, file("jitstep"));
-  const Said said = shell(file("jitstep") + " convert a b");
-  EXPECT_EQ(said.status, 1);
-  EXPECT_HAS(said.output, "cannot convert: the program " + file("jitstep-convert") + " is missing");
+  const Finished result = shell(file("jitstep") + " convert a b");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_HAS(result.output,
+             "cannot convert: the program " + file("jitstep-convert") + " is missing");
 }
 
-TEST_F(Convert, FailsIfWhatItSaysCannotBeWritten) {
-  const Said said = shell(std::string(JITSTEP_TOOL) + " convert --help 2>&1 > /dev/full");
-  EXPECT_EQ(said.status, 1);
-  EXPECT_HAS(said.output, "No space left on device");
+TEST_F(Convert, FailsIfItsOutputCannotBeWritten) {
+  const Finished result = shell(std::string(JITSTEP_TOOL) + " convert --help 2>&1 > /dev/full");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_HAS(result.output, "No space left on device");
 }
 
-TEST_F(Convert, SaysWhatBecameOfEachSlot) {
+TEST_F(Convert, ReportsTheConversionOfEachSlot) {
   saved(R"({"rule": "adamw"})");
-  const std::string words = file("old.pt") + " " + file("new.pt") + " --overwrite --state m=int8";
-  const Said table = converted(words);
+  const std::string args = file("old.pt") + " " + file("new.pt") + " --overwrite --state m=int8";
+  const Finished table = converted(args);
   EXPECT_HAS(table.output, "adamw, 3 parameters, 3 with state, 9323 elements");
   EXPECT_HAS(table.output, "m  fp32  int8");
-  const json all = json::parse(converted(words + " --json").output);
+  const json all = json::parse(converted(args + " --json").output);
   EXPECT_EQ(all.at("state_bytes_before"), 8 * 9323);
   const json first = {
       {"what", "m"}, {"from", "fp32"}, {"to", all.at("parts")[0].at("to")}, {"parameters", 2}};
   EXPECT_EQ(all.at("parts")[0], first);
-  EXPECT_EQ(all.at("parts").size(), 3u) << "m in two ways, v in one";
+  EXPECT_EQ(all.at("parts").size(), 3u) << "m in two formats, v in one";
 }
 
 }  // namespace

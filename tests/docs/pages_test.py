@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests of the documentation: links, environment variables, options, classes, and the length of the README.
 
-  pages_test.py    needs nothing but the tree
+  pages_test.py    needs only the source tree
 """
 
 import pathlib
@@ -31,18 +31,18 @@ def pages():
 
 
 def prose(page):
-    """The text of a page without its blocks of code."""
+    """The text of a page without its code blocks."""
     return FENCE.sub("", page.read_text())
 
 
 def anchors(page):
-    """The anchors of a page's headings, as forges and MkDocs make them."""
+    """The anchors of a page's headings, as GitHub and MkDocs make them."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.M)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
 def problem(page, target):
-    """What is wrong with a link; nothing if it leads somewhere."""
+    """Describes a broken link. None if the link is valid."""
     if re.match(r"[a-z]+:", target):
         return None
     path, _, anchor = target.partition("#")
@@ -78,18 +78,18 @@ def command_problem(sections, command):
 
 
 class Pages(unittest.TestCase):
-    def test_every_link_leads_to_a_file_and_a_heading(self):
+    def test_every_link_has_an_existing_file_and_heading(self):
         links = [(page, one or other) for page in pages() for one, other in LINK.findall(prose(page))]
         self.assertGreater(len(links), 100)
         self.assertEqual([], [p for p in (problem(*link) for link in links) if p])
 
-    def test_a_link_to_nothing_is_found(self):
+    def test_a_broken_link_is_reported(self):
         page = ROOT / "README.md"
         self.assertIn("no file docs/nothing.md", problem(page, "docs/nothing.md"))
         self.assertIn("no heading #nothing", problem(page, "docs/index.md#nothing"))
         self.assertIsNone(problem(page, "docs/install.md#requirements"))
 
-    def test_every_page_of_docs_is_reached_from_the_index(self):
+    def test_the_index_reaches_every_page_of_docs(self):
         index = ROOT / "docs/index.md"
         reached, waiting = set(), [index]
         while waiting:

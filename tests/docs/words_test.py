@@ -1,11 +1,11 @@
-"""Former names of the code and private words of its documents appear nowhere: docs/project/glossary.md has the current ones."""
+"""Former identifiers and private phrases appear nowhere. docs/project/glossary.md has the current terms."""
 import pathlib
 import re
 import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Recorded data, and the one place that tells authors of rules the current names.
+# Recorded data, and the files that tell authors of rules the current names.
 EXEMPT = re.compile(
     r"^(tests/golden/|tests/docs/(words|prose)_test\.py$|bench/results/|LICENSE$"
     r"|src/jit/manifest/manifest_(code|notes|header)\.cpp$|tests/jit/manifest/manifest_mistakes_test\.cpp$)")

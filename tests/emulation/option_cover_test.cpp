@@ -1,4 +1,4 @@
-// Options that give every flag of a rule each of its values.
+// Covering sets: options that give every flag of a rule each of its values.
 #include "emulation/option_covering_set.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using jit::Catalog;
 using jit::Manifest;
 using Words = std::set<std::string>;
 
-class OptionCover : public ::testing::Test {
+class OptionCoveringSet : public ::testing::Test {
  protected:
   // A rule with such a lifted flag.
   const Manifest& rule(const std::string& lifted, const std::string& more = "") {
@@ -40,14 +40,14 @@ class OptionCover : public ::testing::Test {
   }
 
   std::vector<std::string> unreached(const std::string& lifted) {
-    const Manifest& made = rule(lifted);  // which makes the catalog, too
+    const Manifest& made = rule(lifted);  // also makes the catalog
     return unreached_flags(made, *catalog_);
   }
 
-  // Every flag that some options of the cover have, in words.
+  // Every flag value that some options of the covering set reach, as text.
   Words reached(const Manifest& rule) {
     Words words;
-    for (const RuleOptions& options : cover(rule, *catalog_)) {
+    for (const RuleOptions& options : covering_set(rule, *catalog_)) {
       jit::OptionValues values("mine", *catalog_);
       for (const auto& [name, value] : options.values) values.set(name, value);
       values.validate();
@@ -62,7 +62,7 @@ class OptionCover : public ::testing::Test {
   std::unique_ptr<Catalog> catalog_;
 };
 
-TEST_F(OptionCover, ReachesFlagsBehindConditionsOfOneOptionOrDims) {
+TEST_F(OptionCoveringSet, ReachesFlagsWithConditionsOnOneOptionOrDims) {
   for (const char* lifted :
        {"dims >= 4", "dims == 5", "dims == 8", "dims < 2", "n > 100", "n == 37", "lr > 0.0625",
         "lr == 0.3", "betas[0] > 0.95", "betas[1] <= 0.001", "limit == 3", "limit > 1e6",
@@ -74,7 +74,7 @@ TEST_F(OptionCover, ReachesFlagsBehindConditionsOfOneOptionOrDims) {
   }
 }
 
-TEST_F(OptionCover, ReachesFlagsBehindConditionsOfSeveral) {
+TEST_F(OptionCoveringSet, ReachesFlagsWithConditionsOnSeveralOptions) {
   for (const char* lifted :
        {"dims >= 4 && n > 100", "wide && form == bent && dims == 3", "lr > betas[0]",
         "betas[0] > 0.95 && betas[1] > betas[0]", "limit != null && limit < lr && wide",
@@ -86,7 +86,7 @@ TEST_F(OptionCover, ReachesFlagsBehindConditionsOfSeveral) {
   }
 }
 
-TEST_F(OptionCover, GoesAroundWhatIsRefused) {
+TEST_F(OptionCoveringSet, AvoidsRefusedOptions) {
   const Words words =
       reached(rule("dims == 5",
                    "// refuse: dims >= 4 && n < 50, large ones need a large n\n"
@@ -95,34 +95,35 @@ TEST_F(OptionCover, GoesAroundWhatIsRefused) {
     EXPECT_TRUE(words.contains(flag)) << flag;
 }
 
-TEST_F(OptionCover, ReachesBothWaysOfWhatFlagsLeaveOut) {
+TEST_F(OptionCoveringSet, ReachesBothValuesOfConditionsOnFlags) {
   const Manifest& found = rule("lr > 0.5");
-  Words kept;
-  for (const RuleOptions& options : cover(found, *catalog_)) {
+  Words found_ways;
+  for (const RuleOptions& options : covering_set(found, *catalog_)) {
     jit::OptionValues values("mine", *catalog_);
     for (const auto& [name, value] : options.values) values.set(name, value);
-    kept.insert(jit::is_stored(found.slots[1], values.flags(options.dims)) ? "kept" : "left out");
+    found_ways.insert(jit::is_stored(found.slots[1], values.flags(options.dims)) ? "stored"
+                                                                                 : "left out");
   }
-  EXPECT_EQ(kept, (Words{"kept", "left out"}));
+  EXPECT_EQ(found_ways, (Words{"stored", "left out"}));
 }
 
-TEST_F(OptionCover, NamesWhatItDoesNotReach) {
+TEST_F(OptionCoveringSet, NamesValuesItDoesNotReach) {
   EXPECT_EQ(unreached("lr > 5 && lr < 4"), std::vector<std::string>{"deep=true"});
   EXPECT_EQ(unreached("lr >= 0"), std::vector<std::string>{"deep=false"});
 }
 
-TEST_F(OptionCover, KnowsWhatNoOptionsCanReach) {
+TEST_F(OptionCoveringSet, RecognizesUnreachableValues) {
   for (const char* lifted : {"wide && !wide", "dims > 8", "form == bent && dims < 1"})
     EXPECT_TRUE(unreached(lifted).empty()) << lifted;
 }
 
-TEST_F(OptionCover, ReachesAllOfEveryShippedRule) {
+TEST_F(OptionCoveringSet, ReachesAllOfEveryShippedRule) {
   const Catalog& shipped = jit::default_catalog();
   for (const std::string& name : shipped.names(Manifest::Kind::rule))
     EXPECT_EQ(unreached_flags(shipped.rule(name), shipped), std::vector<std::string>{}) << name;
 }
 
-TEST_F(OptionCover, TriesACodecsOptionsAroundWhatItsConditionsCompareWith) {
+TEST_F(OptionCoveringSet, TriesCodecOptionsAroundTheConstantsOfItsConditions) {
   engine_.templates().add(
       "codecs/mine.cuh",
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::codecs::mine {\n"
@@ -131,7 +132,7 @@ TEST_F(OptionCover, TriesACodecsOptionsAroundWhatItsConditionsCompareWith) {
       "struct AuxState {\n  Entry<tensor> a;  // if n == 7\n};\n}\n");
   const Catalog catalog(engine_.templates());
   std::set<double> tried;
-  for (const auto& options : cover(catalog.codec("mine")))
+  for (const auto& options : covering_set(catalog.codec("mine")))
     if (!options.empty()) tried.insert(options.at("n").number());
   for (const double n : {1, 7, 8, 40, 41, 100}) EXPECT_TRUE(tried.contains(n)) << n;
 }

@@ -1,4 +1,4 @@
-// The SIMT emulation itself: what it computes, and that it finds the mistakes it is there to find.
+// The SIMT emulation itself: its results, and its detection of mistakes.
 #include "emulation/simt.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr LaneOrder kLaneOrders[] = {LaneOrder::kForward, LaneOrder::kReverse, L
 constexpr BlockOrder kBlockOrders[] = {BlockOrder::kForward, BlockOrder::kReverse,
                                        BlockOrder::kShuffled};
 
-const SimtBackend& backend() { return *simt_machine(); }
+const SimtBackend& backend() { return *simt_backend(); }
 
 template <class T>
 T* shared_array(unsigned count, unsigned site) {
@@ -33,7 +33,7 @@ const T& arguments(const void* args) {
   return *static_cast<const T*>(args);
 }
 
-// What simt_launch says, or "" if it is content.
+// The error of simt_launch, or "" if there is none.
 std::string complaint(void (*entry)(const void*), SimtLaunch launch) {
   try {
     simt_launch(entry, nullptr, launch);
@@ -47,7 +47,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Sums in a fixed tree: shuffles inside a warp, then warp 0 over the warps' sums.
+// Sums in a fixed tree: shuffles inside a warp, then warp 0 sums the warps' results.
 struct Sum {
   const float* in;
   float* out;  // one per block
@@ -69,7 +69,7 @@ void sum_entry(const void* args) {
   const float own = warp_sum(a.in[block * size + lane]);
   if (lane % 32 == 0) partial[lane / 32] = own;
   backend().block_barrier();
-  if (lane >= 32) return;  // whole warps may leave early
+  if (lane >= 32) return;  // whole warps may return early
   const float total = warp_sum(lane < size / 32 ? partial[lane] : 0.0f);
   if (lane == 0) a.out[block] = total;
 }
@@ -122,7 +122,7 @@ void transpose_entry(const void* args) {
   for (int round = 0; round < 3; ++round) {
     shared[lane] = tile[lane];
     if (a.barrier_before_read) backend().block_barrier();
-    backend().shuffle_xor(0, 1);  // keeps warps, not the block, in step
+    backend().shuffle_xor(0, 1);  // synchronizes warps, but not the block
     tile[lane] = shared[lane % 16 * 16 + lane / 16];
     if (a.barrier_before_write) backend().block_barrier();
   }
@@ -147,7 +147,7 @@ TEST(Simt, TransposesThroughSharedMemory) {
   }
 }
 
-TEST(Simt, FindsAMissingBarrier) {
+TEST(Simt, DetectsAMissingBarrier) {
   for (LaneOrder lanes : kLaneOrders) {
     const SimtLaunch launch{1, 256, BlockOrder::kForward, lanes, 1};
     EXPECT_FALSE(transposes({nullptr, false, true}, launch)) << "write, then read";
@@ -155,15 +155,15 @@ TEST(Simt, FindsAMissingBarrier) {
   }
 }
 
-// Each lane reads what its neighbour wrote, without a barrier.
-struct Neighbour {
+// Each lane reads the value that its neighbor wrote, without a barrier.
+struct Neighbor {
   int* out;
-  unsigned distance;  // mod 64
+  unsigned distance;  // modulo 64
   bool barrier;
 };
 
-void neighbour_entry(const void* args) {
-  const auto& a = arguments<Neighbour>(args);
+void neighbor_entry(const void* args) {
+  const auto& a = arguments<Neighbor>(args);
   const unsigned lane = backend().thread_index();
   int* shared = shared_array<int>(64, 0);
   shared[lane] = static_cast<int>(lane);
@@ -173,14 +173,14 @@ void neighbour_entry(const void* args) {
 
 int wrong_neighbours(unsigned distance, bool barrier, LaneOrder lanes, std::uint64_t seed = 0) {
   std::array<int, 64> out = {};
-  const Neighbour args{out.data(), distance, barrier};
-  simt_launch(neighbour_entry, &args, {1, 64, BlockOrder::kForward, lanes, seed});
+  const Neighbor args{out.data(), distance, barrier};
+  simt_launch(neighbor_entry, &args, {1, 64, BlockOrder::kForward, lanes, seed});
   int wrong = 0;
   for (unsigned i = 0; i < 64; ++i) wrong += out[i] != static_cast<int>((i + distance) % 64);
   return wrong;
 }
 
-TEST(Simt, OrdersDecideWhichRacesShow) {
+TEST(Simt, TheOrderDeterminesWhichRacesShow) {
   EXPECT_EQ(wrong_neighbours(1, false, LaneOrder::kForward), 63);
   EXPECT_EQ(wrong_neighbours(63, false, LaneOrder::kForward), 1);
   EXPECT_EQ(wrong_neighbours(63, false, LaneOrder::kReverse), 63);
@@ -207,7 +207,7 @@ TEST(Simt, SharedMemoryIsGarbageAtTheStartOfEachBlock) {
   simt_launch(entry, nullptr, {.grid = 3, .block = 64});
 }
 
-TEST(Simt, WarpBarrierOrdersAWarp) {
+TEST(Simt, AWarpBarrierOrdersAWarp) {
   const auto entry = [](const void*) {
     const unsigned lane = backend().thread_index();
     unsigned* shared = shared_array<unsigned>(64, 0);
@@ -228,7 +228,7 @@ TEST(Simt, ShuffleCarries64BitsAndAMaskPerLane) {
   for (LaneOrder lanes : kLaneOrders) simt_launch(entry, nullptr, {2, 96, {}, lanes, 2});
 }
 
-TEST(Simt, BlocksRunInTheOrderAskedFor) {
+TEST(Simt, BlocksRunInTheRequestedOrder) {
   std::vector<unsigned> seen;
   const auto entry = [](const void* args) {
     EXPECT_EQ(backend().grid_size(), 50u);
@@ -256,16 +256,16 @@ TEST(Simt, ReportsALaneThatExited) {
     backend().shuffle_xor(1, 1);
   };
   for (LaneOrder lanes : kLaneOrders) {
-    const std::string said = complaint(entry, {4, 64, BlockOrder::kForward, lanes, 1});
-    EXPECT_TRUE(has(said, "block 2 of 4 (64 lanes)")) << said;
-    EXPECT_TRUE(has(said, "at a warp shuffle: lanes 32-36, 38-63")) << said;
-    EXPECT_TRUE(has(said, "exited: lanes 0-31, 37")) << said;
+    const std::string message = complaint(entry, {4, 64, BlockOrder::kForward, lanes, 1});
+    EXPECT_TRUE(has(message, "block 2 of 4 (64 lanes)")) << message;
+    EXPECT_TRUE(has(message, "at a warp shuffle: lanes 32-36, 38-63")) << message;
+    EXPECT_TRUE(has(message, "exited: lanes 0-31, 37")) << message;
   }
   const auto barrier = [](const void*) {
     if (backend().thread_index() != 63) backend().block_barrier();
   };
-  const std::string said = complaint(barrier, {1, 64});
-  EXPECT_TRUE(has(said, "at a block barrier: lanes 0-62; exited: lanes 63")) << said;
+  const std::string message = complaint(barrier, {1, 64});
+  EXPECT_TRUE(has(message, "at a block barrier: lanes 0-62; exited: lanes 63")) << message;
 }
 
 TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
@@ -276,14 +276,14 @@ TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
     backend().block_barrier();
   };
   for (LaneOrder lanes : kLaneOrders) {
-    const std::string said = complaint(entry, {1, 32, BlockOrder::kForward, lanes});
-    EXPECT_TRUE(has(said, "at a warp shuffle: lanes 0-7")) << said;
-    EXPECT_TRUE(has(said, "at a warp barrier: lanes 8, 10, 12")) << said;
-    EXPECT_TRUE(has(said, "at a block barrier: lanes 9, 11, 13")) << said;
+    const std::string message = complaint(entry, {1, 32, BlockOrder::kForward, lanes});
+    EXPECT_TRUE(has(message, "at a warp shuffle: lanes 0-7")) << message;
+    EXPECT_TRUE(has(message, "at a warp barrier: lanes 8, 10, 12")) << message;
+    EXPECT_TRUE(has(message, "at a block barrier: lanes 9, 11, 13")) << message;
   }
 }
 
-// Two teams of 16 lanes go different ways, each with a shuffle of its own.
+// Two teams of 16 lanes take different branches, each with its own shuffle.
 void apart_entry(const void* args) {
   auto* out = arguments<std::array<unsigned long long, 32>*>(args)->data();
   const unsigned lane = backend().thread_index();
@@ -294,18 +294,18 @@ void apart_entry(const void* args) {
   }
 }
 
-TEST(Simt, RefusesShufflesOfTeamsThatStandApart) {
+TEST(Simt, RejectsShufflesInDivergedTeams) {
   std::array<unsigned long long, 32> out = {};
   auto* const where = &out;
   for (LaneOrder lanes : kLaneOrders) {
     try {
       simt_launch(apart_entry, &where, {1, 32, BlockOrder::kForward, lanes, 1});
-      FAIL() << "half a warp shuffles alone";
+      FAIL() << "half a warp may shuffle alone";
     } catch (const std::runtime_error& error) {
-      const std::string said = error.what();
-      EXPECT_TRUE(has(said, "at another shuffle than lanes 0-15: they have gone another way") ||
-                  has(said, "at another shuffle than lanes 16-31: they have gone another way"))
-          << said;
+      const std::string message = error.what();
+      EXPECT_TRUE(has(message, "at another shuffle than lanes 0-15 of its warp") ||
+                  has(message, "at another shuffle than lanes 16-31 of its warp"))
+          << message;
     }
   }
 }
@@ -314,7 +314,7 @@ TEST(Simt, ReportsOtherMisuse) {
   const auto mask = [](const void*) { backend().shuffle_xor(0, 32); };
   EXPECT_TRUE(has(complaint(mask, {1, 32}), "lane 0 shuffles with lane mask 32"));
   const auto sizes = [](const void*) { backend().shared(8 + backend().thread_index(), 3); };
-  EXPECT_TRUE(has(complaint(sizes, {1, 32}), "asks for 9 bytes of shared memory at site 3"));
+  EXPECT_TRUE(has(complaint(sizes, {1, 32}), "requests 9 bytes of shared memory at site 3"));
   const auto nested = [](const void*) { simt_launch([](const void*) {}, nullptr, {1, 32}); };
   EXPECT_TRUE(has(complaint(nested, {1, 32}), "a lane cannot launch"));
   const auto idle = [](const void*) {};
@@ -325,7 +325,7 @@ TEST(Simt, ReportsOtherMisuse) {
   EXPECT_THROW(backend().thread_index(), std::logic_error);
 }
 
-TEST(Simt, PassesOnWhatALaneThrows) {
+TEST(Simt, RethrowsTheExceptionOfALane) {
   const auto entry = [](const void*) {
     if (backend().thread_index() == 33) throw std::out_of_range("index");
     backend().block_barrier();
@@ -336,8 +336,8 @@ TEST(Simt, PassesOnWhatALaneThrows) {
   EXPECT_TRUE(transposes({nullptr, true, true}, {2, 256})) << "after an abandoned block";
 }
 
-// Stacks that were dropped in the middle of large frames are usable again.
-TEST(Simt, ManyAbandonedBlocks) {
+// Stacks of lanes that were abandoned inside large frames must be usable again.
+TEST(Simt, SurvivesManyAbandonedBlocks) {
   const auto entry = [](const void*) {
     volatile char frame[5000];
     for (volatile char& c : frame) c = 1;

@@ -1,4 +1,4 @@
-// What is said of two outcomes that differ.
+// Messages about two outcomes that differ.
 #include "emulation/step_outcome.h"
 
 #include <gtest/gtest.h>
@@ -20,43 +20,44 @@ StoredBuffer buffer_of(const std::string& name, Elements elements, const std::ve
 }
 
 template <class T>
-std::string said(Elements elements, const std::vector<T>& one, const std::vector<T>& other) {
+std::string difference_text(Elements elements, const std::vector<T>& one,
+                            const std::vector<T>& other) {
   const auto found =
       differences({buffer_of("x", elements, one)}, {buffer_of("x", elements, other)});
   return found.empty() ? "" : to_string(found[0]);
 }
 
-TEST(StepOutcomes, ThatAreTheSameHaveNoDifference) {
-  EXPECT_EQ(said<float>(Elements::float32, {1, 2}, {1, 2}), "");
-  EXPECT_EQ(said<float>(Elements::float32, {}, {}), "");
+TEST(StepOutcomes, EqualOutcomesHaveNoDifference) {
+  EXPECT_EQ(difference_text<float>(Elements::float32, {1, 2}, {1, 2}), "");
+  EXPECT_EQ(difference_text<float>(Elements::float32, {}, {}), "");
 }
 
-TEST(StepOutcomes, DifferInTheFirstElementThatDiffersAndBothValuesAreSaid) {
-  EXPECT_EQ(said<float>(Elements::float32, {1, 0.5f, 3}, {1, 0.25f, 4}),
+TEST(StepOutcomes, DifferencesNameTheFirstElementAndBothValues) {
+  EXPECT_EQ(difference_text<float>(Elements::float32, {1, 0.5f, 3}, {1, 0.25f, 4}),
             "tensor 3: x[1] is 0.5 (0x3f000000) and 0.25 (0x3e800000)");
-  EXPECT_EQ(said<double>(Elements::float64, {0.1}, {-0.0}),
+  EXPECT_EQ(difference_text<double>(Elements::float64, {0.1}, {-0.0}),
             "tensor 3: x[0] is 0.1 (0x3fb999999999999a) and -0 (0x8000000000000000)");
-  EXPECT_EQ(said<std::uint16_t>(Elements::bfloat16, {0x3f80}, {0x3f81}),
+  EXPECT_EQ(difference_text<std::uint16_t>(Elements::bfloat16, {0x3f80}, {0x3f81}),
             "tensor 3: x[0] is 1 (0x3f80) and 1.0078125 (0x3f81)");
-  EXPECT_EQ(said<std::uint16_t>(Elements::float16, {0x3c00, 0xc001}, {0x3c00, 0x0001}),
+  EXPECT_EQ(difference_text<std::uint16_t>(Elements::float16, {0x3c00, 0xc001}, {0x3c00, 0x0001}),
             "tensor 3: x[1] is -2.0019531 (0xc001) and 5.9604645e-08 (0x0001)");
-  EXPECT_EQ(said<std::uint32_t>(Elements::bytes, {1, 2, 0xab}, {1, 2, 0xac}),
+  EXPECT_EQ(difference_text<std::uint32_t>(Elements::bytes, {1, 2, 0xab}, {1, 2, 0xac}),
             "tensor 3: x[2] is 0x000000ab and 0x000000ac");
 }
 
-TEST(StepOutcomes, DifferByOneBitOfASignOrOfAZero) {
-  EXPECT_EQ(said<float>(Elements::float32, {0.0f}, {-0.0f}),
+TEST(StepOutcomes, DifferencesIncludeTheSignOfZero) {
+  EXPECT_EQ(difference_text<float>(Elements::float32, {0.0f}, {-0.0f}),
             "tensor 3: x[0] is 0 (0x00000000) and -0 (0x80000000)");
 }
 
-TEST(StepOutcomes, NameTheElementOfANibble) {
-  EXPECT_EQ(said<std::uint8_t>(Elements::nibbles, {0x21, 0x43}, {0x21, 0x45}),
+TEST(StepOutcomes, DifferencesNameTheElementOfANibble) {
+  EXPECT_EQ(difference_text<std::uint8_t>(Elements::nibbles, {0x21, 0x43}, {0x21, 0x45}),
             "tensor 3: x[2] is 0x03 and 0x05");
-  EXPECT_EQ(said<std::uint8_t>(Elements::nibbles, {0x21, 0x43}, {0x21, 0x73}),
+  EXPECT_EQ(difference_text<std::uint8_t>(Elements::nibbles, {0x21, 0x43}, {0x21, 0x73}),
             "tensor 3: x[3] is 0x04 and 0x07");
 }
 
-TEST(StepOutcomes, HaveEachBufferThatDiffers) {
+TEST(StepOutcomes, DifferencesListEachBuffer) {
   const StepOutcome one = {buffer_of<float>("a", Elements::float32, {1}),
                            buffer_of<float>("b", Elements::float32, {1}),
                            buffer_of<float>("c", Elements::float32, {1})};
@@ -69,7 +70,7 @@ TEST(StepOutcomes, HaveEachBufferThatDiffers) {
   EXPECT_EQ(found[1].name, "c");
 }
 
-TEST(StepOutcomes, ShowWhatWasWrittenOutsideOfABuffer) {
+TEST(StepOutcomes, DifferencesShowWritesOutsideABuffer) {
   const StoredBuffer one = buffer_of<float>("x", Elements::float32, {1, 2});
   for (const auto& [byte, element] : {std::pair<std::size_t, int>{StoredBuffer::kGuard - 1, -1},
                                       {StoredBuffer::kGuard - 5, -2},
@@ -90,18 +91,18 @@ TEST(StepOutcomes, CountAllWideNansAsOne) {
   StoredBuffer one = buffer_of<float>("x", Elements::float32, {NAN, 1}), other = one;
   other.bytes[StoredBuffer::kGuard] ^= std::byte{1};
   EXPECT_EQ(differences({one}, {other}).size(), 1u);
-  one.make_nans_one();
-  other.make_nans_one();
+  one.canonicalize_nans();
+  other.canonicalize_nans();
   EXPECT_EQ(differences({one}, {other}).size(), 0u);
   StoredBuffer narrow = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc0}),
                wrong = buffer_of<std::uint16_t>("x", Elements::bfloat16, {0x7fc1});
-  narrow.make_nans_one();
-  wrong.make_nans_one();
+  narrow.canonicalize_nans();
+  wrong.canonicalize_nans();
   EXPECT_EQ(differences({narrow}, {wrong}).size(), 1u)
-      << "the only NaN of 16 bits is the contract's";
+      << "the contract defines the only NaN of 16 bits";
 }
 
-TEST(StepOutcomes, OfDifferentCasesAreNotCompared) {
+TEST(StepOutcomes, OutcomesOfDifferentCasesAreNotCompared) {
   const StepOutcome one = {buffer_of<float>("x", Elements::float32, {1})};
   EXPECT_THROW(differences(one, {}), jit::Error);
   EXPECT_THROW(differences(one, {buffer_of<float>("x", Elements::float32, {1, 2})}), jit::Error);

@@ -1,4 +1,4 @@
-// Cases of steps, run one step after the other.
+// Cases of several steps, run one after the other.
 #include "emulation/step_run.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ std::set<int> moved(const StepOutcome& before, const StepOutcome& after) {
   return tensors;
 }
 
-TEST_F(StepRuns, GiveEachTensorItsGradientsInTheStepsItHasThem) {
+TEST_F(StepRuns, GiveEachTensorGradientsOnlyInItsSteps) {
   const StepCase c = adamw({{.sizes = {5}},
                             {.sizes = {2, 3}, .first_step = 2},
                             {.sizes = {4}, .skipped_step = 2},
@@ -54,17 +54,17 @@ TEST_F(StepRuns, GiveEachTensorItsGradientsInTheStepsItHasThem) {
   EXPECT_EQ(differences(before, all_of(c)), std::vector<Difference>()) << "the same numbers again";
 }
 
-TEST_F(StepRuns, KeepTheBuffersByName) {
+TEST_F(StepRuns, StoreTheBuffersByName) {
   std::set<std::string> names;
   for (const StoredBuffer& buffer : all_of(adamw({{.sizes = {5}}}))) {
     names.insert(buffer.name);
     EXPECT_EQ(buffer.tensor, 0);
   }
-  EXPECT_EQ(names,
-            (std::set<std::string>{"p", "g", "extra", "m.codes", "m.meta", "v.codes", "v.meta"}));
+  EXPECT_EQ(names, (std::set<std::string>{"p", "g", "residual", "m.codes", "m.meta", "v.codes",
+                                          "v.meta"}));
 }
 
-TEST_F(StepRuns, SeeOtherNumbersWithAnotherSeed) {
+TEST_F(StepRuns, UseOtherNumbersWithAnotherSeed) {
   StepCase c = adamw({{.sizes = {5}}});
   const StepOutcome one = all_of(c);
   c.seed = 8;

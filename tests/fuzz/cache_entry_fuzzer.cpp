@@ -1,4 +1,5 @@
-// Any bytes as a cache entry, and a right entry with any damage: never another binary than its own.
+// Reads arbitrary bytes as a cache entry, and a valid entry with arbitrary damage. The result must never be another
+// binary.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

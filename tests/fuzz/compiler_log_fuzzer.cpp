@@ -1,5 +1,5 @@
-// Any text as a unit, and behind its first zero byte what a compiler says about it: a preprocessed source comes
-// apart again, and what is told of a log names no place that the text does not have.
+// Reads arbitrary text as a unit and, after its first zero byte, as a compiler's log. The preprocessed source must
+// split into its files again, and reported locations must exist in the text.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -14,10 +14,10 @@ using namespace jitstep::jit;
 
 namespace {
 
-std::string flat_of(const std::string& unit) {
+std::string preprocessed_of(const std::string& unit) {
   static const TemplateStore store("", true);
   try {
-    return flatten(unit, "unit", store);
+    return preprocess(unit, "unit", store);
   } catch (const Error&) {
     return unit;
   }
@@ -28,12 +28,12 @@ std::string flat_of(const std::string& unit) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string all(reinterpret_cast<const char*>(data), size);
   const std::size_t end = std::min(all.find('\0'), all.size());
-  const std::string flat = flat_of(all.substr(0, end)),
+  const std::string preprocessed = preprocessed_of(all.substr(0, end)),
                     log = all.substr(std::min(end + 1, all.size()));
-  const std::string first = diagnosis(flat, log);
+  const std::string first = diagnosis(preprocessed, log);
   if (first.size() > 240 || first.find('\n') != first.npos) std::abort();
-  excerpt(flat, log);
-  numbered_sources(flat, log);
-  file_names(flat);
+  excerpt(preprocessed, log);
+  numbered_sources(preprocessed, log);
+  file_names(preprocessed);
   return 0;
 }

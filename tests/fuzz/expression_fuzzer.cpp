@@ -1,4 +1,5 @@
-// Any text as a condition of a manifest: what is read can be evaluated, the rest is refused.
+// Reads arbitrary text as a condition of a manifest. The reader must return a condition that can be evaluated, or
+// throw.
 #include <cmath>
 #include <cstdint>
 #include <map>

@@ -1,4 +1,5 @@
-// Any bytes as a rule, codec, weight format and gradient: read, or refused with file and line.
+// Reads arbitrary bytes as a rule, codec, weight format and gradient. The reader must succeed or throw with file and
+// line.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

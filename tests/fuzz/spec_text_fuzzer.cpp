@@ -1,4 +1,5 @@
-// Any text as an optimizer's spec, a codec and the formats of an archive: read, or refused with an Error.
+// Reads arbitrary text as an optimizer's spec, as a codec and as the formats of a checkpoint. The readers must succeed
+// or throw an Error.
 #include <cstdint>
 #include <string>
 

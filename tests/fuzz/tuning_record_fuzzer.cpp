@@ -1,4 +1,5 @@
-// Any bytes as a file of tuning records: lines are read as records that can be written again, or skipped.
+// Reads arbitrary bytes as a file of tuning records. Each line must be a record that can be written again, or must be
+// skipped.
 #include <cstdint>
 #include <cstdlib>
 

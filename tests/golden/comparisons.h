@@ -1,4 +1,4 @@
-// What a case of a recorded trajectory is compared by.
+// Comparisons with a recorded trajectory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,14 +22,14 @@ inline torch::Tensor to_torch(const support::RecordedTensor& recorded) {
       .clone();
 }
 
-/// Elements in row order as doubles.
+/// The elements in row order, as doubles.
 inline std::vector<double> numbers(const torch::Tensor& tensor) {
   const auto flat = tensor.detach().to(torch::kFloat64).contiguous().view(-1);
   const double* first = flat.const_data_ptr<double>();
   return std::vector<double>(first, first + flat.numel());
 }
 
-/// |ours - theirs| <= atol + rtol |theirs| but for a share of the elements.
+/// Expects |ours - theirs| <= atol + rtol |theirs|, except for a fraction `share` of the elements.
 inline void close(const std::string& what, const std::vector<double>& ours,
                   const std::vector<double>& theirs, double rtol, double atol, double share) {
   ASSERT_EQ(ours.size(), theirs.size()) << what;
@@ -45,7 +45,7 @@ inline void close(const std::string& what, const std::vector<double>& ours,
       << what << ": " << outside << " of " << ours.size() << " outside, the worst by " << worst;
 }
 
-/// Codes of a byte, signed or not, or of half of one.
+/// Compares codes of one byte, signed or unsigned, or of half a byte.
 inline void differ_little(const std::string& name, const torch::Tensor& stored,
                           const support::RecordedTensor& expected, double share) {
   const auto* bytes = static_cast<const std::uint8_t*>(stored.const_data_ptr());
@@ -59,7 +59,7 @@ inline void differ_little(const std::string& name, const torch::Tensor& stored,
       << name << ": " << differ << " of " << theirs.size() << " codes differ";
 }
 
-/// Six bits of exponent, ten of fraction (templates/codecs/int8_softsign.cuh).
+/// Decodes scales of six exponent bits and ten fraction bits (templates/codecs/int8_softsign.cuh).
 inline std::vector<double> short_scales(const torch::Tensor& meta) {
   const torch::Tensor stored = meta.view(torch::kInt16);
   std::vector<double> scales;

@@ -1,5 +1,5 @@
-// Follows the recorded trajectories of the original packages, one test a file. A case whose rule,
-// options, codec or weight format does not exist yet is skipped by name, and counted.
+// Follows the recorded trajectories of the original packages, one test per file. A case whose rule, options, codec or
+// weight format does not exist is skipped by name, and counted.
 #include <gtest/gtest.h>
 #include <jitstep/jitstep.h>
 
@@ -19,7 +19,7 @@ using support::read_safetensors;
 using support::RecordedFile;
 using support::RecordedTensor;
 
-// What a case needs and there is not; empty if it can be followed.
+// What a case needs and jitstep lacks. Empty if jitstep can follow the case.
 std::string missing(const json& spec) {
   const jit::Catalog& catalog = jit::default_catalog();
   using Kind = jit::Manifest::Kind;
@@ -44,7 +44,7 @@ std::string missing(const json& spec) {
   return "";
 }
 
-// The original's name of a state in our words.
+// jitstep's slot name for the original's state name.
 std::string slot_name(const std::string& name) {
   static const std::map<std::string, std::string> ours = {
       {"exp_avg", "m"},           {"ema", "m"},         {"momentum_buffer", "m"}, {"momentum", "m"},
@@ -58,15 +58,16 @@ bool is_called(const jit::AuxField& field, const std::string& name) {
   return field.torch_name == name || field.name == name;
 }
 
-// What is kept under the original's name: memory, of the optimizer or of the parameter, or a slot.
-torch::Tensor kept(const Optimizer& optimizer, const ParamState& state, const std::string& name) {
+// The value under the original's name: auxiliary state of the optimizer or the parameter, or a slot.
+torch::Tensor stored_value(const Optimizer& optimizer, const ParamState& state,
+                           const std::string& name) {
   for (const jit::AuxField& field : jit::default_catalog().rule(optimizer.rule()).aux_state) {
     if (!is_called(field, name)) continue;
     return field.is_shared() ? torch::tensor({optimizer.aux_state(name)}, torch::kFloat64)
                              : state.aux_state(name);
   }
   if (name == "neg_pre_grad") return -state.value("gprev");
-  // LAMB16's codes, as numbers that are still to be multiplied by its norms.
+  // LAMB16's codes, as numbers before the multiplication by their norms.
   if (name == "m8") return state.codes("m").view(torch::kFloat8_e4m3fn);
   if (name == "v8") return state.codes("v").view(torch::kFloat8_e5m2);
   const std::string ours = slot_name(name);
@@ -78,7 +79,7 @@ class Case {
   explicit Case(RecordedFile file)
       : file_(std::move(file)), meta_(json::parse(file_.metadata.at("case"))) {}
 
-  /// Puts each parameter into a group of its own.
+  /// Puts each parameter into its own group.
   void put_apart() { apart_ = true; }
 
   const json& meta() const { return meta_; }
@@ -122,7 +123,7 @@ class Case {
     for (const auto& [name, value] : file_.tensors) check_state(name, value, t);
   }
 
-  // The original of a case with sum_atol decays what it keeps beside the parameter, which shows it a step later.
+  // In a case with sum_atol, the original puts the decay into its residual. The parameter shows it one step later.
   void check_sums(int t) {
     const auto weights = optimizer_->fp32_weights();
     for (std::size_t i = 0; i < params_.size(); ++i) {
@@ -148,7 +149,7 @@ class Case {
     }
   }
 
-  // Where the original has another point to be evaluated; the way there and back changes little.
+  // For originals with a separate evaluation point. Switching there and back may change the parameter a little.
   void check_evaluation() {
     if (!file_.tensors.contains("p0.eval")) return;
     const auto before = numbers(params_[0]);
@@ -167,7 +168,7 @@ class Case {
     if (at == std::string::npos || name.substr(last + 1) != std::to_string(t)) return;
     const std::size_t i = std::stoul(name.substr(1, at - 1));
     const std::string rest = name.substr(at + 7, last - at - 7);
-    const std::string kept_name = rest.substr(0, rest.find('.'));
+    const std::string stored_name = rest.substr(0, rest.find('.'));
     const auto& state =
         static_cast<const ParamState&>(*optimizer_->state().at(params_[i].unsafeGetTensorImpl()));
     if (rest == "ecc.codes")
@@ -175,20 +176,20 @@ class Case {
     if (rest == "master")
       return close(name, numbers(optimizer_->fp32_weights().at(i)), expected.values(),
                    meta_["master"]["rtol"], meta_["master"]["atol"], 0);
-    if (rest.ends_with(".codes")) return check_codes(name, state, kept_name, expected);
-    if (rest.ends_with(".scale")) return check_scales(name, state, kept_name, expected);
+    if (rest.ends_with(".codes")) return check_codes(name, state, stored_name, expected);
+    if (rest.ends_with(".scale")) return check_scales(name, state, stored_name, expected);
     if (const auto axis = rest.find(".scale."); axis != rest.npos) {
-      const torch::Tensor scales = state.aux_state(kept_name + ".scale" + rest.substr(axis + 7));
+      const torch::Tensor scales = state.aux_state(stored_name + ".scale" + rest.substr(axis + 7));
       return close(name, numbers(scales), expected.values(), 1e-5, 1e-12, 0);
     }
     if (rest == "v.row" || rest == "v.col")
       return close(name, numbers(state.aux_state(rest)), expected.values(), 1e-6, 0, 0);
-    const bool is_kept = kept_name != "trust";  // LAMB16's, which its step shows
-    if (meta_.contains("state_rtol") && is_kept)
-      check_values(name, kept(*optimizer_, state, kept_name), expected);
+    const bool is_stored = stored_name != "trust";  // LAMB16's trust ratio, which the step shows
+    if (meta_.contains("state_rtol") && is_stored)
+      check_values(name, stored_value(*optimizer_, state, stored_name), expected);
   }
 
-  // Prodigy's original keeps no more of a slot than the slice.
+  // The original Prodigy stores only the slice of a slot.
   void check_values(const std::string& name, torch::Tensor ours, const RecordedTensor& expected) {
     const auto theirs = expected.values();
     if (static_cast<std::size_t>(ours.numel()) > theirs.size())
@@ -203,7 +204,7 @@ class Case {
     differ_little(name, state.codes(slot), expected, meta_["max_code_mismatch"]);
   }
 
-  // The largest magnitude and the power, of the original's scale, centre and power.
+  // The largest magnitude and the power, from the original's scale, center and power.
   void check_expansion(const std::string& name, const torch::Tensor& meta,
                        const RecordedTensor& expected) const {
     const auto of = [&](const char* part) {
@@ -258,7 +259,7 @@ RecordedFile read_case(const std::string& name) {
   return read_safetensors(JITSTEP_TEST_DATA "/golden/" + name + ".safetensors");
 }
 
-// The cases that can be followed today: the others are listed below, by name and reason.
+// The cases that jitstep can follow. The other tests list the rest by name and reason.
 std::vector<std::string> followed() {
   std::vector<std::string> names;
   for (const auto& name : case_files()) {
@@ -275,7 +276,7 @@ TEST_P(Golden, IsFollowed) { Case(read_case(GetParam())).follow(); }
 INSTANTIATE_TEST_SUITE_P(Cases, Golden, testing::ValuesIn(followed()),
                          [](const auto& name) { return name.param; });
 
-// Rules that keep something for all parameters, such as Prodigy's step size.
+// Rules with shared state, such as Prodigy's step size.
 std::vector<std::string> followed_together() {
   std::vector<std::string> names;
   for (const auto& name : followed()) {
@@ -289,7 +290,7 @@ std::vector<std::string> followed_together() {
 
 class GoldenInGroups : public testing::TestWithParam<std::string> {};
 
-TEST_P(GoldenInGroups, IsFollowedByEachParameterInAGroupOfItsOwn) {
+TEST_P(GoldenInGroups, IsFollowedWithEachParameterInItsOwnGroup) {
   Case apart(read_case(GetParam()));
   apart.put_apart();
   apart.follow();
@@ -298,7 +299,7 @@ TEST_P(GoldenInGroups, IsFollowedByEachParameterInAGroupOfItsOwn) {
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenInGroups, testing::ValuesIn(followed_together()),
                          [](const auto& name) { return name.param; });
 
-TEST(GoldenCases, ThatCannotBeFollowedYetAreListed) {
+TEST(GoldenCases, WithoutSupportAreListed) {
   std::size_t listed = 0;
   for (const auto& name : case_files()) {
     const json meta = json::parse(read_case(name).metadata.at("case"));
@@ -310,7 +311,7 @@ TEST(GoldenCases, ThatCannotBeFollowedYetAreListed) {
   }
   std::cout << "  followed: " << followed().size() << ", not followed: " << listed << "\n";
   EXPECT_EQ(followed().size() + listed, case_files().size());
-  EXPECT_GE(followed().size(), 150u) << "a shipped rule, codec or weight format has gone";
+  EXPECT_GE(followed().size(), 150u) << "a shipped rule, codec or weight format is missing";
 }
 
 }  // namespace

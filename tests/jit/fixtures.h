@@ -1,4 +1,4 @@
-// What the tests of src/jit share: folders of their own, settings, warnings and NVRTC.
+// Helpers that the tests of src/jit share: temporary folders, settings, warnings and NVRTC.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace jitstep::jit::testing {
 
 namespace fs = std::filesystem;
 
-/// An empty folder that goes with the test.
+/// An empty folder that is removed after the test.
 class TemporaryFolder {
  public:
   TemporaryFolder() : folder_({fs::temp_directory_path().string()}) {}
@@ -34,7 +34,7 @@ class TemporaryFolder {
   PrivateFolder folder_;
 };
 
-/// Settings with the machine's compiler and a cache folder, independent of the environment's cache.
+/// Settings with the host's compiler and a cache folder, independent of the environment's cache.
 inline Settings settings_with_cache(const std::string& cache_dir) {
   Settings settings = Settings::from_environment();
   settings.cache_dir = cache_dir;
@@ -43,7 +43,7 @@ inline Settings settings_with_cache(const std::string& cache_dir) {
   return settings;
 }
 
-/// Settings that find NVRTC where the project's scripts install it, or where JITSTEP_NVRTC says.
+/// Settings that find NVRTC where the project's scripts install it, or where JITSTEP_NVRTC points.
 inline Settings settings_with_nvrtc(const std::string& cache_dir) {
   Settings settings = settings_with_cache(cache_dir);
 #ifdef JITSTEP_SOURCE_DIR
@@ -56,7 +56,7 @@ inline Settings settings_with_nvrtc(const std::string& cache_dir) {
   return settings;
 }
 
-/// Collects warnings while it lives.
+/// Collects warnings during its lifetime.
 class WarningCollector {
  public:
   WarningCollector() {
@@ -81,11 +81,11 @@ class WarningCollector {
 inline void write_file(const std::string& path, const std::string& content) {
   fs::create_directories(fs::path(path).parent_path());
   std::ofstream(path, std::ios::binary) << content;
-  // Whatever the umask: code that others may write to is refused.
+  // jitstep rejects code that others may write to, so the mode must not depend on the umask.
   fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
 }
 
-/// The files in a folder and all below it that end in this way.
+/// The files in a folder and its subfolders whose names have this ending.
 inline std::vector<std::string> files_below(const std::string& folder, const std::string& end) {
   std::vector<std::string> files;
   std::error_code failure;
@@ -95,7 +95,7 @@ inline std::vector<std::string> files_below(const std::string& folder, const std
   }
   return files;
 }
-/// All of them but what compilers have said of themselves.
+/// All files except remembered compiler identities.
 inline std::vector<std::string> files_below(const std::string& folder) {
   std::vector<std::string> files = files_below(folder, "");
   std::erase_if(files, [](const std::string& file) { return file.ends_with(".compiler"); });

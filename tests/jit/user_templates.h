@@ -1,11 +1,11 @@
-// Rules and a codec as a user would write them, for what the shipped ones do not declare.
+// Rules and a codec as a user would write them, for features that the shipped ones do not use.
 #pragma once
 
 #include <string>
 
 namespace jitstep::jit::testing {
 
-// Reductions over all domains, chains of them, entries of entries and memory of several domains.
+// Reductions over all domains, chained reductions, reductions over entries, and auxiliary state of several domains.
 inline const std::string kEverythingText = R"(// Everything a rule may declare.
 #pragma once
 #include "../core/contract.cuh"
@@ -76,7 +76,7 @@ struct Rule {
 }
 )";
 
-// A scalar of state per tensor, from a reduction that `update_state` reads.
+// One value of auxiliary state per tensor, from a reduction that `update_state` reads.
 inline const std::string kRememberingText = R"(// The norm of the gradient, averaged.
 #pragma once
 #include "../core/contract.cuh"
@@ -134,7 +134,7 @@ struct Codec {
 }
 )";
 
-// Descent beside an anchor that no codec may spoil, both in the rate the optimizer was made with.
+// Descent with an anchor that must stay exact (`codec: fp32`). Both depend on the rate at construction.
 inline const std::string kAnchoredText = R"(// Descent with an anchor.
 #pragma once
 #include "../core/contract.cuh"

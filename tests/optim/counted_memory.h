@@ -1,4 +1,4 @@
-// What torch is asked for: an allocator that counts and passes on.
+// An allocator that counts what torch allocates and forwards each request.
 #pragma once
 
 #include <c10/core/CPUAllocator.h>
@@ -7,7 +7,7 @@
 
 namespace jitstep::tests {
 
-/// Counts the memory that torch allocates on the CPU while it lives.
+/// Counts the memory that torch allocates on the CPU while this object exists.
 class CountedMemory : public c10::Allocator {
  public:
   CountedMemory() : whole_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, 1); }

@@ -11,8 +11,8 @@ inline std::int64_t bytes_of(const torch::Tensor& tensor) {
   return tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
 }
 
-/// What users can see of one parameter's state: codes, what codecs keep for each block, and memory, of
-/// which there is a half for the next step as well. Weight formats may keep more.
+/// Bytes of one parameter's state that users can read: codes, metadata of codecs and auxiliary state. Auxiliary state
+/// is double-buffered, so it counts twice. Weight formats may store more.
 inline std::int64_t counted_bytes(const ParamState& state, const jit::Plan& plan) {
   std::int64_t bytes = 0;
   for (const jit::Slot& slot : plan.rule().slots)
@@ -22,7 +22,7 @@ inline std::int64_t counted_bytes(const ParamState& state, const jit::Plan& plan
   return bytes;
 }
 
-/// Its tensors take what the layout of its kernel says, part by part.
+/// Checks component by component that a parameter's tensors take the bytes of its kernel's layout.
 inline void expect_bytes_of_layout(const MemoryReport::Parameter& measured,
                                    const jit::StateLayout& layout) {
   std::map<MemoryReport::Kind, std::int64_t> bytes;
@@ -36,8 +36,8 @@ inline void expect_bytes_of_layout(const MemoryReport::Parameter& measured,
   EXPECT_EQ(bytes[MemoryReport::Kind::residual], layout.residual);
 }
 
-/// The optimizer says what its tensors take, and what the layout of its kernels says. Its options are those
-/// given here and else the rule's defaults.
+/// Checks that the optimizer reports the bytes of its tensors and of its kernels' layout. Options that are not given
+/// here have the rule's defaults.
 inline void expect_bytes_of_tensors(const Optimizer& optimizer, const Tensors& parameters,
                                     const std::string& codec) {
   const jit::OptionValues options(optimizer.rule());

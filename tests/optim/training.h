@@ -1,4 +1,4 @@
-// Small pieces the front end's tests share: a network with fixed weights, gradients, comparisons.
+// Helpers that the front end's tests share: a network with fixed weights, gradients, comparisons.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ inline Tensors clones(const Tensors& tensors) {
   return copies;
 }
 
-/// Gradients of one step, the same for the same step number.
+/// Sets the gradients of one step. Equal step numbers give equal gradients.
 inline void set_gradients(const Tensors& parameters, int step) {
   torch::manual_seed(1000 + step);
   for (const auto& p : parameters) p.mutable_grad() = torch::randn_like(p.detach());
@@ -67,13 +67,13 @@ inline void expect_equal(const Tensors& a, const Tensors& b) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(torch::equal(a[i], b[i])) << i;
 }
 
-/// The rules or codecs that ship. The default catalog has what earlier tests have loaded, too.
+/// The rules or codecs that ship. It loads its own catalog, because earlier tests may add to the default one.
 inline std::vector<std::string> shipped(jit::Manifest::Kind kind) {
   jit::TemplateStore store;
   return jit::Catalog(store).names(kind);
 }
 
-/// Runs `action`, expects a c10::Error and gives its first line.
+/// Runs `action`, expects a c10::Error and returns its first line.
 inline std::string argument_error(const std::function<void()>& action) {
   try {
     action();
@@ -87,7 +87,7 @@ inline std::string argument_error(const std::function<void()>& action) {
 #define EXPECT_HAS(text, part) \
   EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)
 
-/// Collects torch's warnings while it lives.
+/// Collects torch's warnings while it exists.
 struct Warnings : c10::WarningHandler {
   void process(const c10::Warning& warning) override { all += warning.msg() + "\n"; }
 
@@ -101,7 +101,7 @@ inline std::string text_of_file(const std::string& path) {
   return text.str();
 }
 
-/// A folder that only this user can enter, removed with all it holds when this object goes.
+/// A folder that only this user can enter. The destructor removes it with its content.
 struct OwnFolder {
   OwnFolder() {
     if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("no temporary folder " + path);
@@ -113,7 +113,7 @@ struct OwnFolder {
   std::string path = std::filesystem::temp_directory_path() / "jitstep_test_XXXXXX";
 };
 
-/// A file of this process alone that nobody else may write to, as a user's own is.
+/// Writes a file for this process alone. Only its owner may write to it, as `load_rule` requires.
 inline std::string own_file(const std::string& name, const std::string& content) {
   static const OwnFolder folder;
   const std::string path = folder.path + "/" + name;
@@ -122,7 +122,7 @@ inline std::string own_file(const std::string& name, const std::string& content)
   return path;
 }
 
-/// Such a copy of a file of examples/.
+/// Such a copy of a file in examples/.
 inline std::string example_file(const std::string& name) {
   return own_file(name, text_of_file(JITSTEP_SOURCE_DIR "/examples/" + name));
 }

@@ -1,4 +1,4 @@
-// Which threads of this process did some work, by the time each of them ran.
+// Which threads of this process did some work, measured by their CPU time.
 #pragma once
 
 #include <time.h>
@@ -13,21 +13,21 @@
 
 namespace jitstep::tests {
 
-/// Seconds that each thread of this process has run, by its id.
+/// CPU time in seconds of each thread of this process, by thread id.
 inline std::map<int, double> seconds_by_thread() {
   std::map<int, double> seconds;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     const int id = std::stoi(task.path().filename());
     timespec time{};
-    // As pthread_getcpuclockid makes it; that takes threads of our own only.
+    // The clock id that pthread_getcpuclockid() computes. That function takes pthread_t only, and these are thread ids.
     if (clock_gettime((~static_cast<clockid_t>(id) << 3) | 6, &time) == 0)
       seconds[id] = static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
   return seconds;
 }
 
-/// Threads that ran for a tenth of the time that the busiest one ran. `work` should take
-/// milliseconds; a pool that waits for work in a loop is given time to fall asleep first.
+/// Counts threads that ran for at least a tenth of the time of the busiest one. `work` should take milliseconds. The
+/// pause lets a pool that waits in a busy loop fall asleep first.
 inline int threads_that_work(const std::function<void()>& work) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const auto before = seconds_by_thread();

@@ -1,6 +1,6 @@
-// A CUDA device for a torch that was built without: memory and streams are those of the driver that the process has
-// (support/ptx_driver), operations are the CPU's, on copies. It registers itself as out-of-tree backends do, so that
-// tensors, streams and the front end take the paths that they take beside a GPU.
+// A CUDA device for a torch build without CUDA. Memory and streams come from the process's CUDA driver
+// (support/ptx_driver). Operations run on the CPU, on copies. The device registers itself as out-of-tree back ends do,
+// so that tensors, streams and the front end take the same code paths as with a GPU.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -30,11 +30,11 @@ namespace {
 
 const c10::Device kDevice(c10::kCUDA, 0);
 const c10::DispatchKeySet kKeys(c10::DispatchKey::CUDA);
-thread_local void* current_stream = nullptr;  // the default one
+thread_local void* current_stream = nullptr;  // null: the default stream
 
 void check(int code, const char* call) { TORCH_CHECK(code == 0, call, " answers ", code); }
 
-// Of this thread, once.
+// Once per thread.
 void enter_context() {
   thread_local const bool entered = [] {
     void* context = nullptr;
@@ -46,13 +46,13 @@ void enter_context() {
   (void)entered;
 }
 
-// ---- memory and streams ------------------------------------------------------------------------
+// ---- memory and streams -------------------------------------------------------------------------
 
 unsigned long long address_of(const void* memory) {
   return reinterpret_cast<unsigned long long>(memory);
 }
 
-// On the current stream, as torch's own.
+// On the current stream, like torch's own copies.
 void upload(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   check(cuMemcpyHtoDAsync_v2(address_of(to), from, bytes, current_stream), "cuMemcpyHtoDAsync");
@@ -105,7 +105,7 @@ class DriverGuard : public c10::impl::DeviceGuardImplInterface {
     return reinterpret_cast<void*>(stream.id());
   }
   c10::Stream getDefaultStream(c10::Device) const override { return as_stream(nullptr); }
-  // A new one, which lives as long as the process.
+  // A new stream, which exists until the process ends.
   c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
     enter_context();
     void* stream = nullptr;
@@ -129,9 +129,9 @@ class DriverGuard : public c10::impl::DeviceGuardImplInterface {
   }
 };
 
-// ---- operations --------------------------------------------------------------------------------
+// ---- operations ---------------------------------------------------------------------------------
 
-// The tensors of one operation on the host: those of one storage share a copy of it.
+// Host copies of the tensors of one operation. Tensors that share storage share a copy.
 class OnHost {
  public:
   torch::Tensor take(const torch::Tensor& t, bool written) {
@@ -149,7 +149,7 @@ class OnHost {
       if (copy.written) upload(copy.device.mutable_data(), copy.host.data(), copy.host.nbytes());
   }
 
-  // The argument itself, a view of one, or a new tensor.
+  // Returns the argument itself, a view of one, or a new tensor.
   torch::Tensor give(const torch::Tensor& result) const {
     if (!result.defined()) return result;
     for (const auto& [here, there] : taken_)
@@ -199,7 +199,7 @@ class OnHost {
   }
 
   std::map<const void*, Copy> copies_;
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> taken_;  // on the host, as they were given
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> taken_;  // host copy and original
 };
 
 c10::IValue taken(OnHost& host, const c10::IValue& value, bool written) {
@@ -257,10 +257,10 @@ at::Tensor& set_storage(at::Tensor& t, at::Storage storage, std::int64_t offset,
   return t;
 }
 
-// Nobody else gets this memory while a stream uses it: the driver executes at once.
+// Nothing to do: the driver executes at once, so no stream still uses memory that is freed.
 void record_stream(at::Tensor&, c10::Stream) {}
 
-// What autograd asks before it gives a device a thread; torch finds it by its name.
+// autograd queries these before it starts a thread for the device. torch finds the class by its name.
 struct CUDAHooks : at::CUDAHooksInterface {
   explicit CUDAHooks(at::CUDAHooksArgs) {}
   void init() const override {}
@@ -283,7 +283,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("empty_strided", TORCH_FN(empty_strided));
   m.impl("record_stream", TORCH_FN(record_stream));
   m.impl("set_.source_Storage_storage_offset", TORCH_FN(set_storage));
-  // Torch's own, for all devices, looks for a kernel of each.
+  // torch's own implementation for all devices would look for a kernel of each device.
   m.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&on_host>());
 }
 

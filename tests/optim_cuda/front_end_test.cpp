@@ -1,5 +1,5 @@
-// The front end on a CUDA device: torch's tensors and streams, kernels as NVRTC writes them, executed by the PTX
-// machine. What it leaves must be what it leaves on the CPU.
+// The front end on a CUDA device: torch's tensors and streams, and kernels from NVRTC that the PTX interpreter
+// executes. Results must equal those on the CPU.
 #include "optim/optimizer/cuda.h"
 #include "support/ptx_driver/control.h"
 
@@ -12,7 +12,7 @@ ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// An optimizer on the CPU and one on the device.
+// An optimizer on the CPU and the same one on the device.
 struct Pair {
   explicit Pair(const std::string& spec, torch::Dtype dtype = torch::kFloat32)
       : here(make_parameters(dtype, kShapes)),
@@ -34,7 +34,7 @@ struct Pair {
 
 class CudaFrontEnd : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(CudaFrontEnd, StepsLeaveTheBitsOfTheCpu) {
+TEST_P(CudaFrontEnd, StepsGiveTheBitsOfTheCpu) {
   Pair pair(GetParam());
   pair.train(1, 3);
   pair.expect_equal();
@@ -56,8 +56,8 @@ TEST(CudaFrontEndOf16Bits, RoundsByTheSameRandomBits) {
   pair.expect_equal();
 }
 
-// The weights do not begin again with the slots.
-TEST(CudaFrontEndOf16Bits, KeepsWeightsWhereSlotsComeLate) {
+// Adding slots later must not reset the residuals.
+TEST(CudaFrontEndOf16Bits, KeepsWeightsIfSlotsAreAddedLater) {
   for (const char* format : {"master", "split16", "split8", "kahan"}) {
     SCOPED_TRACE(format);
     Pair pair(
@@ -74,7 +74,7 @@ TEST(CudaFrontEndOf16Bits, KeepsWeightsWhereSlotsComeLate) {
   }
 }
 
-TEST(CudaFrontEndStreams, AStepRunsOnTheCurrentStreamAndWaitsForTheOneBefore) {
+TEST(CudaFrontEndStreams, AStepRunsOnTheCurrentStreamAndWaitsForTheLastStep) {
   Pair pair(R"({"rule": "lamb"})");
   pair.train(1, 1);
   {
@@ -85,9 +85,9 @@ TEST(CudaFrontEndStreams, AStepRunsOnTheCurrentStreamAndWaitsForTheOneBefore) {
   pair.expect_equal();
 }
 
-// The second parameter's first gradient gives the optimizer new tables. Freed memory makes this device wait, so that
-// only the call tells.
-TEST(CudaFrontEndStreams, AStepWithOtherTablesWaitsForTheOneBeforeToo) {
+// The second parameter's first gradient makes the optimizer build new tables. Freed memory makes this device wait
+// anyway, so the test counts calls.
+TEST(CudaFrontEndStreams, AStepWithNewTablesWaitsForTheLastStepToo) {
   Pair pair(R"({"rule": "lamb"})");
   train_same(*pair.host, {pair.here[0]}, 1, 1);
   train_same(*pair.device, {pair.there[0]}, 1, 1);
@@ -98,7 +98,7 @@ TEST(CudaFrontEndStreams, AStepWithOtherTablesWaitsForTheOneBeforeToo) {
   pair.expect_equal();
 }
 
-TEST(CudaFrontEndCheckpoints, GoFromDeviceToDevice) {
+TEST(CudaFrontEndCheckpoints, LoadOnAnotherDevice) {
   const char* const spec = R"({"rule": "adamw", "state": "int8", "min_quantized_size": 0})";
   Pair pair(spec);
   pair.train(1, 2);
@@ -110,13 +110,13 @@ TEST(CudaFrontEndCheckpoints, GoFromDeviceToDevice) {
   expect_same_bits(pair.there, parameters);
 }
 
-TEST(CudaFrontEndMemory, ReportsWhatLiesThere) {
+TEST(CudaFrontEndMemory, ReportsDeviceMemory) {
   Pair pair(R"({"rule": "adamw", "state": "int8", "min_quantized_size": 0})");
   pair.train(1, 1);
   EXPECT_EQ(pair.device->state_bytes(), pair.host->state_bytes());
 }
 
-TEST(CudaFrontEndSkips, ADeviceLeavesOutWhatIsNotFinite) {
+TEST(CudaFrontEndSkips, TheDeviceSkipsStepsThatAreNotFinite) {
   Pair pair(R"({"rule": "prodigy"})");
   const auto found = torch::ones({1}, torch::kCUDA);
   pair.device->set_found_inf(found);
@@ -129,7 +129,7 @@ TEST(CudaFrontEndSkips, ADeviceLeavesOutWhatIsNotFinite) {
   EXPECT_EQ(pair.device->aux_state("d"), pair.host->aux_state("d"));
 }
 
-TEST(CudaFrontEndDevices, ParametersOfBothAreSteppedTogether) {
+TEST(CudaFrontEndDevices, StepsParametersOfBothTogether) {
   const Tensors here = make_parameters(torch::kFloat32, {{40}, {50}});
   const Tensors alone = clones(here);
   const Tensors mixed = {clones(here)[0], to(here, kGpu)[1]};

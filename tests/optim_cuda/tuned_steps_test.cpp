@@ -1,5 +1,5 @@
-// Tuning in an optimizer's own steps on a CUDA device. Times of the PTX machine mean nothing, so that the winner is what
-// an agreement says.
+// Tuning during an optimizer's own steps on a CUDA device. The interpreter's times mean nothing, so an agreement
+// function determines the winner.
 #include <jitstep/jitstep.h>
 
 #include "optim/optimizer/cuda.h"
@@ -12,18 +12,18 @@ namespace {
 using nlohmann::json;
 
 const std::vector<std::vector<std::int64_t>> kShapes = {{37, 29}, {300}};
-// Twelve candidates at most, nine rounds each and nine of the best once more. Then steps by the winner, for which nobody
-// waits, and again by the usual kernel, which must wait for the last of them.
+// At most twelve candidates with nine rounds each, and nine more rounds of the best. Then steps with the winner, which
+// do not wait, and again with the default kernel, which must wait for the last of them.
 constexpr int kSettled = 2 * 9 * 13 + 10, kBack = kSettled + 6, kSteps = kSettled + 10;
 
-// As if all others had found the first candidate to be the fastest.
+// Pretends that all other processes measured the first candidate as the fastest.
 std::vector<double> first_is_fastest(const std::vector<double>& own) {
   std::vector<double> all(own.size(), 1.0);
   all.at(0) = 0.5;
   return all;
 }
 
-// A step inside a capture, which is refused.
+// A step inside a capture, which throws.
 void capture(Optimizer& optimizer, const c10::Stream& stream) {
   const c10::StreamGuard guard(stream);
   void* graph = nullptr;
@@ -33,20 +33,20 @@ void capture(Optimizer& optimizer, const c10::Stream& stream) {
   driver_function<int(void*)>("cuGraphDestroy")(graph);
 }
 
-TEST(TunedCudaSteps, DISABLED_LeaveTheBitsOfTheCpu) {
+TEST(TunedCudaSteps, DISABLED_GiveTheBitsOfTheCpu) {
   const Tensors here = make_parameters(torch::kFloat32, kShapes), there = to(here, kGpu);
-  AdamW default_config(here, AdamWOptions(1e-2)), tuned(there, AdamWOptions(1e-2).tune());
+  AdamW by_default(here, AdamWOptions(1e-2)), tuned(there, AdamWOptions(1e-2).tune());
   tuned.set_tuning_agreement(first_is_fastest);
   const c10::Stream streams[] = {side_stream(), side_stream()};
   for (int step = 1; step <= kSteps; ++step) {
     const c10::StreamGuard guard(streams[step / 2 % 2]);
     for (const Tensors& parameters : {here, there}) {
       set_same_gradients(parameters, step);
-      if (step % 40 == 0) parameters[1].mutable_grad() = torch::Tensor();  // no trial: it rests
+      if (step % 40 == 0) parameters[1].mutable_grad() = torch::Tensor();  // inactive, so no trial
     }
     if (step == 2) capture(tuned, side_stream());
     if (step == kBack) tuned.capturable();
-    default_config.step();
+    by_default.step();
     const std::size_t waits = ptx::driver::calls("cuCtxSynchronize");
     tuned.step();
     if (step <= kSettled) continue;
@@ -55,9 +55,9 @@ TEST(TunedCudaSteps, DISABLED_LeaveTheBitsOfTheCpu) {
   expect_same_bits(there, here);
 }
 
-TEST(TunedCudaSteps, LeaveTheBitsOfTheCpuOnWhateverStreamAndWriteWhatTheyTried) {
+TEST(TunedCudaSteps, GiveTheBitsOfTheCpuOnEveryStreamAndRecordTheirTrials) {
   const OwnProcess process;
-  ASSERT_EQ(process.run("TunedCudaSteps.DISABLED_LeaveTheBitsOfTheCpu"), 0);
+  ASSERT_EQ(process.run("TunedCudaSteps.DISABLED_GiveTheBitsOfTheCpu"), 0);
   const std::vector<json> records = process.records();
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].at("hardware").at("target"), "sm_99");
@@ -78,7 +78,7 @@ TEST(TunedCudaSteps, DISABLED_ThatAreSkipped) {
   train_same(tuned, there, 1, kSteps);
 }
 
-TEST(TunedCudaSteps, ThatTheDeviceSkipsAreNoTrials) {
+TEST(TunedCudaSteps, ThatTheDeviceSkipsAreNotTrials) {
   const OwnProcess process;
   EXPECT_EQ(process.run("TunedCudaSteps.DISABLED_ThatAreSkipped"), 0);
   EXPECT_TRUE(process.records().empty());

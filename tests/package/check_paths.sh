@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check_paths.sh <prefix> <torch's folder or ""> <folder>...
-# No installed file names one of the folders. Torch's own may lie in one of them and may be named.
+# Checks that no installed file names one of the folders. torch's folder may be inside one of them, and may be named.
 set -euo pipefail
 prefix=$1 torch=$2
 shift 2

@@ -1,4 +1,4 @@
-# Installs the build tree BUILD to FIRST and moves that to THEN, so that nothing is left at FIRST.
+# Installs the build tree BUILD to FIRST and moves it to THEN, so that nothing remains at FIRST.
 file(REMOVE_RECURSE "${FIRST}" "${THEN}")
 execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${FIRST}"
                 COMMAND_ERROR_IS_FATAL ANY)

@@ -1,5 +1,5 @@
-# Runs the install rules of BUILD/tools where the tool has not been built: TOOL stands for a file that
-# is not there, and everything else must still be installed.
+# Runs the install rules of BUILD/tools as if the tool was not built. The script replaces TOOL by a missing file.
+# Everything else must still be installed.
 file(READ "${BUILD}/tools/cmake_install.cmake" rules)
 string(REPLACE "${TOOL}" "${TOOL}_not_built" rules "${rules}")
 file(WRITE "${PREFIX}/rules.cmake" "${rules}")

@@ -1,5 +1,5 @@
-// Uses jitstep::jit as an outside project does: the library brings its templates with it, and its
-// errors keep their types on the way through the library's border.
+// Uses jitstep::jit as an outside project does. The library brings its templates, and its errors keep their types
+// across the library boundary.
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/version.h>
@@ -12,7 +12,7 @@ namespace jit = jitstep::jit;
 static_assert(__cplusplus >= 202002L,
               "the package must ask for the standard that its headers need");
 
-// A compiler of the outside project's own, called by the library.
+// A compiler of the outside project, which the library calls.
 struct Refusing : jit::Compiler {
   jit::Binary compile(const std::string&, const std::string&, const jit::Target&) override {
     throw jit::CompileError("refused", "the log", "the source");

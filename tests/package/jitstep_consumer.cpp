@@ -1,5 +1,5 @@
-// Uses jitstep::jitstep as an outside project does: a step of AdamW must move the parameter, and
-// classes and errors keep their types on the way through the library's border.
+// Uses jitstep::jitstep as an outside project does. A step of AdamW must move the parameter, and classes and errors
+// keep their types across the library boundary.
 #include <jitstep/jitstep.h>
 #include <torch/torch.h>
 
@@ -17,7 +17,7 @@ bool steps() {
   return mean > 0.49 && mean < 0.51 && ours != nullptr && ours->exp_avg().numel() == 1000;
 }
 
-// An options class made on this side of the border is known on the other one.
+// The library must know an options class that the program makes.
 bool groups_have_their_options() {
   const torch::Tensor a = torch::ones(3, torch::requires_grad());
   const torch::Tensor b = torch::ones(3, torch::requires_grad());

@@ -1,6 +1,6 @@
-# The package as others get it. One test installs it and moves it elsewhere; some look at what lies
-# there, the others configure, build and run the outside project in this folder against it. Every
-# symbol is bound at once, so that one that is missing is noticed, not only when it is called.
+# Tests of the installed package. One test installs the package and moves it. Some check the installed files. The others
+# configure, build and run the outside project in this folder with it. LD_BIND_NOW binds every symbol at load time, so
+# that a missing one fails even if nothing calls it.
 
 set(package_dir "${CMAKE_CURRENT_BINARY_DIR}/package")
 set(prefix "${package_dir}/moved")
@@ -21,7 +21,7 @@ add_test(NAME package.install_and_move
           "-DTHEN=${prefix}" -P "${scripts}/install_and_move.cmake")
 set_tests_properties(package.install_and_move PROPERTIES FIXTURES_SETUP package LABELS cpu TIMEOUT 300)
 
-# ---- what lies there ---------------------------------------------------------------------------
+# ---- installed files ---------------------------------------------------------------------------
 
 set(libdir "${prefix}/${CMAKE_INSTALL_LIBDIR}")
 set(includedir "${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
@@ -62,7 +62,7 @@ if(TARGET jitstep_tool)
   set_tests_properties(package.installs_without_the_tool PROPERTIES LABELS cpu)
 endif()
 
-# What was installed, on a device: the CUDA driver that executes PTX.
+# The installed libraries with a device: the CUDA driver that executes PTX.
 function(jitstep_installed_on_the_ptx_driver name program filter)
   jitstep_package_test(${name} LABELS cpu
     COMMAND "${scripts}/run_with_installed.sh" "${libdir}" "$<TARGET_FILE:${program}>" "--gtest_filter=${filter}")
@@ -71,16 +71,16 @@ endfunction()
 
 if(BUILD_SHARED_LIBS)
   jitstep_installed_on_the_ptx_driver(follows_a_trajectory_on_the_ptx_driver test_ptx_golden "*/adamw_default")
-  # A torch with CUDA brings the device that the tests give to one without.
+  # test_optim_cuda exists only for a torch without CUDA, for which the tests provide the device.
   if(TARGET test_optim_cuda)
     jitstep_installed_on_the_ptx_driver(steps_cuda_tensors_on_the_ptx_driver test_optim_cuda "Of/CudaFrontEnd.*/0")
   endif()
 endif()
 
-# ---- what is not there -------------------------------------------------------------------------
+# ---- missing versions and components -----------------------------------------------------------
 
-# Configures a project that asks for what there is not; `message` must be said.
-# Further arguments are options.
+# Configures a project that requests something that does not exist. The output must match `message`. Further arguments
+# are options.
 function(jitstep_refusal_test name ask message)
   jitstep_package_test(${name} LABELS cpu
     COMMAND "${CMAKE_COMMAND}" -S "${scripts}/refusal" -B "${package_dir}/${name}"
@@ -92,7 +92,7 @@ jitstep_refusal_test(another_version_is_refused "0.2" "compatible with requested
 jitstep_refusal_test(an_unknown_component_is_refused "COMPONENTS python"
   "jitstep has no component \"python\"")
 
-# As much of a LibTorch as is looked at.
+# The files of a LibTorch that the package configuration reads.
 function(jitstep_pretend_libtorch folder version)
   string(REPLACE "." ";" numbers "${version}")
   set(text "")
@@ -113,9 +113,9 @@ if(JITSTEP_BUILD_TORCH)
     "built with LibTorch[ \n]+${LibTorch_VERSION}.*2\\.5\\.1.*Torch_DIR" "-DTorch_DIR=${other_torch}")
 endif()
 
-# ---- others' projects --------------------------------------------------------------------------
+# ---- outside projects --------------------------------------------------------------------------
 
-# `name`: of the test; `use`: jit or jitstep; further arguments are options for the outside project.
+# `name`: name of the test. `use`: jit or jitstep. Further arguments are options for the outside project.
 function(jitstep_outside_test name use labels)
   jitstep_package_test(${name} LABELS "${labels}" COMMAND "${CMAKE_CTEST_COMMAND}"
     --build-and-test "${scripts}" "${package_dir}/${name}"
@@ -136,8 +136,8 @@ if(JITSTEP_BUILD_TORCH)
   jitstep_outside_test(jitstep jitstep cpu "-DCMAKE_PREFIX_PATH=${prefix}")
 endif()
 
-# As a subfolder everything is compiled anew. What the folder does to the project around it is seen
-# when that is configured.
+# A subfolder compiles all of jitstep again. The check that it leaves the including project alone runs at configure
+# time.
 set(subdirectory "-DJITSTEP_SUBDIRECTORY=${PROJECT_SOURCE_DIR}" "-DJITSTEP_CCACHE=${JITSTEP_CCACHE}")
 jitstep_package_test(subdirectory_leaves_the_project_alone LABELS cpu
   COMMAND "${CMAKE_COMMAND}" -S "${scripts}" -B "${package_dir}/subdirectory"
@@ -150,7 +150,7 @@ if(JITSTEP_BUILD_TORCH)
     "-DTorch_DIR=${LibTorch_ROOT}")
 endif()
 
-# Static libraries, as a subfolder; installed by the outside project and used from there.
+# Static libraries, built in a subfolder, installed by the outside project, and used from the installation.
 set(static_prefix "${package_dir}/static_installed")
 jitstep_outside_test(static_subdirectory_jit jit "cpu;long" ${subdirectory}
   -DBUILD_SHARED_LIBS=OFF -DJITSTEP_BUILD_TORCH=OFF -DJITSTEP_INSTALL=ON ${no_torch})

@@ -1,4 +1,4 @@
-# Adds jitstep as a subfolder and checks that nothing of it reaches the including project.
+# Adds jitstep as a subfolder and checks that it does not change the including project.
 
 set(watched BUILD_SHARED_LIBS CMAKE_BUILD_TYPE CMAKE_CXX_FLAGS CMAKE_CXX_STANDARD CMAKE_CXX_EXTENSIONS
     CMAKE_CXX_COMPILER_LAUNCHER CMAKE_CXX_VISIBILITY_PRESET CMAKE_EXPORT_COMPILE_COMMANDS
@@ -27,5 +27,5 @@ list(FILTER targets EXCLUDE REGEX "^jitstep(_|$)")
 get_property(subdirectories DIRECTORY "${JITSTEP_SUBDIRECTORY}" PROPERTY SUBDIRECTORIES)
 get_property(tests DIRECTORY "${JITSTEP_SUBDIRECTORY}" PROPERTY TESTS)
 if(targets OR subdirectories OR tests)
-  message(FATAL_ERROR "jitstep brought more than its libraries: ${targets} ${subdirectories} ${tests}")
+  message(FATAL_ERROR "jitstep added more than its libraries: ${targets} ${subdirectories} ${tests}")
 endif()

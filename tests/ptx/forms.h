@@ -1,4 +1,4 @@
-// One operation at a time: what it makes of values, as bits.
+// Tests of one operation at a time: its result for many values, as bits.
 #pragma once
 
 #include <bit>
@@ -14,14 +14,14 @@ namespace jitstep::tests {
 
 using Bits = std::uint64_t;
 
-/// An operation of up to four values of so many bits each that gives one; 1 bit: a predicate. `expected` is
-/// computed in another way than the machine does.
+/// An operation with one result and up to four operands of the given widths in bits. A width of 1 is a predicate.
+/// `expected` computes the result differently from the interpreter.
 struct FormCase {
   std::string name;
   int result = 32;
   std::vector<int> operands = {};
   std::function<Bits(const std::vector<Bits>&)> expected = {};
-  bool real = false;  // a NaN is any NaN
+  bool real = false;  // any NaN equals any other
 };
 
 inline Bits low(Bits bits, int width) {
@@ -35,11 +35,11 @@ inline double as_double(Bits bits) { return std::bit_cast<double>(bits); }
 inline Bits bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline Bits bits_of(double x) { return std::bit_cast<Bits>(x); }
 
-/// Runs the operation over many combinations of values that are likely to break it; adds a gtest failure for each
-/// that comes out otherwise. The result's register is narrower or wider than the type where that is allowed.
+/// Runs the operation over many combinations of difficult values, and adds a gtest failure for each wrong result. The
+/// result's register is narrower or wider than the type if PTX allows it.
 void check(const FormCase& form);
 
-/// Of add_..._forms: what each operation gives.
+/// The expected results of the operations in add_..._forms.
 std::vector<FormCase> integer_cases();
 std::vector<FormCase> real_cases();
 std::vector<FormCase> comparison_cases();

@@ -7,7 +7,7 @@
 namespace jitstep::tests {
 namespace {
 
-// Values of every kind: small and large integers, floats and doubles, subnormal and not finite, selections.
+// Values of every kind: small and large integers, floats and doubles, subnormal and non-finite ones, permute selectors.
 const std::vector<Bits>& samples(int width) {
   static const std::map<int, std::vector<Bits>> all = [] {
     std::map<int, std::vector<Bits>> made;
@@ -48,7 +48,7 @@ const char* register_of(int width) {
   return width == 16 || width == 8 ? "%rs" : width == 32 ? "%r" : width == 64 ? "%rd2" : "%p";
 }
 
-// Loads operand k of a lane, from a place of 8 bytes, into a register of its own.
+// Loads operand k of a lane, from its 8 bytes in memory, into its own register.
 std::string load(int width, std::size_t k) {
   const std::string at = "[%rd10+" + std::to_string(8 * k) + "]", n = std::to_string(k + 3);
   if (width == 1) return "ld.global.u32 %r9, " + at + ";\nsetp.ne.s32 %p" + n + ", %r9, 0;\n";
@@ -83,20 +83,20 @@ std::string text_of(const FormCase& form) {
   return kernel(body + operation + ";\n" + store(form.result));
 }
 
-// All combinations of two values, and of more the others in turn.
+// All combinations of the first two values. Further operands cycle through their samples.
 std::vector<std::vector<Bits>> combinations(const FormCase& form) {
   std::vector<std::vector<Bits>> all;
   const std::size_t n = form.operands.size();
   const auto& first = samples(form.operands[0]);
   const auto& second = samples(n > 1 ? form.operands[1] : 1);
-  std::size_t turn = 0;
+  std::size_t next = 0;
   for (const Bits a : first)
     for (const Bits b : n > 1 ? second : std::vector<Bits>{0}) {
       std::vector<Bits> values = {a, b};
       values.resize(n);
       for (std::size_t k = 2; k < n; ++k) {
         const auto& others = samples(form.operands[k]);
-        values[k] = others[(turn++ * 7 + k) % others.size()];
+        values[k] = others[(next++ * 7 + k) % others.size()];
       }
       all.push_back(values);
     }

@@ -1,4 +1,4 @@
-// Every operation that the machine knows gives the bits that g++ computes for it.
+// Every operation of the interpreter gives the bits that g++ computes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -34,9 +34,9 @@ INSTANTIATE_TEST_SUITE_P(Of, PtxForms,
                                          Kind{"Conversions", conversion_cases}),
                          [](const auto& kind) { return kind.param.name; });
 
-// Those that move values, addresses and lanes are in the other tests of this folder; kinds of accesses are
-// tried by memory_test.cpp, all of them.
-TEST(PtxForms, AreAllTriedByATest) {
+// Other tests in this folder cover operations that move values, addresses and lanes. memory_test.cpp covers all kinds
+// of memory access.
+TEST(PtxForms, AllHaveATest) {
   std::set<std::string> tried = {"bra",
                                  "bra.uni",
                                  "call",
@@ -60,7 +60,7 @@ TEST(PtxForms, AreAllTriedByATest) {
   }
 }
 
-TEST(PtxForms, ThatMayBeContractedOrFlushedAreNotKnown) {
+TEST(PtxForms, ThatMayBeContractedOrFlushedAreNotSupported) {
   for (const char* name : {"add.f32", "mul.f32", "fma.rn.ftz.f32", "div.full.f32", "div.approx.f32",
                            "sqrt.approx.f32", "ex2.approx.f32", "mad.f32", "cvt.rn.f32.s8x4"})
     EXPECT_FALSE(ptx::forms().contains(name)) << name;

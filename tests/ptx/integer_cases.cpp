@@ -9,7 +9,7 @@ namespace {
 __extension__ using Wide = __int128;
 __extension__ using UnsignedWide = unsigned __int128;
 
-// The number that bits are, in a type such as "s32".
+// The value of the bits as an integer of a type such as "s32".
 Wide number(Bits bits, int width, bool sign) {
   return sign ? Wide{extended(bits, width)} : Wide{low(bits, width)};
 }
@@ -45,7 +45,7 @@ void add_arithmetic(std::vector<FormCase>& all, const Type& t) {
   all.push_back({"mad.lo." + t.name, t.width, {t.width, t.width, t.width}, [](const auto& v) {
                    return v[0] * v[1] + v[2];
                  }});
-  // Bit by bit, so that no shift is too far.
+  // One bit at a time, so that no shift count is too large.
   all.push_back({"shr." + t.name, t.width, {t.width, 32}, [=](const auto& v) {
                    Wide x = number(v[0], t.width, t.sign);
                    for (Bits k = 0; k < std::min<Bits>(v[1], 80); ++k) x = (x - (x & 1)) / 2;
@@ -58,7 +58,7 @@ void add_arithmetic(std::vector<FormCase>& all, const Type& t) {
                    }});
   }
   if (t.width == 64) {
-    // By halves of 32 bits, of numbers without a sign; a negative factor takes the other one off again.
+    // Multiplies halves of 32 bits as unsigned numbers. For each negative factor it subtracts the other one.
     all.push_back({"mul.hi." + t.name, 64, {64, 64}, [=](const auto& v) {
                      const Bits a = v[0] >> 32, b = low(v[0], 32), c = v[1] >> 32,
                                 d = low(v[1], 32);
@@ -107,7 +107,7 @@ void add_bits(std::vector<FormCase>& all, int w) {
                  }});
 }
 
-// By the manual's pseudocode, one bit at a time.
+// The manual's pseudocode, one bit at a time.
 FormCase field_case(const Type& t) {
   return {"bfe." + t.name, t.width, {t.width, 32, 32}, [=](const auto& v) {
             const int msb = t.width - 1, pos = static_cast<int>(v[1] & 0xff),

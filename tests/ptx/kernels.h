@@ -1,4 +1,4 @@
-// Kernels written by hand, run on the PTX machine.
+// Handwritten kernels that run on the PTX interpreter.
 #pragma once
 
 #include <cstring>
@@ -9,8 +9,8 @@
 
 namespace jitstep::tests {
 
-/// A module with one kernel, `k`, of up to four pointers: %rd1 ... %rd4 when its body begins. Its other registers
-/// are %p, %rs, %r, %f, %rd (from 10 on), %fd; %r1 is %tid.x.
+/// A module with one kernel, `k`, of up to four pointers. At the start of its body they are in %rd1 ... %rd4, and
+/// %tid.x is in %r1. Its other registers are %p, %rs, %r, %f, %rd (from 10 on), %fd.
 inline std::string kernel(const std::string& body, const std::string& variables = "") {
   return ".version 9.0\n.target sm_90\n.address_size 64\n" + variables +
          ".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d)\n{\n"
@@ -21,7 +21,7 @@ inline std::string kernel(const std::string& body, const std::string& variables 
          body + "\nret;\n}\n";
 }
 
-/// A device with its memory, for one launch after the other.
+/// A device with memory, for consecutive launches.
 class Device {
  public:
   explicit Device(const std::string& text)
@@ -57,7 +57,7 @@ class Device {
                          .number = launches_,
                          .order = order_});
   }
-  /// What a launch is refused for; empty if it is not.
+  /// The fault of a launch. Empty if it succeeds.
   std::string fault(const std::vector<ptx::Address>& params, unsigned block = 32,
                     unsigned grid = 1) {
     try {

@@ -1,4 +1,5 @@
-// Branches, calls, barriers and shuffles: lanes go their own ways and meet again, and what is not in step is noticed.
+// Branches, calls, barriers and shuffles: lanes diverge and reconverge, and the interpreter detects missing
+// synchronization.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -10,7 +11,7 @@ namespace {
 
 using Words = std::vector<std::uint32_t>;
 
-// Adds to a body the place of each thread's word behind %rd1 (%rd10), and a store of %r2 there.
+// Adds code to a body: %rd10 becomes the address of the thread's word at %rd1, and %r2 is stored there.
 std::string with_result(const std::string& body) {
   return "mul.wide.u32 %rd10, %r1, 4;\nadd.s64 %rd10, %rd10, %rd1;\n" + body +
          "\nst.global.u32 [%rd10], %r2;";
@@ -41,7 +42,7 @@ bool says(const std::string& fault, const std::string& words) {
   return fault.find(words) != fault.npos;
 }
 
-TEST(PtxLanes, TakeValuesApartAndPutThemTogether) {
+TEST(PtxLanes, SplitAndJoinValues) {
   EXPECT_EQ(
       results(
           "add.s32 %r3, %r1, 305419896;\nmov.b32 {%rs1, %rs2}, %r3;\nmov.b32 %r2, {%rs2, %rs1};"),
@@ -56,10 +57,10 @@ TEST(PtxLanes, TakeValuesApartAndPutThemTogether) {
       expected(32, [](std::uint32_t lane) { return 700 + lane; }));
 }
 
-// ---- branches and calls --------------------------------------------------------------------------------------
+// ---- branches and calls -------------------------------------------------------------------------
 
 TEST(PtxLanes, TakeTheirOwnBranchesAndLoops) {
-  // Collatz: as many steps as each number needs.
+  // Collatz sequences: each lane needs a different number of steps.
   const Words got = results(
       "add.s32 %r3, %r1, 1;\nmov.u32 %r2, 0;\n$LOOP:\nsetp.eq.s32 %p1, %r3, 1;\n@%p1 bra $DONE;\n"
       "and.b32 %r4, %r3, 1;\nsetp.eq.s32 %p2, %r4, 0;\nadd.s32 %r2, %r2, 1;\n@%p2 bra $EVEN;\n"
@@ -73,19 +74,19 @@ TEST(PtxLanes, TakeTheirOwnBranchesAndLoops) {
             }));
 }
 
-TEST(PtxLanes, MayLeaveEarly) {
+TEST(PtxLanes, MayExitEarly) {
   EXPECT_EQ(results("mov.u32 %r2, 7;\nsetp.gt.u32 %p1, %r1, 3;\n@!%p1 bra $GO;\nret;\n$GO:", 8),
             (Words{7, 7, 7, 7, 0, 0, 0, 0}));
 }
 
-TEST(PtxLanes, ExecuteWhatIsGuardedOnlyWhereItHolds) {
+TEST(PtxLanes, ExecuteGuardedInstructionsOnlyIfTheGuardHolds) {
   EXPECT_EQ(results("mov.u32 %r2, 1;\nsetp.lt.u32 %p1, %r1, 2;\n@%p1 mov.u32 %r2, 5;\n@!%p1 "
                     "add.s32 %r2, %r2, 8;",
                     4),
             (Words{5, 5, 9, 9}));
 }
 
-TEST(PtxLanes, SeeWhereTheyAre) {
+TEST(PtxLanes, ReadTheirSpecialRegisters) {
   Device device(
       kernel("mov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ntid.x;\nmad.lo.s32 %r4, %r2, %r3, %r1;\n"
              "mul.wide.u32 %rd10, %r4, 16;\nadd.s64 %rd10, %rd10, %rd1;\nmov.u32 %r5, %nctaid.x;\n"
@@ -122,7 +123,7 @@ TEST(PtxLanes, CallFunctionsFromSeveralPlacesAtOnce) {
             expected(16, [&](std::uint32_t x) { return triple(x) + (x % 2 == 0); }));
 }
 
-// ---- shuffles ------------------------------------------------------------------------------------------------
+// ---- shuffles -----------------------------------------------------------------------------------
 
 std::string shuffle(const std::string& mode, const std::string& by, const std::string& bounds,
                     const std::string& mask = "-1") {
@@ -145,7 +146,7 @@ TEST(PtxLanes, ShuffleByTheRulesOfEachMode) {
             expected(32, [](std::uint32_t l) { return l % 8 > 4 ? 10 * l : 10 * (l + 3) + 1; }));
 }
 
-TEST(PtxLanes, FindTheLargestAndTheSmallestOfAll) {
+TEST(PtxLanes, ReduceToTheLargestAndTheSmallest) {
   const std::string values = "sub.s32 %r3, %r1, 7;\n";
   EXPECT_EQ(results(values + "redux.sync.max.u32 %r2, %r3, -1;")[3], 0xffffffffu);
   EXPECT_EQ(results(values + "redux.sync.max.s32 %r2, %r3, -1;")[3], 24u);
@@ -154,7 +155,7 @@ TEST(PtxLanes, FindTheLargestAndTheSmallestOfAll) {
   EXPECT_EQ(results(values + "redux.sync.min.u32 %r2, %r3, -1;")[9], 0u);
 }
 
-TEST(PtxLanes, MeetAtAShuffleFromDifferentPaths) {
+TEST(PtxLanes, ReconvergeAtAShuffle) {
   EXPECT_EQ(results("setp.lt.u32 %p2, %r1, 9;\n@%p2 bra $JOIN;\nadd.s32 %r1, %r1, 0;\n$JOIN:\n" +
                     shuffle("bfly", "1", "31")),
             expected(32, [](std::uint32_t l) { return 10 * (l ^ 1) + 1; }));
@@ -162,9 +163,9 @@ TEST(PtxLanes, MeetAtAShuffleFromDifferentPaths) {
 
 const std::string kHalf = "setp.lt.u32 %p2, %r1, 16;\n";
 
-TEST(PtxLanes, MustNotShuffleWithLanesThatAreNotThere) {
+TEST(PtxLanes, MustNotShuffleWithAbsentLanes) {
   const std::string one = "shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\n";
-  // In another arm of a branch, gone, not named, named otherwise.
+  // The other lanes are in another branch, have exited, are not in the mask, or have another mask.
   EXPECT_TRUE(says(fault_of(kHalf + "@%p2 bra $A;\n" + one + "bra $B;\n$A:\n" + one + "$B:"),
                    "do not come"));
   EXPECT_TRUE(says(fault_of(kHalf + "@%p2 ret;\n" + one), "have left"));
@@ -175,7 +176,7 @@ TEST(PtxLanes, MustNotShuffleWithLanesThatAreNotThere) {
   EXPECT_EQ(fault_of(shuffle("bfly", "1", "31", "255"), 8), "");
 }
 
-// ---- barriers ------------------------------------------------------------------------------------------------
+// ---- barriers
 
 // Each thread writes its number into shared memory and reads that of another, after `between`.
 std::string exchange(const std::string& between, int distance) {
@@ -194,13 +195,13 @@ TEST(PtxBarriers, OrderWhatThreadsWriteAndRead) {
             expected(64, [](std::uint32_t t) { return t ^ 9; }));
 }
 
-TEST(PtxBarriers, ThatAreMissingAreNoticed) {
+TEST(PtxBarriers, ThatAreMissingAreDetected) {
   EXPECT_TRUE(says(fault_of(exchange("", 1), 64, 1, kShared), "with no barrier"));
   EXPECT_TRUE(says(fault_of(exchange("", 40), 64, 1, kShared), "with no barrier"));
   EXPECT_EQ(fault_of(exchange("", 0), 64, 1, kShared), "");
-  // One of a warp is not enough between warps.
+  // A warp barrier does not order different warps.
   EXPECT_TRUE(says(fault_of(exchange("bar.warp.sync -1;", 40), 64, 1, kShared), "with no barrier"));
-  // Reads and later writes: a second exchange in the same places.
+  // Reads and later writes: a second exchange at the same addresses.
   const std::string again = exchange("bar.sync 0;", 40);
   EXPECT_TRUE(says(fault_of(again + again, 64, 1, kShared), "with no barrier"));
   EXPECT_EQ(fault_of(again + "bar.sync 0;\n" + again, 64, 1, kShared), "");
@@ -216,7 +217,7 @@ TEST(PtxBarriers, DoNotOrderBlocks) {
 }
 
 TEST(PtxBarriers, OfManyReadersAreNeededBeforeAWrite) {
-  // All read one word; the first thread writes it afterwards.
+  // All threads read one word. The first thread writes it afterwards.
   const auto body = [](const std::string& between) {
     return "setp.eq.s32 %p1, %r1, 0;\nld.global.u32 %r2, [%rd1+512];\n" + between +
            "\n@%p1 st.global.u32 [%rd1+512], %r1;";
@@ -244,7 +245,7 @@ TEST(PtxBarriers, MustBeReachedByAll) {
   EXPECT_TRUE(says(fault_of(kHalf + "@%p2 ret;\nbar.warp.sync -1;"), "have left"));
 }
 
-// ---- what is not understood ------------------------------------------------------------------------------------
+// ---- unknown or invalid PTX
 
 std::string refusal(const std::string& text) {
   try {
@@ -255,7 +256,7 @@ std::string refusal(const std::string& text) {
   return "";
 }
 
-TEST(PtxText, ThatIsNotKnownIsRefusedByNameAndLine) {
+TEST(PtxText, ErrorsNameTheUnknownPartAndTheLine) {
   EXPECT_EQ(refusal(kernel("\nadd.f32 %f1, %f1, %f1;")),
             "line 18: the operation add.f32 is not known");
   const std::vector<std::pair<std::string, std::string>> wrong = {
@@ -279,7 +280,7 @@ TEST(PtxText, ThatIsNotKnownIsRefusedByNameAndLine) {
                    "the directive .extern"));
 }
 
-TEST(PtxLaunches, OfTooManyThreadsAreRefused) {
+TEST(PtxLaunches, OfTooManyThreadsFail) {
   EXPECT_TRUE(says(fault_of("", 2048), "cannot be launched"));
   EXPECT_TRUE(says(fault_of("", 32, 0), "cannot be launched"));
 }

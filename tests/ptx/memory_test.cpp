@@ -1,4 +1,4 @@
-// Loads and stores of every width, space and vector, and what the machine refuses of them.
+// Loads and stores of every width, space and vector, and invalid accesses that the interpreter detects.
 #include <gtest/gtest.h>
 
 #include "ptx/kernels.h"
@@ -41,7 +41,7 @@ std::string registers(const Access& a) {
   return a.parts == 1 ? list : "{" + list + "}";
 }
 
-// %rd10 and %rd11: where a lane reads and writes.
+// %rd10 and %rd11: the addresses that a lane reads and writes.
 std::string addresses(const Access& a) {
   const std::string step = std::to_string(a.bytes * a.parts);
   return "mul.wide.u32 %rd12, %r1, " + step +
@@ -84,7 +84,7 @@ TEST(PtxAccesses, OfSharedAndLocalMemoryMoveTheirBytes) {
           kernel(there + addresses(a) + "mov.u64 %rd13, room;\nadd.s64 %rd13, %rd13, %rd12;\n" +
                  "ld.global" + type + values + ", [%rd10];\nst." + space + type + "[%rd13], " +
                  values + ";\nbar.sync 0;\n" +
-                 // The same through an address of all spaces, and back.
+                 // The same through a generic address, and back.
                  "cvta." + space + ".u64 %rd14, %rd13;\nld" + type + values + ", [%rd14];\n" +
                  "cvta.to." + space + ".u64 %rd15, %rd14;\nst." + space + type + "[%rd15], " +
                  values + ";\nld." + space + type + values + ", [%rd15];\n" +
@@ -105,7 +105,7 @@ TEST(PtxAccesses, OfParametersMoveTheirBytes) {
   }
 }
 
-TEST(PtxAccesses, ExtendWhatTheyLoadByItsSign) {
+TEST(PtxAccesses, ExtendTheSignOfLoadedValues) {
   Device device(
       kernel("ld.global.s8 %rs1, [%rd1];\ncvt.u32.u16 %r2, %rs1;\nst.global.u32 [%rd2], %r2;\n"
              "ld.global.s32 %rd20, [%rd1+4];\nst.global.u64 [%rd2+8], %rd20;\n"
@@ -117,7 +117,7 @@ TEST(PtxAccesses, ExtendWhatTheyLoadByItsSign) {
             (std::vector<std::uint64_t>{0x80'0000ff80, 0xffffffff'80000000}));
 }
 
-TEST(PtxAccesses, SeeTheVariablesOfTheModule) {
+TEST(PtxAccesses, ReadTheVariablesOfTheModule) {
   Device device(
       kernel("mov.u64 %rd10, table;\nld.global.u32 %r2, [%rd10+4];\nld.global.f64 %fd1, [number];\n"
              "st.global.u32 [%rd1], %r2;\nst.global.f64 [%rd1+8], %fd1;",
@@ -129,7 +129,7 @@ TEST(PtxAccesses, SeeTheVariablesOfTheModule) {
   EXPECT_EQ(device.download<double>(to + 8, 1)[0], 1.5);
 }
 
-// ---- what is refused -----------------------------------------------------------------------------------------
+// ---- invalid accesses
 
 std::string fault_of(const std::string& body, unsigned block = 32, unsigned grid = 1) {
   Device device(kernel(body));
@@ -141,17 +141,17 @@ bool says(const std::string& fault, const std::string& words) {
   return fault.find(words) != fault.npos;
 }
 
-TEST(PtxAccesses, BesideWhatWasAllocatedAreRefused) {
-  for (const std::string place : {"256", "-4", "4096"})
-    EXPECT_TRUE(says(fault_of("ld.global.f32 %f1, [%rd1+" + place + "];"), "are not allocated"))
-        << place;
+TEST(PtxAccesses, OutsideAllocationsFail) {
+  for (const std::string offset : {"256", "-4", "4096"})
+    EXPECT_TRUE(says(fault_of("ld.global.f32 %f1, [%rd1+" + offset + "];"), "are not allocated"))
+        << offset;
   EXPECT_TRUE(
       says(fault_of("mov.u64 %rd10, 0;\nst.global.f32 [%rd10], %f1;"), "are not allocated"));
   EXPECT_TRUE(says(fault_of("ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1+248];"), "are not a"));
   EXPECT_EQ(fault_of("ld.global.f32 %f1, [%rd1+252];"), "");
 }
 
-TEST(PtxAccesses, OfMemoryThatWasFreedAreRefused) {
+TEST(PtxAccesses, OfFreedMemoryFail) {
   Device device(kernel("ld.global.f32 %f1, [%rd1];"));
   const auto from = device.upload(std::vector<float>(1));
   EXPECT_EQ(device.fault({from}), "");
@@ -159,14 +159,14 @@ TEST(PtxAccesses, OfMemoryThatWasFreedAreRefused) {
   EXPECT_TRUE(says(device.fault({from}), "are not allocated"));
 }
 
-TEST(PtxAccesses, ThatAreNotAlignedAreRefused) {
+TEST(PtxAccesses, ThatAreNotAlignedFail) {
   EXPECT_TRUE(says(fault_of("ld.global.f32 %f1, [%rd1+2];"), "are not aligned"));
   EXPECT_TRUE(says(fault_of("ld.global.v2.f32 {%f1, %f2}, [%rd1+4];"), "are not aligned"));
   EXPECT_TRUE(
       says(fault_of(".shared .align 8 .b8 s[16];\nld.shared.f64 %fd1, [s+4];"), "is not aligned"));
 }
 
-TEST(PtxAccesses, OfWhatWasNeverWrittenAreRefused) {
+TEST(PtxAccesses, OfUnwrittenMemoryFail) {
   EXPECT_TRUE(says(fault_of("ld.global.f32 %f1, [%rd2];"), "never written"));
   EXPECT_EQ(
       fault_of(
@@ -183,12 +183,12 @@ TEST(PtxAccesses, OfSharedMemoryStayInsideOneVariable) {
   EXPECT_EQ(fault_of(two + "st.shared.f32 [s+12], %f1;", 1), "");
 }
 
-TEST(PtxAccesses, OfAnotherDevicesMemoryAreRefused) {
+TEST(PtxAccesses, OfAnotherDevicesMemoryFail) {
   Device device(kernel("ld.global.f32 %f1, [%rd1];"));
   EXPECT_TRUE(says(device.fault({device.memory.allocate(1, 4)}), "memory of device 1"));
 }
 
-TEST(PtxAccesses, AsConstantMustNotSeeWritesOfTheLaunch) {
+TEST(PtxAccesses, AsConstantFailIfTheLaunchWrites) {
   EXPECT_TRUE(says(fault_of("st.global.f32 [%rd1], %f1;\nld.global.nc.f32 %f1, [%rd1];", 1),
                    "as constant"));
 }
@@ -201,9 +201,9 @@ TEST(PtxAccesses, AreNamedWithLineBlockAndLane) {
   EXPECT_TRUE(says(fault, "block 0, warp 1, lane 5")) << fault;
 }
 
-// ---- what is counted -----------------------------------------------------------------------------------------
+// ---- counters
 
-TEST(PtxCounts, AreOfInstructionsAndOfSectorsOf32Bytes) {
+TEST(PtxCounts, CountInstructionsAndSectorsOf32Bytes) {
   const std::string at = "mul.wide.u32 %rd10, %r1, 4;\nadd.s64 %rd10, %rd10, %rd1;\n";
   const auto counts = [](const std::string& body) {
     Device device(kernel(body));

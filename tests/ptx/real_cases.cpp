@@ -19,7 +19,7 @@ constexpr int kWidth = 8 * sizeof(T);
 template <class T>
 const std::string kName = sizeof(T) == 4 ? "f32" : "f64";
 
-// Floats are computed in double, or in long double where that must not be rounded twice.
+// Floats are computed in double, or in long double where double would round twice.
 template <class T>
 void add(std::vector<FormCase>& all, const std::string& name, int operands,
          const std::function<T(const std::vector<T>&)>& f) {
@@ -33,7 +33,7 @@ void add(std::vector<FormCase>& all, const std::string& name, int operands,
                  true});
 }
 
-// Twice as many digits and two more leave a float rounded once, for these four and for roots.
+// With at least twice the digits plus two, rounding to float is correct for these four operations and for square roots.
 void add_floats(std::vector<FormCase>& all) {
   using V = std::vector<float>;
   add<float>(all, "add.rn", 2,
@@ -68,7 +68,7 @@ void add_signs_and_bounds(std::vector<FormCase>& all) {
       {"abs." + kName<T>, kWidth<T>, {kWidth<T>}, [=](const auto& v) { return v[0] & ~sign; }});
   all.push_back(
       {"neg." + kName<T>, kWidth<T>, {kWidth<T>}, [=](const auto& v) { return v[0] ^ sign; }});
-  // -0 is less than +0, and a number is preferred to what is none: fmin does the latter.
+  // -0 is less than +0, and a number is preferred to a NaN. fmin does the latter.
   add<T>(all, "min", 2, [](const V& x) {
     if (x[0] == 0 && x[1] == 0) return std::signbit(x[0]) ? x[0] : x[1];
     return std::fmin(x[0], x[1]);
@@ -79,7 +79,7 @@ void add_signs_and_bounds(std::vector<FormCase>& all) {
   });
 }
 
-// ---- comparisons -------------------------------------------------------------------------------------------------
+// ---- comparisons --------------------------------------------------------------------------------
 
 enum Relation { kLess, kEqual, kGreater, kUnordered };
 
@@ -111,7 +111,7 @@ Relation relation_of(T a, T b) {
   return a < b ? kLess : a > b ? kGreater : a == b ? kEqual : kUnordered;
 }
 
-// ---- conversions -------------------------------------------------------------------------------------------------
+// ---- conversions --------------------------------------------------------------------------------
 
 struct Integer {
   std::string name;
@@ -122,7 +122,7 @@ const std::vector<Integer> kIntegers = {{"u8", 8, false},   {"s8", 8, true},    
                                         {"s16", 16, true},  {"u32", 32, false}, {"s32", 32, true},
                                         {"u64", 64, false}, {"s64", 64, true}};
 
-// A bit at a time towards zero: what is beyond is the bound.
+// Truncates one bit at a time. Values out of range give the bound.
 template <class T>
 Bits truncated(T x, const Integer& to) {
   if (std::isnan(x)) return kWidth<T> == 32 && to.width <= 32 ? 0 : Bits{1} << (to.width - 1);

@@ -1,5 +1,5 @@
-// What NVRTC writes leaves the CPU's bits, executed through the library's own way to a GPU: the suite, each case in
-// one of the ways in which a step can be cut and on one of the architectures, by a fixed hash.
+// PTX from NVRTC, executed through the library's CUDA back end, gives the CPU's bits. A fixed hash selects one division
+// of the work and one architecture for each case of this suite.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ inline void expect_same_bits_somewhere(const StepCase& c) {
                    static_cast<int>(hash / ways.size() % std::size(driver::kDevices)));
 }
 
-/// A case, of which each `step`-th kernel is tried.
+/// A case, of which only every `step`-th kernel runs.
 struct PtxCase {
   BitCase bits;
   std::size_t step = 1;
@@ -46,7 +46,7 @@ class PtxBits : public testing::TestWithParam<PtxCase> {
   void TearDown() override { driver::recover(); }
 };
 
-TEST_P(PtxBits, AreTheCpus) {
+TEST_P(PtxBits, EqualThoseOfTheCpu) {
   const auto cases = GetParam().bits.make();
   for (std::size_t k = 0; k < cases.size(); k += GetParam().step)
     expect_same_bits_somewhere(cases[k]);

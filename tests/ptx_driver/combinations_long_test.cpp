@@ -1,4 +1,4 @@
-// Every combination that is checked, and the test extensions.
+// Every combination of the tests, and the test extensions.
 #include "ptx_driver/combinations.h"
 
 namespace jitstep::tests {

@@ -1,10 +1,10 @@
-// A part of the combinations, evenly chosen; combinations_long_test.cpp has them all.
+// Evenly chosen combinations. combinations_long_test.cpp runs all of them.
 #include "ptx_driver/combinations.h"
 
 namespace jitstep::tests {
 namespace {
 
-// Each fourth combination, each sixth kernel where a case has many of one kind, and each third extension.
+// Every fourth combination, every sixth kernel of a case with many kernels, and every third extension.
 std::vector<PtxCase> some_cases() {
   std::vector<PtxCase> some;
   std::size_t number = 0;
@@ -19,8 +19,8 @@ std::vector<PtxCase> some_cases() {
 
 INSTANTIATE_TEST_SUITE_P(Some, PtxBits, testing::ValuesIn(some_cases()), kPtxName);
 
-// One kernel in two ways on each device, for so many steps that the numbers of steps matter.
-TEST(PtxWays, AllLeaveTheCpusBits) {
+// One kernel in two divisions on each device, for enough steps that step numbers matter.
+TEST(PtxWays, AllGiveTheBitsOfTheCpu) {
   const StepCase c{
       .spec = support::spec_of("lamb", "int4"),
       .options = {{"max_grad_norm", 0.5}},

@@ -1,5 +1,5 @@
-// What the PTX driver counts of a step, beside what is said of it elsewhere: the bytes of `jitstep inspect --show model`
-// and the instructions of the SASS report.
+// Compares the PTX driver's counters of a step with two other sources: the bytes of `jitstep inspect --show model` and
+// the instructions of the SASS report.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,12 +16,12 @@ namespace jitstep::tests {
 
 struct CountedKernel {
   std::string rule, state, weights = "native", dtype = "float32";
-  // Bytes for an element, each way, of vectors that are moved in halves: both halves count the sectors that they share,
-  // which a GPU's cache would serve the second one.
+  // Additional bytes per element, for reading and for writing, of vectors that move in halves. Both halves count their
+  // common sectors here, whereas a GPU's cache serves the second one.
   double buffers = 0;
 
   std::string entry() const { return rule == "lamb" ? "jitstep_partials_0" : "jitstep_apply"; }
-  std::string row() const {  // of the SASS report
+  std::string row() const {  // in the SASS report
     return jit::str_cat("| `", rule, "`", rule == "lamb" ? " partials " : " ", state, ", p ",
                         weights == "native" ? dtype : weights, " | ");
   }
@@ -35,7 +35,7 @@ class Counts : public testing::TestWithParam<CountedKernel> {
  protected:
   static constexpr std::int64_t kElements = 1 << 16;
 
-  // Those of the kernel's launch in a second step of one tensor.
+  // Counters of the kernel's launch in the second step of one tensor.
   static ptx::Counts counted(const CountedKernel& kernel) {
     emulation::StepCase c{.spec = support::spec_of(kernel.rule, kernel.state),
                           .options = {},
@@ -52,14 +52,14 @@ class Counts : public testing::TestWithParam<CountedKernel> {
     return last;
   }
 
-  // What the launch reads and writes for an element at most.
+  // The maximum bytes per element that the launch reads and writes.
   static std::pair<double, double> modelled(const CountedKernel& kernel) {
-    const auto said = jit::run_program(
+    const auto result = jit::run_program(
         {JITSTEP_TOOL, "inspect", "--rule", kernel.rule, "--state", kernel.state, "--weights",
          kernel.weights, "--param", kernel.dtype, "--target", "sm_90", "--show", "model", "--json"},
         "", jit::own_variables());
-    EXPECT_EQ(said.status, 0) << said.output;
-    const auto model = nlohmann::json::parse(said.output).at("model");
+    EXPECT_EQ(result.status, 0) << result.output;
+    const auto model = nlohmann::json::parse(result.output).at("model");
     for (const auto& launch : model.at("launches"))
       if (launch.at("entry") == kernel.entry())
         return {launch.at("read").get<double>(), launch.at("written").get<double>()};
@@ -67,7 +67,7 @@ class Counts : public testing::TestWithParam<CountedKernel> {
     return {};
   }
 
-  // A lane's instructions for an element; 0 if the report has no such kernel.
+  // A lane's instructions per element. 0 if the report does not list the kernel.
   static double in_sass(const CountedKernel& kernel) {
     std::ifstream report(JITSTEP_SOURCE_DIR "/bench/results/sass_sm_90.md");
     for (std::string line; std::getline(report, line);)
@@ -76,12 +76,12 @@ class Counts : public testing::TestWithParam<CountedKernel> {
   }
 };
 
-// Bytes for an element: a tile of 256 reads whole sectors of its tensor's table, of the options and of scales.
+// Bytes per element. A tile of 256 elements reads whole sectors of its tensor's table, of the options and of scales.
 constexpr double kReadForATile = 2.8, kWrittenForATile = 0.5;
-// Each block of threads copies the tables of 8-bit codes for itself; it has 16 elements a thread here.
+// Each block of threads copies the codebooks of 8-bit codes. It has 16 elements per thread here.
 constexpr double kBooks = 1.3;
 
-TEST_P(Counts, OfBytesAreTheModelsAndOfInstructionsNearTheSassReports) {
+TEST_P(Counts, OfBytesMatchTheModelAndOfInstructionsTheSassReport) {
   const ptx::Counts counts = counted(GetParam());
   const auto for_element = [](double all) { return all / kElements; };
   const double read = for_element(32.0 * counts.sectors_read);
@@ -94,7 +94,8 @@ TEST_P(Counts, OfBytesAreTheModelsAndOfInstructionsNearTheSassReports) {
   EXPECT_LE(read, model_read + buffers + kReadForATile + (GetParam().state == "int8" ? kBooks : 0));
   EXPECT_GE(written, 0.99 * model_written + buffers);
   EXPECT_LE(written, model_written + buffers + kWrittenForATile);
-  // Divisions and roots are one instruction here and many there; many moves and conversions here are none there.
+  // Divisions and roots are one instruction in PTX and many in SASS. Many moves and conversions of PTX do not exist in
+  // SASS.
   EXPECT_GT(in_sass(GetParam()), 0.75 * instructions);
   EXPECT_LT(in_sass(GetParam()), 1.75 * instructions);
 }

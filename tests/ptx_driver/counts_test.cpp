@@ -1,4 +1,4 @@
-// A kernel of each kind; counts_long_test.cpp has those of the whole SASS report.
+// One kernel of each kind. counts_long_test.cpp has every kernel of the SASS report.
 #include "ptx_driver/counts.h"
 
 namespace jitstep::tests {

@@ -1,4 +1,4 @@
-// The tuner's GPU on the PTX driver. Its clock is moved on by launches, so that who wins is known before.
+// The tuner's GPU on the PTX driver. Launches advance its clock, so that the test determines the winner.
 #include "tuning/cuda_device.h"
 
 #include <gtest/gtest.h>
@@ -21,9 +21,9 @@ using jit::KernelConfig;
 using jit::Trial;
 using jit::TrialStatus;
 
-constexpr int kFew = 64;  // threads of a block that the tests favour, or find fault with
+constexpr int kFew = 64;  // block size that the tests make fast or faulty
 
-// NVRTC, but for what it makes of kernels in small blocks.
+// NVRTC, with optional faults in kernels of small blocks.
 class FaultyNvrtc : public jit::Compiler {
  public:
   bool refuses = false, decays_late = false;
@@ -48,10 +48,10 @@ class CudaDeviceTest : public ::testing::Test {
  protected:
   ~CudaDeviceTest() override { driver::recover(); }
 
-  // The seconds that the launches since the last reading are said to take.
+  // The clock, advanced by the pretended time of the launches since the last reading.
   double read_clock() {
     for (const auto& launch : driver::take_launches())
-      now += launch.entry == "walk" || launch.block != kFew ? kUsual : of_few;
+      now += launch.entry == "baseline" || launch.block != kFew ? kUsual : of_few;
     waits.push_back(driver::calls("cuStreamSynchronize"));
     return now;
   }
@@ -80,10 +80,10 @@ class CudaDeviceTest : public ::testing::Test {
                     .driver = std::make_shared<jit::CudaDriver>(jit::open_cuda_api())});
   const Workload work = adamw(3000);
   double now = 0, of_few = 1e-3;
-  std::vector<std::size_t> waits;  // that had been made when the clock was read
+  std::vector<std::size_t> waits;  // number of waits at each reading of the clock
 };
 
-TEST_F(CudaDeviceTest, WhatWinsByTheTimesOfLaunchesIsWhatStepsRunFromThenOn) {
+TEST_F(CudaDeviceTest, LaterStepsUseTheConfigThatWon) {
   CudaDevice gpu = device();
   const std::string records = jit::user_records(engine->settings());
   const Tuned one = tune({work}, gpu,
@@ -109,12 +109,12 @@ TEST_F(CudaDeviceTest, WhatWinsByTheTimesOfLaunchesIsWhatStepsRunFromThenOn) {
   EXPECT_EQ(other.backend->choose_config(work.plan, work.size()).match, jit::Match::none);
 }
 
-TEST_F(CudaDeviceTest, TheClockIsReadWhenNothingIsUnderWayAndOnlyThen) {
+TEST_F(CudaDeviceTest, TheClockIsReadOnlyWhenNoWorkIsInFlight) {
   CudaDevice gpu = device();
   gpu.begin(work);
   const KernelConfig default_config = jit::default_kernel_config(work.plan, gpu.hardware().target);
   for (const auto& measure : {std::function<double()>([&] { return gpu.seconds(default_config); }),
-                              std::function<double()>([&] { return gpu.walk_seconds(); })}) {
+                              std::function<double()>([&] { return gpu.baseline_seconds(); })}) {
     waits.clear();
     const std::size_t before = driver::calls("cuStreamSynchronize");
     EXPECT_DOUBLE_EQ(measure(), kUsual);
@@ -133,14 +133,14 @@ TEST_F(CudaDeviceTest, ShortStepsAreRepeated) {
   EXPECT_EQ(driver::calls("cuLaunchKernel"), launches + 5);
 }
 
-TEST_F(CudaDeviceTest, ACandidateThatCannotBeUsedSaysWhy) {
+TEST_F(CudaDeviceTest, AnUnusableCandidateHasAReason) {
   CudaDevice gpu = device();
   gpu.begin(work);
   const auto status = [&] {
     const auto problem = gpu.check(in_few());
     return problem ? problem->status : TrialStatus::timed;
   };
-  // The two steps by the default have no part in it.
+  // The two steps with the default configuration succeed.
   driver::fail("cuLaunchKernel", 701, 2);
   EXPECT_EQ(status(), TrialStatus::exceeds_resources);
   driver::recover();
@@ -150,7 +150,7 @@ TEST_F(CudaDeviceTest, ACandidateThatCannotBeUsedSaysWhy) {
   EXPECT_EQ(gpu.check(in_few()), std::nullopt);
 }
 
-TEST_F(CudaDeviceTest, WrongBitsAreFoundAfterTheWayBack) {
+TEST_F(CudaDeviceTest, WrongBitsAreDetected) {
   nvrtc->decays_late = true;
   CudaDevice gpu = device();
   gpu.begin(work);
@@ -159,7 +159,7 @@ TEST_F(CudaDeviceTest, WrongBitsAreFoundAfterTheWayBack) {
   EXPECT_EQ(problem->status, TrialStatus::wrong_bits);
 }
 
-TEST_F(CudaDeviceTest, WhatDoesNotCompileIsLastInOrderAndNoTrial) {
+TEST_F(CudaDeviceTest, ACandidateThatDoesNotCompileIsLastInOrderAndNotTimed) {
   nvrtc->refuses = true;
   CudaDevice gpu = device();
   gpu.begin(work);
@@ -167,7 +167,7 @@ TEST_F(CudaDeviceTest, WhatDoesNotCompileIsLastInOrderAndNoTrial) {
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->status, TrialStatus::does_not_compile);
   EXPECT_EQ(problem->detail, "no such block");
-  // Time is over after two lots.
+  // The time limit ends after two groups of candidates.
   int readings = 0;
   const auto compiled = engine->statistics().compiled;
   const Model model =
@@ -181,16 +181,16 @@ TEST_F(CudaDeviceTest, WhatDoesNotCompileIsLastInOrderAndNoTrial) {
             2 * static_cast<std::uint64_t>(jit::host_hardware().units));
 }
 
-TEST_F(CudaDeviceTest, FullMemoryIsAnErrorAndNothingStays) {
+TEST_F(CudaDeviceTest, FullMemoryThrowsAndLeaksNothing) {
   const driver::Open before = driver::open_now();
   {
     CudaDevice gpu = device();
     gpu.begin(work);
     driver::fail("cuMemAlloc", 2, 3);
-    const std::string said = jit::testing::error_of([&] { gpu.begin(adamw(5000)); });
-    EXPECT_NE(said.find("cuMemAlloc returned CUDA_ERROR_OUT_OF_MEMORY (2); the GPU's memory is"),
+    const std::string message = jit::testing::error_of([&] { gpu.begin(adamw(5000)); });
+    EXPECT_NE(message.find("cuMemAlloc returned CUDA_ERROR_OUT_OF_MEMORY (2). The GPU's memory is"),
               std::string::npos)
-        << said;
+        << message;
     driver::recover();
     gpu.begin(work);
     EXPECT_GT(gpu.hardware().bandwidth, 0);
@@ -203,7 +203,7 @@ TEST_F(CudaDeviceTest, FullMemoryIsAnErrorAndNothingStays) {
   EXPECT_EQ(after.streams, before.streams);
 }
 
-TEST_F(CudaDeviceTest, AGpuIsFoundByItsArchitectureAndByItsNumber) {
+TEST_F(CudaDeviceTest, FindsAGpuByArchitectureAndNumber) {
   EXPECT_EQ(gpu_of(*engine, jit::Target::cuda(85), {}), 1);
   EXPECT_EQ(gpu_of(*engine, jit::Target::cuda(85), 1), 1);
   const auto refused = [&](int sm, std::optional<int> asked) {
@@ -211,7 +211,7 @@ TEST_F(CudaDeviceTest, AGpuIsFoundByItsArchitectureAndByItsNumber) {
   };
   EXPECT_EQ(refused(90, {}),
             "no GPU here is sm_90: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129");
-  EXPECT_EQ(refused(85, 0), "GPU 0 is no sm_85: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129");
+  EXPECT_EQ(refused(85, 0), "GPU 0 is not sm_85: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129");
   EXPECT_NE(refused(85, 7), "");
 }
 

@@ -1,4 +1,4 @@
-// What a program sees of the driver: launches, devices, streams, memory that is not there, errors of every call.
+// The driver as a program sees it: launches, devices, streams, exhausted memory, and errors of every call.
 #include "jit/engine/cuda_driver.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using emulation::Difference;
 using emulation::StepCase;
 using emulation::StepRun;
 
-// An engine with a driver of its own, as if the process had begun anew.
+// Makes engines with their own driver, like a new process.
 class PtxDriver : public testing::Test {
  protected:
   ~PtxDriver() override { driver::recover(); }
@@ -54,7 +54,7 @@ class PtxDriver : public testing::Test {
 
 using Names = std::vector<std::string>;
 
-TEST_F(PtxDriver, IsLaunchedOnceForAllTensorsThatShareAKernelAndTwiceForAPass) {
+TEST_F(PtxDriver, LaunchesOnceForAllTensorsOfAKernelAndTwiceForAPass) {
   const auto own = engine();
   StepCase many{
       .spec = support::spec_of("adamw", "fp32"), .options = {}, .tensors = {}, .steps = 2};
@@ -68,7 +68,7 @@ TEST_F(PtxDriver, IsLaunchedOnceForAllTensorsThatShareAKernelAndTwiceForAPass) {
   EXPECT_EQ(entries(), (Names{"jitstep_partials_0", "jitstep_finalize_0", "jitstep_apply"}));
 }
 
-TEST_F(PtxDriver, MovesTheBytesThatTheFormatsHave) {
+TEST_F(PtxDriver, MovesTheBytesOfTheFormats) {
   const auto own = engine();
   constexpr std::int64_t kElements = 1 << 16;
   const auto bytes_per_element = [&](const StepCase& c) {
@@ -79,7 +79,7 @@ TEST_F(PtxDriver, MovesTheBytesThatTheFormatsHave) {
       sectors += launch.counts.sectors_read + launch.counts.sectors_written;
     return static_cast<double>(32 * sectors) / static_cast<double>(kElements);
   };
-  // p, m and v are read and written, g is read; tables and scales are a few sectors for each tile.
+  // A step reads and writes p, m and v, and reads g. Tables and scales are a few sectors per tile.
   const std::vector<emulation::TensorCase> one = {{.sizes = {kElements}}};
   const double fp32 = bytes_per_element(
       {.spec = support::spec_of("adamw", "fp32"), .options = {}, .tensors = one, .steps = 1});
@@ -102,7 +102,7 @@ TEST_F(PtxDriver, StepsOnEachOfItsDevices) {
   }
 }
 
-TEST_F(PtxDriver, KeepsNothingOfAnEngineThatIsGone) {
+TEST_F(PtxDriver, ADestroyedEngineLeaksNothing) {
   const driver::Open before = driver::open_now();
   {
     const auto own = engine();
@@ -115,9 +115,9 @@ TEST_F(PtxDriver, KeepsNothingOfAnEngineThatIsGone) {
   EXPECT_EQ(after.events, before.events);
 }
 
-// ---- what goes wrong ---------------------------------------------------------------------------------------------
+// ---- errors
 
-// How a run ends: with the words of an error, or with none.
+// The message of the exception, or empty.
 std::string error_of(const std::function<void()>& run) {
   try {
     run();
@@ -145,14 +145,14 @@ TEST_F(PtxDriver, MayRunOutOfMemoryAtAnyAllocation) {
   EXPECT_EQ(differences(expected, run(*own, clipped)), std::vector<Difference>());
 }
 
-// Which a step can do without.
+// Whether a step succeeds even if this call fails.
 bool is_forgiven(const std::string& call) {
   return call == "cuModuleUnload" || call == "cuEventDestroy" || call == "cuEventRecord" ||
          call == "cuStreamWaitEvent" || call == "cuCtxGetCurrent" || call == "cuCtxPushCurrent" ||
          call == "cuCtxPopCurrent" || call == "cuDeviceGetCount";
 }
 
-TEST_F(PtxDriver, MayAnswerAnErrorToAnyCall) {
+TEST_F(PtxDriver, MayReturnAnErrorFromAnyCall) {
   const auto expected = run(*engine(), clipped);
   for (const std::string& call : driver::function_names()) {
     SCOPED_TRACE(call);
@@ -172,7 +172,7 @@ TEST_F(PtxDriver, MayAnswerAnErrorToAnyCall) {
   }
 }
 
-// ---- by hand: streams, and images that are none --------------------------------------------------------------------
+// ---- direct calls: streams and invalid images
 
 const char kStore[] =
     ".version 9.0\n.target sm_80\n.address_size 64\n.visible .entry store(.param .u64 to)\n{\n.reg "
@@ -213,7 +213,7 @@ TEST_F(PtxStreams, ThatAreNotOrderedMustNotTouchTheSameMemory) {
   EXPECT_EQ(launch(streams[0]), 0);
   EXPECT_EQ(launch(streams[1]), 719);
   EXPECT_NE(driver::last_fault().find("writes, with no barrier or order"), std::string::npos);
-  EXPECT_EQ(launch(streams[0]), 719) << "a context that is broken stays so";
+  EXPECT_EQ(launch(streams[0]), 719) << "a context stays broken";
 }
 
 TEST_F(PtxStreams, AreOrderedByEventsAndByTheHost) {
@@ -228,7 +228,7 @@ TEST_F(PtxStreams, AreOrderedByEventsAndByTheHost) {
   EXPECT_EQ(api.cuEventDestroy(event), 0);
 }
 
-TEST_F(PtxStreams, StepsOnSeveralStreamsInTurnAreOrderedByTheLibrary) {
+TEST_F(PtxStreams, TheLibraryOrdersStepsOnAlternatingStreams) {
   const auto own = engine();
   Gpu gpu(*own);
   const StepCase c{.spec = support::spec_of("adamw", "int8"),
@@ -253,7 +253,7 @@ TEST_F(PtxStreams, StepsOnSeveralStreamsInTurnAreOrderedByTheLibrary) {
   EXPECT_EQ(driver::last_fault(), "");
 }
 
-TEST_F(PtxStreams, ImagesThatAreNoneOrForOthersAreRefused) {
+TEST_F(PtxStreams, InvalidImagesAndThoseOfOtherArchitecturesFail) {
   void* other = nullptr;
   EXPECT_EQ(cuModuleLoadData(&other, "\177ELF"), 200);
   std::string text = kStore;

@@ -1,4 +1,4 @@
-// Steps through jit::CudaBackend on a device of the PTX driver, whose memory and streams a test asks for as any
+// Steps through jit::CudaBackend on a device of the PTX driver. The test allocates memory and creates streams as any
 // program does.
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "jitstep/jit/engine.h"
 #include "support/ptx_driver/control.h"
 
-// What the driver has beside the functions that the library looks up: as cuda.h declares them.
+// Driver functions that the library does not use, as declared in cuda.h.
 extern "C" {
 int cuCtxSetCurrent(void* context);
 int cuMemAlloc_v2(unsigned long long* memory, std::size_t bytes);
@@ -30,10 +30,10 @@ namespace driver = ptx::driver;
 
 inline constexpr int kNewStreamsOwn = 1;  // CU_STREAM_NON_BLOCKING
 
-/// A device's memory and one stream after the other.
+/// Allocates memory of a device, and has a current stream.
 class Host : public jit::CudaHost {
  public:
-  /// The device's context becomes the thread's.
+  /// Makes the device's context current in this thread.
   explicit Host(jit::Engine& engine, int device = 0)
       : context_(engine.driver().primary_context(device)) {
     cuCtxSetCurrent(context_);
@@ -57,7 +57,7 @@ class Host : public jit::CudaHost {
   void* stream_ = nullptr;
 };
 
-/// A CudaBackend and the way back from its memory.
+/// A CudaBackend, with copies from its memory to the host.
 class Gpu {
  public:
   explicit Gpu(jit::Engine& engine, int device = 0) : engine_(engine), ordinal_(device) {

@@ -1,10 +1,10 @@
-// Every recorded trajectory that can be followed on a device of the PTX driver.
+// Every recorded trajectory that a device of the PTX driver can run.
 #include "ptx_golden/recorded.h"
 
 namespace jitstep::tests {
 namespace {
 
-TEST_P(PtxGolden, IsFollowedByWhatNvrtcWrites) { follow(GetParam()); }
+TEST_P(PtxGolden, IsReproducedByNvrtcsPtx) { follow(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(All, PtxGolden, testing::ValuesIn(followed_cases()),
                          [](const auto& name) { return name.param; });

@@ -1,4 +1,4 @@
-// Some of the recorded trajectories, evenly chosen; golden_long_test.cpp follows the others.
+// Evenly chosen recorded trajectories. golden_long_test.cpp runs the others.
 #include "ptx_golden/recorded.h"
 
 namespace jitstep::tests {
@@ -12,12 +12,12 @@ std::vector<std::string> some_cases() {
   return some;
 }
 
-TEST_P(PtxGolden, IsFollowedByWhatNvrtcWrites) { follow(GetParam()); }
+TEST_P(PtxGolden, IsReproducedByNvrtcsPtx) { follow(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Some, PtxGolden, testing::ValuesIn(some_cases()),
                          [](const auto& name) { return name.param; });
 
-TEST(PtxGoldenCases, AreMostOfThoseThatThereAre) { EXPECT_GE(followed_cases().size(), 120u); }
+TEST(PtxGoldenCases, CoverMostTrajectories) { EXPECT_GE(followed_cases().size(), 120u); }
 
 }  // namespace
 }  // namespace jitstep::tests

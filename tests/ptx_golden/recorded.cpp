@@ -27,7 +27,7 @@ std::string key(std::size_t i, const std::string& rest) {
   return "p" + std::to_string(i) + "." + rest;
 }
 
-// All in float or all in double, by a rule that needs no stage, in formats that there are.
+// Requires float or double throughout, a rule without host transform, and known formats.
 bool can_be_followed(const support::RecordedFile& file) {
   if (!file.metadata.contains("case")) return false;
   const json meta = json::parse(file.metadata.at("case"));

@@ -1,5 +1,6 @@
-// Recorded trajectories followed on a device of the PTX driver, through jit::CudaBackend and the shared library that
-// users link. Those of matrices' stages are torch's, and of 16-bit parameters are followed by tests/golden on the CPU.
+// Compares steps with recorded trajectories on a device of the PTX driver, through jit::CudaBackend and the shared
+// library that users link. Host transforms need torch, so that rules with them are not here. tests/golden compares
+// 16-bit parameters on the CPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,10 +10,10 @@
 
 namespace jitstep::tests {
 
-/// The names of the cases that can be followed here, sorted.
+/// The names of the cases that can run here, sorted.
 std::vector<std::string> followed_cases();
 
-/// Steps as the case says and compares the parameters where they are recorded, to what the case allows.
+/// Runs the steps of the case and compares the recorded parameters, within the case's tolerances.
 void follow(const std::string& name);
 
 class PtxGolden : public testing::TestWithParam<std::string> {};

@@ -19,7 +19,7 @@ StepCase combination(jit::KernelSpec spec) {
   return {.spec = spec, .options = options, .tensors = odd_tensors()};
 }
 
-// Lanes share what a codec keeps beside its codes.
+// Lanes share the metadata of a codec.
 bool is_coded(const jit::KernelSpec& spec) {
   const auto& slots = spec.state.slots;
   return std::any_of(slots.begin(), slots.end(),
@@ -47,7 +47,7 @@ std::vector<StepCase> sums_over_every_tensor() {
            .tensors = odd_tensors()}};
 }
 
-// Gradients of another dtype than the parameter's.
+// Gradients with another dtype than the parameter.
 std::vector<StepCase> gradients_of_their_own() {
   std::vector<StepCase> cases;
   for (const auto& [parameter, gradient] : {std::pair{Dtype::float32, Dtype::float16},
@@ -60,7 +60,7 @@ std::vector<StepCase> gradients_of_their_own() {
   return cases;
 }
 
-// Steps that the device skips, by a scale that it knows, which clear their gradients.
+// Steps that the device skips, with a scale on the device, and with gradients that the step clears.
 std::vector<StepCase> skipped_scaled_and_cleared() {
   std::vector<StepCase> cases;
   for (const char* rule : {"lamb", "prodigy"})
@@ -76,12 +76,12 @@ std::vector<StepCase> skipped_scaled_and_cleared() {
 std::vector<StepCase> every_block_size() {
   using Kind = jit::Manifest::Kind;
   const jit::Catalog& catalog = jit::default_catalog();
-  constexpr int kBetween[] = {64, 256, 512};  // each codec has one, and the next one the next
+  constexpr int kBetween[] = {64, 256, 512};  // each codec has one of these sizes, cyclically
   std::vector<StepCase> cases;
-  int turn = 0;
+  int next = 0;
   for (const auto& codec : catalog.names(Kind::codec)) {
     if (catalog.codec(codec).find("block") == nullptr) continue;
-    for (const int block : {32, kBetween[turn++ % 3], 1024}) {
+    for (const int block : {32, kBetween[next++ % 3], 1024}) {
       jit::KernelSpec spec = spec_of("adamw", codec);
       for (auto& slot : spec.state.slots) slot->options["block"] = block;
       cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});
@@ -115,7 +115,7 @@ std::vector<StepCase> values_that_are_not_finite() {
                      .options = {},
                      .tensors = odd_tensors(),
                      .special_values = true});
-  for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16})  // whose NaN is part of the contract
+  for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16})  // the contract defines their NaN
     cases.push_back({.spec = spec_of("adamw", "fp32", "native", dtype),
                      .options = {},
                      .tensors = odd_tensors(),
@@ -123,7 +123,7 @@ std::vector<StepCase> values_that_are_not_finite() {
   return cases;
 }
 
-// Every domain but `all`, several leaves long and ragged, of one to four dimensions.
+// Every domain but `all`: tensors of several leaves with incomplete ends, of one to four dimensions.
 std::vector<TensorCase> many_domains() {
   return {{.sizes = {}},
           {.sizes = {1}},
@@ -142,24 +142,24 @@ StepCase of_many_domains(const std::string& rule, const std::string& codec,
   return {.spec = spec_of(rule, codec), .options = options, .tensors = many_domains()};
 }
 
-// Every codec, or each fourth of them.
-std::vector<std::string> codecs_of(Share share) {
+// Every codec, or every fourth.
+std::vector<std::string> codecs_of(Selection selection) {
   const auto all = jit::default_catalog().names(jit::Manifest::Kind::codec);
   std::vector<std::string> some;
-  for (std::size_t i = 0; i < all.size(); i += share == Share::whole ? 1 : 4)
+  for (std::size_t i = 0; i < all.size(); i += selection == Selection::all ? 1 : 4)
     some.push_back(all[i]);
   return some;
 }
 
 // A rule with modes in every codec and weight format.
-std::vector<StepCase> both_modes(Share share) {
+std::vector<StepCase> both_modes(Selection selection) {
   using Kind = jit::Manifest::Kind;
   std::vector<StepCase> cases;
   const auto add = [&](const jit::KernelSpec& spec) {
     cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});
   };
   const jit::Catalog& catalog = jit::default_catalog();
-  for (const auto& codec : codecs_of(share)) add(spec_of("averaged_iterate", codec));
+  for (const auto& codec : codecs_of(selection)) add(spec_of("averaged_iterate", codec));
   for (const auto& weights : catalog.names(Kind::weights))
     for (const Dtype dtype : catalog.weights(weights).dtypes)
       add(spec_of("averaged_iterate", "int8", weights, dtype, dtype));
@@ -169,10 +169,10 @@ std::vector<StepCase> both_modes(Share share) {
   return cases;
 }
 
-// A rule with a host transform in every codec, some dtypes and layouts.
-std::vector<StepCase> staged(Share share) {
+// A rule with a host transform in every codec, with several dtypes and layouts.
+std::vector<StepCase> transformed(Selection selection) {
   std::vector<StepCase> cases;
-  for (const auto& codec : codecs_of(share))
+  for (const auto& codec : codecs_of(selection))
     cases.push_back({.spec = spec_of("staged_momentum", codec),
                      .options = {{"max_grad_norm", 0.5}},
                      .tensors = odd_tensors()});
@@ -185,7 +185,7 @@ std::vector<StepCase> staged(Share share) {
   return cases;
 }
 
-// A case of the test extensions, which are loaded first.
+// A case of the test extensions, which it loads first.
 BitCase extension(const std::string& name, const std::function<std::vector<StepCase>()>& make,
                   std::size_t ways = 2) {
   return {name,
@@ -236,22 +236,22 @@ std::vector<BitCase> extension_bit_cases() {
                 [] { return Cases{of_many_domains("factored_moment", "")}; }),
       extension("ChainsOfEntriesAndOfSumsOverEverything",
                 [] { return Cases{of_many_domains("chained_entries", "")}; }),
-      extension("AChainOfSumsWithTensorMemory",
+      extension("AChainOfSumsWithAuxStatePerTensor",
                 [] {
                   return Cases{of_many_domains("layer_norms", "fp32", {{"smooth", true}}),
                                of_many_domains("layer_norms", "int4", {{"smooth", true}})};
                 }),
       extension(
-          "MemoryOfAllTensorsAndMemoryUnderACondition",
+          "SharedStateAndConditionalAuxState",
           [] {
             std::vector<TensorCase> late = many_domains();
-            late.front().first_step = 3;  // another tensor leads before
+            late.front().first_step = 3;  // another tensor writes shared state before
             const StepCase slow = of_many_domains("common_estimate", "fp32", {{"slow", true}});
             return Cases{slow,
                          of_many_domains("common_estimate", "int8"),
                          {.spec = slow.spec, .options = {}, .tensors = late, .steps = 5}};
           }),
-      extension("ARuleThatReadsElementsNumbers",
+      extension("ARuleThatReadsElementNumbers",
                 [] {
                   return Cases{of_many_domains("numbered_elements", "int8"),
                                {.spec = spec_of("numbered_elements", "fp32"),
@@ -274,7 +274,7 @@ std::vector<BitCase> extension_bit_cases() {
                   special.special_values = true;
                   return Cases{of_many_domains("elementary_functions", "int8"), special};
                 }),
-      extension("AWeightFormatThatKeepsSomethingBesideTheParameter",
+      extension("AWeightFormatWithAResidual",
                 [] {
                   return Cases{{.spec = spec_of("adamw", "int8", "master32", Dtype::bfloat16,
                                                 Dtype::bfloat16),
@@ -284,11 +284,12 @@ std::vector<BitCase> extension_bit_cases() {
   };
 }
 
-std::vector<BitCase> large_bit_cases(Share share) {
-  return {extension(
-              "ARuleWithModesInCodecsAndEveryWeightFormat", [=] { return both_modes(share); }, 1),
-          extension(
-              "ARuleWithAHostStageInCodecs", [=] { return staged(share); }, 1)};
+std::vector<BitCase> large_bit_cases(Selection selection) {
+  return {
+      extension(
+          "ARuleWithModesInCodecsAndEveryWeightFormat", [=] { return both_modes(selection); }, 1),
+      extension(
+          "ARuleWithAHostTransformInCodecs", [=] { return transformed(selection); }, 1)};
 }
 
 }  // namespace jitstep::support

@@ -1,4 +1,4 @@
-// The cases whose bits must be the same on every machine, by name.
+// The cases whose bits must be equal on every target, by name.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,29 @@
 namespace jitstep::support {
 using namespace emulation;
 
-/// One or a few cases of one kind. They are made when a test runs, as some load test extensions,
-/// which other tests must not see.
+/// One or a few cases of one kind. `make` runs inside the test, because some cases load test extensions that other
+/// tests must not see.
 struct BitCase {
   std::string name;  // a gtest parameter's name
   std::function<std::vector<StepCase>()> make;
-  std::size_t ways = 1;  // of the emulation that each is tried in
+  std::size_t ways = 1;  // number of emulated configurations to run
 };
 inline void PrintTo(const BitCase& c, std::ostream* out) { *out << c.name; }
 
-/// Every CI combination, sums over everything, block sizes, layouts, values that are not finite.
+/// Every CI combination, sums over all tensors, block sizes, layouts, and values that are not finite.
 std::vector<BitCase> bit_cases();
 
-/// Cases of combinations.h with small tensors, those of a rule together: each `stride`th of a rule's, the first included.
+/// Cases of combinations.h with small tensors, grouped by rule: the first of each rule and every `stride`-th after it.
 std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)(), std::size_t stride = 1);
 
-/// What no shipped rule needs yet, from tests/templates/extensions.
+/// Cases of tests/templates/extensions, for features that no shipped rule uses yet.
 std::vector<BitCase> extension_bit_cases();
 
-/// Those of them that are many kernels; a part stands for all of them.
-enum class Share { part, whole };
-std::vector<BitCase> large_bit_cases(Share share);
+/// Cases of the extensions with many kernels. `sample` selects some of them.
+enum class Selection { sample, all };
+std::vector<BitCase> large_bit_cases(Selection selection);
 
-/// The name of a test that gets a BitCase.
+/// The name of a test with a BitCase parameter.
 inline constexpr auto kCaseName = [](const auto& info) { return info.param.name; };
 
 }  // namespace jitstep::support

@@ -17,7 +17,7 @@ namespace {
 using jit::CodecChoice;
 using jit::Dtype;
 
-// The last part first, and each as small as it may be: as far from one thread as threads can come.
+// Runs the smallest possible pieces in reverse order, as different from one thread as possible.
 void backwards(std::int64_t count, std::int64_t grain,
                const std::function<void(std::int64_t, std::int64_t)>& body) {
   for (std::int64_t end = count; end > 0; end -= grain)
@@ -33,8 +33,8 @@ struct Way {
   LaneOrder lanes;
 };
 
-// Block sizes, vector widths, chunks and batches that any spec can take; codec blocks of 32
-// to 256 hold a lane's vector in all of them.
+// Block sizes, vector widths, leaves per item and batches that are valid for every spec. In all of them, codec blocks
+// of 32 to 256 hold a lane's vector.
 const Way kWays[kEmulatedWays] = {
     {"default",
      {256, 32, 4, 16},
@@ -81,7 +81,7 @@ void expect_same_bits(const StepCase& c, std::size_t ways) {
   const KernelConfig config = jit::default_kernel_config(plan, jit::Target::cpu());
   const StepOutcome expected = run_case(c, cpu, config);
   EXPECT_EQ(differences(expected, run_case(c, threads, config, Grouping::kEachAlone)), kNone)
-      << "CPU, cut otherwise";
+      << "CPU, divided differently";
   for (std::size_t i = 0; i < ways; ++i) {
     const Way& way = kWays[(fixed_hash(plan.spec) + i) % kEmulatedWays];
     EmulatedBackend gpu(engine, way.blocks, way.order, way.lanes);
@@ -90,7 +90,7 @@ void expect_same_bits(const StepCase& c, std::size_t ways) {
 }
 
 std::vector<GpuWay> gpu_ways(const jit::Plan& plan) {
-  // Any target with a GPU's schedule has the same default.
+  // All targets with GPU kernels have the same default.
   std::vector<GpuWay> all = {{"as by default",
                               jit::default_kernel_config(plan, jit::Target::emulated()),
                               Grouping::kTogether, 4096}};

@@ -1,4 +1,4 @@
-// Whether a step leaves the same bits on the CPU, under the emulation and on a GPU, however it is cut.
+// Checks that a step gives the same bits on the CPU, under emulation and on a GPU, for every division of the work.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,
                         jit::Dtype parameter = jit::Dtype::float32,
                         jit::Dtype gradient = jit::Dtype::float32);
 
-/// One way of cutting a step on a GPU: its configuration, its launches, how many blocks a grid has at most.
+/// One division of a step on a GPU: its configuration, its batches, and the maximum number of blocks in a grid.
 struct GpuWay {
   std::string name;
   KernelConfig config;
@@ -24,24 +24,25 @@ struct GpuWay {
   unsigned blocks;
 };
 
-/// The ways a spec is tried in on a GPU: as it is run by default, and others.
+/// The divisions that tests run on a GPU: the default and others.
 std::vector<GpuWay> gpu_ways(const jit::Plan& plan);
 
-/// Runs a case on the CPU and on a GPU in each of gpu_ways; adds a gtest failure for each outcome
-/// that differs from the CPU's in any byte. An Error if there is no GPU.
+/// Runs a case on the CPU, and on a GPU with each of gpu_ways. Adds a gtest failure for each outcome that differs from
+/// the CPU's in any byte. Throws an Error if there is no GPU.
 void expect_same_bits_on_gpu(const StepCase& c);
 
-/// Ways of cutting a step under the emulation: block sizes, vector widths, chunks, batches, orders of blocks and lanes.
+/// Number of divisions under emulation. They vary block size, vector width, leaves per item, batches, and the order of
+/// blocks and lanes.
 constexpr std::size_t kEmulatedWays = 4;
 
-/// Runs a case on the CPU, cut in two ways, and under the emulation in some of its ways, which the kernel chooses; adds
-/// a gtest failure for each outcome that differs from the first in any byte. Each way is a kernel to compile.
+/// Runs a case on the CPU in two divisions, and under emulation in `ways` others, selected by a hash of the kernel.
+/// Adds a gtest failure for each outcome that differs from the first in any byte. Each division compiles a kernel.
 void expect_same_bits(const StepCase& c, std::size_t ways = kEmulatedWays);
 
-/// Adds, once, the rules, codecs and weight formats of tests/templates/extensions to the default catalog.
+/// Adds the rules, codecs and weight formats of tests/templates/extensions to the default catalog, once.
 void load_test_extensions();
 
-/// Whether a spec names one of them.
+/// Whether a spec uses one of them.
 bool is_test_extension(const jit::KernelSpec& spec);
 
 }  // namespace jitstep::support

@@ -38,7 +38,8 @@ std::string outcome(const std::function<std::string()>& work) {
   }
 }
 
-// A child and the memory it shares with us: its last words need no system call, which may fail.
+// A child, and the memory that it shares with this process. Writing its result there needs no system call, which may
+// fail.
 struct Child {
   pid_t id;
   char* words;
@@ -53,8 +54,8 @@ Child start(const std::function<std::string()>& work) {
   const Child child{::fork(), static_cast<char*>(shared)};
   if (child.id == 0) {
     ::alarm(120);
-    const std::string said = outcome(work);
-    said.copy(child.words, kWords - 1);
+    const std::string reports = outcome(work);
+    reports.copy(child.words, kWords - 1);
     ::_exit(0);
   }
   return child;
@@ -62,17 +63,17 @@ Child start(const std::function<std::string()>& work) {
 
 std::string finish(const Child& child) {
   const int status = wait_for(child.id);
-  const std::string said = child.words;
+  const std::string reports = child.words;
   ::munmap(child.words, kWords);
   if (WIFSIGNALED(status)) return "killed by signal " + std::to_string(WTERMSIG(status));
-  return status == 0 ? said : "ended with status " + std::to_string(status);
+  return status == 0 ? reports : "ended with status " + std::to_string(status);
 }
 
 sock_filter statement(std::uint16_t code, std::uint32_t k) { return {code, 0, 0, k}; }
 
 void write_line(const char* file, const std::string& line) { std::ofstream(file) << line; }
 
-// The same user inside, so that owner checks see what they see outside.
+// Maps the same user inside, so that owner checks give the same results as outside.
 bool enter_user_namespace() {
   const uid_t user = ::geteuid();
   const gid_t group = ::getegid();
@@ -100,9 +101,9 @@ bool child_says(const std::function<bool()>& work) {
 std::vector<std::string> in_children(int count, const std::function<std::string(int)>& work) {
   std::vector<Child> children;
   for (int i = 0; i < count; ++i) children.push_back(start([&] { return work(i); }));
-  std::vector<std::string> said;
-  for (const Child& child : children) said.push_back(finish(child));
-  return said;
+  std::vector<std::string> reports;
+  for (const Child& child : children) reports.push_back(finish(child));
+  return reports;
 }
 
 bool fail_system_calls(const std::vector<long>& numbers, int error) {
@@ -147,14 +148,14 @@ Traced kill_at_stop(int stop, const std::function<void()>& work) {
     ::_exit(0);
   }
   int status = wait_for(child);
-  if (!WIFSTOPPED(status)) return Traced::refused;
+  if (!WIFSTOPPED(status)) return Traced::not_allowed;
   ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
   int seen = 0, signal = 0;
   while (::ptrace(PTRACE_SYSCALL, child, nullptr, signal) == 0) {
     status = wait_for(child);
     if (!WIFSTOPPED(status)) return WIFEXITED(status) ? Traced::finished : Traced::killed;
     const bool system_call = WSTOPSIG(status) == (SIGTRAP | 0x80);
-    signal = system_call ? 0 : WSTOPSIG(status);  // handed on when the child goes on
+    signal = system_call ? 0 : WSTOPSIG(status);  // delivered when the child continues
     if (system_call && ++seen == stop) break;
   }
   ::kill(child, SIGKILL);

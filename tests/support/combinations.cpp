@@ -16,7 +16,7 @@ using emulation::RuleOptions;
 using jit::Dtype;
 using Kind = jit::Manifest::Kind;
 
-// With the flags of the default options, so that the spec can be built as it is.
+// Sets the flags of the default options, so that the spec can be built.
 jit::KernelSpec with_flags(jit::KernelSpec spec) {
   const jit::OptionValues options(spec.rule);
   spec.flags = options.flags();
@@ -33,7 +33,7 @@ jit::OptionValues values_of(const std::string& rule, const RuleOptions& options)
   return values;
 }
 
-std::ptrdiff_t slots_kept(const std::string& rule, const RuleOptions& options) {
+std::ptrdiff_t stored_slots(const std::string& rule, const RuleOptions& options) {
   const jit::OptionValues values = values_of(rule, options);
   const auto flags = values.flags(options.dims);
   const auto& slots = values.rule().slots;
@@ -41,16 +41,16 @@ std::ptrdiff_t slots_kept(const std::string& rule, const RuleOptions& options) {
                        [&](const jit::Slot& slot) { return jit::is_stored(slot, flags); });
 }
 
-std::vector<RuleOptions> flag_cover(const std::string& rule) {
-  return emulation::cover(jit::default_catalog().rule(rule), jit::default_catalog());
+std::vector<RuleOptions> flag_covering_set(const std::string& rule) {
+  return emulation::covering_set(jit::default_catalog().rule(rule), jit::default_catalog());
 }
 
-// ---- values of flags that go together ------------------------------------------------------------
+// ---- compatible flag values
 
-using Words = std::set<std::string>;
+using FlagValues = std::set<std::string>;
 
-// Flags with their values, "amsgrad=true"; nothing if the options are refused.
-std::optional<Words> flags_of(const std::string& rule, const RuleOptions& options) {
+// Flags with their values, such as "amsgrad=true". Nothing if the options are invalid.
+std::optional<FlagValues> flags_of(const std::string& rule, const RuleOptions& options) {
   const jit::OptionValues values = values_of(rule, options);
   try {
     values.validate();
@@ -58,31 +58,32 @@ std::optional<Words> flags_of(const std::string& rule, const RuleOptions& option
   } catch (const jit::Error&) {
     return {};
   }
-  Words words;
+  FlagValues found;
   for (const auto& flags : {values.flags(options.dims), values.gradient_flags()})
-    for (const auto& flag : flags) words.insert(to_string(jit::NamedValues{flag}));
-  return words;
+    for (const auto& flag : flags) found.insert(to_string(jit::NamedValues{flag}));
+  return found;
 }
 
-// Whether both options change flags as they do alone when they are set at once, as `both`.
-bool codec(const std::string& rule, const RuleOptions& one, const RuleOptions& both) {
-  const Words default_config = flags_of(rule, {.dims = one.dims}).value_or(Words());
+// Whether the flags that `one` changes on its own have the same values under `both`.
+bool preserves_flags(const std::string& rule, const RuleOptions& one, const RuleOptions& both) {
+  const FlagValues default_flags = flags_of(rule, {.dims = one.dims}).value_or(FlagValues());
   const auto all = flags_of(rule, both);
-  const Words alone = flags_of(rule, one).value_or(Words());
-  return all && std::all_of(alone.begin(), alone.end(), [&](const std::string& word) {
-           return default_config.contains(word) || all->contains(word);
+  const FlagValues alone = flags_of(rule, one).value_or(FlagValues());
+  return all && std::all_of(alone.begin(), alone.end(), [&](const std::string& value) {
+           return default_flags.contains(value) || all->contains(value);
          });
 }
 
-// The same values of flags as flag_cover()'s without the defaults, in fewer options.
-std::vector<RuleOptions> merged_cover(const std::string& rule) {
+// The flag values of flag_covering_set() without the defaults, in fewer option sets.
+std::vector<RuleOptions> merged_covering_set(const std::string& rule) {
   std::vector<RuleOptions> found;
-  for (const RuleOptions& one : flag_cover(rule)) {
+  for (const RuleOptions& one : flag_covering_set(rule)) {
     if (one.values.empty() && one.dims == RuleOptions().dims) continue;
     const auto joins = [&](RuleOptions& other) {
       RuleOptions both = other;
       both.values.insert(one.values.begin(), one.values.end());
-      if (one.dims != other.dims || !codec(rule, one, both) || !codec(rule, other, both))
+      if (one.dims != other.dims || !preserves_flags(rule, one, both) ||
+          !preserves_flags(rule, other, both))
         return false;
       other = both;
       return true;
@@ -92,7 +93,7 @@ std::vector<RuleOptions> merged_cover(const std::string& rule) {
   return found;
 }
 
-// ---- cases -----------------------------------------------------------------------------------------
+// ---- cases --------------------------------------------------------------------------------------
 
 struct WeightsOfDtype {
   std::string name;
@@ -107,17 +108,17 @@ std::vector<WeightsOfDtype> weight_formats() {
   return all;
 }
 
-// What an optimizer makes of its choices: state of float64 parameters is float64.
+// Applies the optimizer's rule that the state of float64 parameters is float64.
 StepCase case_of(const std::string& rule, const RuleOptions& options, const std::string& codec,
                  const WeightsOfDtype& weights = {"native", Dtype::float32}) {
-  const std::string kept = weights.dtype == Dtype::float64 ? "fp32" : codec;
-  return {.spec = spec_of(rule, kept, weights.name, weights.dtype, weights.dtype),
+  const std::string state = weights.dtype == Dtype::float64 ? "fp32" : codec;
+  return {.spec = spec_of(rule, state, weights.name, weights.dtype, weights.dtype),
           .options = options.values,
           .tensors = {},
           .dims = options.dims};
 }
 
-// Cases whose kernels are all different, and none of those that are known.
+// Cases with different kernels, none of which is in `known`.
 class DistinctCases {
  public:
   explicit DistinctCases(std::vector<jit::KernelSpec> known) : known_(std::move(known)) {}
@@ -128,16 +129,16 @@ class DistinctCases {
     known_.push_back(spec);
     cases_.push_back(c);
   }
-  // Whether a kernel, of whichever rule, has both.
+  // Whether a kernel of any rule combines the two.
   bool pairs(const std::string& codec, const WeightsOfDtype& weights) const {
     return std::any_of(known_.begin(), known_.end(), [&](const jit::KernelSpec& spec) {
       const auto& slots = spec.state.slots;
       return spec.state.weights == weights.name && spec.state.dtype == weights.dtype &&
              std::any_of(slots.begin(), slots.end(),
-                         [&](const auto& kept) { return kept && kept->name == codec; });
+                         [&](const auto& stored) { return stored && stored->name == codec; });
     });
   }
-  // A weight format that no kernel has with this codec yet; else the first.
+  // The first weight format that no kernel combines with this codec yet. If there is none, the first of all.
   WeightsOfDtype partner(const std::string& codec,
                          const std::vector<WeightsOfDtype>& weights) const {
     const auto met = [&](const WeightsOfDtype& one) {
@@ -159,8 +160,8 @@ std::vector<jit::KernelSpec> ci_combinations() {
   const jit::Catalog& catalog = jit::default_catalog();
   std::vector<jit::KernelSpec> specs;
   const auto add = [&](const jit::KernelSpec& spec) {
-    const jit::KernelSpec whole = with_flags(spec);
-    if (std::find(specs.begin(), specs.end(), whole) == specs.end()) specs.push_back(whole);
+    const jit::KernelSpec complete = with_flags(spec);
+    if (std::find(specs.begin(), specs.end(), complete) == specs.end()) specs.push_back(complete);
   };
   for (const auto& rule : catalog.names(Kind::rule)) add(spec_of(rule, "fp32"));
   for (const auto& codec : catalog.names(Kind::codec))
@@ -171,23 +172,23 @@ std::vector<jit::KernelSpec> ci_combinations() {
 }
 
 emulation::RuleOptions fullest_options(const std::string& rule) {
-  const auto all = flag_cover(rule);
+  const auto all = flag_covering_set(rule);
   return *std::max_element(all.begin(), all.end(), [&](const auto& a, const auto& b) {
-    return slots_kept(rule, a) < slots_kept(rule, b);
+    return stored_slots(rule, a) < stored_slots(rule, b);
   });
 }
 
 std::vector<std::string> codecs_for(const std::string& rule) {
   const auto rules = jit::default_catalog().names(Kind::rule);
   std::vector<std::string> codecs = jit::default_catalog().names(Kind::codec);
-  const auto turn =
+  const auto next =
       (std::find(rules.begin(), rules.end(), rule) - rules.begin()) % std::ssize(codecs);
-  std::rotate(codecs.begin(), codecs.begin() + turn, codecs.end());
+  std::rotate(codecs.begin(), codecs.begin() + next, codecs.end());
   codecs.resize(std::min(kCodecsOfARule, codecs.size()));
   return codecs;
 }
 
-jit::CodecChoice with_switches_turned(const std::string& codec) {
+jit::CodecChoice with_flags_inverted(const std::string& codec) {
   jit::CodecChoice choice{codec};
   for (const jit::Option& option : jit::default_catalog().codec(codec).flags)
     if (option.type == jit::Option::Type::boolean)
@@ -200,23 +201,23 @@ std::vector<emulation::StepCase> covering_cases() {
   const auto codecs = catalog.names(Kind::codec);
   const auto weights = weight_formats();
   DistinctCases all(ci_combinations());
-  std::size_t turn = 0;  // of codecs and of weight formats
+  std::size_t next = 0;  // index into codecs and weight formats
   for (const std::string& rule : catalog.names(Kind::rule)) {
     const RuleOptions fullest = fullest_options(rule);
     for (const std::string& codec : codecs_for(rule))
       all.add(case_of(rule, fullest, codec, all.partner(codec, weights)));
-    for (const RuleOptions& options : merged_cover(rule)) {
-      all.add(case_of(rule, options, codecs[turn % codecs.size()], weights[turn % weights.size()]));
-      ++turn;
+    for (const RuleOptions& options : merged_covering_set(rule)) {
+      all.add(case_of(rule, options, codecs[next % codecs.size()], weights[next % weights.size()]));
+      ++next;
     }
   }
   for (const std::string& codec : codecs)
     for (const WeightsOfDtype& format : weights)
       if (!all.pairs(codec, format)) all.add(case_of("adamw", {}, codec, format));
   for (const std::string& codec : codecs) {
-    StepCase turned = case_of("adamw", {}, codec);
-    for (auto& slot : turned.spec.state.slots) slot = with_switches_turned(codec);
-    all.add(turned);
+    StepCase inverted = case_of("adamw", {}, codec);
+    for (auto& slot : inverted.spec.state.slots) slot = with_flags_inverted(codec);
+    all.add(inverted);
   }
   return std::move(all).cases();
 }
@@ -225,7 +226,7 @@ std::vector<emulation::StepCase> all_cases() {
   const jit::Catalog& catalog = jit::default_catalog();
   DistinctCases all({});
   for (const std::string& rule : catalog.names(Kind::rule))
-    for (const RuleOptions& options : flag_cover(rule))
+    for (const RuleOptions& options : flag_covering_set(rule))
       for (const std::string& codec : catalog.names(Kind::codec))
         all.add(case_of(rule, options, codec));
   for (const std::string& codec : catalog.names(Kind::codec))

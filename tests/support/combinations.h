@@ -1,4 +1,4 @@
-// The combinations that changes are checked with, made from what the templates folder holds.
+// The combinations that tests run, made from the files of the templates folder.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace jitstep::support {
 
-/// Every rule with fp32 state and weights; every codec with adamw and with lamb; every weight format
-/// and dtype with adamw. No two are the same kernel.
+/// Every rule with fp32 state and weights, every codec with adamw and with lamb, and every weight format and dtype with
+/// adamw. All kernels are different.
 std::vector<jit::KernelSpec> ci_combinations();
 
-/// Options of a rule under which it keeps as many slots as it can, its defaults if they do.
+/// Options of a rule with as many slots as possible. The defaults if they have that many.
 emulation::RuleOptions fullest_options(const std::string& rule);
 
-/// The codecs that a rule is tried in by default: all, or kCodecsOfARule in turn where there are more.
+/// The codecs that a rule is tested with by default: all, or kCodecsOfARule of them, chosen cyclically.
 std::vector<std::string> codecs_for(const std::string& rule);
 inline constexpr std::size_t kCodecsOfARule = 1;
 
-/// Beyond ci_combinations(), without tensors: every rule with its fullest options in codecs_for() it; every value
-/// of its flags, as many at once as go together, in codecs, weight formats and dtypes in turn; every codec in
-/// each weight format and dtype with adamw, and with its switches turned.
+/// Cases without tensors in addition to ci_combinations(). Every rule with its fullest options in codecs_for() it.
+/// Every flag value, as many at once as are compatible, cyclically in codecs, weight formats and dtypes. Every codec in
+/// each weight format and dtype with adamw, and with its boolean options inverted.
 std::vector<emulation::StepCase> covering_cases();
 
-/// A codec with every option that is true or false the other way than by default.
-jit::CodecChoice with_switches_turned(const std::string& codec);
+/// A codec with every boolean option inverted.
+jit::CodecChoice with_flags_inverted(const std::string& codec);
 
-/// The product, without tensors: every rule with every value of its flags, one at a time, in every codec.
+/// The full product, without tensors: every rule with every flag value, one at a time, in every codec.
 std::vector<emulation::StepCase> all_cases();
 
-/// The same number for the same kernel wherever it is computed: what chooses a few of many.
+/// A hash that is the same for the same kernel on every computer. It selects a few of many cases.
 std::uint32_t fixed_hash(const jit::KernelSpec& spec);
 
 }  // namespace jitstep::support

@@ -1,4 +1,4 @@
-// The host compilers that are installed.
+// The installed host compilers.
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +9,7 @@
 
 namespace jitstep::support {
 
-/// The first of `names` that is found in PATH; empty if none is.
+/// The first of `names` in PATH. Empty if there is none.
 inline std::string installed(std::initializer_list<const char*> names) {
   const std::string path = jit::Settings::from_environment().path;
   for (const char* name : names)
@@ -19,6 +19,6 @@ inline std::string installed(std::initializer_list<const char*> names) {
 inline std::string gcc() { return installed({"g++-12", "g++"}); }
 inline std::string clang() {
   return installed({"clang++-14", "clang++"});
-}  // as tools/setup.sh looks for it
+}  // tools/setup.sh uses the same order
 
 }  // namespace jitstep::support

@@ -1,10 +1,11 @@
-# Read by ctest: one test for each suite of a program, not for each of its tests, as programs that link LibTorch take a third
-# of a second to start. The includer sets `program`, `name`, `folder` (to run in) and `seconds`, `labels`, `environment`.
+# ctest reads this file. It adds one test for each suite of a program instead of each test, because programs that link
+# LibTorch take a third of a second to start. The includer sets `program`, `name`, `folder` (working directory),
+# `seconds`, `labels` and `environment`.
 execute_process(
   COMMAND "${program}" --gtest_list_tests --gtest_filter=-*.DISABLED_*
   WORKING_DIRECTORY "${folder}" OUTPUT_VARIABLE listed RESULT_VARIABLE failure)
 if(failure)
-  add_test("${name}.NOT_BUILT" "${program}")  # says why, and fails
+  add_test("${name}.NOT_BUILT" "${program}")  # fails with the reason
   set_tests_properties("${name}.NOT_BUILT" PROPERTIES LABELS "${labels}")
   set(listed "")
 endif()

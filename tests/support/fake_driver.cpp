@@ -15,11 +15,12 @@ using jit::str_cat;
 namespace {
 
 constexpr int kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400, kNotFound = 500;
-FakeDriver* driver = nullptr;  // plain functions, as the driver's are, can reach nothing else
+// Global, because plain functions such as the driver's cannot reach anything else.
+FakeDriver* driver = nullptr;
 
 }  // namespace
 
-// ---- the table ---------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 struct FakeFunctions {
   using D = FakeDriver;
@@ -47,7 +48,7 @@ struct FakeFunctions {
     if (const int code = driver->did("cuCtxPushCurrent", str_cat(device->ordinal))) return code;
     return driver->contexts_.push_back(device), 0;
   }
-  // Even one that reports a failure, which may stem from earlier work, has put the context back.
+  // A pop that reports an error of earlier work has still restored the context.
   static int pop(void** context) {
     if (driver->contexts_.empty()) return kInvalidContext;
     *context = driver->contexts_.back();
@@ -115,7 +116,7 @@ struct FakeFunctions {
     if (!driver->owns(target, bytes)) return kInvalidValue;
     driver->copies.emplace_back(bytes, stream->number);
     const auto* const source = static_cast<const std::byte*>(from);
-    // Staged at once, as the driver does with small copies from pageable memory.
+    // Copies at once, as the driver does with small copies from pageable memory.
     stream->queue.push_back([target, staged = std::vector<std::byte>(source, source + bytes)] {
       std::memcpy(target, staged.data(), staged.size());
       return true;
@@ -170,7 +171,7 @@ jit::CudaApi FakeDriver::api() {
     *answer = driver->version;
     return driver->did("cuDriverGetVersion");
   };
-  // As the driver's: every code has a name that tells it from others, but for unheard-of ones.
+  // As in the driver, every known code has its own name.
   api.cuGetErrorName = [](int code, const char** name) {
     static std::map<int, std::string> names;
     if (code < 0 || code > 999) return kInvalidValue;
@@ -232,7 +233,7 @@ const std::vector<std::string>& FakeDriver::function_names() {
   return names;
 }
 
-// ---- the fake ----------------------------------------------------------------------------------
+// ---- the fake -----------------------------------------------------------------------------------
 
 FakeDriver::FakeDriver(int devices) {
   EXPECT_EQ(driver, nullptr) << "one fake at a time";

@@ -1,6 +1,6 @@
-// A CUDA driver without a GPU: it records every call with its arguments, answers with any error it is
-// told to, and keeps device memory in host memory. Streams are queues that run when a test lets them,
-// in the order it chooses, so that whatever is not ordered by events goes wrong.
+// A CUDA driver without a GPU. It records every call with its arguments, returns any error that a test sets, and stores
+// device memory in host memory. Streams are queues that run when a test drains them, in an order that the test chooses.
+// Accesses that events do not order therefore fail.
 #pragma once
 
 #include <array>
@@ -18,19 +18,19 @@
 
 namespace jitstep::support {
 
-/// What a kernel found when it ran: by then its tables may have been overwritten or given to others.
+/// The memory that a kernel saw when it ran. By then its tables may have been overwritten or reused.
 struct FakeRun {
   std::string entry;
   int stream = 0;
   unsigned grid = 0, block = 0;
   Args args{};
-  bool garbage = false;  // its tables were not its own any more
-  long long t = 0;       // of the first of its sets
-  std::vector<int> ids;  // of its items' tensors, each once
+  bool garbage = false;  // its tables were no longer its own
+  long long t = 0;       // of its first HyperParams
+  std::vector<int> ids;  // of its items' tensors, without duplicates
   std::vector<const void*> gradients;
 };
 
-/// One at a time is the driver that api() leads to. Not thread safe.
+/// api() uses the one instance that exists. Not thread safe.
 class FakeDriver {
  public:
   explicit FakeDriver(int devices = 2);
@@ -38,52 +38,52 @@ class FakeDriver {
   FakeDriver(const FakeDriver&) = delete;
   FakeDriver& operator=(const FakeDriver&) = delete;
 
-  /// The whole table; cuFuncLoad may be taken away, as old drivers lack it.
+  /// The whole table. A test may remove cuFuncLoad, which old drivers lack.
   static jit::CudaApi api();
-  /// The names of all functions in the table that can fail, without those that describe errors.
+  /// The names of all functions in the table that can fail, except those that describe errors.
   static const std::vector<std::string>& function_names();
 
-  // ---- what was asked of it
+  // ---- recorded calls
 
-  /// Such as "cuLaunchKernel jitstep_apply 3x128 stream 1", since the last clear().
+  /// Calls since the last clear(), such as "cuLaunchKernel jitstep_apply 3x128 stream 1".
   std::vector<std::string> calls;
   std::vector<std::string> calls_of(const std::string& name) const;
-  /// Bytes of each copy, since the last clear(), and its stream.
+  /// Bytes and stream of each copy since the last clear().
   std::vector<std::pair<std::size_t, int>> copies;
   void clear();
 
-  // ---- what it answers
+  // ---- answers
 
-  /// From now on, calls of that name answer `code`, `times` times, once `spared` have gone well.
+  /// Lets calls of that name return `code`, `times` times, after `spared` successful ones.
   void fail(const std::string& name, int code, int spared = 0, int times = 1 << 30);
   void recover() { failing_.clear(); }
   int version = 13000;
   int multiprocessors = 4;
-  std::array<int, 4> sm = {90, 90, 90, 90};  // of each device
+  std::array<int, 4> sm = {90, 90, 90, 90};  // per device
 
-  // ---- streams; 0 is the default one of device 0, 1 that of device 1, and so on
+  // ---- streams: 0 is the default stream of device 0, 1 that of device 1, and so on
 
   int new_stream(int device = 0);
   void* handle(int stream);
   void set_capture(int stream, int status) { streams_[stream]->capture = status; }
-  /// The program destroys it: a later use of it is an error, its work goes on.
+  /// The program destroys the stream. Its work continues, but a later use of it is an error.
   void destroy_stream(int stream) { streams_[stream]->alive = false; }
-  /// Runs what is queued: the first stream of the list as far as it can go on, then the next; or all
-  /// in turn, one piece of work each. Streams that are not named come last. A test failure if
-  /// something waits for ever.
+  /// Runs the queues: the first stream of the list as far as possible, then the next. With `in_turn`, all streams
+  /// alternate after each piece of work. Streams that are not in the list come last. Adds a test failure if something
+  /// waits forever.
   void drain(std::vector<int> order = {}, bool in_turn = false);
   std::vector<FakeRun> runs;
 
-  // ---- memory, as torch's allocator gives it: freed memory is soon overwritten
+  // ---- memory, like torch's allocator: freed memory is soon overwritten
 
   std::shared_ptr<void> allocate(int stream, std::size_t bytes);
   void record_stream(const std::shared_ptr<void>& memory, int stream);
-  /// Allocations that were not given back.
+  /// Allocations that are not freed.
   int live_allocations() const { return live_; }
-  /// Whether the n-th allocation from now on (counted from 0) throws std::bad_alloc.
+  /// The number of allocations that succeed before one throws std::bad_alloc. -1: none throws.
   int allocations_to_failure = -1;
 
-  // ---- what is open
+  // ---- open resources
 
   int loaded_modules() const;
   int live_events() const;
@@ -117,7 +117,7 @@ class FakeDriver {
   struct Event {
     Device* device;
     bool alive = true;
-    std::shared_ptr<bool> reached = nullptr;  // what was recorded last
+    std::shared_ptr<bool> reached = nullptr;  // set by the last record
   };
   struct Allocation {
     std::unique_ptr<std::byte[]> bytes;
@@ -139,7 +139,7 @@ class FakeDriver {
   };
   std::map<std::string, Failure> failing_;
   std::deque<Device> devices_;
-  std::vector<Device*> contexts_;  // the current one is the last
+  std::vector<Device*> contexts_;  // the last one is current
   std::deque<Module> modules_;
   std::deque<Function> functions_;
   std::deque<Event> events_;
@@ -148,7 +148,7 @@ class FakeDriver {
   int live_ = 0;
 };
 
-/// A program around a CudaBackend: its current stream and its allocator.
+/// The program around a CudaBackend: its current stream and its allocator.
 class FakeHost : public jit::CudaHost {
  public:
   FakeHost(FakeDriver& driver, int stream) : current(stream), driver_(driver) {}
@@ -166,10 +166,10 @@ class FakeHost : public jit::CudaHost {
   FakeDriver& driver_;
 };
 
-/// The head of a cubin, which is all that is looked at before the driver gets it.
+/// The header of a cubin. The library reads no more before it passes it to the driver.
 std::vector<std::byte> fake_cubin(int sm);
 
-/// A compiler whose binaries are such heads.
+/// A compiler whose binaries are such headers.
 class FakeCompiler : public jit::Compiler {
  public:
   jit::Binary compile(const std::string&, const std::string&, const jit::Target& target) override {

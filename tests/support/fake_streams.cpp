@@ -45,7 +45,7 @@ void FakeDriver::drain(std::vector<int> order, bool in_turn) {
   while (in_turn ? a_round() : the_first()) {
   }
   for (const auto& stream : streams_)
-    EXPECT_TRUE(stream->queue.empty()) << "stream " << stream->number << " waits for ever";
+    EXPECT_TRUE(stream->queue.empty()) << "stream " << stream->number << " waits forever";
 }
 
 std::shared_ptr<void> FakeDriver::allocate(int stream, std::size_t bytes) {
@@ -62,7 +62,8 @@ void FakeDriver::record_stream(const std::shared_ptr<void>& memory, int stream) 
   memory_.at(static_cast<std::byte*>(memory.get())).shared.push_back(stream);
 }
 
-// Its next owner writes to it on the stream it was allocated for, once all others are done with it.
+// The next owner writes to the memory on the stream it was allocated for, after all other streams have finished with
+// it.
 void FakeDriver::give_back(std::byte* data) {
   Allocation& allocation = memory_.at(data);
   allocation.live = false;
@@ -87,10 +88,10 @@ bool FakeDriver::owns(const void* from, std::size_t bytes) const {
   });
 }
 
-// A kernel that only looks at its tables.
+// A kernel that only reads its tables.
 void FakeDriver::run(FakeRun run) {
   const Args& args = run.args;
-  // Bytes from an address to the end of the memory it lies in.
+  // Bytes from an address to the end of its allocation.
   const auto room = [&](const void* table) -> long long {
     auto* const start = static_cast<std::byte*>(const_cast<void*>(table));
     auto found = memory_.upper_bound(start);

@@ -42,7 +42,7 @@ class GpuLaunches : public jit::Launches {
 
 }  // namespace
 
-// The driver's memory functions, which the library leaves to torch.
+// The driver's memory functions. The library leaves memory to torch, so it does not look them up.
 struct GpuBackend::Driver {
   int (*cuCtxSetCurrent)(void* context) = nullptr;
   int (*cuMemAlloc)(Address* memory, std::size_t bytes) = nullptr;

@@ -1,4 +1,4 @@
-// A GPU without torch: memory and copies straight from the driver, launches on the null stream.
+// A GPU without torch: memory and copies directly from the driver, launches on the null stream.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 namespace jitstep::support {
 using namespace emulation;
 
-/// For one thread: the GPU's context is made current where the machine is made.
+/// For one thread. The constructor makes the GPU's context current.
 class GpuBackend : public jit::Backend {
  public:
-  /// What allocate() gives: garbage, or memory a checker knows to be unwritten.
+  /// Contents of new memory: garbage, or memory that a checker treats as unwritten.
   enum class Fresh { kGarbage, kUnwritten };
 
-  /// blocks: the grid is never larger. An Error if there is no driver or no GPU.
+  /// blocks: maximum number of blocks in a grid. Throws an Error if there is no driver or no GPU.
   GpuBackend(jit::Engine& engine, unsigned blocks, Fresh fresh = Fresh::kGarbage);
   ~GpuBackend() override;
 
@@ -32,7 +32,7 @@ class GpuBackend : public jit::Backend {
   /// Waits for all launches.
   void download(void* to, const void* from, std::size_t bytes);
 
-  /// The machine with its way back, for run_case.
+  /// The back end and its download function, for run_case.
   Device device();
 
  private:

@@ -15,7 +15,7 @@
 
 namespace jitstep::support {
 
-/// Templates of a test's own beside the shipped ones, unknown to other tests.
+/// A test's own templates in addition to the shipped ones. Other tests do not see them.
 struct OwnTemplates {
   jit::Engine engine{jit::Settings::from_environment()};
   jit::Catalog catalog{engine.templates()};
@@ -26,9 +26,9 @@ struct OwnTemplates {
   }
 };
 
-/// Tensors that step together, all with the same kernel: parameters of type P, gradients of type G, as
-/// the spec says. They begin as zeros, and whatever a kernel must not read before step 1 as garbage. A host
-/// stage leaves what it is given as it is.
+/// Tensors that step together with one kernel: parameters of type P and gradients of type G, as the spec says. They
+/// start as zeros. Memory that a kernel must not read before step 1 starts as garbage. The host transform returns its
+/// input.
 template <class P, class G = P>
 class PlainSteps {
  public:
@@ -37,24 +37,25 @@ class PlainSteps {
   std::vector<std::vector<P>> p;
   std::vector<std::vector<G>> g;
 
-  /// `offset`: global number of each tensor's first element.
+  /// `offset`: number of each tensor's first element in the unsharded tensor.
   PlainSteps(OwnTemplates& own, jit::Backend& backend, const jit::KernelSpec& spec,
              const jit::OptionValues& options, const std::vector<Sizes>& sizes,
              std::int64_t offset = 0)
       : options_(options),
         plan_(jit::resolve(spec, own.catalog)),
-        common_(std::make_unique<jit::SharedState>(jit::make_shared_state(backend, options))) {
+        shared_state_(
+            std::make_unique<jit::SharedState>(jit::make_shared_state(backend, options))) {
     for (const Sizes& one : sizes) add(backend, one, offset);
     step_ = std::make_unique<jit::Step>(backend, std::vector<jit::Batch>{{plan_, tensors_}},
-                                        common_.get());
+                                        shared_state_.get());
   }
 
-  /// One step with the options it was made with.
+  /// One step with the options of the constructor.
   void step(std::int64_t t, std::uint64_t seed = 0) {
     step(std::vector{options_.at_step(t, seed)});
   }
 
-  /// One step of numbers made by hand; set_of[i] belongs to tensor i, the first one if left out.
+  /// One step with given hyperparameters. Tensor i uses sets[set_of[i]], or sets[0] if set_of is empty.
   void step(const std::vector<HyperParams>& sets, const std::vector<int>& set_of = {}) {
     std::vector<jit::StepInput> inputs;
     for (std::size_t i = 0; i < g.size(); ++i)
@@ -62,15 +63,14 @@ class PlainSteps {
     step_->run(inputs, sets, [](const auto&) {});
   }
 
-  /// To another mode after step t.
-  void turn(jit::Mode to, std::int64_t t, std::uint64_t seed = 0) {
+  /// Switches to another mode after step t.
+  void switch_mode(jit::Mode to, std::int64_t t, std::uint64_t seed = 0) {
     step_->run(to, std::vector<jit::StepInput>(p.size()), {options_.at_step(t, seed)});
   }
 
-  /// The kernel.
   const jit::Plan& plan() const { return plan_; }
 
-  /// What is kept of tensor i, at most as long as this lives.
+  /// The state of tensor i, valid as long as this object.
   const jit::StepTensor& tensor(std::size_t i) const { return tensors_[i]; }
   template <class T>
   const T* codes(std::size_t i, std::size_t slot) const {
@@ -80,7 +80,7 @@ class PlainSteps {
   const T* meta(std::size_t i, std::size_t slot) const {
     return static_cast<const T*>(tensors_[i].slots[slot].meta);
   }
-  /// A memory field's buffer that step t writes.
+  /// The buffer of an auxiliary state field that step t writes.
   template <class T>
   const T* aux_state(std::size_t i, std::size_t field, std::int64_t t) const {
     return static_cast<const T*>(tensors_[i].aux_state[field][t & 1]);
@@ -110,13 +110,13 @@ class PlainSteps {
 
   jit::OptionValues options_;
   jit::Plan plan_;
-  std::unique_ptr<jit::SharedState> common_;
+  std::unique_ptr<jit::SharedState> shared_state_;
   std::vector<std::unique_ptr<jit::StateStorage>> states_;
   std::vector<jit::StepTensor> tensors_;
   std::unique_ptr<jit::Step> step_;
 };
 
-/// The spec of float32 arrays under these options, with a codec for each slot of the rule.
+/// The spec of float32 arrays with these options. `codecs` has a codec for each slot of the rule.
 inline jit::KernelSpec plain_spec(const jit::OptionValues& options,
                                   const std::vector<std::string>& codecs = {}, int dims = 2) {
   jit::KernelSpec spec{.rule = options.rule().name,

@@ -16,7 +16,7 @@ class RecordingBackend::RecordedLaunches : public jit::Launches {
 
  private:
   RecordingBackend& backend_;
-  std::shared_ptr<jit::Launches> inner_;  // as a graph outlives the launches
+  std::shared_ptr<jit::Launches> inner_;  // shared, because a graph outlives the launches
 };
 
 void RecordingBackend::record(const std::function<void()>& work) {

@@ -1,5 +1,5 @@
-// A machine that can record copies and launches instead of doing them, and do them again and again: what a CUDA
-// graph is to a GPU.
+// A back end that can record copies and launches instead of executing them, and then replay them. It stands for a CUDA
+// graph.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,16 @@
 
 namespace jitstep::support {
 
-/// Everything else is the other machine's. As a graph does, a repeated copy reads its source anew.
+/// Forwards everything else to another back end. As in a graph, a replayed copy reads its source again.
 class RecordingBackend : public jit::Backend {
  public:
   /// `on` must outlive it.
   explicit RecordingBackend(jit::Backend& on) : on_(on) {}
 
-  /// What `work` asks for is recorded, in place of what was before.
+  /// Records the copies and launches of `work`, and discards earlier ones.
   void record(const std::function<void()>& work);
   void replay() const;
-  /// As StepRun takes it.
+  /// The recorder for StepRun.
   emulation::Graphs graphs();
 
   jit::Target target() const override { return on_.target(); }

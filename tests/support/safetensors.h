@@ -14,7 +14,7 @@ struct RecordedTensor {
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;
 
-  /// The values as doubles, whatever the dtype.
+  /// The values as doubles, for any dtype.
   std::vector<double> values() const;
 };
 
@@ -23,7 +23,7 @@ struct RecordedFile {
   std::map<std::string, std::string> metadata;
 };
 
-/// Throws std::runtime_error with the path if the file is not one.
+/// Throws std::runtime_error with the path if the file is not valid.
 RecordedFile read_safetensors(const std::string& path);
 
 }  // namespace jitstep::support

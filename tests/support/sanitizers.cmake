@@ -1,6 +1,6 @@
-# Adds to `test_environment` what the tests need under JITSTEP_SANITIZE: the sanitizers' options, and
-# a compiler that instruments the kernels as well. (Clang keeps its run time inside the program, where
-# `-Wl,--no-undefined` does not look; kernels stay plain there.)
+# Adds variables to `test_environment` that the tests need under JITSTEP_SANITIZE: the sanitizers' options, and a compiler
+# that also instruments the kernels. Clang links its run time into the program, where `-Wl,--no-undefined` does not find
+# it. Kernels are therefore not instrumented with Clang.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(kernel_compiler "${CMAKE_CURRENT_BINARY_DIR}/sanitizing_compiler")
@@ -12,8 +12,8 @@ exec \"${CMAKE_CXX_COMPILER}\" -fsanitize=${JITSTEP_SANITIZE} -fno-sanitize-reco
 endif()
 
 if(JITSTEP_SANITIZE MATCHES "thread")
-  # OpenMP's barriers are invisible in a libgomp that is not instrumented, so torch's own pool has one
-  # thread; the tests bring threads of their own.
+  # ThreadSanitizer cannot see the barriers of an uninstrumented libgomp. So torch's pool has one thread, and the tests
+  # start their own threads.
   list(APPEND test_environment "OMP_NUM_THREADS=1"
     "TSAN_OPTIONS=second_deadlock_stack=1:history_size=7")
 else()

@@ -1,4 +1,4 @@
-// A GPU and the CPU leave the same bits, however the work is cut. No torch: the driver's own memory.
+// A GPU and the CPU give the same bits for every division of the work. Needs no torch, only memory of the driver.
 #include <gtest/gtest.h>
 
 #include "jitstep/jit/engine.h"
@@ -13,7 +13,7 @@ using jit::Dtype;
 
 class GpuBits : public testing::TestWithParam<BitCase> {};
 
-TEST_P(GpuBits, AreTheCpus) {
+TEST_P(GpuBits, EqualThoseOfTheCpu) {
   for (const StepCase& c : GetParam().make()) {
     SCOPED_TRACE(to_string(kernel_of(c).spec));
     expect_same_bits_on_gpu(c);
@@ -22,11 +22,11 @@ TEST_P(GpuBits, AreTheCpus) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuBits, testing::ValuesIn(bit_cases()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Extensions, GpuBits, testing::ValuesIn(extension_bit_cases()), kCaseName);
-INSTANTIATE_TEST_SUITE_P(LargeExtensions, GpuBits, testing::ValuesIn(large_bit_cases(Share::whole)),
-                         kCaseName);
+INSTANTIATE_TEST_SUITE_P(LargeExtensions, GpuBits,
+                         testing::ValuesIn(large_bit_cases(Selection::all)), kCaseName);
 
-// More items than blocks, several partials a block, sums over thousands of leaves.
-TEST(GpuBitsOfManyItems, AreTheCpus) {
+// More items than blocks, several partial sums per block, and sums over thousands of leaves.
+TEST(GpuBitsOfManyItems, EqualThoseOfTheCpu) {
   for (const char* rule : {"adamw", "lamb"})
     for (const char* codec : {"fp32", "bf16", "int8", "int4"}) {
       SCOPED_TRACE(std::string(rule) + " " + codec);
@@ -37,7 +37,7 @@ TEST(GpuBitsOfManyItems, AreTheCpus) {
     }
 }
 
-TEST(GpuBitsOfManyTensors, AreTheCpus) {
+TEST(GpuBitsOfManyTensors, EqualThoseOfTheCpu) {
   std::vector<TensorCase> tensors;
   for (int i = 0; i < 700; ++i)
     tensors.push_back({.sizes = {1 + i * 37 % 1500}, .misalignment = i % 5 == 0 ? 1 : 0});
@@ -48,7 +48,7 @@ TEST(GpuBitsOfManyTensors, AreTheCpus) {
                              .steps = 2});
 }
 
-TEST(GpuBitsOfMixedDtypes, AreTheCpus) {
+TEST(GpuBitsOfMixedDtypes, EqualThoseOfTheCpu) {
   for (Dtype parameter : {Dtype::float64, Dtype::float32, Dtype::bfloat16, Dtype::float16})
     for (Dtype gradient : {Dtype::float32, Dtype::bfloat16}) {
       if (parameter == Dtype::float64 && gradient != Dtype::float64) gradient = Dtype::float64;
@@ -60,8 +60,8 @@ TEST(GpuBitsOfMixedDtypes, AreTheCpus) {
     }
 }
 
-// What the checkers of memory, races and unwritten values run: small, and one of each kind.
-TEST(GpuSample, LeavesTheBitsOfTheCpu) {
+// The small sample that compute-sanitizer runs (memory, races, uninitialized values): one case of each kind.
+TEST(GpuSample, HasTheBitsOfTheCpu) {
   load_test_extensions();
   const std::vector<TensorCase> tensors = {
       {.sizes = {4097}}, {.sizes = {3, 129}, .misalignment = 1}, {.sizes = {}}};

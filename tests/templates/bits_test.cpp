@@ -1,4 +1,4 @@
-// The GPU schedule under emulation and the CPU schedule leave the same bits, however they are cut.
+// The GPU kernels under emulation and the CPU kernels give the same bits for every division of the work.
 #include <gtest/gtest.h>
 
 #include "jitstep/jit/engine.h"
@@ -20,12 +20,13 @@ TEST_P(Bits, AreTheSameUnderEmulation) {
 
 INSTANTIATE_TEST_SUITE_P(All, Bits, testing::ValuesIn(bit_cases()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Extensions, Bits, testing::ValuesIn(extension_bit_cases()), kCaseName);
-INSTANTIATE_TEST_SUITE_P(LargeExtensions, Bits, testing::ValuesIn(large_bit_cases(Share::part)),
+INSTANTIATE_TEST_SUITE_P(LargeExtensions, Bits,
+                         testing::ValuesIn(large_bit_cases(Selection::sample)), kCaseName);
+// The covering set combines rules, codecs, dtypes and flag values.
+INSTANTIATE_TEST_SUITE_P(CoveringSet, Bits, testing::ValuesIn(by_rule(covering_cases, 6)),
                          kCaseName);
-// Rules meet codecs, dtypes and values of their flags.
-INSTANTIATE_TEST_SUITE_P(Cover, Bits, testing::ValuesIn(by_rule(covering_cases, 6)), kCaseName);
 
-// The comparison itself: one bit of a gradient is enough to be seen.
+// Tests the comparison itself: it must detect one different bit of a gradient.
 TEST(BitComparison, ADifferentSeedIsADifferentOutcome) {
   StepCase c{.spec = spec_of("adamw", "int8"), .options = {}, .tensors = {{.sizes = {300}}}};
   jit::CpuBackend cpu(jit::default_engine(),

@@ -1,4 +1,4 @@
-// JITSTEP_CHECK=1 with each flag of the shipped rules turned.
+// JITSTEP_CHECK=1 with each flag of the shipped rules set to its other value.
 #include <gtest/gtest.h>
 
 #include "jit/fixtures.h"
@@ -11,7 +11,7 @@ namespace {
 
 class CheckModeOfFlags : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(CheckModeOfFlags, IsContentWithEachTurned) {
+TEST_P(CheckModeOfFlags, AcceptsEveryRuleWithEachFlagChanged) {
   Settings settings = testing::settings_with_nvrtc("");
   settings.check = true;
   Engine engine{settings};

@@ -1,5 +1,5 @@
-// JITSTEP_CHECK=1: a rule is run once with everything poisoned that it has not set, and what it leaves out
-// is said by name before its first step. Without it, the compiler finds what it can.
+// JITSTEP_CHECK=1 runs a rule once with every unset value poisoned, and names what the rule does not set before its
+// first step. Without it, the compiler detects only part of these mistakes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@
 namespace jitstep::jit {
 namespace {
 
-// A rule that uses all of the contract: a slot that may be left out, two sums, memory of two domains.
+// A rule that uses every part of the contract: a slot with a condition, two sums, auxiliary state of two domains.
 const std::string kRule = R"(// modes: train, eval
 // host transform: halved
 #pragma once
@@ -100,9 +100,9 @@ class CheckMode : public ::testing::Test {
     return resolve(spec, *catalogs_.back());
   }
 
-  // What is said of the rule with `wrong` in place of `right`.
-  std::string said(const std::string& right, const std::string& wrong,
-                   const NamedValues& flags = {}) {
+  // The error for the rule with `wrong` instead of `right`.
+  std::string error_for(const std::string& right, const std::string& wrong,
+                        const NamedValues& flags = {}) {
     std::string rule = kRule;
     EXPECT_NE(rule.find(right), rule.npos) << right;
     rule.replace(rule.find(right), right.size(), wrong);
@@ -114,39 +114,40 @@ class CheckMode : public ::testing::Test {
   std::vector<std::unique_ptr<Catalog>> catalogs_;
 };
 
-TEST_F(CheckMode, SaysByNameWhatARuleLeavesOut) {
-  const std::string unset = " unset, or makes it of something that is not set";
-  EXPECT_EQ(
-      said("    s.decay = real(0.5);\n", "").find("rules/mine.cuh: `prepare` leaves c.decay unset"),
-      0u);
-  EXPECT_EQ(said("struct Scalars { real lr, decay; };",
-                 "struct Scalars { real lr, decay, lost, a, b, c, d; };")
-                .find("rules/mine.cuh: `prepare` leaves c.lost unset"),
+TEST_F(CheckMode, NamesValuesThatARuleDoesNotSet) {
+  const std::string unset = ", or computes it from an unset value";
+  EXPECT_EQ(error_for("    s.decay = real(0.5);\n", "")
+                .find("rules/mine.cuh: `prepare` does not set c.decay"),
+            0u);
+  EXPECT_EQ(error_for("struct Scalars { real lr, decay; };",
+                      "struct Scalars { real lr, decay, lost, a, b, c, d; };")
+                .find("rules/mine.cuh: `prepare` does not set c.lost"),
             0u)
       << "too large to be returned in registers";
-  EXPECT_EQ(said("    if (F.wide) e.v.next = e.v.prev + e.g * e.g;\n", "", {{"wide", true}})
-                .find("rules/mine.cuh: `update_state` leaves e.v.next" + unset),
+  EXPECT_EQ(error_for("    if (F.wide) e.v.next = e.v.prev + e.g * e.g;\n", "", {{"wide", true}})
+                .find("rules/mine.cuh: `update_state` does not set e.v.next" + unset),
             0u);
-  EXPECT_EQ(said("c.decay * e.m.prev", "c.decay * e.m.next")
-                .find("rules/mine.cuh: `update_state` leaves e.m.next" + unset),
+  EXPECT_EQ(error_for("c.decay * e.m.prev", "c.decay * e.m.next")
+                .find("rules/mine.cuh: `update_state` does not set e.m.next" + unset),
             0u)
       << "read before it is set";
-  EXPECT_EQ(said("    w.wide = sum[0];\n", ""),
-            "rules/mine.cuh: `finalize(Of<Whole>)` leaves c.all_of.wide" + unset +
+  EXPECT_EQ(error_for("    w.wide = sum[0];\n", ""),
+            "rules/mine.cuh: `finalize(Of<Whole>)` does not set c.all_of.wide" + unset +
                 " (found by JITSTEP_CHECK)");
 }
 
-TEST_F(CheckMode, SaysWhatMemoryNobodyWrites) {
-  EXPECT_EQ(said("    m.norm.next = static_cast<real>(sum[0]);\n", "")
-                .find("rules/mine.cuh: nobody writes m.norm.next, so that it stays as it begins"),
+TEST_F(CheckMode, NamesAuxStateThatIsNeverWritten) {
+  EXPECT_EQ(error_for("    m.norm.next = static_cast<real>(sum[0]);\n", "")
+                .find("rules/mine.cuh: no function writes m.norm.next, so that it keeps its initial value"),
             0u);
-  EXPECT_EQ(said("  Entry<tensor> norm;\n", "  Entry<tensor> norm;\n  Entry<all, double> steps;\n")
-                .find("rules/mine.cuh: nobody writes m.steps.next"),
-            0u);
+  EXPECT_EQ(
+      error_for("  Entry<tensor> norm;\n", "  Entry<tensor> norm;\n  Entry<all, double> steps;\n")
+          .find("rules/mine.cuh: no function writes m.steps.next"),
+      0u);
 }
 
-// What nobody writes stays: a number of its own for each parameter, say.
-TEST_F(CheckMode, LetsMemoryKeepWhatAnOptionSaysOfEachParameter) {
+// A field that nothing writes may hold a constant, such as a number per parameter.
+TEST_F(CheckMode, AcceptsAuxStateThatStoresAnOptionPerParameter) {
   std::string rule = kRule;
   const auto put = [&](const std::string& right, const std::string& more) {
     rule.insert(rule.find(right) + right.size(), more);
@@ -158,69 +159,69 @@ TEST_F(CheckMode, LetsMemoryKeepWhatAnOptionSaysOfEachParameter) {
   put("    s.decay = real(0.5);\n", "    s.decay += m.scale.prev + m.first.prev;\n");
   const Plan plan = plan_of(rule);
   EXPECT_NO_THROW(check_rule_contract(plan, engine_));
-  EXPECT_NE(said("  Entry<tensor> norm;\n",
-                 "  Entry<tensor> norm;\n  Entry<tensor> one;  // initial: 1\n")
-                .find("nobody writes m.one.next"),
+  EXPECT_NE(error_for("  Entry<tensor> norm;\n",
+                      "  Entry<tensor> norm;\n  Entry<tensor> one;  // initial: 1\n")
+                .find("no function writes m.one.next"),
             std::string::npos);
 }
 
-TEST_F(CheckMode, SaysWhatIsReadAlthoughItIsLeftOut) {
-  EXPECT_EQ(said("F.wide ? e.v.next : real(1)", "e.v.prev")
-                .find("rules/mine.cuh: `update_param` makes e.p of"),
+TEST_F(CheckMode, NamesReadsOfInactiveSlots) {
+  EXPECT_EQ(error_for("F.wide ? e.v.next : real(1)", "e.v.prev")
+                .find("rules/mine.cuh: `update_param` computes e.p from"),
             0u);
-  EXPECT_EQ(said("F.wide ? e.v.next : real(1)", "e.v.next")
-                .find("rules/mine.cuh: `update_param` makes e.p"),
+  EXPECT_EQ(error_for("F.wide ? e.v.next : real(1)", "e.v.next")
+                .find("rules/mine.cuh: `update_param` computes e.p"),
             0u);
-  EXPECT_NE(said("return {e.m.next}; }", "return {e.v.prev}; }")
-                .find("`terms(Of<Whole>)` makes a term of something that is not set"),
+  EXPECT_NE(error_for("return {e.m.next}; }", "return {e.v.prev}; }")
+                .find("`terms(Of<Whole>)` computes a term from an unset value"),
             std::string::npos);
 }
 
-TEST_F(CheckMode, LooksAtWhatIsHandedToAHostStage) {
+TEST_F(CheckMode, ChecksTheInputOfAHostTransform) {
   EXPECT_EQ(
-      said("return e.m.next * c.decay", "return e.v.next * c.decay"),
-      "rules/mine.cuh: `transformed` returns something that is not set: a slot or a result that "
-      "`if` leaves out, or a variable (found by JITSTEP_CHECK)");
+      error_for("return e.m.next * c.decay", "return e.v.next * c.decay"),
+      "rules/mine.cuh: `transformed` returns an unset value: a slot or a result that `if` "
+      "excludes, or a variable (found by JITSTEP_CHECK)");
 }
 
-TEST_F(CheckMode, LooksAtTheModesOfARuleToo) {
+TEST_F(CheckMode, ChecksTheModesOfARuleToo) {
   const std::string what =
-      "makes e.p of something that is not set: a slot or a result that `if` leaves out, or a "
-      "variable (found by JITSTEP_CHECK)";
-  EXPECT_EQ(said("e.p += c.lr * e.m.prev", "e.p += c.lr * e.v.prev"),
+      "computes e.p from an unset value: a slot or a result that `if` excludes, or a variable "
+      "(found by JITSTEP_CHECK)";
+  EXPECT_EQ(error_for("e.p += c.lr * e.m.prev", "e.p += c.lr * e.v.prev"),
             "rules/mine.cuh: `eval` " + what);
-  EXPECT_EQ(said("e.p -= c.decay * e.m.prev", "e.p -= e.v.prev"),
+  EXPECT_EQ(error_for("e.p -= c.decay * e.m.prev", "e.p -= e.v.prev"),
             "rules/mine.cuh: `train` " + what);
 }
 
-TEST_F(CheckMode, SaysWhichMemoryIsWrittenByTheWrongFunction) {
+TEST_F(CheckMode, NamesAuxStateWrittenByTheWrongFunction) {
   EXPECT_EQ(
-      said("    m.norm.next = static_cast<real>(sum[0]);\n",
-           "    m.norm.next = m.row.next = static_cast<real>(sum[0]);\n"),
-      "rules/mine.cuh: `finalize(Of<Whole>)` writes m.row.next, memory of another domain, which is "
-      "not kept (found by JITSTEP_CHECK)");
-  EXPECT_NE(said("    s.decay = real(0.5);\n", "    s.decay = m.row.next = real(0.5);\n")
-                .find("`prepare` writes m.row.next, memory of another domain"),
+      error_for("    m.norm.next = static_cast<real>(sum[0]);\n",
+                "    m.norm.next = m.row.next = static_cast<real>(sum[0]);\n"),
+      "rules/mine.cuh: `finalize(Of<Whole>)` writes m.row.next, auxiliary state of another domain, "
+      "which is not stored (found by JITSTEP_CHECK)");
+  EXPECT_NE(error_for("    s.decay = real(0.5);\n", "    s.decay = m.row.next = real(0.5);\n")
+                .find("`prepare` writes m.row.next, auxiliary state of another domain"),
             std::string::npos);
 }
 
-TEST_F(CheckMode, IsContentWithARuleThatKeepsItsContract) {
+TEST_F(CheckMode, AcceptsARuleThatFulfillsItsContract) {
   for (const bool wide : {false, true}) {
     const Plan plan = plan_of(kRule, {{"wide", wide}});
     EXPECT_NO_THROW(check_rule_contract(plan, engine_));
   }
 }
 
-// What a rule reads and writes does not depend on the formats that are kept.
-bool keeps_plain_numbers(const KernelSpec& spec) {
+// A rule reads and writes the same fields in every format, so that one format is enough.
+bool has_plain_formats(const KernelSpec& spec) {
   return spec.state.weights == "native" &&
          std::all_of(spec.state.slots.begin(), spec.state.slots.end(),
                      [](const auto& slot) { return !slot || slot->name == "fp32"; });
 }
 
-TEST_F(CheckMode, IsContentWithEveryShippedRuleAndThoseOfTheTests) {
+TEST_F(CheckMode, AcceptsEveryShippedRuleAndThoseOfTheTests) {
   for (const KernelSpec& spec : support::ci_combinations()) {
-    if (!keeps_plain_numbers(spec)) continue;
+    if (!has_plain_formats(spec)) continue;
     const Plan plan = resolve(spec);
     EXPECT_NO_THROW(check_rule_contract(plan, engine_)) << plan.name;
   }
@@ -236,7 +237,7 @@ TEST_F(CheckMode, IsContentWithEveryShippedRuleAndThoseOfTheTests) {
   }
 }
 
-TEST_F(CheckMode, IsDoneBeforeTheFirstStepOfAMachineWhoseEngineChecks) {
+TEST_F(CheckMode, RunsBeforeTheFirstStepIfTheEngineChecks) {
   std::string rule = kRule;
   rule.replace(rule.find("    s.decay = real(0.5);\n"), 25, "\n");
   const Plan plan = plan_of(rule);
@@ -245,23 +246,23 @@ TEST_F(CheckMode, IsDoneBeforeTheFirstStepOfAMachineWhoseEngineChecks) {
   Settings settings = checking();
   settings.check = false;
   Engine other(settings);
-  CpuBackend trusts(other);
-  EXPECT_EQ(trusts.contract_checker(), nullptr);
+  CpuBackend does_not_check(other);
+  EXPECT_EQ(does_not_check.contract_checker(), nullptr);
   EXPECT_EQ(checks.contract_checker(), &engine_);
 }
 
-// A machine that lets a rule run as it is.
-struct Trusting : CpuBackend {
+// A back end that runs a rule without checking it.
+struct Unchecked : CpuBackend {
   using CpuBackend::CpuBackend;
   Engine* contract_checker() const override { return nullptr; }
 };
 
-TEST_F(CheckMode, PoisonsWhatIsNotSetInTheKernelsThemselves) {
+TEST_F(CheckMode, PoisonsUnsetValuesInKernels) {
   std::string rule = kRule;
   rule.replace(rule.find("    if (F.wide) e.v.next = e.v.prev + e.g * e.g;\n"), 48, "\n");
   const Plan plan = plan_of(rule, {{"wide", true}});
   const OptionValues options(plan.rule(), plan.gradient());
-  Trusting cpu(engine_);
+  Unchecked cpu(engine_);
   const StateStorage state(cpu, plan, options, {2, 3});
   std::vector<float> p(6, 1), g(6, 1);
   Step step(cpu, {{plan, {state.tensor(p.data())}}});
@@ -269,7 +270,7 @@ TEST_F(CheckMode, PoisonsWhatIsNotSetInTheKernelsThemselves) {
   for (const float x : p) EXPECT_TRUE(std::isnan(x)) << x;
 }
 
-TEST_F(CheckMode, HasKernelsOfItsOwnInTheCache) {
+TEST_F(CheckMode, HasItsOwnKernelsInTheCache) {
   HostCompiler host(testing::settings_with_nvrtc("")), host_checks(checking());
   NvrtcCompiler nvrtc(testing::settings_with_nvrtc("")), nvrtc_checks(checking());
   const auto differ = [](Compiler& plain, Compiler& checks, const Target& target) {
@@ -281,7 +282,7 @@ TEST_F(CheckMode, HasKernelsOfItsOwnInTheCache) {
   differ(nvrtc, nvrtc_checks, Target::cuda(90));
 }
 
-// ---- what the host compiler finds by itself, in any mode ----------------------------------------
+// ---- mistakes that the host compiler detects in any mode
 
 std::string compiled(const std::string& apply) {
   Engine engine(testing::settings_with_cache(""));
@@ -302,7 +303,7 @@ std::string compiled(const std::string& apply) {
   return "";
 }
 
-TEST(CpuKernels, RefuseNumbersThatAreDoubleAndExtensionsOfTheLanguage) {
+TEST(CpuKernels, RejectDoubleLiteralsAndLanguageExtensions) {
   const std::string advice = "a rule computes in `real`: write real(0.1), or static_cast<real>";
   for (const char* apply : {"e.p -= 0.1 * e.g;", "e.p = e.p * (1 - 0.5) - e.g;",
                             "const real x = e.g * 0.1; e.p -= x;"}) {

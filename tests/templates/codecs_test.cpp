@@ -1,4 +1,4 @@
-// Block codecs against a search of their values in double, not against themselves.
+// Block codecs against a search over their values in double, not against themselves.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace jitstep::support {
 namespace {
 
-// The nearest of the values of a code book, ties to the larger value, by looking at all of them.
+// The nearest value of a codebook by linear search. Ties go to the larger value.
 template <int N>
 int nearest(const Table<N>& book, float x) {
   int best = 0;
@@ -26,7 +26,7 @@ int nearest(const Table<N>& book, float x) {
   return best;
 }
 
-// Where the nearest value changes, ties among them.
+// Floats around the thresholds between adjacent values, including ties.
 template <int N>
 std::vector<float> thresholds(const Table<N>& book) {
   std::vector<float> all;
@@ -59,15 +59,15 @@ std::vector<float> samples() {
   return x;
 }
 
-TEST(CodeBooks, HaveTheBitsOfTheScalarReference) {
+TEST(Codebooks, HaveTheBitsOfTheScalarReference) {
   EXPECT_EQ(crc32(SignedCodebook<8>::values.x, 256 * sizeof(float)), 0x416941e6u);
   EXPECT_EQ(crc32(NonNegativeCodebook<8>::values.x, 256 * sizeof(float)), 0x9495592eu);
   EXPECT_EQ(crc32(SignedCodebook<4>::values.x, 16 * sizeof(float)), 0x59b750eau);
 }
 
-// Whose last bits are those of the machine they were built on: torch's vectorised linspace rounds
-// otherwise than its scalar one.
-TEST(CodeBooks, AreThoseOfThePackagesToTwoUnitsInTheLastPlace) {
+// The last bits depend on the computer that built the package's codebooks: torch's vectorized linspace rounds
+// differently from its scalar one.
+TEST(Codebooks, AreWithinTwoUlpOfThePackages) {
   const auto file = read_safetensors(JITSTEP_TEST_DATA "/golden/codebooks.safetensors");
   int compared = 0;
   for (const auto& [name, table] : file.tensors) {
@@ -102,7 +102,7 @@ TEST(Int8, CodesTheNearestValueTiesUp) {
 TEST(Int8, CodesTheNearestValueAroundEveryThreshold) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
-  for (const float scale : {1.0f, 0x1p-40f}) {  // which changes no bit of what is coded
+  for (const float scale : {1.0f, 0x1p-40f}) {  // does not change any bit of the normalized value
     for (float x : thresholds(SignedCodebook<8>::values))
       ASSERT_EQ(code_in<Codec>(scale, x * scale), nearest(SignedCodebook<8>::values, x)) << x;
     for (float x : thresholds(NonNegativeCodebook<8>::values))
@@ -112,7 +112,7 @@ TEST(Int8, CodesTheNearestValueAroundEveryThreshold) {
   EXPECT_EQ(code_in<Codec>(1.0f, 1.89999992e-06f), 128);  // 5.5e-07, not 3.25e-06
 }
 
-TEST(Int8, EveryValueOfTheBookComesBackAsItself) {
+TEST(Int8, EveryValueOfTheCodebookRoundTrips) {
   using Codec = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Unsigned = codecs::int8::Codec<NonNegative, codecs::int8::Options{}>;
   for (int code = 0; code < 256; ++code) {
@@ -121,7 +121,7 @@ TEST(Int8, EveryValueOfTheBookComesBackAsItself) {
   }
 }
 
-TEST(Int8, APositiveValueIsNeverCodedAsZeroUnlessAsked) {
+TEST(Int8, APositiveValueIsNeverCodedAsZeroByDefault) {
   using Floor = codecs::int8::Codec<NonNegative, codecs::int8::Options{}>;
   using None = codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
   for (float x : {1e-9f, 1e-30f, 1e-44f}) {
@@ -156,7 +156,7 @@ TEST(Int4, CodesTheNearestValueAroundEveryThreshold) {
     ASSERT_EQ(code_in<Unsigned>(1.0f, x), nearest(kLinear, x)) << x;
 }
 
-// In units of the smallest of the scales.
+// Values are normalized by the smaller scale.
 TEST(Int4Rank1, CodesAsInt4AroundEveryThreshold) {
   namespace rank1 = codecs::int4_rank1;
   rank1::AuxState memory;
@@ -179,8 +179,9 @@ float back_in(float scale, float x) {
   return Codec::decode(Codec::encode(x, measured, 0), measured);
 }
 
-// The books have no -1: without a sign of its own the scale makes a ninth, or a 142nd, less of it.
-TEST(SignedScales, GiveBackTheLargestMagnitudeOfEitherSignExactly) {
+// The codebooks have no -1. Without a signed scale, the largest magnitude loses a ninth (int4) or a 142nd (int8) if it
+// is negative.
+TEST(SignedScales, StoreTheLargestMagnitudeOfEitherSignExactly) {
   using Int4 = codecs::int4::Codec<Signed, {.signed_scale = true}>;
   using Int8 = codecs::int8::Codec<Signed, {.signed_scale = true}>;
   for (const float x : {3.14159f, -3.14159f, -1e-30f, 0x1.fffffep127f, -0x1.fffffep127f}) {
@@ -191,7 +192,7 @@ TEST(SignedScales, GiveBackTheLargestMagnitudeOfEitherSignExactly) {
   }
 }
 
-TEST(SignedScales, TurnTheWholeBlockOver) {
+TEST(SignedScales, NegateTheWholeBlock) {
   using Plain = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
   using Turned = codecs::int8::Codec<Signed, {.signed_scale = true}>;
   for (const float x : samples()) {
@@ -202,15 +203,16 @@ TEST(SignedScales, TurnTheWholeBlockOver) {
   EXPECT_EQ(bits_of(Turned::measure({Turned::key(-0.0f, 0)}).scale), 0u);
 }
 
-TEST(SignedScales, HaveTheSignOfANegativeValueAmongEquals) {
+TEST(SignedScales, PreferANegativeValueAmongEqualMagnitudes) {
   using Codec = codecs::int4::Codec<Signed, {.signed_scale = true}>;
   EXPECT_GT(Codec::key(-2, 0), Codec::key(2, 0));
   EXPECT_GT(Codec::key(std::nextafter(2.0f, 3.0f), 0), Codec::key(-2, 0));
   EXPECT_EQ(Codec::key(-std::numeric_limits<float>::infinity(), 0), 0u);
 }
 
-// The outermost draws: a value of the book is always itself, what is just above the lower one of two seldom the upper.
-TEST(DrawnCodes, StayWhereTheValueIsAndGoUpByItsDistance) {
+// The extreme draws. A value of the codebook never changes. A value just above the lower of two neighbors rarely rounds
+// up.
+TEST(StochasticCodes, RoundUpWithTheProbabilityOfTheDistance) {
   using Codec = codecs::int4::Codec<Signed, {.stochastic = true}>;
   const auto drawn = [](float x, uint32 bits) {
     return int{Codec::encode(x, Codec::measure({bits_of(1.0f)}), bits)};
@@ -223,11 +225,11 @@ TEST(DrawnCodes, StayWhereTheValueIsAndGoUpByItsDistance) {
   EXPECT_EQ(drawn(low + (high - low) * 0x1p-15f, 2), 10);
   EXPECT_EQ(drawn(high - (high - low) * 0x1p-15f, 0xfffd), 11);
   EXPECT_EQ(drawn(high - (high - low) * 0x1p-15f, 0xffff), 10);
-  EXPECT_EQ(drawn(-1.0f, 0xffff), 0) << "beyond the least value";
+  EXPECT_EQ(drawn(-1.0f, 0xffff), 0) << "below the smallest value";
   EXPECT_EQ(drawn(-1.0f, 0), 0);
 }
 
-TEST(BlockCodecs, TakeValuesThatAreNotFiniteAsZeroOrTheLargest) {
+TEST(BlockCodecs, CodeNonFiniteValuesAsZeroOrTheLargest) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   for (float x : {inf, -inf, nan}) {
     EXPECT_EQ((code_in<codecs::int8::Codec<Signed, codecs::int8::Options{}>>(1.0f, x)), 127);
@@ -246,7 +248,7 @@ TEST(BlockCodecs, ABlockOfZerosDecodesToPlusZero) {
   }
 }
 
-TEST(BlockCodecs, ABlockTooSmallToBeDividedByIsABlockOfZeros) {
+TEST(BlockCodecs, ABlockTooSmallToDivideByIsABlockOfZeros) {
   const float tiny = 0x1p-140f;
   EXPECT_EQ((code_in<codecs::int8::Codec<Signed, codecs::int8::Options{}>>(tiny, -tiny)), 127);
   EXPECT_EQ((code_in<codecs::int4::Codec<Signed, codecs::int4::Options{}>>(tiny, -tiny)), 7);

@@ -1,4 +1,4 @@
-// GCC and Clang make kernels that leave the same bits.
+// GCC and Clang compile kernels that give the same bits.
 #include <gtest/gtest.h>
 
 #include "emulation/step_run.h"
@@ -21,20 +21,20 @@ StepOutcome run_with(const std::string& compiler, const StepCase& c) {
   return run_case(c, cpu, jit::default_kernel_config(kernel_of(c), cpu.target()));
 }
 
-TEST_P(Compilers, MakeKernelsOfTheSameBits) {
+TEST_P(Compilers, MakeKernelsWithTheSameBits) {
   for (const StepCase& c : GetParam().make()) {
     SCOPED_TRACE(to_string(kernel_of(c).spec));
     EXPECT_EQ(differences(run_with(gcc(), c), run_with(clang(), c)), std::vector<Difference>());
   }
 }
 
-// What the others of this file need; without one of the two they are not there.
+// The other tests in this file need both compilers. They do not exist if one is missing.
 TEST(CompilersOfTheTests, AreBothInstalled) {
   EXPECT_NE(gcc(), "") << "no g++: apt install g++";
   EXPECT_NE(clang(), "") << "no clang++-14 or clang++: apt install clang, as tools/setup.sh does";
 }
 
-// Every clang from 14 on is promised, not only the one that the other tests take.
+// jitstep supports every clang from 14 on. The other tests use only one.
 TEST(CompilersOfTheTests, MakeAKernelEach) {
   for (const char* name :
        {"clang++-14", "clang++-15", "clang++-16", "clang++-17", "clang++-18", "clang++-19"}) {
@@ -48,8 +48,7 @@ TEST(CompilersOfTheTests, MakeAKernelEach) {
   }
 }
 
-// None where one of the two is missing. The combinations only: block sizes and layouts are for
-// emulation, which compiles less.
+// Empty if one of the compilers is missing. Block sizes and layouts run under emulation instead, which compiles less.
 std::vector<BitCase> combinations() {
   if (gcc().empty() || clang().empty()) return {};
   std::vector<BitCase> all = bit_cases();

@@ -1,5 +1,5 @@
-// A rule or codec that leaves its contract is refused by every compiler, and the first line of the error
-// says where and what.
+// Every compiler rejects a rule or codec that violates its contract. The first line of the error tells location and
+// cause.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace jitstep::jit {
 namespace {
 
-// A rule that uses all of the contract: two sums, the first of which the moments read.
+// A rule that uses every part of the contract: two sums, of which `update_state` reads the first.
 const std::string kRule = R"(// modes: train, eval
 // host transform: halved
 #pragma once
@@ -80,10 +80,10 @@ template <class Sign, Options O> struct Codec {
 
 struct Mistake {
   const char* name;
-  const char* right;  // a part of the rule or codec, and what stands there instead
+  const char* right;  // a part of the rule or codec, and its replacement
   const char* wrong;
-  std::vector<const char*> words;  // of the first line, whoever compiles
-  const char* at = nullptr;        // where the line points to, if not to `right`
+  std::vector<const char*> fragments;  // in the first line, for every compiler
+  const char* at = nullptr;            // line that the error points to, if not the line of `right`
 };
 
 void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
@@ -91,16 +91,16 @@ void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; 
 const std::vector<Mistake>& mistakes() {
   constexpr auto kRuleBegins = "struct Rule", kCodecBegins = "struct Codec {";
   static const std::vector<Mistake> all = {
-      // ---- reading what is not there yet
+      // ---- reading values that do not exist yet
       {"ReadsASlotBeforeMoments",
        "{ return {e.g * e.g}; }",
        "{ return {e.m.next}; }",
        {"PreviousSlot", "next",
-        "`next` is set by `update_state`, which waits for a reduction marked so"}},
+        "`update_state` sets `next`, after the reductions marked `update_state`"}},
       {"ReadsAResultOfALaterReduction",
        "const auto&) { return {e.g * e.g}; }",
        "const auto& c) { return {c.second.norm}; }",
-       {"LaterResult", "norm", "order them with `after:`, or mark it `update_state`"}},
+       {"LaterResult", "norm", "Add `after:`, or mark it `update_state`"}},
       {"ReadsItsOwnResultInTerms",
        "const auto&) { return {e.m.next}; }",
        "const auto& c) { return {c.second.norm}; }",
@@ -117,11 +117,11 @@ const std::vector<Mistake>& mistakes() {
       {"ReadsAScalarThatPrepareDoesNotReturn",
        "e.p -= c.lr *",
        "e.p -= c.rate *",
-       {"rate", "`c` holds what `prepare` returns and the results of reductions"}},
+       {"rate", "`c` has `prepare`'s result and the results of reductions"}},
       {"ReadsAnOptionThatIsNoScalar",
        "e.p -= c.lr *",
        "e.p -= c.decay *",
-       {"decay", "`c` holds what `prepare` returns"}},
+       {"decay", "`c` has `prepare`'s result"}},
       {"ReadsAReductionThatIsNotDeclared",
        "e.g * c.first.norm",
        "e.g * c.third.norm",
@@ -133,7 +133,7 @@ const std::vector<Mistake>& mistakes() {
       {"ReadsASlotThatIsNotDeclared",
        "c.lr * e.m.next",
        "c.lr * e.v.next",
-       {"no member", "v", "`e` holds p, g and the slots"}},
+       {"no member", "v", "`e` has p, g and the slots"}},
       {"ReadsAFieldThatSlotsDoNotHave", "c.lr * e.m.next", "c.lr * e.m.after", {"after", "Slot"}},
       {"MisspellsAnOptionInPrepare",
        "static_cast<real>(h.lr)",
@@ -147,11 +147,11 @@ const std::vector<Mistake>& mistakes() {
       {"WritesTheGradient",
        "{ e.p -= c.lr",
        "{ e.g = 0; e.p -= c.lr",
-       {"`update_state` sets each slot's `next`, its `update_param` e.p"}},
+       {"`update_state` sets each slot's `next`, and `update_param` sets e.p"}},
       {"WritesTheParameterInMoments",
        "{ e.m.next = e.m.prev",
        "{ e.p = 0; e.m.next = e.m.prev",
-       {"its `update_param` e.p"}},
+       {"`update_param` sets e.p"}},
       {"WritesTheOldState",
        "{ e.m.next = e.m.prev",
        "{ e.m.prev = 0; e.m.next = e.m.prev",
@@ -163,7 +163,7 @@ const std::vector<Mistake>& mistakes() {
       {"WritesAnOption",
        "{ return {static_cast<real>(h.lr)}; }",
        "{ h.lr = 0; return {real(0)}; }",
-       {"its `update_param` e.p"}},
+       {"`update_param` sets e.p"}},
       {"WritesACopyInApply",
        "static void update_param(auto& e,",
        "static void update_param(auto e,",
@@ -182,32 +182,32 @@ const std::vector<Mistake>& mistakes() {
       {"WritesACopyInTheBody",
        "{ e.p -= c.lr",
        "{ auto f = e; f.p -= c.lr",
-       {"`e` is not copied: what is written to a copy is lost"}},
+       {"`e` cannot be copied: writes to a copy are lost"}},
       {"SetsASlotItself",
        "{ e.m.next = e.m.prev",
        "{ e.m = e.m.prev",
-       {"name the member that is meant: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD"}},
+       {"name a member: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD"}},
       {"ReadsASlotItself",
        "c.lr * e.m.next",
        "c.lr * e.m",
-       {"name the member that is meant: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD"}},
+       {"name a member: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD"}},
       // ---- between steps
       {"ReadsTheGradientInEval",
        "e.p += c.lr * e.m.prev",
        "e.p += c.lr * e.g",
-       {"no member", "g", "`eval` and `train` have p and what slots were in `e`"}},
+       {"no member", "g", "`e` has p and the slots' `prev`"}},
       {"ReadsANewSlotInTrain",
        "e.p -= c.lr * e.m.prev",
        "e.p -= c.lr * e.m.next",
-       {"no member", "next", "`eval` and `train` have p and what slots were in `e`"}},
+       {"no member", "next", "`e` has p and the slots' `prev`"}},
       {"ReadsAResultInEval",
        "e.p += c.lr * e.m.prev",
        "e.p += c.first.norm * e.m.prev",
-       {"no member", "first", "in `c` what `prepare` returns"}},
+       {"no member", "first", "`c` has `prepare`'s result"}},
       {"WritesASlotInTrain",
        "e.p -= c.lr * e.m.prev",
        "e.m.prev = 0; e.p -= c.lr",
-       {"its `update_param` e.p"}},
+       {"`update_param` sets e.p"}},
       {"HasNoEval",
        "static void eval(",
        "static void evaluate(",
@@ -222,17 +222,15 @@ const std::vector<Mistake>& mistakes() {
       {"ReadsWhatTheStageMakesInTerms",
        "{ return {e.g * e.g}; }",
        "{ return {e.transformed}; }",
-       {"no member",
-        "e.transformed is for `update_param`, of a rule that declares a host transform"}},
+       {"no member", "only `update_param` of a rule with a host transform reads e.transformed"}},
       {"ReadsWhatTheStageMakesForIt",
        "return e.m.next * c.second.norm + e.p",
        "return e.transformed",
-       {"no member",
-        "e.transformed is for `update_param`, of a rule that declares a host transform"}},
+       {"no member", "only `update_param` of a rule with a host transform reads e.transformed"}},
       {"WritesWhatTheStageMakes",
        "{ e.p -= c.lr",
        "{ e.transformed = 0; e.p -= c.lr",
-       {"its `update_param` e.p"}},
+       {"`update_param` sets e.p"}},
       {"HasNoStaged",
        "static real transformed(",
        "static real transform(",
@@ -240,7 +238,7 @@ const std::vector<Mistake>& mistakes() {
         "const auto& "
         "c)'"},
        kRuleBegins},
-      // ---- what a rule needs
+      // ---- functions that a rule needs
       {"HasNoApply",
        "static void update_param(",
        "static void applied(",
@@ -291,21 +289,20 @@ const std::vector<Mistake>& mistakes() {
        "size(sum); }",
        {"the reduction 'first' needs 'static First finalize(Of<First>, "},
        kRuleBegins},
-      // ---- what a rule may not use
+      // ---- features that a rule may not use
       {"TakesTheAddressOfItsElement",
        "c.lr * e.m.next",
        "c.lr * (&e)[1].m.next",
-       {"&", "`e` is one element, without neighbours"}},
+       {"&", "`e` is one element, without neighbors"}},
       {"ReadsAnElementByIndex", "c.lr * e.m.next", "c.lr * e.g[1]", {""}},
       {"CallsAFunctionOfLibm",
        "c.lr * e.m.next",
        "c.lr * expf(e.m.next)",
-       {"`expf` is a compiler's own, which differs between targets; templates/README.md lists what "
-        "may be used"}},
+       {"`expf` is specific to one compiler and differs between targets"}},
       {"CallsAFunctionOfLibmByItsPlainName",
        "sqrt(sum[0])",
        "hypot(sum[0], 0.5)",
-       {"`hypot` is a compiler's own"}},
+       {"`hypot` is specific to one compiler"}},
       {"CallsTheStandardLibrary", "c.lr * e.m.next", "c.lr * std::exp(e.m.next)", {"std"}},
       {"ForgetsASemicolon",
        "{ e.p -= c.lr * e.m.next * c.second.norm; }",
@@ -319,7 +316,7 @@ const std::vector<Mistake>& mistakes() {
       {"WritesTheMetaThatIsRead",
        "{ return meta.scale * static_cast<float>(code); }",
        "{ meta.scale = 1; return 1; }",
-       {"a codec's functions return what they make"}},
+       {"a codec's functions return results"}},
       {"HasABlockThatIsNotItsOption",
        "static constexpr int block = O.block;",
        "static constexpr int block = 2 * O.block;",
@@ -365,10 +362,10 @@ const std::vector<Mistake>& mistakes() {
 
 struct Case {
   std::string rule = kRule, codec = kCodec;
-  std::string place;  // of the mistake
+  std::string location;  // where the mistake is
 };
 
-// The line of the first `part`, in the text as it was: a mistake keeps the number of lines.
+// The line of the first `part` in the original text. A mistake does not change the number of lines.
 int line_of(const std::string& content, const std::string& part) {
   const auto end = content.begin() + static_cast<std::ptrdiff_t>(content.find(part));
   return 1 + static_cast<int>(std::count(content.begin(), end, '\n'));
@@ -380,14 +377,15 @@ Case case_of(const Mistake& mistake) {
     const std::size_t at = content->find(mistake.right);
     if (at == std::string::npos) continue;
     const int line = line_of(*content, mistake.at ? mistake.at : mistake.right);
-    made.place = str_cat(content == &made.rule ? "rules/odd.cuh:" : "codecs/even.cuh:", line, ": ");
+    made.location =
+        str_cat(content == &made.rule ? "rules/odd.cuh:" : "codecs/even.cuh:", line, ": ");
     content->replace(at, std::string(mistake.right).size(), mistake.wrong);
     break;
   }
   return made;
 }
 
-// Builds the rule with the codec as a kernel of its own, by the compiler `cxx` if one is named.
+// Builds a kernel of the rule with the codec, with the compiler `cxx` if it is not empty.
 void build(const Case& made, const Target& target, const std::string& cxx) {
   Settings settings = testing::settings_with_nvrtc("");
   if (!cxx.empty()) settings.cxx = cxx;
@@ -412,7 +410,7 @@ struct Compiler {
 
 void PrintTo(const Compiler& compiler, std::ostream* out) { *out << compiler.name; }
 
-// NVRTC and the host compilers that are installed.
+// NVRTC and the installed host compilers.
 std::vector<Compiler> compilers() {
   std::vector<Compiler> all = {{"Nvrtc", Target::cuda(90)}};
   if (!support::gcc().empty()) all.push_back({"Gcc", Target::cpu(), support::gcc()});
@@ -424,10 +422,10 @@ using MistakeFor = std::tuple<Mistake, Compiler>;
 
 class Contract : public ::testing::TestWithParam<MistakeFor> {};
 
-TEST_P(Contract, IsHeld) {
+TEST_P(Contract, ViolationsAreReported) {
   const auto& [mistake, compiler] = GetParam();
   const Case wrong = case_of(mistake);
-  ASSERT_FALSE(wrong.place.empty()) << "nothing has " << mistake.right;
+  ASSERT_FALSE(wrong.location.empty()) << "nothing has " << mistake.right;
   std::string what;
   try {
     build(wrong, compiler.target, compiler.cxx);
@@ -437,9 +435,9 @@ TEST_P(Contract, IsHeld) {
   }
   const std::string first = what.substr(0, what.find('\n'));
   RecordProperty("first_line", first);
-  EXPECT_TRUE(first.starts_with(wrong.place)) << wrong.place << "\n" << what.substr(0, 4000);
-  for (const char* words : mistake.words)
-    EXPECT_NE(first.find(words), std::string::npos) << words << "\n" << what.substr(0, 4000);
+  EXPECT_TRUE(first.starts_with(wrong.location)) << wrong.location << "\n" << what.substr(0, 4000);
+  for (const char* fragment : mistake.fragments)
+    EXPECT_NE(first.find(fragment), std::string::npos) << fragment << "\n" << what.substr(0, 4000);
   EXPECT_LE(first.size(), 240u);
   EXPECT_NE(what.find("compiling odd"), std::string::npos) << "the log follows";
 }
@@ -454,8 +452,8 @@ INSTANTIATE_TEST_SUITE_P(Mistakes, Contract,
                                             ::testing::ValuesIn(compilers())),
                          name_of);
 
-// A rule whose step size is kept in a tensor's memory, and a sum over all tensors.
-const std::string kRemembering = R"(#pragma once
+// A rule with its step size in auxiliary state of the tensor, and with a sum over all tensors.
+const std::string kWithAuxState = R"(#pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::odd {
 struct Slots {
@@ -486,7 +484,7 @@ struct Rule {
 
 std::string first_line_of(const std::string& rule, const Compiler& compiler) {
   try {
-    build({.rule = rule, .codec = kCodec, .place = ""}, compiler.target, compiler.cxx);
+    build({.rule = rule, .codec = kCodec, .location = ""}, compiler.target, compiler.cxx);
   } catch (const CompileError& error) {
     const std::string what = error.what();
     return what.substr(0, what.find('\n'));
@@ -494,7 +492,7 @@ std::string first_line_of(const std::string& rule, const Compiler& compiler) {
   return "accepted";
 }
 
-TEST(ContractOfMemory, IsNotWrittenToACopy) {
+TEST(ContractOfAuxState, IsNotWrittenToACopy) {
   const std::string sum = R"(
 struct Total { real total; };
 struct Reductions {
@@ -514,37 +512,38 @@ struct Rule {
 };
 }
 )";
-  const std::string finishing = kRemembering.substr(0, kRemembering.find("struct Scalars")) + sum;
+  const std::string with_finalize =
+      kWithAuxState.substr(0, kWithAuxState.find("struct Scalars")) + sum;
   const auto copied = [](std::string rule) {
     return rule.replace(rule.find("AuxState& m"), 11, "AuxState m");
   };
   for (const Compiler& compiler : compilers()) {
     SCOPED_TRACE(compiler.name);
-    EXPECT_EQ(first_line_of(finishing, compiler), "accepted");
-    const std::string prepared = first_line_of(copied(kRemembering), compiler);
+    EXPECT_EQ(first_line_of(with_finalize, compiler), "accepted");
+    const std::string prepared = first_line_of(copied(kWithAuxState), compiler);
     EXPECT_TRUE(prepared.starts_with("rules/odd.cuh:15: ")) << prepared;
     EXPECT_NE(prepared.find("'prepare' takes 'AuxState& m'"), std::string::npos) << prepared;
-    const std::string finished = first_line_of(copied(finishing), compiler);
-    EXPECT_NE(finished.find("the reduction 'total' needs 'static Total finalize(Of<Total>, const "
-                            "Totals<1>& sums, int64 count, const auto& c, AuxState& m)'"),
+    const std::string finalized = first_line_of(copied(with_finalize), compiler);
+    EXPECT_NE(finalized.find("the reduction 'total' needs 'static Total finalize(Of<Total>, const "
+                             "Totals<1>& sums, int64 count, const auto& c, AuxState& m)'"),
               std::string::npos)
-        << finished;
+        << finalized;
   }
 }
 
-TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory) {
-  std::string scalars = kRemembering, memory = kRemembering;
+TEST(ContractOfSumsOverAll, FinalizeCannotReadAuxStateOfATensor) {
+  std::string scalars = kWithAuxState, memory = kWithAuxState;
   const std::string sum = "static_cast<real>(sum[0])", last = "int64, const auto& c)";
   scalars.replace(scalars.find(sum), sum.size(), "c.size * " + sum);
   memory.replace(memory.find(last), last.size(), "int64, const auto& c, AuxState& m)");
   for (const Compiler& compiler : compilers()) {
     SCOPED_TRACE(compiler.name);
-    EXPECT_EQ(first_line_of(kRemembering, compiler), "accepted");
+    EXPECT_EQ(first_line_of(kWithAuxState, compiler), "accepted");
     const std::string read = first_line_of(scalars, compiler);
     EXPECT_TRUE(read.starts_with("rules/odd.cuh:22: ")) << read;
     EXPECT_NE(
         read.find(
-            "`prepare` reads a tensor's AuxState; a `finalize` over `all` has none: return the "
+            "`prepare` reads a tensor's AuxState. A `finalize` over `all` has none: return the "
             "sum, and use scalars in `update_param`"),
         std::string::npos)
         << read;
@@ -557,7 +556,7 @@ TEST(ContractOfSumsOverAll, LetsTheirFinishReadNothingThatCameFromATensorsMemory
   }
 }
 
-TEST(ContractItself, IsKeptByTheTextsThatTheMistakesStartFrom) {
+TEST(OriginalTextsOfTheContract, IsFulfilledByTheOriginalTexts) {
   EXPECT_NO_THROW(build({}, Target::emulated(), ""));
   for (const Compiler& compiler : compilers())
     EXPECT_NO_THROW(build({}, compiler.target, compiler.cxx)) << compiler.name;

@@ -1,5 +1,5 @@
-// Where the entries of a domain lie in a tensor of more elements than 32 bits count: index arithmetic
-// alone, no memory.
+// Locations of a domain's entries in a tensor of more elements than 32 bits can count. Index arithmetic only, without
+// memory.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -11,7 +11,7 @@
 namespace jitstep::support {
 namespace {
 
-// A tensor of 2^40 elements whose last two dimensions are exchanged in memory.
+// A tensor of 2^40 elements whose last two dimensions are transposed in memory.
 constexpr std::int64_t kSizes[] = {5, 1 << 20, 3, 70000};
 constexpr std::int64_t kStrides[] = {std::int64_t{1 << 20} * 3 * 70000, 3 * 70000, 1, 3};
 
@@ -29,7 +29,7 @@ struct Place {
     for (int d = 0; d < 4; ++d) sum += at[d] * kStrides[d];
     return sum;
   }
-  // The number among all indices of the dimensions in `which`, in logical order.
+  // The linear index over the dimensions in `which`, in logical order.
   std::int64_t number(uint32 which) const {
     std::int64_t number = 0;
     for (int d = 0; d < 4; ++d)
@@ -39,7 +39,7 @@ struct Place {
 };
 
 const std::vector<Place> kPlaces = {{{0, 0, 0, 0}},
-                                    {{0, 10226, 0, 123}},  // element 2^31 and some
+                                    {{0, 10226, 0, 123}},  // an element past 2^31
                                     {{0, 30677, 2, 69999}},
                                     {{4, (1 << 20) - 1, 2, 69999}},
                                     {{3, 77, 1, 31234}}};
@@ -59,20 +59,21 @@ std::vector<jit::Domain> all_domains() {
   std::vector<jit::Domain> domains;
   for (const Kind kind : {Kind::tensor, Kind::first, Kind::rows, Kind::columns, Kind::matrices})
     domains.push_back({kind, 0});
-  for (int axis = 0; axis < 4; ++axis) domains.push_back({Kind::axis, axis});  // as a manifest may
+  for (int axis = 0; axis < 4; ++axis)
+    domains.push_back({Kind::axis, axis});  // a manifest may name any axis
   return domains;
 }
 
-// As the manifest demands of reductions over entries (manifest_fields.cpp).
+// The condition that the manifest requires for reductions over entries (manifest_fields.cpp).
 bool is_finer(const jit::Domain& fine, const jit::Domain& coarse) {
   for (int dims = 1; dims <= kMaxDims; ++dims)
     if (fine.reduced(dims) & ~coarse.reduced(dims)) return false;
   return true;
 }
 
-// Kernels number those of one entry from entry * members on (from_entries in leaf_sums.cuh): no dimension between
-// entries of the coarser domain comes after one that only the finer domain keeps.
-TEST(Domains, EntriesOfFinerOnesFollowOneAnotherInOneEntry) {
+// Kernels number the members of one entry consecutively, from entry * members (from_entries in leaf_sums.cuh). So no
+// dimension of the coarser domain may follow a dimension that only the finer domain has.
+TEST(Domains, EntriesOfAFinerDomainAreConsecutiveInOneEntry) {
   int pairs = 0;
   for (const jit::Domain& coarse : all_domains())
     for (const jit::Domain& fine : all_domains()) {
@@ -86,7 +87,7 @@ TEST(Domains, EntriesOfFinerOnesFollowOneAnotherInOneEntry) {
             << to_string(fine) << " in " << to_string(coarse) << ", " << dims << " dimensions";
       }
     }
-  EXPECT_GE(pairs, 8);  // the tensor over all others
+  EXPECT_GE(pairs, 8);  // the tensor over all other domains
 }
 
 }  // namespace

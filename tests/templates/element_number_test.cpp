@@ -1,4 +1,5 @@
-// Every function that sees an element sees its number: in storage order, counted from the shard's first.
+// Every function that receives an element can read its number: the index in storage order, counted from the start of
+// the unsharded tensor.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -8,7 +9,8 @@
 namespace jitstep::support {
 namespace {
 
-// Shows the number in the parameter (`update_param`, the modes), in a slot (`update_state`) and in a sum (`terms`).
+// Copies the number into the parameter (`update_param`, the modes), into a slot (`update_state`) and into a sum
+// (`terms`).
 constexpr const char* kNumbered = R"(// A probe.   modes: train, eval
 #pragma once
 #include "../core/contract.cuh"
@@ -39,7 +41,7 @@ struct Rule {
 }
 )";
 
-// By the domain of the sum: the CPU walks elements in another way where a result is not the whole tensor's.
+// Varies the domain of the sum: the CPU loops over elements differently if a result is not of the whole tensor.
 std::map<std::string, std::string> numbered(const std::string& domain) {
   std::string text = kNumbered;
   text.replace(text.find("DOMAIN"), 6, domain);
@@ -62,7 +64,7 @@ class ElementNumbers : public testing::TestWithParam<std::tuple<const char*, std
   std::string domain() const { return std::get<0>(GetParam()); }
 };
 
-TEST_P(ElementNumbers, AreSeenByEveryFunctionOfARule) {
+TEST_P(ElementNumbers, AreReadableInEveryFunctionOfARule) {
   OwnTemplates own{numbered(domain())};
   jit::CpuBackend cpu(own.engine);
   const jit::OptionValues options("numbered", own.catalog);
@@ -74,9 +76,9 @@ TEST_P(ElementNumbers, AreSeenByEveryFunctionOfARule) {
     EXPECT_EQ(steps.codes<double>(0, 0)[i], number(i));
     EXPECT_EQ(steps.p[0][i], number(i) + 100000 * sum(i)) << "element " << i;
   }
-  steps.turn(jit::Mode::eval, 1);
+  steps.switch_mode(jit::Mode::eval, 1);
   for (std::int64_t i = 0; i < kRows * kColumns; ++i) EXPECT_EQ(steps.p[0][i], -number(i));
-  steps.turn(jit::Mode::train, 1);
+  steps.switch_mode(jit::Mode::train, 1);
   for (std::int64_t i = 0; i < kRows * kColumns; ++i) EXPECT_EQ(steps.p[0][i], 2 * number(i));
 }
 

@@ -1,4 +1,4 @@
-// exp, log, pow and their like against libm in long double, where that is wider than double.
+// exp, log, pow and the like against libm in long double, on targets where it is wider than double.
 #include "../../templates/core/elementary.cuh"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ struct Function {
   const char* name;
   double (*ours)(double);
   Wide (*exact)(Wide);
-  double bound;       // of the error, in units in the last place
-  double begin, end;  // where results are finite and not all zero
+  double bound;       // maximum error in ulp
+  double begin, end;  // range with finite results that are not all zero
 };
 
 const Function kExp = {"exp", [](double x) { return exp(x); }, std::exp, 0.53, -745.2, 709.78};
@@ -36,14 +36,15 @@ const std::vector<Function> kFunctions = {kExp, kExp2, kLog, kLog2, kCbrt};
 class Elementary : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::numeric_limits<Wide>::digits < 64) GTEST_SKIP() << "long double is no wider";
+    if (std::numeric_limits<Wide>::digits < 64)
+      GTEST_SKIP() << "long double is not wider than double";
   }
 
   double uniform(double begin, double end) {
     return std::uniform_real_distribution<double>(begin, end)(random_);
   }
 
-  // A number of a function's domain: half of them anywhere in it, the others of any magnitude.
+  // An argument of the function: half of them uniform in its domain, the others of any magnitude.
   double argument(const Function& f) {
     if (random_() % 2 == 0) return f.end == kLargest ? uniform(0, 4) : uniform(f.begin, f.end);
     for (;;) {
@@ -55,7 +56,7 @@ class Elementary : public ::testing::Test {
   std::mt19937_64 random_{7};
 };
 
-// The distance of x from what is exact, in units of the last place that a double of that size has.
+// The distance of x from the exact value, in ulp of a double of that size.
 double error(double x, Wide exact) {
   const int exponent = exact == 0 ? -1074 : std::max(std::ilogb(exact) - 52, -1074);
   return static_cast<double>(std::abs(std::ldexp(x - exact, -exponent)));
@@ -65,13 +66,13 @@ bool same(double a, double b) {
   return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
 }
 
-// As `same`, but for the last place of what is neither zero nor infinite nor NaN.
+// Like `same`, but allows a difference of one ulp for finite values other than zero.
 bool alike(double a, double b) {
   return same(a, b) || (a != 0 && std::isfinite(a) && a * b > 0 && std::abs(a / b - 1) < 1e-15) ||
          (a != 0 && b != 0 && std::abs(a - b) <= kSmallest);
 }
 
-TEST_F(Elementary, FunctionsOfOneNumberAreExactToABitMoreThanHalfAUnit) {
+TEST_F(Elementary, FunctionsOfOneNumberAreExactToLittleMoreThanHalfAnUlp) {
   for (const Function& f : kFunctions)
     for (int i = 0; i < 20000; ++i) {
       const double x = argument(f);
@@ -79,7 +80,7 @@ TEST_F(Elementary, FunctionsOfOneNumberAreExactToABitMoreThanHalfAUnit) {
     }
 }
 
-TEST_F(Elementary, ExponentialsAreRoundedOnceWhereTheyAreSubnormal) {
+TEST_F(Elementary, SubnormalExponentialsAreRoundedOnce) {
   for (int i = 0; i < 20000; ++i) {
     const double x = uniform(-745.2, -708), y = uniform(-1075, -1021);
     ASSERT_LE(error(exp(x), std::exp(Wide(x))), kExp.bound) << x;
@@ -96,7 +97,7 @@ TEST_F(Elementary, LogarithmsNearOneAreAsExactAsElsewhere) {
   }
 }
 
-TEST_F(Elementary, PowersAreExactToABitMoreThanHalfAUnit) {
+TEST_F(Elementary, PowersAreExactToLittleMoreThanHalfAnUlp) {
   for (int i = 0; i < 60000; ++i) {
     const double x = i % 3 == 0   ? argument(kLog)
                      : i % 3 == 1 ? uniform(0.5, 2)
@@ -108,7 +109,7 @@ TEST_F(Elementary, PowersAreExactToABitMoreThanHalfAUnit) {
   }
 }
 
-TEST(ElementarySpecialCases, AreThoseOfC) {
+TEST(ElementarySpecialCases, EqualThoseOfC) {
   const Numbers specials = {0,          1,      2,          3,       0.5,    2.5,      10,
                             kInfinity,  kNaN,   kSmallest,  1e-308,  1e308,  kLargest, 0x1p52 + 1,
                             0x1p53 - 1, 0x1p53, 0x1p53 + 2, 0x1p-53, 1e-320, 709.8,    745.2,
@@ -127,7 +128,7 @@ TEST(ElementarySpecialCases, AreThoseOfC) {
   }
 }
 
-TEST(ElementaryExactResults, ComeOutExactly) {
+TEST(ElementaryExactResults, AreExact) {
   for (int n = -1074; n < 1024; ++n) {
     const double power = std::ldexp(1.0, n);
     ASSERT_EQ(exp2(n), power) << n;
@@ -150,8 +151,8 @@ TEST(ElementaryExactResults, ComeOutExactly) {
   EXPECT_EQ(log(1), 0);
 }
 
-// The last arguments before overflow and before zero.
-TEST(ElementaryLimits, AreWhereTheResultIsInfiniteOrZero) {
+// The last arguments before overflow and underflow.
+TEST(ElementaryLimits, OverflowAndUnderflowAtTheRightArguments) {
   EXPECT_LT(exp(0x1.62e42fefa39efp+9), kInfinity);
   EXPECT_EQ(exp(0x1.62e42fefa39f0p+9), kInfinity);
   EXPECT_EQ(exp(-0x1.74910d52d3051p+9), kSmallest);
@@ -165,7 +166,7 @@ TEST(ElementaryLimits, AreWhereTheResultIsInfiniteOrZero) {
   EXPECT_EQ(pow(kSmallest, -1), kInfinity);
 }
 
-// Where the argument's reduction changes its branch, and where the result does.
+// Points where the argument reduction or the result changes its branch.
 TEST(ElementaryMonotony, HoldsAcrossEveryThreshold) {
   const double ln2 = std::log(2.0);
   Numbers exponents = {0, 1024 * ln2, -1021 * ln2, -1022 * ln2, -1074 * ln2, -1075 * ln2};
@@ -198,8 +199,8 @@ TEST(CubeRootOfFloats, IsTheNearestFloat) {
   }
 }
 
-// FNV-1a of results over fixed arguments, which no compiler and no machine may change.
-TEST(ElementaryBits, AreTheSameWhereverTheyAreComputed) {
+// FNV-1a of results for fixed arguments. They must be equal for every compiler and CPU.
+TEST(ElementaryBits, AreTheSameOnEveryComputer) {
   uint64 digest = 0xcbf29ce484222325ull;
   const auto add = [&](uint64 bits) {
     for (int byte = 0; byte < 8; ++byte)

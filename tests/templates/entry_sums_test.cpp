@@ -1,5 +1,5 @@
-// Sums and state by row, column and axis: one thread's walks over them leave the bits of the emulated teams', whatever
-// the tensor's sizes and order in memory.
+// Sums and state by row, column and axis. The CPU's loops give the bits of the emulated teams, for every size and
+// memory order.
 #include <gtest/gtest.h>
 
 #include "../../templates/kernel/entry_ranges.cuh"
@@ -8,8 +8,8 @@
 namespace jitstep::support {
 namespace {
 
-// Sizes around a leaf, and last dimensions around those that are worth a run; many are several leaves long. Small
-// convolutions, whose entries are mixed in memory, of more blocks than are taken at once, and of 1 x 1.
+// Sizes around a leaf, and last dimensions around those that the kernel handles as spans. Many have several leaves.
+// Small convolutions, whose entries interleave in memory, with more blocks than one pass handles, and of 1 x 1.
 std::vector<TensorCase> tensors() {
   std::vector<TensorCase> cases;
   for (const std::vector<std::int64_t>& sizes : std::vector<std::vector<std::int64_t>>{
@@ -46,7 +46,7 @@ TEST(EntrySums, OfValuesThatAreNotFiniteHaveTheSameBits) {
   expect_same_bits(special, 1);
 }
 
-TEST(EntrySums, OfCodecsThatRememberAxesHaveTheSameBits) {
+TEST(EntrySums, OfCodecsWithAuxStatePerAxisHaveTheSameBits) {
   load_test_extensions();
   expect_same_bits(case_of(spec_of("adamw", "axis_maxima8")), 1);
 }
@@ -57,7 +57,7 @@ TEST(EntrySums, OfScalesAlongEachDimensionHaveTheSameBits) {
   expect_same_bits(case_of(spec), 1);
 }
 
-// ---- which entries a run belongs to --------------------------------------------------------------
+// ---- the entries of a range ---------------------------------------------------------------------
 
 TensorRecord record(const std::vector<std::int64_t>& sizes, const std::vector<int>& in_memory) {
   TensorRecord t{};
@@ -70,7 +70,7 @@ TensorRecord record(const std::vector<std::int64_t>& sizes, const std::vector<in
   return t;
 }
 
-// in_memory: the dimensions, the one that varies fastest first.
+// in_memory: the dimensions, fastest-varying first.
 void expect_entries(const std::vector<std::int64_t>& sizes, const std::vector<int>& in_memory) {
   const TensorRecord t = record(sizes, in_memory);
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(t.n));
@@ -88,7 +88,7 @@ void expect_entries(const std::vector<std::int64_t>& sizes, const std::vector<in
     }
 }
 
-TEST(EntriesOfRuns, AreThoseOfTheirElements) {
+TEST(EntriesOfRanges, EqualThoseOfTheirElements) {
   expect_entries({40, 17}, {1, 0});
   expect_entries({40, 17}, {0, 1});
   expect_entries({5, 4, 3, 7}, {3, 2, 1, 0});

@@ -1,4 +1,4 @@
-// What holds of every state format, whichever the folder has: what a value becomes when it is kept.
+// Properties of every state format in the folder: how storing and loading changes a value.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace {
 using Kind = jit::Manifest::Kind;
 using Floats = std::vector<float>;
 
-// Keeps the gradient, in a slot of either sign, and puts what it has kept into the parameter.
-const std::map<std::string, std::string> kKeeper = {{"rules/keeper.cuh", R"(// A probe.
+// Stores the gradient in a slot of either sign, and copies the stored value into the parameter.
+const std::map<std::string, std::string> kTested = {{"rules/tested.cuh", R"(// A probe.
 #pragma once
 #include "../core/contract.cuh"
-namespace jitstep::rules::keeper {
+namespace jitstep::rules::tested {
 struct Flags {
   bool non_negative = false;
 };
@@ -38,21 +38,22 @@ struct Rule {
 }
 )"}};
 
-// One codec with its options, by what it makes of values.
-class Keeper {
+// One codec with its options, tested by storing values and loading them again.
+class TestedCodec {
  public:
-  Keeper(OwnTemplates& own, jit::CpuBackend& cpu, const jit::CodecChoice& codec, bool non_negative)
-      : own_(own), cpu_(cpu), codec_(codec), options_("keeper", own.catalog) {
+  TestedCodec(OwnTemplates& own, jit::CpuBackend& cpu, const jit::CodecChoice& codec,
+              bool non_negative)
+      : own_(own), cpu_(cpu), codec_(codec), options_("tested", own.catalog) {
     options_.set("non_negative", non_negative);
   }
 
-  // The values as they come back, and what was stored for them.
-  struct Kept {
+  // The decoded values, and the codes that were stored.
+  struct Stored {
     Floats values;
     std::vector<std::uint8_t> codes;
-    bool operator==(const Kept&) const = default;
+    bool operator==(const Stored&) const = default;
   };
-  Kept keep(const Floats& x, std::uint64_t seed = 0) const {
+  Stored round_trip(const Floats& x, std::uint64_t seed = 0) const {
     const auto size = static_cast<std::int64_t>(x.size());
     jit::KernelSpec spec = plain_spec(options_);
     for (auto& slot : spec.state.slots)
@@ -63,15 +64,15 @@ class Keeper {
     const int slot = options_.get("non_negative").boolean() ? 1 : 0;
     const auto layout = jit::slot_layout(steps.plan(), slot, size);
     const auto* const codes = steps.codes<std::uint8_t>(0, static_cast<std::size_t>(slot));
-    Kept kept{{}, {codes, codes + layout.codes}};
+    Stored stored{{}, {codes, codes + layout.codes}};
     steps.step(2);
-    kept.values = steps.p[0];
-    return kept;
+    stored.values = steps.p[0];
+    return stored;
   }
 
   const jit::Manifest& codec() const { return own_.catalog.codec(codec_.name); }
-  // Whether codes are drawn, always or by choice.
-  bool draws() const {
+  // Whether the codec rounds stochastically, always or by an option.
+  bool is_stochastic() const {
     const auto chosen = codec_.options.find("stochastic");
     return codec().random && (codec().find("stochastic") == nullptr ||
                               (chosen != codec_.options.end() && chosen->second.boolean()));
@@ -85,44 +86,44 @@ class Keeper {
   jit::OptionValues options_;
 };
 
-// A codec, and which of its options that are true or false is the other way than by default, if one is.
+// A codec, and the boolean option that differs from its default, if any.
 using CodecAndSwitch = std::pair<std::string, std::string>;
 
 class EveryCodec : public testing::TestWithParam<CodecAndSwitch> {
  protected:
-  // For a slot of each sign.
+  // Runs the check for a slot of each sign.
   template <class Check>
   void for_slots(const Check& check) {
     for (const bool non_negative : {false, true}) {
       SCOPED_TRACE(non_negative ? "non-negative" : "signed");
-      check(Keeper(own_, cpu_, choice(), non_negative));
+      check(TestedCodec(own_, cpu_, choice(), non_negative));
     }
   }
-  Keeper in_blocks_of(int block, bool non_negative) {
-    return Keeper(own_, cpu_, {GetParam().first, {{"block", block}}}, non_negative);
+  TestedCodec in_blocks_of(int block, bool non_negative) {
+    return TestedCodec(own_, cpu_, {GetParam().first, {{"block", block}}}, non_negative);
   }
 
  private:
   jit::CodecChoice choice() const {
-    const auto& [codec, turned] = GetParam();
-    if (turned.empty()) return {codec};
-    const bool default_config = own_.catalog.codec(codec).find(turned)->initial.boolean();
-    return {codec, {{turned, !default_config}}};
+    const auto& [codec, switched] = GetParam();
+    if (switched.empty()) return {codec};
+    const bool default_value = own_.catalog.codec(codec).find(switched)->initial.boolean();
+    return {codec, {{switched, !default_value}}};
   }
 
-  OwnTemplates own_{kKeeper};
+  OwnTemplates own_{kTested};
   jit::CpuBackend cpu_{own_.engine};
 };
 
-// Values over some decades, of both signs if they may be, 1 the largest of every 32: whole blocks, and one
-// that is not.
-Floats spread(const Keeper& keeper, std::size_t size = 4096 + 7) {
+// Values over several decades, of both signs if the slot is signed. The first of every 32 is 1, the largest. The last
+// block is incomplete.
+Floats spread(const TestedCodec& tested, std::size_t size = 4096 + 7) {
   std::mt19937 random(5);
   std::uniform_real_distribution<float> decade(-5, 0), side(0, 1);
   Floats x(size);
   for (std::size_t i = 0; i < size; ++i) {
     x[i] = i % 32 == 0 ? 1 : std::pow(10.0f, decade(random)) * 0.999f;
-    if (!keeper.non_negative() && i % 32 != 0 && side(random) < 0.5f) x[i] = -x[i];
+    if (!tested.non_negative() && i % 32 != 0 && side(random) < 0.5f) x[i] = -x[i];
   }
   return x;
 }
@@ -132,142 +133,148 @@ Floats times(Floats x, float factor) {
   return x;
 }
 
-// Whether a value may depend on others than those of its block, by sums over rows or the tensor.
-bool takes_sums(const Keeper& keeper) { return !keeper.codec().reductions.empty(); }
-// LAMB16's format cuts off at sizes that do not go with the values, and its norm goes with what is cut off.
-bool has_a_size_of_its_own(const Keeper& keeper) { return keeper.codec().name == "fp8_norm"; }
-// Whether it ends where numbers that a float holds go on.
-bool has_few_exponents(const Keeper& keeper) { return keeper.codec().name == "fp16"; }
-// Whether a block's values depend on how small the others are: COAT's, whose own values may move that.
-bool fits_itself_to_the_smallest(const Keeper& keeper) {
-  return keeper.codec().name == "fp8_expanded";
+// Whether a value may depend on values outside its block, through sums over rows or the tensor.
+bool has_sums(const TestedCodec& tested) { return !tested.codec().reductions.empty(); }
+// LAMB16's format clips at sizes that do not scale with the values, and its norm depends on what is clipped.
+bool clips_at_fixed_sizes(const TestedCodec& tested) { return tested.codec().name == "fp8_norm"; }
+// Whether the format's range is smaller than that of float.
+bool has_small_range(const TestedCodec& tested) { return tested.codec().name == "fp16"; }
+// Whether the largest and smallest values of a block determine its format (COAT). Decoded values may then choose
+// another one.
+bool depends_on_the_smallest(const TestedCodec& tested) {
+  return tested.codec().name == "fp8_expanded";
 }
-// Whether vectors, which these are, go by another codec: along its only dimension each value would be its own scale.
-bool is_not_for_vectors(const Keeper& keeper) { return !keeper.codec().vectors.empty(); }
-// Whether a block, or more, has a scale of its own.
-bool is_scaled(const Keeper& keeper) { return !keeper.codec().meta.empty() || takes_sums(keeper); }
+// Whether vectors use another codec. Along its only dimension, each value would be its own scale.
+bool replaced_for_vectors(const TestedCodec& tested) { return !tested.codec().vectors.empty(); }
+// Whether each block, or the tensor, has its own scale.
+bool is_scaled(const TestedCodec& tested) {
+  return !tested.codec().meta.empty() || has_sums(tested);
+}
 
-// A power of four: a codec may keep roots.
+// The factors are powers of four, because a codec may store square roots.
 TEST_P(EveryCodec, ScalesWithAPowerOfTwo) {
-  for_slots([](const Keeper& keeper) {
-    if (has_a_size_of_its_own(keeper) || has_few_exponents(keeper)) return;
-    const Floats x = spread(keeper);
-    const Keeper::Kept kept = keeper.keep(x);
+  for_slots([](const TestedCodec& tested) {
+    if (clips_at_fixed_sizes(tested) || has_small_range(tested)) return;
+    const Floats x = spread(tested);
+    const TestedCodec::Stored stored = tested.round_trip(x);
     for (const float factor : {0x1p-20f, 0x1p14f}) {
-      const Keeper::Kept scaled = keeper.keep(times(x, factor));
-      EXPECT_EQ(scaled.values, times(kept.values, factor)) << factor;
-      EXPECT_TRUE(!is_scaled(keeper) || scaled.codes == kept.codes) << factor;
+      const TestedCodec::Stored scaled = tested.round_trip(times(x, factor));
+      EXPECT_EQ(scaled.values, times(stored.values, factor)) << factor;
+      EXPECT_TRUE(!is_scaled(tested) || scaled.codes == stored.codes) << factor;
     }
   });
 }
 
-// The values that a block with the largest magnitude 1 can hold, as far as a fine sweep meets them.
-Floats values_of(const Keeper& keeper) {
+// The values that a block with largest magnitude 1 can hold, as far as a fine sweep finds them.
+Floats values_of(const TestedCodec& tested) {
   constexpr int kSteps = 40000;
   Floats sweep = {1, 0};
   for (int i = 2; i < kSteps; ++i) {
     const float x = i % 32 == 0 ? 1 : std::pow(10.0f, -7 * static_cast<float>(i) / kSteps);
-    sweep.push_back(i % 2 == 1 && !keeper.non_negative() ? -x : x);
+    sweep.push_back(i % 2 == 1 && !tested.non_negative() ? -x : x);
   }
-  Floats values = keeper.keep(sweep).values;
+  Floats values = tested.round_trip(sweep).values;
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
   return values;
 }
 
-// Whatever the rounding, an error is smaller than the gap that the value lies in.
-TEST_P(EveryCodec, GivesOneOfTheTwoValuesNextToWhatItKeeps) {
-  for_slots([](const Keeper& keeper) {
-    if (takes_sums(keeper) || fits_itself_to_the_smallest(keeper)) return;
-    const Floats known = values_of(keeper), x = spread(keeper), kept = keeper.keep(x).values;
+// For every rounding mode, the error is smaller than the gap around the value.
+TEST_P(EveryCodec, RoundsToOneOfTheTwoNeighboringValues) {
+  for_slots([](const TestedCodec& tested) {
+    if (has_sums(tested) || depends_on_the_smallest(tested)) return;
+    const Floats known = values_of(tested), x = spread(tested),
+                 stored = tested.round_trip(x).values;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const auto above = std::lower_bound(known.begin(), known.end(), x[i]);
       const float high = above == known.end() ? known.back() : *above;
       const float low = above == known.begin() ? known.front() : *(above - 1);
-      ASSERT_TRUE(kept[i] >= std::min(low, x[i]) && kept[i] <= std::max(high, x[i]))
-          << x[i] << " became " << kept[i] << ", not between " << low << " and " << high;
+      ASSERT_TRUE(stored[i] >= std::min(low, x[i]) && stored[i] <= std::max(high, x[i]))
+          << x[i] << " became " << stored[i] << ", not between " << low << " and " << high;
     }
   });
 }
 
-// What each of these becomes in a block whose largest magnitude is 1.
-Floats kept_beside_one(const Keeper& keeper, const Floats& x) {
+// The decoded value of each x in a block whose largest magnitude is 1.
+Floats stored_next_to_one(const TestedCodec& tested, const Floats& x) {
   constexpr std::size_t kOthers = 31;
   Floats blocks;
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (i % kOthers == 0) blocks.push_back(1);
     blocks.push_back(x[i]);
   }
-  const Floats all = keeper.keep(blocks).values;
-  Floats kept;
-  for (std::size_t i = 0; i < x.size(); ++i) kept.push_back(all[i + i / kOthers + 1]);
-  return kept;
+  const Floats all = tested.round_trip(blocks).values;
+  Floats stored;
+  for (std::size_t i = 0; i < x.size(); ++i) stored.push_back(all[i + i / kOthers + 1]);
+  return stored;
 }
 
-// What becomes one value is an interval: about its end, six floats on either side, none strays.
-TEST_P(EveryCodec, ChangesWhatItKeepsAtOnePlaceBetweenTwoValues) {
-  for_slots([](const Keeper& keeper) {
-    if (takes_sums(keeper) || fits_itself_to_the_smallest(keeper) || keeper.draws()) return;
-    const Floats values = values_of(keeper);
-    const auto keep = [&](const Floats& x) { return kept_beside_one(keeper, x); };
-    if (keep({0.3f, 0.7f}) == Floats{0.3f, 0.7f}) return;  // as it is: there are no places between
-    const Floats thresholds = thresholds_of(values, keep);
-    const Floats from = keep(thresholds);
+// The values that decode to the same result form an interval. The test checks the six floats on either side of each
+// end.
+TEST_P(EveryCodec, HasOneThresholdBetweenTwoValues) {
+  for_slots([](const TestedCodec& tested) {
+    if (has_sums(tested) || depends_on_the_smallest(tested) || tested.is_stochastic()) return;
+    const Floats values = values_of(tested);
+    const auto round_trip = [&](const Floats& x) { return stored_next_to_one(tested, x); };
+    if (round_trip({0.3f, 0.7f}) == Floats{0.3f, 0.7f})
+      return;  // exact, so there are no thresholds
+    const Floats thresholds = thresholds_of(values, round_trip);
+    const Floats from = round_trip(thresholds);
     Floats near, wanted;
     for (std::size_t i = 0; i < thresholds.size(); ++i)
       for (const float x : around(thresholds[i])) {
         near.push_back(x);
         wanted.push_back(x < thresholds[i] ? values[i] : from[i]);
       }
-    const Floats kept = keep(near);
-    for (std::size_t i = 0; i < near.size(); ++i) ASSERT_EQ(kept[i], wanted[i]) << near[i];
-    EXPECT_GT(near.size(), 13u * 14) << "of the fewest values, sixteen";
+    const Floats stored = round_trip(near);
+    for (std::size_t i = 0; i < near.size(); ++i) ASSERT_EQ(stored[i], wanted[i]) << near[i];
+    EXPECT_GT(near.size(), 13u * 14) << "at least sixteen values";
   });
 }
 
-TEST_P(EveryCodec, KeepsWhatItGaveBackAsItIs) {
-  for_slots([](const Keeper& keeper) {
-    if (has_a_size_of_its_own(keeper) || fits_itself_to_the_smallest(keeper) ||
-        is_not_for_vectors(keeper))
+TEST_P(EveryCodec, DecodedValuesRoundTripExactly) {
+  for_slots([](const TestedCodec& tested) {
+    if (clips_at_fixed_sizes(tested) || depends_on_the_smallest(tested) ||
+        replaced_for_vectors(tested))
       return;
-    const Keeper::Kept once = keeper.keep(spread(keeper));
-    EXPECT_EQ(keeper.keep(once.values), once);
+    const TestedCodec::Stored once = tested.round_trip(spread(tested));
+    EXPECT_EQ(tested.round_trip(once.values), once);
   });
 }
 
-// Zeros behind the end, up to whole blocks, change nothing before it.
-TEST_P(EveryCodec, KeepsABlockThatIsNotWholeAsOneFilledUpWithZeros) {
-  for_slots([](const Keeper& keeper) {
-    if (takes_sums(keeper)) return;
+// Zeros that fill up the last block do not change the values before them.
+TEST_P(EveryCodec, StoresAnIncompleteBlockLikeOneFilledWithZeros) {
+  for_slots([](const TestedCodec& tested) {
+    if (has_sums(tested)) return;
     for (const std::size_t size : {1, 127, 129, 255, 257, 4095, 4096, 4097}) {
-      Floats whole = spread(keeper, size);
-      const Floats part = keeper.keep(whole).values;
+      Floats whole = spread(tested, size);
+      const Floats part = tested.round_trip(whole).values;
       whole.resize(8192);
-      const Floats all = keeper.keep(whole).values;
+      const Floats all = tested.round_trip(whole).values;
       EXPECT_EQ(part, Floats(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size))) << size;
     }
-    EXPECT_TRUE(keeper.keep({}).values.empty());
+    EXPECT_TRUE(tested.round_trip({}).values.empty());
   });
 }
 
-// The least and the most elements that a block may have.
+// The smallest and largest allowed block.
 std::vector<int> block_sizes(const jit::Manifest& codec) {
   const jit::Option* const block = codec.find("block");
   if (block == nullptr) return {};
   return {static_cast<int>(*block->constraint.low), static_cast<int>(*block->constraint.high)};
 }
 
-TEST_P(EveryCodec, SharesAScaleInBlocksOfTheSizeThatIsAskedForAndNoFurther) {
+TEST_P(EveryCodec, SharesAScaleOnlyInBlocksOfTheChosenSize) {
   if (!GetParam().second.empty()) return;
-  for_slots([this](const Keeper& default_config) {
-    if (is_not_for_vectors(default_config)) return;
-    for (const int block : block_sizes(default_config.codec())) {
+  for_slots([this](const TestedCodec& by_default) {
+    if (replaced_for_vectors(by_default)) return;
+    for (const int block : block_sizes(by_default.codec())) {
       SCOPED_TRACE(block);
-      const Keeper keeper = in_blocks_of(block, default_config.non_negative());
+      const TestedCodec tested = in_blocks_of(block, by_default.non_negative());
       Floats x(static_cast<std::size_t>(3 * block), 0.00123f);
-      const Floats before = keeper.keep(x).values;
+      const Floats before = tested.round_trip(x).values;
       x[0] = 4096;
-      const Floats after = keeper.keep(x).values;
+      const Floats after = tested.round_trip(x).values;
       const auto end = static_cast<std::ptrdiff_t>(block);
       EXPECT_NE(after[static_cast<std::size_t>(block - 1)], before[0]);
       EXPECT_EQ(Floats(after.begin() + end, after.end()),
@@ -276,51 +283,52 @@ TEST_P(EveryCodec, SharesAScaleInBlocksOfTheSizeThatIsAskedForAndNoFurther) {
   });
 }
 
-// A number that is not finite is a zero, the largest value or itself, and harms no neighbour.
-TEST_P(EveryCodec, KeepsNeighboursOfWhatIsNotFinite) {
-  for_slots([](const Keeper& keeper) {
-    constexpr std::size_t kHurt = 50;
-    Floats x = spread(keeper);
-    x[kHurt] = 0;
-    const Floats well = keeper.keep(x).values;
+// A value that is not finite becomes zero, the largest value or itself. Its neighbors must not change.
+TEST_P(EveryCodec, NonFiniteValuesDoNotChangeTheirNeighbors) {
+  for_slots([](const TestedCodec& tested) {
+    constexpr std::size_t kBad = 50;
+    Floats x = spread(tested);
+    x[kBad] = 0;
+    const Floats good = tested.round_trip(x).values;
     for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
-      x[kHurt] = bad;
-      Floats kept = keeper.keep(x).values;
-      const float own = std::exchange(kept[kHurt], well[kHurt]);
-      EXPECT_EQ(kept, well) << bad;
-      if (is_not_for_vectors(keeper)) continue;
-      EXPECT_TRUE(!std::isfinite(own) || own == (keeper.non_negative() ? 1 : 0)) << own;
+      x[kBad] = bad;
+      Floats stored = tested.round_trip(x).values;
+      const float own = std::exchange(stored[kBad], good[kBad]);
+      EXPECT_EQ(stored, good) << bad;
+      if (replaced_for_vectors(tested)) continue;
+      EXPECT_TRUE(!std::isfinite(own) || own == (tested.non_negative() ? 1 : 0)) << own;
     }
   });
 }
 
-TEST_P(EveryCodec, DependsOnTheSeedWhereItDrawsAndOnlyThere) {
-  for_slots([](const Keeper& keeper) {
-    if (is_not_for_vectors(keeper)) return;
-    const Floats x = spread(keeper);
-    EXPECT_EQ(keeper.keep(x, 1), keeper.keep(x, 1));
-    EXPECT_EQ(keeper.keep(x, 1).codes != keeper.keep(x, 2).codes, keeper.draws());
+TEST_P(EveryCodec, DependsOnTheSeedOnlyIfItIsStochastic) {
+  for_slots([](const TestedCodec& tested) {
+    if (replaced_for_vectors(tested)) return;
+    const Floats x = spread(tested);
+    EXPECT_EQ(tested.round_trip(x, 1), tested.round_trip(x, 1));
+    EXPECT_EQ(tested.round_trip(x, 1).codes != tested.round_trip(x, 2).codes,
+              tested.is_stochastic());
   });
 }
 
-// Of two values with the probabilities that make it so: to five standard deviations of 2^16 draws.
-TEST_P(EveryCodec, KeepsTheMeanWhereItDraws) {
+// The two adjacent values occur with the right probabilities, to five standard deviations of 2^16 draws.
+TEST_P(EveryCodec, StochasticRoundingKeepsTheMean) {
   constexpr int kDraws = 1 << 16;
-  for_slots([](const Keeper& keeper) {
-    if (!keeper.draws() || is_not_for_vectors(keeper)) return;
+  for_slots([](const TestedCodec& tested) {
+    if (!tested.is_stochastic() || replaced_for_vectors(tested)) return;
     for (const float size : {0.0701f, 0.3f, 0.77f}) {
-      const float x = keeper.non_negative() ? size : -size;
-      const Floats kept = kept_beside_one(keeper, Floats(kDraws, x));
-      const auto [low, high] = std::minmax_element(kept.begin(), kept.end());
+      const float x = tested.non_negative() ? size : -size;
+      const Floats stored = stored_next_to_one(tested, Floats(kDraws, x));
+      const auto [low, high] = std::minmax_element(stored.begin(), stored.end());
       EXPECT_LT(*low, x);
       EXPECT_GT(*high, x);
       const double most = std::abs(*high - *low) / 2 / std::sqrt(kDraws);  // standard deviation
-      EXPECT_NEAR(std::accumulate(kept.begin(), kept.end(), 0.0) / kDraws, x, 5 * most) << x;
+      EXPECT_NEAR(std::accumulate(stored.begin(), stored.end(), 0.0) / kDraws, x, 5 * most) << x;
     }
   });
 }
 
-// As it is by default, and with each of its switches turned.
+// Each codec with its defaults, and with each boolean option set to its other value.
 std::vector<CodecAndSwitch> choices() {
   std::vector<CodecAndSwitch> all;
   for (const std::string& codec : jit::default_catalog().names(Kind::codec)) {
@@ -332,8 +340,8 @@ std::vector<CodecAndSwitch> choices() {
 }
 
 std::string name_of(const testing::TestParamInfo<CodecAndSwitch>& choice) {
-  const auto& [codec, turned] = choice.param;
-  return turned.empty() ? codec : codec + "_" + turned + "_turned";
+  const auto& [codec, switched] = choice.param;
+  return switched.empty() ? codec : codec + "_" + switched + "_switched";
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, EveryCodec, testing::ValuesIn(choices()), name_of);

@@ -1,5 +1,5 @@
-// What holds of every rule in every state format, whichever the folders have: the suite, which a program
-// instantiates for some of the codecs.
+// Properties of every rule in every state format of the folders. A program instantiates this suite for some of the
+// codecs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,10 +14,10 @@ namespace jitstep::support {
 
 using Floats = std::vector<float>;
 
-// Elements of a leaf and of blocks, ragged; matrices, which rules of matrices take alone.
+// Leaves and blocks with incomplete ends. All are matrices, since some rules accept nothing else.
 inline const std::vector<std::vector<std::int64_t>> kSizes = {{7, 131}, {129, 2}, {1, 1}};
 
-// A rule with the most slots it can have, which all are kept in one codec.
+// A rule with the most slots that it can have, all with one codec.
 class Subject {
  public:
   explicit Subject(const std::string& rule) : options_(rule, own_.catalog) {
@@ -26,7 +26,7 @@ class Subject {
     dims_ = fullest.dims;
   }
 
-  // Of the same numbers in every codec: weights about 1, gradients of many magnitudes and some zeros.
+  // The same numbers for every codec: weights in [-1, 1], gradients of many magnitudes and some zeros.
   PlainSteps<float> in(const std::string& codec) {
     const std::vector<std::string> codecs(options_.rule().slots.size(), codec);
     PlainSteps<float> steps(own_, cpu_, plain_spec(options_, codecs, dims_), options_, kSizes);
@@ -41,7 +41,7 @@ class Subject {
   }
 
   const jit::Manifest& rule() const { return options_.rule(); }
-  // Whether every slot starts as zeros, which every codec keeps.
+  // Whether every slot starts at zero, which every codec stores exactly.
   bool starts_from_zeros() const {
     return std::all_of(rule().slots.begin(), rule().slots.end(),
                        [&](const jit::Slot& slot) { return options_.initial(slot.initial) == 0; });
@@ -54,7 +54,7 @@ class Subject {
   int dims_ = 2;
 };
 
-/// A rule and the codecs that it is tried in.
+/// A rule and the codecs that it runs with.
 struct RuleInCodecs {
   std::string rule;
   std::vector<std::string> codecs;
@@ -71,8 +71,8 @@ inline double norm_of_difference(const std::vector<Floats>& a, const std::vector
   return std::sqrt(sum);
 }
 
-// Whether a step is made of new values as they are kept, as of those without codes.
-inline bool computes_with_what_is_kept(const jit::Plan& plan) {
+// Whether a step computes with the stored new values, as codecs without codes do.
+inline bool computes_with_stored_values(const jit::Plan& plan) {
   const auto has_no_codes = [](const jit::Manifest* codec) {
     return codec != nullptr && codec->code == "NoCode";
   };
@@ -80,9 +80,9 @@ inline bool computes_with_what_is_kept(const jit::Plan& plan) {
                      has_no_codes);
 }
 
-// The first step is made of moments that no codec has touched yet. Where a slot starts with a number that a
-// codec may round, the step is as far from the float one as that, which is less than an eighth.
-TEST_P(EveryRuleInEveryCodec, TakesItsFirstStepAsWithFloatState) {
+// The first step uses moments that no codec has rounded yet. If a slot starts at a number that a codec rounds, the step
+// may differ from the float one by that rounding. This is less than an eighth of the step.
+TEST_P(EveryRuleInEveryCodec, TheFirstStepIsThatWithFloatState) {
   Subject subject(GetParam().rule);
   auto plain = subject.in("fp32");
   const std::vector<Floats> start = plain.p;
@@ -90,7 +90,7 @@ TEST_P(EveryRuleInEveryCodec, TakesItsFirstStepAsWithFloatState) {
   for (const std::string& codec : GetParam().codecs) {
     SCOPED_TRACE(codec);
     auto steps = subject.in(codec);
-    if (computes_with_what_is_kept(steps.plan())) continue;
+    if (computes_with_stored_values(steps.plan())) continue;
     steps.step(1);
     if (subject.starts_from_zeros())
       EXPECT_EQ(steps.p, plain.p);
@@ -112,50 +112,50 @@ TEST_P(EveryRuleInEveryCodec, StaysFiniteAndMoves) {
   }
 }
 
-// ---- gradients that are not finite ----------------------------------------------------------------
+// ---- gradients that are not finite --------------------------------------------------------------
 
-inline bool takes_sums(const jit::Plan& plan, bool everywhere) {
+inline bool has_sums(const jit::Plan& plan, bool is_global) {
   return std::any_of(plan.reductions.begin(), plan.reductions.end(),
-                     [&](const auto& r) { return r.active() && r.is_global == everywhere; });
+                     [&](const auto& r) { return r.active() && r.is_global == is_global; });
 }
 
-// Three steps; element kHurt of the first tensor gets `bad` in the second one, when every rule moves, and 0 in
-// the others, which no scale notices.
-inline constexpr std::size_t kHurt = 300;
-inline PlainSteps<float> hurt(Subject& subject, const std::string& codec, float bad) {
+// Three steps. Element kBad of the first tensor has gradient `bad` in the second, when every rule moves. In the others
+// it has 0, which does not affect any scale.
+inline constexpr std::size_t kBad = 300;
+inline PlainSteps<float> with_bad_gradient(Subject& subject, const std::string& codec, float bad) {
   auto steps = subject.in(codec);
   for (int t = 1; t <= 3; ++t) {
-    steps.g[0][kHurt] = t == 2 ? bad : 0;
+    steps.g[0][kBad] = t == 2 ? bad : 0;
     steps.step(t);
   }
   return steps;
 }
 
-// All that a gradient may not harm: other tensors and, where no sum is taken, its neighbours.
-inline std::vector<Floats> unharmed(const PlainSteps<float>& steps) {
+// Everything that a bad gradient must not change: other tensors and, without sums, its neighbors.
+inline std::vector<Floats> unaffected(const PlainSteps<float>& steps) {
   std::vector<Floats> p = steps.p;
-  if (takes_sums(steps.plan(), false) || !steps.plan().rule().host_transform.empty())
+  if (has_sums(steps.plan(), false) || !steps.plan().rule().host_transform.empty())
     p[0].clear();
   else
-    p[0][kHurt] = 0;
+    p[0][kBad] = 0;
   return p;
 }
 
-TEST_P(EveryRuleInEveryCodec, KeepsAGradientThatIsNotFiniteWhereItIs) {
+TEST_P(EveryRuleInEveryCodec, ANonFiniteGradientAffectsOnlyItsElement) {
   Subject subject(GetParam().rule);
   for (const std::string& codec : GetParam().codecs) {
     SCOPED_TRACE(codec);
-    const auto well = hurt(subject, codec, 0);
-    if (takes_sums(well.plan(), true)) continue;  // which it harms all of, as in torch
+    const auto good = with_bad_gradient(subject, codec, 0);
+    if (has_sums(good.plan(), true)) continue;  // it affects all tensors, as in torch
     for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
-      const auto steps = hurt(subject, codec, bad);
-      EXPECT_EQ(unharmed(steps), unharmed(well)) << bad;
-      EXPECT_TRUE(!std::isnan(bad) || !std::isfinite(steps.p[0][kHurt]));
+      const auto steps = with_bad_gradient(subject, codec, bad);
+      EXPECT_EQ(unaffected(steps), unaffected(good)) << bad;
+      EXPECT_TRUE(!std::isnan(bad) || !std::isfinite(steps.p[0][kBad]));
     }
   }
 }
 
-/// Each shipped rule, in the codecs that a function gives for it.
+/// Each shipped rule, with the codecs that `codecs_of` returns for it.
 template <class CodecsOf>
 auto every_rule_in(const CodecsOf& codecs_of) {
   std::vector<RuleInCodecs> all;

@@ -1,4 +1,4 @@
-// Each rule in a few codecs, in turn where there are more.
+// Each rule in a few codecs, chosen cyclically.
 #include "templates/every_rule.h"
 
 namespace jitstep::support {

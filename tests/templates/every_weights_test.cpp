@@ -1,4 +1,4 @@
-// What holds of every weight format, whichever the folder has, of bfloat16 parameters.
+// Properties of every weight format in the folder, with bfloat16 parameters.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,10 +13,10 @@ namespace {
 using Kind = jit::Manifest::Kind;
 using Bits = std::vector<std::uint16_t>;
 
-// Descends by gradients of bfloat16 with the rate 2^-12.
+// SGD with bfloat16 gradients and a learning rate of 2^-12.
 class EveryWeightFormat : public testing::TestWithParam<std::string> {
  protected:
-  // `count` weights of 1 after a step by this gradient.
+  // `count` weights of 1 after one step with this gradient.
   Bits after_step(float gradient, std::uint64_t seed, std::int64_t count = 4097) {
     jit::OptionValues options("sgd", own_.catalog);
     options.set("lr", 0x1p-12);
@@ -38,19 +38,19 @@ class EveryWeightFormat : public testing::TestWithParam<std::string> {
   jit::CpuBackend cpu_{own_.engine};
 };
 
-TEST_P(EveryWeightFormat, DependsOnItsSeedIfItIsRandomAndOnNothingElse) {
+TEST_P(EveryWeightFormat, DependsOnTheSeedOnlyIfItIsStochastic) {
   const Bits once = after_step(-5, 1);
   EXPECT_EQ(after_step(-5, 1), once);
   EXPECT_EQ(after_step(-5, 2) != once, is_random());
 }
 
-TEST_P(EveryWeightFormat, KeepsWeightsThatDoNotMove) {
+TEST_P(EveryWeightFormat, DoesNotChangeWeightsThatDoNotMove) {
   for (const Bits& p : {after_step(0, 1), after_step(0, 2)}) EXPECT_EQ(p, Bits(p.size(), kOne));
 }
 
-// A sixteenth of a last place, which the nearest value does not show: the mean of 2^16 draws is within
-// five standard deviations.
-TEST_P(EveryWeightFormat, ShowsTheNearestValueOrTheRightOneInTheMean) {
+// The step is a sixteenth of an ulp, which rounding to nearest loses. With stochastic rounding, the mean of 2^16 draws
+// is within five standard deviations.
+TEST_P(EveryWeightFormat, RoundsToNearestOrIsExactInTheMean) {
   constexpr std::int64_t kCount = 1 << 16;
   constexpr double kFraction = 1.0 / 16;
   double ups = 0;

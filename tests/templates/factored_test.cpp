@@ -1,4 +1,4 @@
-// A second moment that is kept by its row and column means alone: AdamW beside its formula in double.
+// A second moment stored as row and column means only. Compares AdamW with its formula in double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,15 +14,16 @@ namespace {
 using Doubles = std::vector<double>;
 using Sizes = std::vector<std::int64_t>;
 
-// Rows, columns and matrices, ragged beside leaves of 256 and vectors; several matrices in one tensor.
+// Rows, columns and matrices with sizes that are not multiples of leaves (256) and vectors, and several matrices in one
+// tensor.
 const std::vector<Sizes> kSizes = {{7, 131}, {129, 2},    {300, 257},   {1, 1},
                                    {1, 300}, {3, 65, 64}, {2, 2, 3, 3}, {0, 4}};
 
-// What is kept of values in place of them: of each matrix, row mean times column mean over its mean.
+// The values that the codec stores: for each matrix, row mean times column mean over the mean of all.
 Doubles factored(const Doubles& x, const Sizes& sizes) {
   const auto rows = static_cast<std::size_t>(sizes[sizes.size() - 2]),
              columns = static_cast<std::size_t>(sizes.back());
-  Doubles kept(x.size());
+  Doubles stored(x.size());
   for (std::size_t from = 0; from < x.size(); from += rows * columns) {
     Doubles row(rows), column(columns);
     double all = 0;
@@ -32,12 +33,12 @@ Doubles factored(const Doubles& x, const Sizes& sizes) {
       all += x[from + i] / static_cast<double>(rows * columns);
     }
     for (std::size_t i = 0; i < rows * columns; ++i)
-      kept[from + i] = all == 0 ? 0 : row[i / columns] * column[i % columns] / all;
+      stored[from + i] = all == 0 ? 0 : row[i / columns] * column[i % columns] / all;
   }
-  return kept;
+  return stored;
 }
 
-// AdamW without weight decay, of the second moment as it is kept.
+// AdamW without weight decay, with the stored second moment.
 class Formula {
  public:
   Doubles p;
@@ -75,7 +76,7 @@ class FactoredMoment : public testing::Test {
     return PlainSteps<float>(own_, cpu_, plain_spec(options, {"fp32", "factored"}), options, sizes);
   }
 
-  // Steps from zeros, by gradients of some magnitudes and a row of zeros.
+  // Steps from zeros, with gradients of several magnitudes and a row of zeros.
   void expect_followed(std::optional<double> threshold) {
     auto ours = steps(threshold, kSizes);
     std::vector<Formula> theirs;
@@ -104,10 +105,10 @@ class FactoredMoment : public testing::Test {
 
 TEST_F(FactoredMoment, FollowsItsFormulaInEveryShape) { expect_followed({}); }
 
-// The sum over the tensor waits for what is kept, and is of that.
-TEST_F(FactoredMoment, IsWhatTheRulesOwnSumsAreTakenOf) { expect_followed(0.5); }
+// The sum over the tensor waits for the stored values and uses them.
+TEST_F(FactoredMoment, IsTheInputOfTheRulesOwnSums) { expect_followed(0.5); }
 
-// The mean of a matrix whose only square is 1e-37 has an inverse that is no float.
+// A matrix has a single square of 1e-37. The inverse of its mean does not fit a float.
 TEST_F(FactoredMoment, OfTheSmallestSquaresStaysFinite) {
   auto all = steps({}, {{200, 200}});
   all.g[0][777] = 1e-17f;

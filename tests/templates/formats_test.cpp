@@ -1,4 +1,4 @@
-// Conversions and comparisons against what they are defined by, not against themselves.
+// Conversions and comparisons against their definitions, not against themselves.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,8 +11,7 @@
 namespace jitstep::support {
 namespace {
 
-// The bits nearest to x among all of a format that are finite and not negative, in ascending order;
-// ties to the even one.
+// The bits nearest to x among all finite non-negative values of a format, in ascending order. Ties go to even.
 template <class Bits>
 std::vector<double> values_of(float (*load)(Bits), unsigned special) {
   std::vector<double> values;
@@ -46,14 +45,14 @@ TEST(Float16, IsTheNearestAroundEveryThreshold) {
   EXPECT_EQ(float_to_fp16(65520.0f), 0x7c00);
 }
 
-// The values themselves are torch's: tests/optim/tensor/float8_test.cpp.
+// tests/optim/tensor/float8_test.cpp compares the values themselves with torch's.
 TEST(Float8, IsTheNearestAroundEveryThreshold) {
   expect_nearest_around_every_threshold(e4m3_to_float, float_to_e4m3, 0x7f);
   expect_nearest_around_every_threshold(e5m2_to_float, float_to_e5m2, 0x7c);
 }
 
-// Six bits of exponent where float16 has five, and no sign: every value of the one that is normal is one of
-// the other, and what lies beyond comes out of more bits than there are.
+// A format with six exponent bits instead of float16's five, and without sign. It contains every normal float16. Values
+// beyond its range give more than 16 bits.
 TEST(Magnitudes, OfAWiderRangeRoundAsFloat16Does) {
   const auto store =
       +[](float x) -> uint16 { return static_cast<uint16>(rounded_magnitude<10, 41>(bits_of(x))); };
@@ -74,7 +73,7 @@ TEST(Magnitudes, OfAWiderRangeRoundAsFloat16Does) {
     ASSERT_EQ(load(store(fp16_to_float(half))), fp16_to_float(half));
 }
 
-// Processors make NaNs of either sign: 0 / 0 is negative on x86 and positive on a GPU.
+// CPUs and GPUs make NaNs of different signs: 0 / 0 is negative on x86 and positive on a GPU.
 TEST(SixteenBits, HoldOneNaN) {
   for (uint32 bits :
        {0x7fc00000u, 0xffc00000u, 0x7fffffffu, 0xffffffffu, 0x7f800001u, 0xff800001u}) {
@@ -85,7 +84,7 @@ TEST(SixteenBits, HoldOneNaN) {
   }
 }
 
-TEST(Comparisons, LetANaNThroughWhereTorchDoes) {
+TEST(Comparisons, PropagateANaNLikeTorch) {
   const float nan = std::nanf("");
   EXPECT_TRUE(std::isnan(maximum(nan, 1.0f)));
   EXPECT_TRUE(std::isnan(maximum(1.0f, nan)));
@@ -127,7 +126,7 @@ TEST(BFloat16, RoundsToTheNearestEven) {
   EXPECT_EQ(float_to_bf16(-std::numeric_limits<float>::infinity()), 0xff80);
 }
 
-TEST(StochasticRounding, GoesUpAsOftenAsTheFractionSays) {
+TEST(StochasticRounding, RoundsUpWithTheProbabilityOfTheFraction) {
   for (float x : {1.0f, 1.0001f, -3.14159f, 1e-30f, 0.0f, -0.0f, 65504.7f}) {
     const uint32 fraction = bits_of(x) & 0xffffu, low = bits_of(x) >> 16;
     uint32 up = 0;
@@ -140,7 +139,7 @@ TEST(StochasticRounding, GoesUpAsOftenAsTheFractionSays) {
   }
 }
 
-TEST(StochasticRounding, KeepsWhatHasNoFraction) {
+TEST(StochasticRounding, DoesNotChangeValuesWithoutAFraction) {
   for (uint32 random : {0u, 1u, 65535u}) {
     EXPECT_EQ(float_to_bf16_stochastic(float_of(0x7fffffffu), random), 0x7fc0);
     EXPECT_EQ(float_to_bf16_stochastic(std::numeric_limits<float>::infinity(), random), 0x7f80);

@@ -25,7 +25,7 @@ Measured measured(const std::vector<float>& block) {
 
 float back(float x, const Measured& meta) { return Codec::decode(Codec::encode(x, meta, 0), meta); }
 
-// Magnitudes over `decades`, 3 the largest.
+// Magnitudes over `decades`. The largest is 3.
 std::vector<float> block_of(double decades, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> exponent(-decades, 0), side(-1, 1);
@@ -46,7 +46,7 @@ TEST(Fp8Expanded, ChoosesThePowerThatSpreadsTheBlockOverTheFormat) {
   }
 }
 
-TEST(Fp8Expanded, ChangesItsCodeAtOnePlaceBetweenTwoValues) {
+TEST(Fp8Expanded, HasOneThresholdBetweenTwoValues) {
   for (const double decades : {0.5, 1.0, 5.0, 9.0}) {
     const Measured meta = measured(block_of(decades, 1));
     std::vector<float> values;
@@ -63,22 +63,22 @@ TEST(Fp8Expanded, ChangesItsCodeAtOnePlaceBetweenTwoValues) {
   }
 }
 
-// Half a place of E4M3, or of its subnormal numbers, after the power.
-TEST(Fp8Expanded, GivesBackEveryValueToHalfAPlaceOfItsPower) {
+// Half an ulp of E4M3, or of its subnormal numbers, after the power.
+TEST(Fp8Expanded, RoundTripsToHalfAnUlpAfterThePower) {
   for (const double decades : {0.3, 1.0, 3.0, 6.0, 12.0}) {
     const auto block = block_of(decades, 2);
     const Measured meta = measured(block);
     for (const float x : block) {
       const double wanted = 448 * std::pow(std::abs(x) / 3.0, meta.power);
-      const double kept = 448 * std::pow(std::abs(back(x, meta)) / 3.0, meta.power);
-      EXPECT_LE(std::abs(kept - wanted), std::max(wanted * 0x1p-4, 0x1p-10) * 1.0001) << x;
+      const double decoded = 448 * std::pow(std::abs(back(x, meta)) / 3.0, meta.power);
+      EXPECT_LE(std::abs(decoded - wanted), std::max(wanted * 0x1p-4, 0x1p-10) * 1.0001) << x;
       EXPECT_EQ(std::signbit(back(x, meta)), std::signbit(x));
       EXPECT_NE(back(x, meta), 0);
     }
   }
 }
 
-TEST(Fp8Expanded, KeepsBlocksOfOneMagnitudeAndOfZeros) {
+TEST(Fp8Expanded, StoresBlocksOfOneMagnitudeAndOfZeros) {
   for (const float x : {0.7f, 1e-20f, 3e30f}) {
     const Measured meta = measured({x, -x, x});
     EXPECT_NEAR(back(-x, meta) / x, -1, 0x1p-20);
@@ -89,7 +89,7 @@ TEST(Fp8Expanded, KeepsBlocksOfOneMagnitudeAndOfZeros) {
   EXPECT_FALSE(std::signbit(back(-0.0f, zeros)));
 }
 
-TEST(Fp8Expanded, KeepsWhatIsNotFiniteAsNaNAndNothingElseOfTheBlockChanges) {
+TEST(Fp8Expanded, StoresNonFiniteValuesAsNaNAndDoesNotChangeTheRestOfTheBlock) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const Measured meta = measured({1, 0.25f, infinity, std::nanf("")});
   EXPECT_EQ(meta.scale, 1);
@@ -98,7 +98,7 @@ TEST(Fp8Expanded, KeepsWhatIsNotFiniteAsNaNAndNothingElseOfTheBlockChanges) {
   EXPECT_TRUE(std::isnan(back(std::nanf(""), meta)));
 }
 
-TEST(Fp8Expanded, TheLogarithmAndThePowerOfTwoAreAsPreciseAsTheySay) {
+TEST(Fp8Expanded, LogarithmAndPowerOfTwoHaveTheirStatedPrecision) {
   for (uint32 bits = 0x00800000u; bits < 0x7f800000u; bits += 12347) {
     const double log = std::log2(static_cast<double>(float_of(bits)));
     ASSERT_LE(std::abs(log2_of_element(float_of(bits)) - log), std::abs(log) * 0x1p-22) << bits;

@@ -1,4 +1,4 @@
-// LAMB16's format: what is cut off, what is divided, and what becomes of the rest.
+// LAMB16's format: clipping, division by the norm, and rounding.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,13 +14,13 @@ using Fp8Positive = codecs::fp8_norm::Codec<NonNegative>;
 
 codecs::fp8_norm::AuxState norm_of(float next) { return {{.prev = next, .next = next}}; }
 
-TEST(Fp8Norm, IsTheRootOfTheCappedSumOfSquaresOverTheNumber) {
+TEST(Fp8Norm, TheNormIsTheRootOfTheMeanOfCappedSquares) {
   using codecs::fp8_norm::Norm;
   EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, 3.0f)[0], 9);
   EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, -4.0f)[0], 10);
   EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, 1e30f)[0], 10);
   for (float x : {std::nanf(""), HUGE_VALF, -HUGE_VALF})
-    EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, x)[0], 0) << "is no reason for a norm";
+    EXPECT_EQ(Fp8Signed::terms(Of<Norm>{}, x)[0], 0) << "does not add to the norm";
   codecs::fp8_norm::AuxState m = norm_of(1);
   EXPECT_FLOAT_EQ(Fp8Signed::finalize(Of<Norm>{}, Totals<1>{{16}}, 8, {.least_norm = 0.25}, m).norm,
                   0.75f);
@@ -28,8 +28,8 @@ TEST(Fp8Norm, IsTheRootOfTheCappedSumOfSquaresOverTheNumber) {
   EXPECT_FLOAT_EQ(Fp8Signed::finalize(Of<Norm>{}, Totals<1>{{0}}, 8, {}, m).norm, 1e-6f);
 }
 
-// As the original divides and casts: of signed values the quotient is cut off, of others the value.
-TEST(Fp8Norm, IsTheNearestMultipleOfTheNormAroundEveryThreshold) {
+// As the original divides and casts: it clips the quotient of signed values, and the value itself otherwise.
+TEST(Fp8Norm, RoundsToTheNearestMultipleOfTheNormAroundEveryThreshold) {
   for (const float norm : {1.0f, 0x1p-20f}) {
     const auto m = norm_of(norm);
     for (int code = 0; code < 0x57; ++code) {  // 15
@@ -55,7 +55,7 @@ TEST(Fp8Norm, IsTheNearestMultipleOfTheNormAroundEveryThreshold) {
   EXPECT_EQ(Fp8Positive::decode(Fp8Positive::encode(11.0f, {}, 0, m), {}, m), 10);
 }
 
-TEST(Fp8Norm, KeepsWhatIsNotFinite) {
+TEST(Fp8Norm, StoresNonFiniteValues) {
   const auto m = norm_of(0x1p-16f);
   const auto back = [&](auto codec, float x) {
     return decltype(codec)::decode(decltype(codec)::encode(x, {}, 0, m), {}, m);
@@ -64,7 +64,7 @@ TEST(Fp8Norm, KeepsWhatIsNotFinite) {
     EXPECT_TRUE(std::isnan(back(Fp8Signed{}, x))) << "E4M3 has no infinity";
   EXPECT_TRUE(std::isnan(back(Fp8Positive{}, std::nanf(""))));
   EXPECT_EQ(back(Fp8Positive{}, HUGE_VALF), HUGE_VALF);
-  EXPECT_EQ(back(Fp8Positive{}, 1.0f), HUGE_VALF) << "61440 times the norm and more";
+  EXPECT_EQ(back(Fp8Positive{}, 1.0f), HUGE_VALF) << "at least 61440 times the norm";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Block-scaled 8-bit floats against their definition in double; what is special of them and of float16 state.
+// Block-scaled 8-bit floats against their definition in double, and the special cases of these formats and of float16
+// state.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +48,7 @@ class ScaledFloat8 : public testing::Test {
 using Formats = testing::Types<E4M3, E5M2>;
 TYPED_TEST_SUITE(ScaledFloat8, Formats);
 
-// With scales that are powers of two, where dividing by one is exact.
+// The scales are powers of two, so that dividing by them is exact.
 TYPED_TEST(ScaledFloat8, CodesTheNearestValueAroundEveryThresholdTiesToEven) {
   for (const double scale : {1.0, 0x1p-60, 0x1p40}) {
     const Block<typename TestFixture::Signed8> block(
@@ -64,7 +65,7 @@ TYPED_TEST(ScaledFloat8, CodesTheNearestValueAroundEveryThresholdTiesToEven) {
   }
 }
 
-TYPED_TEST(ScaledFloat8, GivesBackALargestMagnitudeToTheLastPlace) {
+TYPED_TEST(ScaledFloat8, StoresTheLargestMagnitudeToOneUlp) {
   for (const float largest : {1.0f, 3.14159f, 1e-30f, 1e30f, -0.7f}) {
     const Block<typename TestFixture::Signed8> block(largest);
     EXPECT_NEAR(block.back(largest) / largest, 1, 0x1p-22);
@@ -73,7 +74,7 @@ TYPED_TEST(ScaledFloat8, GivesBackALargestMagnitudeToTheLastPlace) {
   }
 }
 
-TYPED_TEST(ScaledFloat8, CodesAPositiveValueAsZeroOnlyWhenAskedTo) {
+TYPED_TEST(ScaledFloat8, CodesAPositiveValueAsZeroOnlyByOption) {
   const Block<typename TestFixture::Floored> floored(1);
   const Block<typename TestFixture::Plain> plain(1);
   EXPECT_EQ(floored.code(1e-20f), 1);
@@ -81,7 +82,7 @@ TYPED_TEST(ScaledFloat8, CodesAPositiveValueAsZeroOnlyWhenAskedTo) {
   EXPECT_EQ(floored.code(0.0f), 0);
 }
 
-TYPED_TEST(ScaledFloat8, KeepsWhatIsNotFiniteAsNaNAndNothingElseOfTheBlockChanges) {
+TYPED_TEST(ScaledFloat8, StoresNonFiniteValuesAsNaNAndDoesNotChangeTheRestOfTheBlock) {
   using Codec = typename TestFixture::Signed8;
   EXPECT_EQ(Codec::key(kQuietNaN, 0), 0u);
   EXPECT_EQ(Codec::key(-kInfinite, 0), 0u);
@@ -90,7 +91,7 @@ TYPED_TEST(ScaledFloat8, KeepsWhatIsNotFiniteAsNaNAndNothingElseOfTheBlockChange
   EXPECT_TRUE(std::isnan(block.back(kInfinite)));
 }
 
-TYPED_TEST(ScaledFloat8, IsZeroWhereABlockIsTooSmallToBeDividedBy) {
+TYPED_TEST(ScaledFloat8, IsZeroIfABlockIsTooSmallToDivideBy) {
   const Block<typename TestFixture::Signed8> block(0x1p-126f);
   EXPECT_EQ(block.code(0x1p-126f), 0);
   EXPECT_EQ(Block<typename TestFixture::Signed8>(0).back(0), 0);
@@ -98,7 +99,7 @@ TYPED_TEST(ScaledFloat8, IsZeroWhereABlockIsTooSmallToBeDividedBy) {
 
 using codecs::fp16::Codec;
 
-TEST(Float16State, EndsAtTheLargestNumberAndKeepsWhatIsNotFinite) {
+TEST(Float16State, SaturatesAndStoresNonFiniteValues) {
   using Plain = Codec<Signed, {}>;
   const auto back = [](float x) { return Plain::decode(Plain::encode(x, {}, 0), {}); };
   EXPECT_EQ(back(1e6f), 65504);
@@ -108,7 +109,7 @@ TEST(Float16State, EndsAtTheLargestNumberAndKeepsWhatIsNotFinite) {
   EXPECT_EQ(back(0x1.554p-3f), 0x1.554p-3f);
 }
 
-TEST(Float16State, CodesAPositiveValueAsZeroOnlyWhenAskedTo) {
+TEST(Float16State, CodesAPositiveValueAsZeroOnlyByOption) {
   EXPECT_EQ((Codec<NonNegative, {}>::encode(1e-12f, {}, 0)), 1);
   EXPECT_EQ((Codec<NonNegative, {.positive_floor = false}>::encode(1e-12f, {}, 0)), 0);
   EXPECT_EQ((Codec<Signed, {}>::encode(1e-12f, {}, 0)), 0);

@@ -1,5 +1,5 @@
-// Every combination compiles, and its default configuration keeps everything in registers: the suite, which a program
-// instantiates for some architectures. Needs NVRTC and no GPU.
+// Every combination compiles, and its default configuration uses registers only. A program instantiates this suite for
+// some architectures. Needs NVRTC but no GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,19 +23,19 @@ inline void expect_registers_only(const std::vector<jit::KernelSpec>& specs,
     EXPECT_EQ(built->binary.resources.size(), unit.entries.size());
     for (const auto& entry : built->binary.resources) {
       EXPECT_EQ(entry.spill_store_bytes + entry.spill_load_bytes, 0) << entry.entry;
-      EXPECT_EQ(entry.stack_bytes, 0)
-          << entry.entry << ": something is kept where it has an address";
+      EXPECT_EQ(entry.stack_bytes, 0) << entry.entry << ": something is in local memory";
       EXPECT_GT(entry.registers, 0) << entry.entry;
     }
   }
 }
 
-TEST_P(GpuCompile, EveryCombinationKeepsEverythingInRegisters) {
+TEST_P(GpuCompile, EveryCombinationUsesRegistersOnly) {
   expect_registers_only(ci_combinations(), jit::Target::cuda(GetParam()));
 }
 
-// What no shipped rule needs yet: every domain, chains, memory, a codec with sums over the tensor.
-TEST_P(GpuCompile, TheTestExtensionsKeepEverythingInRegisters) {
+// Features that no shipped rule uses yet: every domain, chained reductions, auxiliary state, a codec with sums over the
+// tensor.
+TEST_P(GpuCompile, TheTestExtensionsUseRegistersOnly) {
   load_test_extensions();
   std::vector<jit::KernelSpec> specs;
   for (const auto& spec : ci_combinations())
@@ -44,7 +44,7 @@ TEST_P(GpuCompile, TheTestExtensionsKeepEverythingInRegisters) {
   expect_registers_only(specs, jit::Target::cuda(GetParam()));
 }
 
-/// AdamW in every codec that has blocks, in each of the sizes that it allows from `least` on.
+/// AdamW in every codec with blocks, for each allowed block size of at least `least`.
 inline std::vector<jit::KernelSpec> every_block_from(int least) {
   std::vector<jit::KernelSpec> specs;
   for (const std::string& codec : jit::default_catalog().names(jit::Manifest::Kind::codec)) {
@@ -56,21 +56,21 @@ inline std::vector<jit::KernelSpec> every_block_from(int least) {
       try {
         specs.push_back(jit::resolve(spec).spec);
       } catch (const jit::Error&) {
-        break;  // beyond what the codec allows
+        break;  // larger than the codec allows
       }
     }
   }
   return specs;
 }
 
-// More lanes share a tile that is larger than a leaf.
-TEST_P(GpuCompile, TheLargestBlocksOfEveryCodecKeepEverythingInRegisters) {
+// Tiles larger than a leaf have more lanes.
+TEST_P(GpuCompile, TheLargestBlocksOfEveryCodecUseRegistersOnly) {
   const auto specs = every_block_from(512);
   EXPECT_GE(specs.size(), 14u);
   expect_registers_only(specs, jit::Target::cuda(GetParam()));
 }
 
-/// Instantiates the suite for the numbers of some architectures.
+/// Instantiates the suite for the given architectures.
 #define JITSTEP_GPU_COMPILE(...)                                                    \
   INSTANTIATE_TEST_SUITE_P(Architectures, GpuCompile, testing::Values(__VA_ARGS__), \
                            [](const auto& sm) { return "sm_" + std::to_string(sm.param); })

@@ -1,5 +1,5 @@
-// The oldest architecture and the one that most of the tests on a GPU run on; gpu_compile_long_test.cpp compiles
-// the cover as well, and for the others.
+// The oldest architecture, and the one that most GPU tests run on. gpu_compile_long_test.cpp compiles the covering set
+// too, and for the other architectures.
 #include "templates/gpu_compile.h"
 
 namespace jitstep::support {

@@ -1,4 +1,4 @@
-// Every kernel that the tests on a GPU launch compiles and fits. Needs NVRTC and no GPU.
+// Every kernel that the GPU tests launch compiles and fits. Needs NVRTC but no GPU.
 #include <gtest/gtest.h>
 
 #include "jitstep/jit/engine.h"
@@ -9,11 +9,10 @@
 namespace jitstep::support {
 namespace {
 
-// Whatever the tests that need a GPU launch can be launched on an H100 or H200: the registers and
-// the shared memory of a block are there.
+// An H100 or H200 can launch every kernel of the GPU tests: it has enough registers and shared memory for a block.
 class GpuWays : public testing::TestWithParam<BitCase> {};
 
-TEST_P(GpuWays, FitIntoAMultiprocessor) {
+TEST_P(GpuWays, FitOnAMultiprocessor) {
   constexpr int kRegisters = 65536, kRegistersOfAThread = 255, kSharedBytes = 48 << 10;
   const jit::Target target = jit::Target::cuda(90);
   for (const StepCase& c : GetParam().make()) {
@@ -35,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Sm90, GpuWays, testing::ValuesIn(bit_cases()), kCaseNam
 INSTANTIATE_TEST_SUITE_P(Sm90Extensions, GpuWays, testing::ValuesIn(extension_bit_cases()),
                          kCaseName);
 INSTANTIATE_TEST_SUITE_P(Sm90LargeExtensions, GpuWays,
-                         testing::ValuesIn(large_bit_cases(Share::whole)), kCaseName);
+                         testing::ValuesIn(large_bit_cases(Selection::all)), kCaseName);
 
 }  // namespace
 }  // namespace jitstep::support

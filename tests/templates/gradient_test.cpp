@@ -1,5 +1,5 @@
-// What the options common to all rules make of a gradient, against plain formulas in double. One kernel
-// with all of them on, as those that share a sum are given: a neutral number must change nothing.
+// The gradient options of all rules against plain formulas in double. One kernel has all options, as kernels that share
+// a sum do. A neutral number must not change any bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,13 +16,13 @@ struct Numbers {
   double grad_scale = 1, centralization = 0, max_grad_norm = 0;
 };
 
-// Plain SGD at a learning rate of 1 from parameters of zero: -p is the gradient that the rule was given.
+// Plain SGD with a learning rate of 1, from parameters of zero, so that -p is the gradient that the rule received.
 class GradientOptions : public testing::Test {
  protected:
   using Tensors = std::vector<std::vector<float>>;
   using Sizes = std::vector<std::int64_t>;
 
-  // Of matrices, more than one leaf long and more than two-dimensional; a vector and a scalar.
+  // Matrices, a row longer than a leaf, more than two dimensions, a vector and a scalar.
   const std::vector<Sizes> sizes_ = {{5, 40}, {3, 700}, {4, 7, 11}, {7}, {1}};
 
   static Tensors gradients(const std::vector<Sizes>& sizes, double size) {
@@ -48,7 +48,7 @@ class GradientOptions : public testing::Test {
     return options.at_step(1);
   }
 
-  // What the rule sees; tensor i under numbers[i], or all under the first.
+  // The gradients that the rule receives. Tensor i uses numbers[i], or the last of them.
   static Tensors seen(const std::vector<Sizes>& sizes, const Tensors& g,
                       const std::vector<Numbers>& numbers) {
     OwnTemplates own;
@@ -82,7 +82,7 @@ class GradientOptions : public testing::Test {
     return std::min(1.0, max_norm / (norm(g) + 1e-6));
   }
 
-  // The mean that centralization is about, for every element; 0 for vectors and scalars.
+  // The mean that centralization subtracts, for every element. 0 for vectors and scalars.
   static std::vector<double> means(const Sizes& sizes, const std::vector<float>& g) {
     std::vector<double> mean(g.size());
     if (sizes.size() < 2) return mean;
@@ -95,7 +95,7 @@ class GradientOptions : public testing::Test {
     return mean;
   }
 
-  // (g - share * mean) * factor to within float's rounding.
+  // Expects (g - share * mean) * factor to within float's rounding.
   void expect_centered(const Tensors& ours, const Tensors& g, double share, double factor) const {
     for (std::size_t i = 0; i < g.size(); ++i) {
       const auto mean = means(sizes_[i], g[i]);
@@ -108,7 +108,7 @@ class GradientOptions : public testing::Test {
   }
 };
 
-TEST_F(GradientOptions, NoneOfThemChangesNoBit) {
+TEST_F(GradientOptions, WithNeutralNumbersChangeNoBit) {
   const Tensors g = gradients(sizes_, 1);
   EXPECT_EQ(seen(sizes_, g, {{}}), g);
 }
@@ -121,7 +121,7 @@ TEST_F(GradientOptions, TheGradientIsDividedByItsScale) {
   EXPECT_EQ(seen(sizes_, scaled, {{.grad_scale = 1024}}), g);
 }
 
-// Where torch's 1e-6 decides.
+// A norm so small that torch's 1e-6 matters.
 TEST_F(GradientOptions, ClippingOfATinyNormIsTorchs) {
   const Tensors unit = gradients(sizes_, 1);
   const Tensors g = gradients(sizes_, 1e-5 / norm(unit));
@@ -137,7 +137,7 @@ TEST_F(GradientOptions, ANormBelowTheMaximumChangesNoBit) {
     EXPECT_EQ(seen(sizes_, g, {{.max_grad_norm = above * norm(g)}}), g) << above;
 }
 
-TEST_F(GradientOptions, CentralizationTakesAShareOfEachRowsMean) {
+TEST_F(GradientOptions, CentralizationSubtractsAShareOfEachRowsMean) {
   const Tensors g = gradients(sizes_, 1);
   for (const double share : {1.0, 0.3, -0.5})
     expect_centered(seen(sizes_, g, {{.centralization = share}}), g, share, 1);
@@ -149,8 +149,8 @@ TEST_F(GradientOptions, CentralizationLeavesVectorsAndScalarsAlone) {
   EXPECT_EQ(seen(sizes, g, {{.centralization = 1}}), g);
 }
 
-// As of clip_grad_norm_ before a step that centres: the norm is that of the whole gradient.
-TEST_F(GradientOptions, ClippingMeasuresWhatIsCentredAfterwards) {
+// Like clip_grad_norm_ before a step with centralization: the norm is that of the whole gradient.
+TEST_F(GradientOptions, ClippingUsesTheNormBeforeCentralization) {
   Tensors g = gradients(sizes_, 1);
   for (auto& tensor : g)
     for (float& x : tensor) x *= 4;
@@ -158,7 +158,7 @@ TEST_F(GradientOptions, ClippingMeasuresWhatIsCentredAfterwards) {
                   gradients(sizes_, 1), 0.7, clip_factor(gradients(sizes_, 1), 2));
 }
 
-// A parameter group without centralization or clipping in a step where another has it.
+// A parameter group without centralization or clipping, in a step in which another group has them.
 TEST_F(GradientOptions, NeutralNumbersKeepInfinitiesWhereTheyAre) {
   Tensors g = gradients(sizes_, 1);
   const auto mean = means(sizes_[1], g[1]);

@@ -1,5 +1,6 @@
-// The kernels that training spends its time in move whole tiles in vectors and leave room for many threads: read in
-// PTX and in the compiler's report, which need NVRTC and no GPU. tools/sass_report.py reads the instructions themselves.
+// The kernels that dominate training move whole tiles in vectors and leave enough registers for many threads. The test
+// reads PTX and the compiler's report, which needs NVRTC but no GPU. tools/sass_report.py reads the machine
+// instructions.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -14,7 +15,7 @@ namespace {
 struct HotKernel {
   std::string rule, state;
   jit::Dtype dtype;
-  int registers;  // of a thread, at most
+  int registers;  // maximum per thread
 };
 
 jit::Unit unit_of(const HotKernel& kernel, const jit::Target& target) {
@@ -29,7 +30,7 @@ jit::Binary built(const HotKernel& kernel, int sm) {
   return jit::default_engine().build(unit.text, unit.name, target)->binary;
 }
 
-// How often a text matches.
+// The number of matches in a text.
 std::ptrdiff_t count(const std::string& text, const std::string& pattern) {
   const std::regex expression(pattern);
   return std::distance(std::sregex_iterator(text.begin(), text.end(), expression), {});
@@ -41,9 +42,9 @@ class HotKernels : public testing::TestWithParam<std::tuple<HotKernel, int>> {
   int sm() const { return std::get<1>(GetParam()); }
 };
 
-// A lane has two rows of each array, four elements in each; bytes of four-bit codes are two in a row.
+// A lane has two rows of each array, with four elements in each. Bytes of four-bit codes come in pairs.
 TEST_P(HotKernels, MoveWholeTilesInVectors) {
-  // Of an architecture that NVRTC does not know, it makes the PTX of the one before.
+  // For an architecture that NVRTC does not know, it makes PTX of the previous one.
   const jit::Binary binary = built(kernel(), sm() + 1);
   const std::string ptx(reinterpret_cast<const char*>(binary.image.data()), binary.image.size());
   const std::ptrdiff_t bytes = kernel().state == "int4" ? 4 : 0;
@@ -54,7 +55,7 @@ TEST_P(HotKernels, MoveWholeTilesInVectors) {
   EXPECT_EQ(count(ptx, R"(\.local)"), 0);
 }
 
-TEST_P(HotKernels, LeaveRoomForManyThreads) {
+TEST_P(HotKernels, LeaveRegistersForManyThreads) {
   for (const jit::Resources& entry : built(kernel(), sm()).resources) {
     EXPECT_LE(entry.registers, kernel().registers) << entry.entry;
     EXPECT_EQ(entry.stack_bytes + entry.spill_store_bytes, 0) << entry.entry;

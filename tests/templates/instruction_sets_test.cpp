@@ -1,5 +1,5 @@
-// Kernels made for older processors leave the bits of those made for this one: what they permute in registers, and how
-// wide those are, is the machine's.
+// Kernels compiled for older CPUs give the same bits as those for this one, though vector width and byte permutations
+// differ.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -23,7 +23,7 @@ StepOutcome run_with(const std::string& compiler, const StepCase& c) {
   return run_case(c, cpu, jit::default_kernel_config(kernel_of(c), cpu.target()));
 }
 
-// GCC as a program that makes code for processors of one level of x86-64, whatever it is told before.
+// GCC wrapped in a script that compiles for one level of x86-64, whatever options come before.
 class Level {
  public:
   explicit Level(const std::string& level) : program_(folder_ / ("c++-" + level)) {
@@ -52,11 +52,11 @@ void expect_the_same_bits(const std::string& level) {
 }
 
 #if defined(__x86_64__)
-TEST(InstructionSets, OfPermutedBytesLeaveTheSameBits) {
+TEST(InstructionSets, WithoutBytePermutationsGiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("sse4.2")) return;
   expect_the_same_bits("v2");
 }
-TEST(InstructionSets, OfRegistersOfEightFloatsLeaveTheSameBits) {
+TEST(InstructionSets, WithVectorsOfEightFloatsGiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
   expect_the_same_bits("v3");
 }

@@ -10,7 +10,7 @@
 namespace jitstep::support {
 namespace {
 
-// What a block whose largest magnitude is `largest` keeps of x, and x as it comes back.
+// Encodes and decodes x in a block whose largest magnitude is `largest`.
 template <class Sign, codecs::int8_softsign::Options O = {}>
 struct Softsign {
   using Codec = codecs::int8_softsign::Codec<Sign, O>;
@@ -29,12 +29,13 @@ int softsign_code(double y) {
 }
 
 TEST(Int8Softsign, CodesTheNearestStepAroundEveryThresholdTiesUp) {
-  for (const float scale : {1.0f, 0x1p-40f, 0x1p22f}) {  // which changes no bit of what is coded
-    const Softsign<Signed> kept(scale);
+  for (const float scale :
+       {1.0f, 0x1p-40f, 0x1p22f}) {  // does not change any bit of the normalized value
+    const Softsign<Signed> block(scale);
     for (int code = -126; code <= 127; ++code) {
       const double n = 2 * code - 1;
       for (float y : around(n / (508 - std::abs(n))))
-        ASSERT_EQ(kept.code(y * scale), softsign_code(y)) << y;
+        ASSERT_EQ(block.code(y * scale), softsign_code(y)) << y;
     }
   }
   EXPECT_EQ(Softsign<Signed>(1).code(1.0f / 3), 64) << "63.5 exactly, or just above it";
@@ -42,16 +43,16 @@ TEST(Int8Softsign, CodesTheNearestStepAroundEveryThresholdTiesUp) {
 
 TEST(Int8Softsign, CodesTheNearestRootAroundEveryThresholdTiesUp) {
   for (const float root : {1.0f, 0x1p-40f, 0x1p22f}) {
-    const NoFloor kept(root * root);
+    const NoFloor block(root * root);
     for (int code = 1; code <= 255; ++code)
       for (float y : around((2 * code - 1) / 510.0 * (2 * code - 1) / 510.0))
-        ASSERT_EQ(kept.code(y * root * root),
+        ASSERT_EQ(block.code(y * root * root),
                   static_cast<int>(std::floor(255 * double(std::sqrt(y)) + 0.5)))
             << y;
   }
 }
 
-// The recorded codes of the package, but where it is within float's rounding of a tie.
+// The package's recorded codes, except where float rounding decides near a tie.
 TEST(Int8Softsign, HasTheCodesAndValuesOfFlashOptim) {
   const auto file = read_safetensors(JITSTEP_TEST_DATA "/golden/codebooks.safetensors");
   const auto values = [&](const char* name) { return file.tensors.at(name).values(); };
@@ -65,8 +66,8 @@ TEST(Int8Softsign, HasTheCodesAndValuesOfFlashOptim) {
   int same = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const auto signed_x = static_cast<float>(x[i]), positive = static_cast<float>(v[i]);
-    const double place = 254 * x[i] / (1 + std::abs(x[i])) + 0.5, at = 255 * std::sqrt(v[i]) + 0.5;
-    if (std::abs(place - std::round(place)) < 1e-4 || std::abs(at - std::round(at)) < 1e-4)
+    const double scaled = 254 * x[i] / (1 + std::abs(x[i])) + 0.5, at = 255 * std::sqrt(v[i]) + 0.5;
+    if (std::abs(scaled - std::round(scaled)) < 1e-4 || std::abs(at - std::round(at)) < 1e-4)
       continue;
     ++same;
     EXPECT_EQ(m.code(signed_x), codes[i]) << x[i];
@@ -89,8 +90,8 @@ TEST(Int8Softsign, ScalesToTenBitsOverAWiderRangeThanFloat16) {
     EXPECT_EQ(Softsign<Signed>(largest).back(largest), fp16_to_float(float_to_fp16(largest)));
 }
 
-// 1 + 2^-11 is kept as 1: a code that went by that would change at smaller values.
-TEST(Int8Softsign, CodesByTheMagnitudeItselfNotByTheScaleThatIsKept) {
+// 1 + 2^-11 is stored as 1. If codes used the stored scale, they would change at smaller values.
+TEST(Int8Softsign, CodesUseTheMagnitudeItselfNotTheStoredScale) {
   const float largest = 1 + 0x1p-11f;
   const Softsign<Signed> m(largest);
   const NoFloor v(largest * largest);
@@ -105,7 +106,7 @@ TEST(Int8Softsign, CodesByTheMagnitudeItselfNotByTheScaleThatIsKept) {
     }
 }
 
-TEST(Int8Softsign, CodesAgainstTheNearestScaleThereIsWhereTheMagnitudeIsBeyond) {
+TEST(Int8Softsign, MagnitudesOutOfRangeUseTheNearestScale) {
   EXPECT_EQ(Softsign<Signed>(1e30f).back(1e30f), 0x1.ffcp22f);
   EXPECT_EQ(Softsign<Signed>(1e30f).back(1.0f), 0.0f);
   EXPECT_NEAR(Softsign<Signed>(1e30f).back(4e6f), 4e6, 3e4);
@@ -116,7 +117,7 @@ TEST(Int8Softsign, CodesAgainstTheNearestScaleThereIsWhereTheMagnitudeIsBeyond) 
   EXPECT_LT(least.back(1e-37f), 1e-30f);
 }
 
-TEST(Int8Softsign, APositiveValueIsNeverCodedAsZeroUnlessAsked) {
+TEST(Int8Softsign, APositiveValueIsNeverCodedAsZeroByDefault) {
   for (float x : {1e-9f, 1e-30f}) {
     EXPECT_EQ(Softsign<NonNegative>(1).code(x), 1);
     EXPECT_EQ(NoFloor(1).code(x), 0);
@@ -124,7 +125,7 @@ TEST(Int8Softsign, APositiveValueIsNeverCodedAsZeroUnlessAsked) {
   EXPECT_EQ(Softsign<NonNegative>(1).code(0), 0);
 }
 
-TEST(Int8Softsign, EveryCodeComesBackAsItself) {
+TEST(Int8Softsign, EveryCodeRoundTrips) {
   for (const float scale : {1.0f, 0x1.004p-13f}) {
     const Softsign<Signed> m(scale);
     const Softsign<NonNegative> v(scale * scale);
@@ -137,7 +138,7 @@ TEST(Int8Softsign, EveryCodeComesBackAsItself) {
   }
 }
 
-TEST(Int8Softsign, TakesValuesThatAreNotFiniteAsZeroOrTheLargest) {
+TEST(Int8Softsign, CodesNonFiniteValuesAsZeroOrTheLargest) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   for (float x : {inf, -inf, nan}) {
     EXPECT_EQ(Softsign<Signed>(1).code(x), 0);
@@ -154,7 +155,7 @@ TEST(Int8Softsign, ABlockOfZerosDecodesToPlusZero) {
     const auto byte = static_cast<uint8>(code);
     EXPECT_EQ(bits_of(decltype(zeros)::Codec::decode(byte, zeros.measured)), 0u);
   }
-  EXPECT_EQ(tiny.code(-0x1p-140f), 0) << "too small to be divided by";
+  EXPECT_EQ(tiny.code(-0x1p-140f), 0) << "too small to divide by";
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Tensors of more than 2^32 elements, without their memory: address space is reserved, and only the
-// work items about 2^31, 2^32 and the end are run. A small tensor that stands at the same element
-// numbers must come out the same to the last bit, under the CPU and the GPU schedule.
+// Tensors of more than 2^32 elements without their memory: the test reserves address space and runs only the work items
+// around 2^31, 2^32 and the end. A small tensor at the same element numbers must give the same bits, on the CPU and
+// under emulation.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -23,18 +23,18 @@ constexpr std::int64_t kElements = (std::int64_t{1} << 32) + kItem + 77;
 constexpr std::int64_t kWindows[] = {0, (std::int64_t{1} << 31) - kItem, std::int64_t{1} << 31,
                                      (std::int64_t{1} << 32) - kItem, kElements - 77};
 
-// Zeros that take memory only where they are written.
-class Reserved {
+// Zeros that use memory only where something writes.
+class ReservedMemory {
  public:
-  explicit Reserved(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
+  explicit ReservedMemory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
     void* const p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     data_ = p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
   }
-  Reserved(Reserved&& other) noexcept : bytes_(other.bytes_), data_(other.data_) {
+  ReservedMemory(ReservedMemory&& other) noexcept : bytes_(other.bytes_), data_(other.data_) {
     other.data_ = nullptr;
   }
-  ~Reserved() {
+  ~ReservedMemory() {
     if (data_ != nullptr) munmap(data_, bytes_);
   }
   std::byte* data() const { return data_; }
@@ -44,46 +44,47 @@ class Reserved {
   std::byte* data_;
 };
 
-// A tensor of one kernel, and what a step of some of its items needs.
-struct Placed {
-  std::vector<Reserved> memory;
-  std::vector<std::int64_t> bits;  // per element, of each memory
+// A tensor of one kernel, and the tables for a step of some of its items.
+struct WindowedTensor {
+  std::vector<ReservedMemory> memory;
+  std::vector<std::int64_t> bits;  // per element, for each memory
   jit::StepTensor tensor;
   const void* g = nullptr;
   jit::StepTables tables;
   std::vector<double*> partials;  // [reduction]
 };
 
-std::byte* reserve(Placed& placed, std::int64_t elements, std::int64_t bits) {
-  placed.memory.emplace_back((elements * bits + 7) / 8 + 64);
-  placed.bits.push_back(bits);
-  return placed.memory.back().data();
+std::byte* reserve(WindowedTensor& windowed, std::int64_t elements, std::int64_t bits) {
+  windowed.memory.emplace_back((elements * bits + 7) / 8 + 64);
+  windowed.bits.push_back(bits);
+  return windowed.memory.back().data();
 }
 
-// gap: p takes every gap-th place of its memory.
-Placed place(const jit::Plan& plan, std::int64_t n, std::int64_t offset, std::int64_t gap,
-             const KernelConfig& config) {
-  Placed placed;
+// `gap`: distance between adjacent elements of p.
+WindowedTensor make_windowed(const jit::Plan& plan, std::int64_t n, std::int64_t offset,
+                             std::int64_t gap, const KernelConfig& config) {
+  WindowedTensor windowed;
   const jit::KernelSpec& spec = plan.spec;
-  placed.tensor.p = reserve(placed, n, 8 * jit::bytes_of(spec.state.dtype) * gap);
-  placed.g = reserve(placed, n, 8 * jit::bytes_of(spec.gradient));
+  windowed.tensor.p = reserve(windowed, n, 8 * jit::bytes_of(spec.state.dtype) * gap);
+  windowed.g = reserve(windowed, n, 8 * jit::bytes_of(spec.gradient));
   for (std::size_t slot = 0; slot < spec.state.slots.size(); ++slot) {
-    placed.tensor.slots.emplace_back();
+    windowed.tensor.slots.emplace_back();
     const jit::Manifest* const codec = plan.codec(static_cast<int>(slot));
     if (codec == nullptr) continue;
-    placed.tensor.slots.back().codes = reserve(placed, n, codec->code_bits(spec.state.dtype));
+    windowed.tensor.slots.back().codes = reserve(windowed, n, codec->code_bits(spec.state.dtype));
     if (codec->meta_bytes() > 0)
-      placed.tensor.slots.back().meta = reserve(placed, n, 8 * codec->meta_bytes());
-    if (codec->meta_bytes() > 0) placed.bits.back() = 0;  // compared below by block
+      windowed.tensor.slots.back().meta = reserve(windowed, n, 8 * codec->meta_bytes());
+    if (codec->meta_bytes() > 0) windowed.bits.back() = 0;  // compared below by block
   }
-  placed.tensor.shape = {{n}, {gap}};
-  placed.tensor.g_strides = {1};
-  placed.tensor.offset = offset;
-  placed.tables = jit::step_tables({placed.tensor}, plan.reductions, plan.passes, config);
+  windowed.tensor.shape = {{n}, {gap}};
+  windowed.tensor.g_strides = {1};
+  windowed.tensor.offset = offset;
+  windowed.tables = jit::step_tables({windowed.tensor}, plan.reductions, plan.passes, config);
   for (const auto& r : plan.reductions)
-    placed.partials.push_back(reinterpret_cast<double*>(reserve(
-        placed, r.pass < 0 ? 1 : placed.tables.partial_count[r.reduction_layout] * r.terms, 64)));
-  return placed;
+    windowed.partials.push_back(reinterpret_cast<double*>(
+        reserve(windowed,
+                r.pass < 0 ? 1 : windowed.tables.partial_count[r.reduction_layout] * r.terms, 64)));
+  return windowed;
 }
 
 HyperParams numbers(const std::string& rule, std::int64_t t) {
@@ -98,18 +99,18 @@ HyperParams numbers(const std::string& rule, std::int64_t t) {
 
 // Runs one entry for one work item.
 void run(jit::Launches& launches, int entry, const jit::StepTables::Items& items, std::size_t item,
-         const jit::Plan& plan, const Placed& placed, std::int64_t t) {
+         const jit::Plan& plan, const WindowedTensor& windowed, std::int64_t t) {
   const HyperParams set = numbers(plan.spec.rule, t);
-  const StepRecord step{placed.g, nullptr, nullptr, 0, placed.tables.layout[0] | kAligned};
+  const StepRecord step{windowed.g, nullptr, nullptr, 0, windowed.tables.layout[0] | kAligned};
   Args args{};
-  args.tensors = placed.tables.tensors.data();
+  args.tensors = windowed.tables.tensors.data();
   args.steps = &step;
   args.hyper_params = &set;
   args.items = &items.at(item);
   args.item_count = args.hyper_params_count = 1;
   for (std::size_t i = 0; i < plan.reductions.size(); ++i)
     if (plan.reductions[i].active())
-      args.reductions[plan.reductions[i].number].partials = placed.partials[i];
+      args.reductions[plan.reductions[i].number].partials = windowed.partials[i];
   launches.launch(entry, args);
 }
 
@@ -139,31 +140,33 @@ class LargeTensor {
     const jit::Unit unit = jit::unit(plan_, config, backend.target());
     const auto launches =
         backend.launches(backend.load(unit.text, unit.name), unit.entries, config);
-    const Placed huge = place(plan_, kElements, 0, gap_, config);
-    for (const Reserved& memory : huge.memory)
+    const WindowedTensor huge = make_windowed(plan_, kElements, 0, gap_, config);
+    for (const ReservedMemory& memory : huge.memory)
       if (memory.data() == nullptr) GTEST_SKIP() << "no address space to reserve";
     for (const std::int64_t window : kWindows) {
       SCOPED_TRACE(window);
       const std::int64_t n = std::min(kItem, kElements - window);
-      const Placed small = place(plan_, n, window, gap_, config);
+      const WindowedTensor small = make_windowed(plan_, n, window, gap_, config);
       const auto p_bytes = jit::bytes_of(plan_.spec.state.dtype),
                  g_bytes = jit::bytes_of(plan_.spec.gradient);
-      for (const auto& [placed, first] :
+      for (const auto& [windowed, first] :
            {std::pair(&huge, window), std::pair(&small, std::int64_t{0})}) {
-        fill(placed->memory[0].data() + first * p_bytes * gap_, plan_.spec.state.dtype, n, gap_, 1);
-        fill(placed->memory[1].data() + first * g_bytes, plan_.spec.gradient, n, 1, 2);
+        fill(windowed->memory[0].data() + first * p_bytes * gap_, plan_.spec.state.dtype, n, gap_,
+             1);
+        fill(windowed->memory[1].data() + first * g_bytes, plan_.spec.gradient, n, 1, 2);
         const auto item = static_cast<std::size_t>(first / kItem);
         for (int pass = 0; pass < unit.passes; ++pass)
-          run(*launches, 2 * pass, placed->tables.partials[pass], item, plan_, *placed, 1);
+          run(*launches, 2 * pass, windowed->tables.partials[pass], item, plan_, *windowed, 1);
         for (int t = 1; unit.passes == 0 && t <= 2; ++t)
-          run(*launches, 0, placed->tables.apply, item, plan_, *placed, t);
+          run(*launches, 0, windowed->tables.apply, item, plan_, *windowed, t);
       }
       expect_same(huge, small, window, n);
     }
   }
 
  private:
-  void expect_same(const Placed& huge, const Placed& small, std::int64_t window, std::int64_t n) {
+  void expect_same(const WindowedTensor& huge, const WindowedTensor& small, std::int64_t window,
+                   std::int64_t n) {
     const auto same = [](const void* a, const void* b, std::int64_t bytes) {
       return std::memcmp(a, b, static_cast<std::size_t>(bytes)) == 0;
     };
@@ -221,15 +224,15 @@ TEST(LargeTensor, EveryCodecFindsItsElementsAndBlocks) {
   }
 }
 
-TEST(LargeTensor, RandomBitsAreThoseOfTheElementsNumber) {
+TEST(LargeTensor, RandomBitsDependOnTheElementsNumber) {
   expect_right(large_spec("adamw", "int8", "stochastic"));
 }
 
-TEST(LargeTensor, GapsAreSteppedOver) {
+TEST(LargeTensor, GapsAreSkipped) {
   expect_right(large_spec("adamw", "int4", "native", Dtype::float32), 3);
 }
 
-TEST(LargeTensor, SumsTakeTheirOwnLeavesAndPartials) {
+TEST(LargeTensor, SumsUseTheirOwnLeavesAndPartials) {
   for (const char* codec : {"fp32", "int8"}) {
     SCOPED_TRACE(codec);
     expect_right(large_spec("lamb", codec));

@@ -1,5 +1,4 @@
-// As many slots, reductions and numbers as a rule may have work on every target, and one more is refused
-// when the file is loaded.
+// The maximum number of slots, reductions and numbers works on every target. With one more, loading the file throws.
 #include <gtest/gtest.h>
 
 #include "emulation/emulated_backend.h"
@@ -27,7 +26,7 @@ std::string lines(int count, const Line& line) {
   return out;
 }
 
-// A parameter becomes the sum of its rule's numbers, of its slots, and of all its reductions' results.
+// The parameter becomes the sum of the rule's numbers, slots and reduction results.
 std::string rule_of(int slots, int reductions, int numbers) {
   const auto each = [](const char* before, const char* after) {
     return [=](int i) { return str_cat(before, i, after); };
@@ -65,7 +64,7 @@ std::string rule_of(int slots, int reductions, int numbers) {
 
 class Limits : public ::testing::Test {
  protected:
-  // Loads the rule into a catalog of its own.
+  // Loads the rule into its own catalog.
   const jit::Manifest& load(int slots, int reductions, int numbers) {
     jit::testing::write_file(folder_ / "crowded.cuh", rule_of(slots, reductions, numbers));
     return catalog_.load_rule(folder_ / "crowded.cuh");
@@ -75,7 +74,7 @@ class Limits : public ::testing::Test {
     return jit::testing::error_of([&] { load(slots, reductions, numbers); });
   }
 
-  // What two steps with gradients of one make of 300 zeros.
+  // The result of two steps with gradients of 1, from 300 zeros.
   std::vector<float> after_two_steps(jit::Backend& backend) {
     const jit::OptionValues options("crowded", catalog_);
     const jit::Plan plan = jit::resolve(options, {"fp32"}, catalog_);
@@ -93,7 +92,7 @@ class Limits : public ::testing::Test {
 
 TEST_F(Limits, EightSlotsSixteenReductionsAndThirtyTwoNumbersWork) {
   load(8, 16, 32);
-  // 0 + 1 + ... + 31 of the numbers; of slot i its initial i and twice i + 1; of reduction i 300 (i + 1).
+  // Numbers: 0 + 1 + ... + 31. Slot i: its initial value i, and twice i + 1. Reduction i: 300 (i + 1).
   const float expected = 496 + (28 + 2 * 36) + 300 * 136;
   jit::CpuBackend cpu(engine_);
   EXPECT_EQ(after_two_steps(cpu), std::vector<float>(300, expected));
@@ -106,18 +105,17 @@ TEST_F(Limits, EightSlotsSixteenReductionsAndThirtyTwoNumbersWork) {
     EXPECT_EQ(entry.spill_store_bytes, 0) << entry.entry;
 }
 
-TEST_F(Limits, OneMoreOfEachIsRefusedWhenTheFileIsLoaded) {
+TEST_F(Limits, OneMoreOfEachThrowsWhenTheFileIsLoaded) {
   const std::string file = folder_ / "crowded.cuh";
   EXPECT_EQ(problem(9, 1, 1).find(file), 0u);
-  EXPECT_NE(problem(9, 1, 1).find("a file declares at most 8 slots"), std::string::npos);
-  EXPECT_NE(problem(1, 17, 1).find("a kernel takes at most 16 reductions; leave some out by `if`"),
-            std::string::npos);
-  EXPECT_NE(problem(1, 1, 33).find("a file declares at most 32 numbers"), std::string::npos);
+  EXPECT_NE(problem(9, 1, 1).find("a file can declare at most 8 slots"), std::string::npos);
+  EXPECT_NE(problem(1, 17, 1).find("a kernel can have at most 16 reductions."), std::string::npos);
+  EXPECT_NE(problem(1, 1, 33).find("a file can declare at most 32 numbers"), std::string::npos);
   EXPECT_EQ(catalog_.has(jit::Manifest::Kind::rule, "crowded"), false);
 }
 
-// Those of codecs and of the gradient come on top, as far as they are taken.
-TEST_F(Limits, ACountOfReductionsIsThatOfThoseTaken) {
+// Active reductions of codecs and of the gradient count too.
+TEST_F(Limits, OnlyActiveReductionsCount) {
   load(8, 16, 1);
   catalog_.load_codec(JITSTEP_TEST_DATA "/templates/extensions/axis_maxima8.cuh");
   jit::OptionValues options("crowded", catalog_);
@@ -125,7 +123,7 @@ TEST_F(Limits, ACountOfReductionsIsThatOfThoseTaken) {
   EXPECT_NO_THROW(jit::resolve(options, {"fp32"}, catalog_));
   EXPECT_EQ(jit::testing::error_of([&] {
               jit::resolve(options, {"axis_maxima8"}, catalog_);
-            }).find("crowded with these codecs takes 33 reductions; 24 are the most."),
+            }).find("crowded with these codecs has 33 reductions. At most 24 are allowed."),
             0u);
 }
 

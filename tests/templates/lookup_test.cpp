@@ -1,4 +1,4 @@
-// Tables that a run of bytes is looked up in: every way, whatever this machine would choose.
+// Table lookups for a range of bytes, by every method, whichever this CPU would use.
 #include "../../templates/core/lookup.cuh"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace jitstep {
 namespace {
 
-// Values whose bytes all differ from their neighbours'.
+// Values with bytes that all differ from their neighbors' bytes.
 template <int N>
 constexpr Table<N> kValues = [] {
   Table<N> table{};
@@ -22,7 +22,7 @@ template <int N, int Count, LookUp How>
 void expect_each_value() {
   using Found = LookedUp<kValues<N>, Count, How>;
   std::vector<uint8> index(
-      Found::room);  // on the heap, where a sanitizer sees what is read behind them
+      Found::room);  // on the heap, so that sanitizers detect reads past the end
   for (std::size_t i = 0; i < Count; ++i) index[i] = static_cast<uint8>((7 * i + 3) % N);
   const Found found(index.data());
   for (int i = 0; i < Count; ++i)
@@ -36,12 +36,12 @@ void expect_every_count() {
   expect_each_value<N, 65, How>();
 }
 
-TEST(LookedUp, IsTheTablesValueAtEveryIndex) {
+TEST(LookedUp, GivesTheTablesValueAtEveryIndex) {
   expect_every_count<16, LookUp::each>();
   expect_every_count<256, LookUp::each>();
 }
 
-TEST(LookedUp, ByBytesIsTheTablesValue) {
+TEST(LookedUp, ByBytesGivesTheTablesValue) {
   expect_every_count<16, LookUp::bytes>();
   expect_every_count<64, LookUp::bytes>();
   expect_every_count<128, LookUp::bytes>();

@@ -1,4 +1,4 @@
-// Rules with modes between steps: what `eval` and `train` are given, and what they leave alone.
+// Modes of rules between steps: the inputs of `eval` and `train`, and what they must not change.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,8 @@ namespace {
 
 using jit::Mode;
 
-// The parameter becomes what a slot was, then what `prepare` says: its step number and a count of its steps.
+// eval: the parameter becomes the slot's value. train: it becomes values from `prepare`, the step number and a step
+// counter.
 constexpr const char* kShowing = R"(// A probe.   modes: train, eval
 #pragma once
 #include "../core/contract.cuh"
@@ -39,7 +40,7 @@ struct Rule {
 };
 }
 )";
-// The parameter becomes the number of steps that all tensors have taken together.
+// The parameter becomes the number of steps in shared state.
 constexpr const char* kCounting = R"(// A probe.   modes: train, eval
 #pragma once
 #include "../core/contract.cuh"
@@ -59,7 +60,7 @@ struct Rule {
 };
 }
 )";
-// The parameter stays.
+// The parameter does not change.
 constexpr const char* kStaying = R"(// A probe.   modes: train, eval
 #pragma once
 #include "../core/contract.cuh"
@@ -99,16 +100,16 @@ void step(Steps& steps, std::int64_t t) {
   steps.step(t);
 }
 
-TEST_F(Modes, FollowTheFormulasToTheBit) {
+TEST_F(Modes, FollowTheFormulasExactly) {
   const jit::OptionValues options("averaged_iterate", own.catalog);
   PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{0}, {257}});
   for (float& x : steps.p[1]) x = 1;
   for (int t = 1; t <= 3; ++t) step(steps, t);
   const std::vector<float> y = steps.p[1];
   const float* const z = steps.codes<float>(1, 0);
-  steps.turn(Mode::eval, 3);
+  steps.switch_mode(Mode::eval, 3);
   const std::vector<float> x = steps.p[1];
-  steps.turn(Mode::train, 3);
+  steps.switch_mode(Mode::train, 3);
   for (std::size_t i = 0; i < y.size(); ++i) {
     ASSERT_EQ(x[i], std::fma(static_cast<float>(1 - 1 / 0.9), z[i] - y[i], y[i])) << i;
     ASSERT_EQ(steps.p[1][i], std::fma(static_cast<float>(1 - 0.9), z[i] - x[i], x[i])) << i;
@@ -116,7 +117,7 @@ TEST_F(Modes, FollowTheFormulasToTheBit) {
   }
 }
 
-TEST_F(Modes, ReadWhatEveryCodecKeepsNow) {
+TEST_F(Modes, ReadTheCurrentStateInEveryCodec) {
   const jit::OptionValues options("showing", own.catalog);
   for (jit::Backend* backend : std::initializer_list<jit::Backend*>{&cpu, &gpu})
     for (const char* codec : {"fp32", "int4", "fp8_norm", "tensor_scale8"}) {
@@ -124,65 +125,65 @@ TEST_F(Modes, ReadWhatEveryCodecKeepsNow) {
       PlainSteps<float> steps(own, *backend, spec, options, {{300}});
       for (int t = 1; t <= 3; ++t) {
         step(steps, t);
-        steps.turn(Mode::eval, t);
-        std::vector<float> kept(300);
-        jit::decode_slot(*backend, {steps.plan(), steps.tensor(0), t}, 0, kept.data());
-        ASSERT_EQ(steps.p[0], kept) << codec << " after step " << t;
-        ASSERT_GT(std::abs(kept[7]), 0);
+        steps.switch_mode(Mode::eval, t);
+        std::vector<float> decoded(300);
+        jit::decode_slot(*backend, {steps.plan(), steps.tensor(0), t}, 0, decoded.data());
+        ASSERT_EQ(steps.p[0], decoded) << codec << " after step " << t;
+        ASSERT_GT(std::abs(decoded[7]), 0);
       }
     }
 }
 
-TEST_F(Modes, HaveTheScalarsOfTheLastStepHoweverOftenTheyAreAsked) {
+TEST_F(Modes, HaveTheScalarsOfTheLastStepInEveryCall) {
   const jit::OptionValues options("showing", own.catalog);
   PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{3}});
   for (int t = 1; t <= 3; ++t) {
     step(steps, t);
     for (int again = 0; again < 2; ++again) {
-      steps.turn(Mode::train, t);
+      steps.switch_mode(Mode::train, t);
       EXPECT_EQ(steps.p[0], std::vector<float>(3, static_cast<float>(1001 * t))) << again;
     }
   }
 }
 
-TEST_F(Modes, ReadMemoryOfAllTensorsAsTheLastStepDidAndKeepIt) {
+TEST_F(Modes, ReadSharedStateOfTheLastStepAndDoNotChangeIt) {
   const jit::OptionValues options("counting", own.catalog);
   const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
   const jit::StateStorage state(cpu, plan, options, {3});
-  jit::SharedState common = jit::make_shared_state(cpu, options);
+  jit::SharedState shared = jit::make_shared_state(cpu, options);
   std::vector<float> p(3), g(3);
-  jit::Step step(cpu, {{plan, {state.tensor(p.data())}}}, &common);
+  jit::Step step(cpu, {{plan, {state.tensor(p.data())}}}, &shared);
   for (int t = 1; t <= 3; ++t) {
     step.run({{.g = g.data()}}, {options.at_step(t)});
     step.run(Mode::eval, {{}}, {options.at_step(t)});
     EXPECT_EQ(p, std::vector<float>(3, t));
     step.run(Mode::train, {{}}, {options.at_step(t)});
     EXPECT_EQ(p, std::vector<float>(3, -t));
-    EXPECT_EQ(common.steps, t);
-    EXPECT_EQ(*common.now(), t);
+    EXPECT_EQ(shared.steps, t);
+    EXPECT_EQ(*shared.now(), t);
   }
 }
 
-TEST_F(Modes, ReadAWeightFormatAsAfterTheFirstStep) {
+TEST_F(Modes, DoNotChangeTheResidualOfAWeightFormat) {
   const jit::OptionValues options("staying", own.catalog);
   jit::KernelSpec spec = plain_spec(options);
   spec.state.weights = "master32";
   spec.state.dtype = spec.gradient = jit::Dtype::bfloat16;
   PlainSteps<std::uint16_t> steps(own, cpu, spec, options, {{40}});
   for (auto& x : steps.p[0]) x = 0x3f80;  // 1
-  for (auto& x : steps.g[0]) x = 0x3a80;  // 1/1024, which 1 - x has no room for
+  for (auto& x : steps.g[0]) x = 0x3a80;  // 1/1024, too small for 1 - x in bfloat16
   steps.step(1);
   const auto* const masters = static_cast<const float*>(steps.tensor(0).residual);
   const std::vector<float> before(masters, masters + 40);
   EXPECT_EQ(before, std::vector<float>(40, 1 - 1.0f / 1024));
   const auto p = steps.p;
-  for (const Mode mode : {Mode::eval, Mode::train}) steps.turn(mode, 1);
+  for (const Mode mode : {Mode::eval, Mode::train}) steps.switch_mode(mode, 1);
   EXPECT_EQ(std::vector<float>(masters, masters + 40), before);
   EXPECT_EQ(steps.p, p);
 }
 
-// Two tensors of two kernels, of which one has modes.
-TEST_F(Modes, LeaveBatchesOfOtherRulesAlone) {
+// Two tensors of two kernels. One rule has modes.
+TEST_F(Modes, DoNotChangeBatchesOfOtherRules) {
   const jit::OptionValues with("showing", own.catalog), without("sgd", own.catalog);
   std::vector<jit::Batch> batches;
   std::vector<std::unique_ptr<jit::StateStorage>> states;
@@ -200,10 +201,10 @@ TEST_F(Modes, LeaveBatchesOfOtherRulesAlone) {
   const std::vector<float> stepped = p;
   step.run(Mode::eval, {{.hyper_index = 0}, {.hyper_index = 1}}, sets);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(p[i], stepped[i]);
-  for (int i = 3; i < 6; ++i) EXPECT_EQ(p[i], 1) << "the sum of its gradients";
+  for (int i = 3; i < 6; ++i) EXPECT_EQ(p[i], 1) << "the slot, which is the sum of the gradients";
 }
 
-TEST_F(Modes, AreRefusedForInputsThatMakeNoSenseBeforeAnythingChanges) {
+TEST_F(Modes, ThrowForInvalidInputsBeforeAnythingChanges) {
   const jit::OptionValues options("showing", own.catalog);
   const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
   const jit::StateStorage state(cpu, plan, options, {3});
@@ -219,13 +220,15 @@ TEST_F(Modes, AreRefusedForInputsThatMakeNoSenseBeforeAnythingChanges) {
     return std::string();
   };
   EXPECT_EQ(refused({{.hyper_index = 1}}, 1),
-            "a step: input 0, of the tensor with id 0, names set 1; the step has 1");
-  EXPECT_EQ(refused({{}}, 0), "a step: set 0 has the step number 0; steps are counted from 1");
+            "invalid step input 0 (tensor with id 0): hyper_index is 1, but the number of "
+            "HyperParams is 1");
+  EXPECT_EQ(refused({{}}, 0),
+            "HyperParams 0 of the step have the step number 0. Step numbers start at 1.");
   EXPECT_EQ(p, std::vector<float>(3, 5));
   EXPECT_EQ(refused({{}}, 1), "");
   step.prepare({{.g = g.data()}}, {options.at_step(1)});
   step.launch();
-  EXPECT_EQ(p, std::vector<float>(3, 5)) << "what was prepared last is launched: a step";
+  EXPECT_EQ(p, std::vector<float>(3, 5)) << "the last prepared action is launched, which is a step";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Floats about a place where a rounding changes.
+// Floats around a rounding threshold.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@
 
 namespace jitstep::support {
 
-/// The float nearest to x and its six neighbours on either side.
+/// The float nearest to x and its six neighbors on either side.
 inline std::vector<float> around(double x) {
   const float largest = std::numeric_limits<float>::max();
   std::vector<float> near = {static_cast<float>(x)};
@@ -21,19 +21,19 @@ inline std::vector<float> around(double x) {
   return near;
 }
 
-/// The float that half of those between two others lie below.
+/// The median of the floats between two others.
 inline float between(float low, float high) {
-  const auto place = [](float x) {
+  const auto rank = [](float x) {
     const auto bits = std::bit_cast<std::int32_t>(x);
     return std::int64_t{bits < 0 ? std::numeric_limits<std::int32_t>::min() - bits : bits};
   };
-  const std::int64_t middle = (place(low) + place(high)) >> 1;
+  const std::int64_t middle = (rank(low) + rank(high)) >> 1;
   return std::copysign(std::bit_cast<float>(static_cast<std::int32_t>(std::abs(middle))),
                        static_cast<float>(middle));
 }
 
-/// For each value but the last the least float that `keep`, which maps floats to what is kept of them, makes another one
-/// of. They are to be in ascending order, and kept as they are.
+/// For each value except the last: the smallest float that `keep` maps to a later value. `keep` maps floats to their
+/// stored values. The values must be in ascending order and must be fixed points of `keep`.
 template <class Keep>
 std::vector<float> thresholds_of(const std::vector<float>& values, const Keep& keep) {
   std::vector<float> below(values.begin(), values.end() - 1),

@@ -1,4 +1,4 @@
-// Random bits: against published vectors, and those of whole steps against the documented counter.
+// Random bits: against published test vectors, and the bits of whole steps against the documented counter.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,7 +26,7 @@ constexpr KnownAnswer kKnownAnswers[] = {
      {0xa4093822u, 0x299f31d0u},
      {0x4dfccabau, 0x190a87f0u, 0xc47362bau, 0xb6b5242au}}};
 
-// The generator, written down a second time.
+// A second implementation of the generator.
 Words philox_by_definition(Words c, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 7; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53u} * c[0];
@@ -51,15 +51,15 @@ TEST(Philox, GivesTheKnownAnswers) {
   }
 }
 
-TEST(Philox, GivesSixteenBitsToEachOfEightElements) {
+TEST(Philox, GivesEachOfEightElementsSixteenBits) {
   const RandomWords words = philox({42, 3, 9, 1}, 5);
   for (int i = 0; i < 8; ++i)
     EXPECT_EQ(words.field(i), words.word[i / 2] >> (16 * (i % 2)) & 0xffffu);
 }
 
-// ---- steps -------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------
 
-// A rule of two slots that computes nothing; a codec and a weight format that keep the random bits.
+// A rule of two slots that computes nothing, with a codec and a weight format that store the random bits.
 const std::map<std::string, std::string> kCoins = {
     {"rules/idle.cuh", R"(// A probe.   modes: train, eval
 #pragma once
@@ -110,7 +110,7 @@ struct Weights {
 }
 )"}};
 
-// What the documentation gives element e of a tensor in step t.
+// The documented bits of element e of a tensor in step t.
 std::uint16_t documented(std::uint64_t seed, std::uint32_t tensor, std::uint64_t t,
                          std::uint32_t stream, std::uint64_t e) {
   const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
@@ -119,7 +119,7 @@ std::uint16_t documented(std::uint64_t seed, std::uint32_t tensor, std::uint64_t
   return static_cast<std::uint16_t>(words[e % 8 / 2] >> (16 * (e % 2)));
 }
 
-// Those of the weights after step t.
+// The bits of the weights after step t.
 void expect_documented_weights(const PlainSteps<std::uint16_t>& steps, std::uint64_t seed,
                                std::int64_t t, std::int64_t offset) {
   for (std::uint32_t id = 0; id < steps.p.size(); ++id)
@@ -136,13 +136,14 @@ void expect_documented_bits(OwnTemplates& own, jit::Backend& backend, std::int64
   spec.state.dtype = spec.gradient = jit::Dtype::bfloat16;
   PlainSteps<std::uint16_t> steps(own, backend, spec, options, {{5}, {300}, {2, 600}}, offset);
   const std::uint64_t seed = 0x0123456789abcdefull;
-  const std::int64_t t = (std::int64_t{1} << 32) + 3;  // of which the low half counts
+  const std::int64_t t = (std::int64_t{1} << 32) + 3;  // only the low half counts
   steps.step(t, seed);
   expect_documented_weights(steps, seed, t, offset);
   for (const jit::Mode mode : {jit::Mode::eval, jit::Mode::train}) {
-    steps.turn(mode, t, seed);
+    steps.switch_mode(mode, t, seed);
     for (const auto& p : steps.p)
-      ASSERT_EQ(p, std::vector<std::uint16_t>(p.size(), 0x7fff)) << "the middle draw";
+      ASSERT_EQ(p, std::vector<std::uint16_t>(p.size(), 0x7fff))
+          << "the draw that rounds to nearest";
   }
   for (std::uint32_t id = 0; id < 3; ++id)
     for (std::size_t i = 0; i < steps.p[id].size(); ++i) {
@@ -153,20 +154,20 @@ void expect_documented_bits(OwnTemplates& own, jit::Backend& backend, std::int64
     }
 }
 
-// Of every element number, as far as the counter goes.
-TEST(RandomBits, OfAStepAreThoseOfTheDocumentedCounter) {
+// Element numbers up to the counter's limit.
+TEST(RandomBits, OfAStepFollowTheDocumentedCounter) {
   OwnTemplates own(kCoins);
   jit::CpuBackend cpu(own.engine);
   EmulatedBackend gpu(own.engine, 2, BlockOrder::kReverse, LaneOrder::kReverse);
   for (jit::Backend* backend : std::initializer_list<jit::Backend*>{&cpu, &gpu})
     for (const int bits : {32, 35, 40, 55}) {
       const std::int64_t above = std::int64_t{1} << bits;
-      expect_documented_bits(own, *backend, above - 264);  // and across the boundary
+      expect_documented_bits(own, *backend, above - 264);  // includes the boundary
       expect_documented_bits(own, *backend, above + 8);
     }
 }
 
-TEST(RandomBits, OfTheFirstElementsAreThoseOfTheDocumentedCounter) {
+TEST(RandomBits, OfTheFirstElementsFollowTheDocumentedCounter) {
   OwnTemplates own(kCoins);
   jit::CpuBackend cpu(own.engine);
   expect_documented_bits(own, cpu, 0);

@@ -1,4 +1,4 @@
-// What the recorded trajectories of rules do not reach, by formula.
+// Properties of rules that the recorded trajectories do not reach, compared with formulas.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,8 +17,8 @@ jit::OptionValues options_of(const OwnTemplates& own, const std::string& rule,
   return options;
 }
 
-// The trust ratio is 1 where either norm is 0: no quotient by zero, and a tensor of zeros may start.
-TEST(Lamb, StandsStillWithoutGradientAndDecay) {
+// The trust ratio is 1 if either norm is 0. There is no division by zero, and a tensor of zeros can start.
+TEST(Lamb, DoesNotMoveWithoutGradientAndDecay) {
   OwnTemplates own;
   jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "lamb", {});
@@ -28,7 +28,7 @@ TEST(Lamb, StandsStillWithoutGradientAndDecay) {
   EXPECT_EQ(steps.p[0], (std::vector<float>{1, -2, 3}));
 }
 
-TEST(Lamb, ScalesAStepToTheWeightsUnlessTheyAreZero) {
+TEST(Lamb, ScalesAStepByTheNormOfTheWeightsUnlessTheyAreZero) {
   OwnTemplates own;
   jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "lamb", {{"lr", 0.5}, {"eps", 0.0}});
@@ -45,7 +45,7 @@ TEST(Lamb, ScalesAStepToTheWeightsUnlessTheyAreZero) {
   }
 }
 
-// Without weight decay and a largest norm, whatever the moments and their codec are.
+// Without weight decay and maximum norm, this holds for all moments and codecs.
 TEST(Lamb, MovesEveryTensorByTheRateTimesItsNorm) {
   OwnTemplates own;
   jit::CpuBackend cpu(own.engine);
@@ -75,7 +75,7 @@ TEST(Lamb, MovesEveryTensorByTheRateTimesItsNorm) {
   }
 }
 
-// No recorded gradient is longer than 1.
+// The recorded gradients have norms of at most 1.
 TEST(Mars, ClipsATensorsGradientToTheNormOne) {
   OwnTemplates own;
   jit::CpuBackend cpu(own.engine);
@@ -91,8 +91,8 @@ TEST(Mars, ClipsATensorsGradientToTheNormOne) {
   }
 }
 
-// torch.maximum lets a NaN through; a second moment whose codec forgets it must not hide it.
-TEST(AmsGrad, KeepsANaNThatItHasSeen) {
+// torch.maximum propagates a NaN. A second moment whose codec drops NaNs must not hide it.
+TEST(AmsGrad, StoresANaN) {
   OwnTemplates own;
   jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "adamw", {{"amsgrad", true}});
@@ -106,9 +106,9 @@ TEST(AmsGrad, KeepsANaNThatItHasSeen) {
   EXPECT_TRUE(std::isfinite(steps.p[0][1]));
 }
 
-// The update of both forms is the gradient's sign, in the original times (1 - b1) / sqrt(1 - b2), which its
-// cap hides from the trust ratio.
-TEST(Lamb16, TakesItsFirstStepByTheTrustOfACappedUpdate) {
+// The update of both forms is the gradient's sign. The original multiplies it by (1 - b1) / sqrt(1 - b2), but its cap
+// hides this factor from the trust ratio.
+TEST(Lamb16, TheFirstStepUsesTheTrustRatioOfACappedUpdate) {
   OwnTemplates own;
   jit::CpuBackend cpu(own.engine);
   const double trust = std::pow(1e-3 * 0.25 / 0.01, 0.382);
@@ -124,8 +124,8 @@ TEST(Lamb16, TakesItsFirstStepByTheTrustOfACappedUpdate) {
   }
 }
 
-// A schedule that rises over four steps; decay that waits until more than 0.005 has come together.
-TEST(AdamWBf16, SavesItsDecayUpAndFollowsItsSchedule) {
+// A schedule that rises over four steps, and decay that accumulates until it exceeds 0.005.
+TEST(AdamWBf16, AccumulatesItsDecayAndFollowsItsSchedule) {
   OwnTemplates own;
   jit::CpuBackend cpu(own.engine);
   auto options =
@@ -143,8 +143,8 @@ TEST(AdamWBf16, SavesItsDecayUpAndFollowsItsSchedule) {
   EXPECT_NEAR(after(1), 1 - 0.001 - 0.005, 1e-6);
 }
 
-// int4 keeps v below the square of the mean gradient: their difference alone would have no root.
-TEST(RmsProp, CentersWhereACodecHasRoundedItsAveragesApart) {
+// int4 stores v below the square of the mean gradient. Their plain difference would be negative and have no root.
+TEST(RmsProp, CentersEvenIfACodecRoundsItsAveragesInconsistently) {
   OwnTemplates own;
   jit::CpuBackend cpu(own.engine);
   const auto options = options_of(own, "rmsprop", {{"centered", true}, {"alpha", 0.9}});
@@ -155,7 +155,7 @@ TEST(RmsProp, CentersWhereACodecHasRoundedItsAveragesApart) {
   EXPECT_GT(steps.p[0][1], -10);
 }
 
-// Three steps of a format that keeps more than it shows; what is beside p before step 1 is garbage.
+// Three steps of a format with a residual. The residual is garbage before step 1.
 TEST(WeightFormats, StartFromTheParameterAlone) {
   std::ostringstream text;
   text << std::ifstream(JITSTEP_TEST_DATA "/templates/extensions/master32.cuh").rdbuf();

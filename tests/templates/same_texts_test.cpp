@@ -1,5 +1,5 @@
-// The CPU's and the GPU's compilers accept the same files of a user's, and refuse the others in the same
-// words, at the place in the user's own file.
+// The compilers for CPU and GPU accept the same user files. They reject the others with the same message, at the
+// location in the user's file.
 #include <gtest/gtest.h>
 
 #include "jit/base/text.h"
@@ -19,7 +19,7 @@ struct Compiler {
   std::string cxx = {};
 };
 
-// NVRTC and the host compilers that are installed.
+// NVRTC and the installed host compilers.
 std::vector<Compiler> compilers() {
   std::vector<Compiler> all = {{"NVRTC", Target::cuda(90)}};
   if (!support::gcc().empty()) all.push_back({"gcc", Target::cpu(), support::gcc()});
@@ -69,10 +69,10 @@ class SameTexts : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
+TEST_F(SameTexts, AreRejectedByEveryCompilerWithTheSameMessage) {
   const std::string own =
-      "is a compiler's own, which differs between targets; templates/README.md lists "
-      "what may be used";
+      "is specific to one compiler and differs between targets. templates/README.md lists the "
+      "names that you can use.";
   const std::vector<std::pair<std::string, std::string>> refused = {
       {"fabs(e.g)", "`fabs` " + own},
       {"sqrtf(e.g)", "`sqrtf` " + own},
@@ -91,8 +91,8 @@ TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
       {"fma(2.0, e.g, e.g)",
        "`fma` takes three `float` or three `double`: convert with static_cast"},
       {"[&](real \xce\xb2) { return \xce\xb2; }(e.g)",
-       "a letter beyond ASCII, which not every compiler reads in code; write it in a comment or "
-       "leave it out"},
+       "code contains a character that is not ASCII, which not every compiler accepts. Write it in "
+       "a comment or remove it."},
   };
   for (const auto& [update, words] : refused)
     for (const Compiler& compiler : compilers())
@@ -100,7 +100,7 @@ TEST_F(SameTexts, AreRefusedInTheSameWordsByEveryCompiler) {
           << compiler.name;
 }
 
-TEST_F(SameTexts, OfTheFilesOwnFunctionsAreAcceptedByEveryCompiler) {
+TEST_F(SameTexts, WithTheirOwnFunctionsAreAcceptedByEveryCompiler) {
   std::string rule = rule_of("floor(fma(real(2), e.g, e.p))");  // caf\xc3\xa9: a comment may say it
   rule.replace(rule.find("  KHD"), 0,
                "  KHD static real floor(real x) { return x > 0 ? x : real(0); }\n");
@@ -114,7 +114,7 @@ TEST_F(SameTexts, ThatConvertElementsToDoubleAreAcceptedByEveryCompiler) {
     EXPECT_EQ(build(compiler, rule), "accepted") << compiler.name;
 }
 
-TEST_F(SameTexts, AreShownByTheUsersOwnPathInEveryPartOfAnError) {
+TEST_F(SameTexts, HaveTheUsersPathInEveryPartOfAnError) {
   for (const Compiler& compiler : compilers()) {
     const std::string error = build(compiler, rule_of("e.q"));
     EXPECT_TRUE(error.starts_with(folder_ / "mine.cuh" + ":6: ")) << error;
@@ -124,15 +124,15 @@ TEST_F(SameTexts, AreShownByTheUsersOwnPathInEveryPartOfAnError) {
   }
 }
 
-TEST_F(SameTexts, WithoutABraceAreRefusedAtTheirOwnLine) {
+TEST_F(SameTexts, WithoutABraceAreRejectedAtTheirOwnLine) {
   std::string rule = rule_of("e.g");
   rule.erase(rule.find("  }\n"), 4);
   for (const Compiler& compiler : compilers())
     EXPECT_EQ(build(compiler, rule),
-              folder_ / "mine.cuh" + ":5: the `{` of this line is not closed; write its `}`");
+              folder_ / "mine.cuh" + ":5: the `{` of this line is not closed. Add its `}`.");
 }
 
-TEST_F(SameTexts, OfAFolderOfTemplatesAreShownByTheirPath) {
+TEST_F(SameTexts, OfAFolderOfTemplatesHaveTheirPathInErrors) {
   const std::string path = write("rules/mine.cuh", rule_of("e.g") + "}\n");
   TemplateStore store(folder_.path());
   Catalog catalog(store);
@@ -140,7 +140,7 @@ TEST_F(SameTexts, OfAFolderOfTemplatesAreShownByTheirPath) {
     catalog.rule("mine");
     FAIL() << "it was read";
   } catch (const Error& error) {
-    EXPECT_TRUE(std::string(error.what()).starts_with(path + ":10: this `}` closes nothing"))
+    EXPECT_TRUE(std::string(error.what()).starts_with(path + ":10: this `}` has no matching `{`"))
         << error.what();
   }
   write("rules/mine.cuh", rule_of("e.g"));

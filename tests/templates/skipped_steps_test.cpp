@@ -1,4 +1,4 @@
-// What the device alone knows of a step: found_inf, grad_scale; and gradients that a step clears.
+// Values of a step that only the device knows (found_inf, grad_scale), and gradients that a step clears.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ StepOutcome on_the_cpu(const StepCase& c) {
   return run_case(c, cpu, jit::default_kernel_config(kernel_of(c), jit::Target::cpu()));
 }
 
-// Tensors that take part in different steps, one of them in none that is refused before the third.
+// Tensors that are active in different steps. One of them is in no skipped step before the third.
 std::vector<TensorCase> some_tensors() {
   return {{.sizes = {4097}},
           {.sizes = {0}},
@@ -25,11 +25,11 @@ std::vector<TensorCase> some_tensors() {
           {.sizes = {37, 29}, .transposed = true, .grad_transposed = true, .gaps = true}};
 }
 
-StepCase some_steps(const jit::KernelSpec& spec, const jit::NamedValues& options = {}) {
+StepCase case_of(const jit::KernelSpec& spec, const jit::NamedValues& options = {}) {
   return {.spec = spec, .options = options, .tensors = some_tensors(), .steps = 4};
 }
 
-// Of gradients: whether all of them are zero.
+// Whether all gradients are zero.
 bool is_zero(const StoredBuffer& buffer) {
   return std::all_of(buffer.bytes.begin() + StoredBuffer::kGuard,
                      buffer.bytes.end() - StoredBuffer::kGuard,
@@ -45,8 +45,8 @@ StepOutcome without_gradients(StepOutcome outcome) {
   return outcome;
 }
 
-// The bits of a case do not change when steps are tried between its own that found_inf skips.
-void expect_unharmed(StepCase c) {
+// The bits of a case do not change if found_inf skips additional steps between its own.
+void expect_unchanged(StepCase c) {
   const StepOutcome expected = on_the_cpu(c);
   c.refused = {1, 3};
   EXPECT_EQ(differences(expected, on_the_cpu(c)), kNone) << c.spec.rule;
@@ -54,47 +54,47 @@ void expect_unharmed(StepCase c) {
 }
 
 TEST(SkippedSteps, DoNotCountForBiasCorrectionsAndRandomBits) {
-  expect_unharmed(some_steps(
-      spec_of("adamw", "int8", "stochastic", jit::Dtype::bfloat16, jit::Dtype::bfloat16)));
+  expect_unchanged(
+      case_of(spec_of("adamw", "int8", "stochastic", jit::Dtype::bfloat16, jit::Dtype::bfloat16)));
 }
 
 TEST(SkippedSteps, DoNotTouchSumsOfTensorsAndOfAll) {
-  expect_unharmed(some_steps(spec_of("lamb", "int4"), {{"max_grad_norm", 0.5}}));
+  expect_unchanged(case_of(spec_of("lamb", "int4"), {{"max_grad_norm", 0.5}}));
 }
 
-TEST(SkippedSteps, DoNotAdvanceMemoryOfAll) {
+TEST(SkippedSteps, DoNotAdvanceSharedState) {
   load_test_extensions();
-  expect_unharmed(some_steps(spec_of("common_estimate", "fp32")));
-  expect_unharmed(some_steps(spec_of("prodigy", "fp32")));
+  expect_unchanged(case_of(spec_of("common_estimate", "fp32")));
+  expect_unchanged(case_of(spec_of("prodigy", "fp32")));
 }
 
-TEST(SkippedSteps, DoNotAdvanceMemoryOfTensorsAndCodecs) {
+TEST(SkippedSteps, DoNotAdvanceAuxStateOfTensorsAndCodecs) {
   load_test_extensions();
-  expect_unharmed(some_steps(spec_of("layer_norms", "fp32"), {{"smooth", true}}));
-  expect_unharmed(some_steps(spec_of("adamw", "tensor_scale8")));
+  expect_unchanged(case_of(spec_of("layer_norms", "fp32"), {{"smooth", true}}));
+  expect_unchanged(case_of(spec_of("adamw", "tensor_scale8")));
 }
 
-TEST(SkippedSteps, DoNotStartWhatIsKeptBesideTheWeights) {
+TEST(SkippedSteps, DoNotInitializeTheResidual) {
   load_test_extensions();
-  expect_unharmed(
-      some_steps(spec_of("adamw", "fp32", "master32", jit::Dtype::bfloat16, jit::Dtype::bfloat16)));
+  expect_unchanged(
+      case_of(spec_of("adamw", "fp32", "master32", jit::Dtype::bfloat16, jit::Dtype::bfloat16)));
 }
 
-TEST(SkippedSteps, AreForgottenWhenTheModeTurns) {
+TEST(SkippedSteps, DoNotCountForAModeSwitch) {
   load_test_extensions();
-  expect_unharmed(some_steps(spec_of("averaged_iterate", "int8", "stochastic", jit::Dtype::bfloat16,
-                                     jit::Dtype::bfloat16)));
+  expect_unchanged(case_of(spec_of("averaged_iterate", "int8", "stochastic", jit::Dtype::bfloat16,
+                                   jit::Dtype::bfloat16)));
 }
 
-TEST(SkippedSteps, ApplyNothingThatAHostStageHasMade) {
+TEST(SkippedSteps, DoNotApplyTheResultOfAHostTransform) {
   load_test_extensions();
-  expect_unharmed(some_steps(spec_of("staged_momentum", "int8"), {{"max_grad_norm", 0.5}}));
+  expect_unchanged(case_of(spec_of("staged_momentum", "int8"), {{"max_grad_norm", 0.5}}));
 }
 
-TEST(GradScaleOfTheDevice, IsThatOfTheOption) {
+TEST(GradScaleOfTheDevice, IsAppliedLikeTheOption) {
   for (const jit::Dtype dtype : {jit::Dtype::float32, jit::Dtype::float64}) {
     const jit::KernelSpec spec = spec_of("adamw", "fp32", "native", dtype, dtype);
-    StepCase c = some_steps(spec, {{"max_grad_norm", 0.5}}), one = c, both = c;
+    StepCase c = case_of(spec, {{"max_grad_norm", 0.5}}), one = c, both = c;
     c.options["grad_scale"] = 48.0;
     one.grad_scale = 48;
     both.options["grad_scale"] = 3.0;
@@ -106,17 +106,17 @@ TEST(GradScaleOfTheDevice, IsThatOfTheOption) {
   }
 }
 
-TEST(GradScaleOfTheDevice, ChangesNoBitsWhereItIsOne) {
-  StepCase c = some_steps(spec_of("adamw", "int8"));
+TEST(GradScaleOfTheDevice, ChangesNoBitsIfItIsOne) {
+  StepCase c = case_of(spec_of("adamw", "int8"));
   c.special_values = true;
   const StepOutcome expected = on_the_cpu(c);
   c.grad_scale = 1;
   EXPECT_EQ(differences(expected, on_the_cpu(c)), kNone);
 }
 
-TEST(ClearedGradients, AreZeroAndHaveMadeTheSameStep) {
+TEST(ClearedGradients, AreZeroAfterTheSameStep) {
   for (const jit::Dtype gradient : {jit::Dtype::float32, jit::Dtype::bfloat16}) {
-    StepCase c = some_steps(spec_of("lamb", "int8", "native", jit::Dtype::float32, gradient));
+    StepCase c = case_of(spec_of("lamb", "int8", "native", jit::Dtype::float32, gradient));
     const StepOutcome expected = without_gradients(on_the_cpu(c));
     c.clears = true;
     for (const std::vector<int>& refused : {std::vector<int>{}, {1, 5}}) {
@@ -129,8 +129,8 @@ TEST(ClearedGradients, AreZeroAndHaveMadeTheSameStep) {
   }
 }
 
-TEST(ClearedGradients, AreLeftWhereTheyAreNotToBeCleared) {
-  for (const StoredBuffer& g : gradients_of(on_the_cpu(some_steps(spec_of("lamb", "int8")))))
+TEST(ClearedGradients, AreUnchangedIfTheyAreNotToBeCleared) {
+  for (const StoredBuffer& g : gradients_of(on_the_cpu(case_of(spec_of("lamb", "int8")))))
     EXPECT_EQ(is_zero(g), g.tensor == 1) << g.tensor;
 }
 

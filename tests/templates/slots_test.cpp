@@ -1,4 +1,4 @@
-// What a step keeps of slots, memory and extras: values written out by hand.
+// Slots, auxiliary state and residuals after a step, compared with values computed by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,10 +9,10 @@
 namespace jitstep::support {
 namespace {
 
-// ---- values too small to keep ------------------------------------------------------------------
+// ---- values too small to store ------------------------------------------------------------------
 
-// Every slot takes the gradient as its new value.
-const std::string kKeeper = R"(// A probe.
+// Every slot stores the gradient as its new value.
+const std::string kStoring = R"(// A probe.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::keeper {
@@ -32,8 +32,9 @@ struct Rule {
 )";
 
 template <class Real>
-PlainSteps<Real> kept(OwnTemplates& own, jit::Backend& backend, const std::vector<Real>& values,
-                      const std::vector<std::string>& codecs) {
+PlainSteps<Real> after_one_step(OwnTemplates& own, jit::Backend& backend,
+                                const std::vector<Real>& values,
+                                const std::vector<std::string>& codecs) {
   const jit::OptionValues options("keeper", own.catalog);
   jit::KernelSpec spec = plain_spec(options, codecs);
   if (sizeof(Real) == 8) spec.state.dtype = spec.gradient = jit::Dtype::float64;
@@ -48,13 +49,13 @@ bool same_bits(T a, T b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-TEST(Slots, KeepNothingBelowTheSmallestNormalNumber) {
+TEST(Slots, FlushValuesBelowTheSmallestNormalNumber) {
   const float normal = std::numeric_limits<float>::min();
   const float most = std::nextafter(normal, 0.0f), least = std::nextafter(0.0f, 1.0f);
   const std::vector<float> values = {normal, -normal, most, -most, least, -least, -0.0f, 1.5f};
-  OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
+  OwnTemplates own({{"rules/keeper.cuh", kStoring}});
   jit::CpuBackend cpu(own.engine);
-  const auto steps = kept(own, cpu, values, {"fp32", "bf16", "int8", "int4"});
+  const auto steps = after_one_step(own, cpu, values, {"fp32", "bf16", "int8", "int4"});
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float expected = std::abs(values[i]) < normal ? 0.0f : values[i];
     EXPECT_TRUE(same_bits(steps.codes<float>(0, 0)[i], expected)) << values[i];
@@ -67,30 +68,30 @@ TEST(Slots, KeepNothingBelowTheSmallestNormalNumber) {
 }
 
 TEST(Slots, ABlockOfSuchValuesIsABlockOfZeros) {
-  OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
+  OwnTemplates own({{"rules/keeper.cuh", kStoring}});
   jit::CpuBackend cpu(own.engine);
   const auto steps =
-      kept(own, cpu, std::vector<float>(300, 1e-39f), {"fp32", "bf16", "int8", "int4"});
+      after_one_step(own, cpu, std::vector<float>(300, 1e-39f), {"fp32", "bf16", "int8", "int4"});
   for (std::size_t slot : {2u, 3u})
     for (int block = 0; block < 2; ++block)
       EXPECT_TRUE(same_bits(steps.meta<float>(0, slot)[block], 0.0f));
   for (int i = 0; i < 300; ++i) EXPECT_EQ(steps.codes<std::uint8_t>(0, 2)[i], 127);
 }
 
-TEST(Slots, OfFloat64ParametersHaveADoublesLimit) {
+TEST(Slots, OfFloat64ParametersHaveTheLimitOfDouble) {
   const double normal = std::numeric_limits<double>::min(), most = std::nextafter(normal, 0.0);
   const std::vector<double> values = {normal, -normal, 1e-200, 1e-40, most, -most, 5e-324, -0.0};
-  OwnTemplates own({{"rules/keeper.cuh", kKeeper}});
+  OwnTemplates own({{"rules/keeper.cuh", kStoring}});
   jit::CpuBackend cpu(own.engine);
-  const auto steps = kept(own, cpu, values, {});
+  const auto steps = after_one_step(own, cpu, values, {});
   for (std::size_t i = 0; i < values.size(); ++i)
     EXPECT_TRUE(same_bits(steps.codes<double>(0, 0)[i], i < 4 ? values[i] : 0.0)) << values[i];
 }
 
-// ---- slots and memory from the first step on ---------------------------------------------------
+// ---- slots and auxiliary state from the first step on -------------------------------------------
 
-// Everything that may hold something before the first step: a slot that starts at an option and one that
-// starts at a number, memory that a sum advances and memory that `prepare` does.
+// Everything that may have a value before the first step: a slot that starts at an option, a slot that starts at a
+// number, auxiliary state that a sum updates, and auxiliary state that `prepare` updates.
 const std::string kStarts = R"(// A probe.
 #pragma once
 #include "../core/contract.cuh"
@@ -151,8 +152,8 @@ class Starts : public testing::Test {
   std::unique_ptr<PlainSteps<float>> steps_;
 };
 
-// Small binary fractions: every operation is exact.
-TEST_F(Starts, ThreeStepsAreThoseOfTheFormulas) {
+// Small binary fractions, so that every operation is exact.
+TEST_F(Starts, ThreeStepsFollowTheFormulas) {
   double m[15], v[15], row[3] = {2, 2, 2}, count = 0.25;
   std::fill_n(m, 15, -6.0);
   std::fill_n(v, 15, 0.5);
@@ -174,7 +175,7 @@ TEST_F(Starts, ThreeStepsAreThoseOfTheFormulas) {
       EXPECT_EQ(steps_->codes<float>(0, 0)[i], m[i]);
       EXPECT_EQ(steps_->codes<float>(0, 1)[i], v[i]);
     }
-    for (int r = 0; r < 3; ++r) {  // the other buffer still has what was before
+    for (int r = 0; r < 3; ++r) {  // the other buffer still has the previous value
       EXPECT_EQ(steps_->aux_state<float>(0, 0, t)[r], row[r]);
       EXPECT_EQ(steps_->aux_state<float>(0, 0, t + 1)[r], before[r]);
     }

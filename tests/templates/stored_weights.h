@@ -1,4 +1,4 @@
-// What a weight format with something beside the parameter makes of a value.
+// Round trips of values through a weight format with a residual.
 #pragma once
 
 #include "../../templates/weights/master.cuh"
@@ -6,7 +6,7 @@
 
 namespace jitstep {
 
-/// The value as the next step's rule sees it.
+/// The value that the next step's rule reads.
 template <class W>
 float back(float x) {
   typename W::Residual residual{};
@@ -21,7 +21,7 @@ float shown(float x) {
   return W::Format::load(W::store(x, 0, residual));
 }
 
-/// Those that give back every float bit for bit.
+/// Formats that store every float exactly.
 using ExactWeightFormats =
     testing::Types<weights::master::Weights<BFloat16>, weights::master::Weights<Float16>,
                    weights::split16::Weights<BFloat16>>;

@@ -1,4 +1,4 @@
-// Sums over every domain against an independent evaluation of their definition, to the last bit.
+// Sums over every domain against an independent evaluation of their definition, bit by bit.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ std::string probe(const std::string& domain) {
   return name;
 }
 
-// The definition, written down a second time.
+// A second implementation of the definition.
 double tree(std::vector<float> x) {
   x.resize((x.size() + 255) / 256 * 256);
   std::vector<double> nodes;
@@ -65,7 +65,7 @@ double tree(std::vector<float> x) {
 
 using Index = std::vector<std::int64_t>;
 
-// Which entry an index belongs to, as the names of the domains say.
+// The entry of an index, by the meaning of the domain's name.
 Index entry_of_index(const std::string& domain, const Index& at) {
   const std::size_t dims = at.size();
   if (domain == "first") return dims < 2 ? Index{} : Index{at[0]};
@@ -96,7 +96,7 @@ std::vector<float> run(jit::Backend& backend, const jit::Plan& plan, const Kerne
   return p;
 }
 
-TEST_P(Sums, AreThoseOfTheDefinition) {
+TEST_P(Sums, FollowTheDefinition) {
   const jit::Plan plan = jit::resolve(spec_of(probe(GetParam()), ""));
   jit::CpuBackend cpu(jit::default_engine(),
                       [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
@@ -142,9 +142,9 @@ INSTANTIATE_TEST_SUITE_P(
     Domains, Sums, testing::Values("tensor", "first", "rows", "columns", "matrices", "axis<1>"),
     [](const auto& name) { return name.param == "axis<1>" ? std::string("axis_1") : name.param; });
 
-// ---- several tensors ---------------------------------------------------------------------------
+// ---- several tensors ----------------------------------------------------------------------------
 
-// Each tensor's first element after a step of the probe, on the CPU and under the GPU's schedule.
+// Each tensor's first element after a step of the probe, on the CPU and under emulation.
 class Probe {
  public:
   explicit Probe(const std::string& domain, const std::string& op = "Sum")
@@ -168,14 +168,16 @@ class Probe {
   OwnTemplates own_;
 };
 
-// More tensors than a leaf of ids holds, of many sizes and magnitudes. Of two, one has few enough partial sums for a warp and
-// one too many; large numbers cancel out there, so that it matters in which order they are added.
-TEST(SumsOverAll, AreThoseOfTheDefinition) {
+// More tensors than a leaf of ids holds, of many sizes and magnitudes. One tensor has few enough partial sums for a
+// warp, and another has too many. Large numbers cancel out there, so that the order of additions matters.
+TEST(SumsOverAll, FollowTheDefinition) {
   std::vector<Index> sizes;
   std::vector<std::vector<float>> g;
   std::vector<float> roots;
   for (int id = 0; id < 300; ++id) {
-    const int runs = id == 100 ? 18 : id == 200 ? 38 : 0;  // of 4096 elements, a partial sum each
+    const int runs = id == 100   ? 18
+                     : id == 200 ? 38
+                                 : 0;  // 4096 elements each, for one partial sum
     const int size = runs > 0 ? 4096 * runs : id % 7 == 0 ? 257 + 3 * id : id % 40 + 1;
     sizes.push_back({size});
     g.emplace_back();
@@ -192,7 +194,7 @@ TEST(SumsOverAll, AreThoseOfTheDefinition) {
   });
 }
 
-// A leaf of nothing but -0 sums to -0; the root of the tree gets +0 added.
+// A leaf of only -0 sums to -0. The root of the tree adds +0.
 TEST(SumsOverATensor, OfMinusZerosArePlusZero) {
   Probe("tensor").expect({{256}, {512}}, {std::vector(256, -0.0f), std::vector(512, -0.0f)},
                          [](const auto& p) {
@@ -205,7 +207,7 @@ TEST(SumsOverAll, OfMinusZerosArePlusZero) {
                       [](const auto& p) { EXPECT_FALSE(std::signbit(p[0][0])); });
 }
 
-TEST(Maxima, AreOfWhatIsThereAndLetANaNThrough) {
+TEST(Maxima, IgnorePaddingAndPropagateANaN) {
   std::vector<float> g;
   for (int i = 0; i < 4 * 300; ++i) g.push_back(-1 - static_cast<float>(i * 17 % 300));
   g[300 + 17] = std::nanf("");

@@ -1,4 +1,4 @@
-// Exact weight formats, of every float there is.
+// Exact weight formats, for every float.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -14,7 +14,7 @@ template <class W>
 class EveryFloat : public testing::Test {};
 TYPED_TEST_SUITE(EveryFloat, ExactWeightFormats);
 
-TYPED_TEST(EveryFloat, ComesBackBitForBitAndNaNAsNaN) {
+TYPED_TEST(EveryFloat, RoundTripsBitForBitAndNaNAsNaN) {
   std::uint64_t exact = 0, nan = 0;
   for (std::uint64_t u = 0; u < 1ull << 32; ++u) {
     const float x = std::bit_cast<float>(static_cast<std::uint32_t>(u)), y = back<TypeParam>(x);

@@ -1,5 +1,4 @@
-// Weight formats that keep something beside the parameter: what comes back of a value, and what is done with one
-// that was set from outside.
+// Weight formats with a residual: round trips of values, and parameters that the user has overwritten.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -19,7 +18,7 @@ using Master = weights::master::Weights<BFloat16>;
 using Split16 = weights::split16::Weights<BFloat16>;
 using Kahan = weights::kahan::Weights<BFloat16>;
 
-// Of every sign and exponent: fractions around those that decide how the upper half is rounded.
+// Every sign and exponent, with fractions around the thresholds of rounding to the upper half.
 std::vector<float> values() {
   std::vector<float> all;
   for (std::uint32_t top = 0; top < 1u << 9; ++top)
@@ -34,7 +33,7 @@ template <class W>
 class ExactWeights : public testing::Test {};
 TYPED_TEST_SUITE(ExactWeights, ExactWeightFormats);
 
-TYPED_TEST(ExactWeights, GiveBackEveryValueBitForBitAndNaNAsNaN) {
+TYPED_TEST(ExactWeights, RoundTripEveryValueBitForBitAndNaNAsNaN) {
   for (const float x : values()) {
     if (std::isnan(x))
       EXPECT_TRUE(std::isnan(back<TypeParam>(x)) && std::isnan(shown<TypeParam>(x)));
@@ -43,7 +42,7 @@ TYPED_TEST(ExactWeights, GiveBackEveryValueBitForBitAndNaNAsNaN) {
   }
 }
 
-TEST(Split16Weights, ShowTheNearestValueOfTwoTheLargerMagnitude) {
+TEST(Split16Weights, RoundTheParameterToNearestWithTiesAwayFromZero) {
   for (const float x : values()) {
     if (std::isnan(x)) continue;
     const std::uint32_t up = std::bit_cast<std::uint32_t>(x) + 0x8000u;
@@ -51,28 +50,28 @@ TEST(Split16Weights, ShowTheNearestValueOfTwoTheLargerMagnitude) {
   }
 }
 
-TEST(Split16Weights, StayWithAParameterThatWasSetWhateverLiesBesideIt) {
+TEST(Split16Weights, KeepAnOverwrittenParameterForEveryResidual) {
   for (std::uint32_t bits = 0; bits < 1u << 16; ++bits)
     for (const std::uint16_t low : {0x0000, 0x0001, 0x5555, 0x7fff, 0x8000, 0xaaaa, 0xffff}) {
       const float x = Split16::load(static_cast<std::uint16_t>(bits), low);
       if ((bits & 0x7fff) > 0x7f80)
-        ASSERT_TRUE(std::isnan(x)) << bits << " beside " << low;
+        ASSERT_TRUE(std::isnan(x)) << bits << " with residual " << low;
       else
         ASSERT_EQ(Split16::Format::load(static_cast<std::uint16_t>(bits)), shown<Split16>(x))
-            << bits << " beside " << low;
+            << bits << " with residual " << low;
     }
 }
 
-TEST(MasterWeights, TakeOverAParameterThatWasSet) {
+TEST(MasterWeights, UseAnOverwrittenParameter) {
   float master = 0;
   const auto bits = Master::store(1.00123f, 0, master);
   EXPECT_EQ(Master::load(bits, master), 1.00123f);
   EXPECT_EQ(Master::load(bits + 1, master), BFloat16::load(bits + 1));
-  EXPECT_EQ(Master::load(0x8000, 0.0f), 0.0f) << "the sign of zero is a difference";
+  EXPECT_EQ(Master::load(0x8000, 0.0f), 0.0f) << "the sign of zero counts as a change";
   EXPECT_TRUE(std::isnan(Master::load(0x7fc0, 2.0f)));
 }
 
-TEST(KahanWeights, LoseAtMostThe512thPartOfALastPlace) {
+TEST(KahanWeights, LoseAtMostOne512thOfAnUlp) {
   for (const float x : values()) {
     if (!std::isfinite(x) || std::abs(x) > 0x1p127f || std::abs(x) < 0x1p-100f) continue;
     EXPECT_EQ(shown<Kahan>(x), BFloat16::load(BFloat16::store(x)));
@@ -80,14 +79,14 @@ TEST(KahanWeights, LoseAtMostThe512thPartOfALastPlace) {
   }
 }
 
-TEST(KahanWeights, DropWhatIsNotOfTheParameter) {
+TEST(KahanWeights, DropAResidualThatDoesNotFitTheParameter) {
   std::uint16_t shift = 0;
   Kahan::store(1000.9f, 0, shift);
   EXPECT_EQ(Kahan::load(BFloat16::store(0.5f), shift), 0.5f);
   EXPECT_NE(Kahan::load(BFloat16::store(1000.9f), shift), BFloat16::load(BFloat16::store(1000.9f)));
 }
 
-// Whatever residual `store` left: half an ulp of the binade that the parameter is in.
+// For every residual that `store` can leave, the difference is at most half an ulp in the parameter's binade.
 template <class W>
 void expect_within_half_an_ulp(int extra_bits) {
   for (std::uint32_t bits = 0; bits < 1u << 16; bits += 7) {
@@ -100,18 +99,18 @@ void expect_within_half_an_ulp(int extra_bits) {
       const double away =
           W::load(static_cast<std::uint16_t>(bits), static_cast<typename W::Residual>(residual)) -
           static_cast<double>(p);
-      ASSERT_LE(std::abs(away), half) << bits << " beside " << residual;
+      ASSERT_LE(std::abs(away), half) << bits << " with residual " << residual;
     }
   }
 }
 
-TEST(WeightsBesideAParameterThatWasSet, AddAtMostHalfAnUlp) {
+TEST(ResidualsOfAnOverwrittenParameter, AddAtMostHalfAnUlp) {
   expect_within_half_an_ulp<Split16>(16);
   expect_within_half_an_ulp<Kahan>(16);
   expect_within_half_an_ulp<weights::split8::Weights<BFloat16>>(8);
 }
 
-TEST(KahanWeights, KeepWhatIsNotFinite) {
+TEST(KahanWeights, StoreNonFiniteValues) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(back<Kahan>(infinity), infinity);
   EXPECT_EQ(back<Kahan>(-std::numeric_limits<float>::max()), -infinity) << "as bfloat16 does";
@@ -123,7 +122,7 @@ class Split8Weights : public testing::Test {};
 using Halves = testing::Types<BFloat16, Float16>;
 TYPED_TEST_SUITE(Split8Weights, Halves);
 
-// The definition in double: the error in half last places, in [-1, 1], times 127, halves away from zero.
+// The definition in double: the error in units of half an ulp, in [-1, 1], times 127, rounded half away from zero.
 template <class Format>
 int code_of_definition(float x) {
   using Ulp = weights::split8::Ulp<Format>;
@@ -134,7 +133,7 @@ int code_of_definition(float x) {
   return static_cast<int>(std::round(std::fmax(-1, std::fmin(1, share)) * 127));
 }
 
-TYPED_TEST(Split8Weights, KeepTheNearest127thOfHalfALastPlace) {
+TYPED_TEST(Split8Weights, StoreTheErrorToTheNearest127thOfHalfAnUlp) {
   using W = weights::split8::Weights<TypeParam>;
   for (const float x : values()) {
     if (!std::isfinite(shown<W>(x))) continue;
@@ -143,11 +142,12 @@ TYPED_TEST(Split8Weights, KeepTheNearest127thOfHalfALastPlace) {
     EXPECT_EQ(bits, TypeParam::store(x));
     ASSERT_EQ(static_cast<std::int8_t>(error), code_of_definition<TypeParam>(x)) << x;
     const float p = TypeParam::load(bits);
-    EXPECT_LE(std::abs(W::load(bits, error) - x), std::abs(p - x)) << "worse than without";
+    EXPECT_LE(std::abs(W::load(bits, error) - x), std::abs(p - x))
+        << "worse than without the residual";
   }
 }
 
-TYPED_TEST(Split8Weights, KeepWhatIsNotFinite) {
+TYPED_TEST(Split8Weights, StoreNonFiniteValues) {
   using W = weights::split8::Weights<TypeParam>;
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(back<W>(infinity), infinity);

@@ -1,4 +1,4 @@
-// `jitstep cache warm` and `export`: a cache that is filled here and used where there is no compiler.
+// `jitstep cache warm` and `export`: fill a cache here, and use it where there is no compiler.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,23 +13,23 @@ namespace {
 
 using nlohmann::json;
 using testing::TemporaryFolder;
-using Words = std::vector<std::string>;
+using Args = std::vector<std::string>;
 
 class CacheShip : public ::testing::Test {
  protected:
-  Finished run(const Words& words, const Variables& more = {}) {
+  Finished run(const Args& args, const Variables& more = {}) {
     std::map<std::string, std::string> environment = {{"JITSTEP_CACHE_DIR", folder / "cache"},
                                                       {"JITSTEP_CACHE_READONLY", ""},
                                                       {"JITSTEP_TEMPLATES", ""},
                                                       {"JITSTEP_LOG", ""}};
     for (const auto& [name, value] : more) environment[name] = value;
-    return testing::run_tool(words, {environment.begin(), environment.end()});
+    return testing::run_tool(args, {environment.begin(), environment.end()});
   }
-  json warmed(Words words) {
-    words.insert(words.begin(), {"cache", "warm", "--json"});
-    const Finished said = run(words);
-    EXPECT_EQ(said.status, 0) << said.output;
-    return json::parse(said.output).at("kernels");
+  json warmed(Args args) {
+    args.insert(args.begin(), {"cache", "warm", "--json"});
+    const Finished result = run(args);
+    EXPECT_EQ(result.status, 0) << result.output;
+    return json::parse(result.output).at("kernels");
   }
 
   TemporaryFolder folder;
@@ -41,7 +41,7 @@ std::set<std::string> names_of(const json& kernels) {
   return names;
 }
 
-TEST_F(CacheShip, WarmMakesWhatLargeParametersVectorsAndSmallOnesNeed) {
+TEST_F(CacheShip, WarmCompilesKernelsForLargeParametersVectorsAndSmallOnes) {
   const json kernels = warmed({R"({"rule": "lion", "state": "int4_rank1"})"});
   EXPECT_EQ(names_of(kernels), (std::set<std::string>{"lion_int4_rank1_float32",
                                                       "lion_int4_float32", "lion_fp32_float32"}));
@@ -50,7 +50,7 @@ TEST_F(CacheShip, WarmMakesWhatLargeParametersVectorsAndSmallOnesNeed) {
     EXPECT_EQ(one.at("from_cache"), true) << one;
 }
 
-TEST_F(CacheShip, WarmTakesAFileAndSeveralTargets) {
+TEST_F(CacheShip, WarmAcceptsAFileAndSeveralTargets) {
   testing::write_file(folder / "specs.jsonl",
                       "{\"rule\": \"lion\"}\n{\"rule\": \"sgd\", \"param\": \"bfloat16\"}\n");
   const json kernels = warmed({"--from", folder / "specs.jsonl", "--target", "cpu,emulated"});
@@ -58,38 +58,39 @@ TEST_F(CacheShip, WarmTakesAFileAndSeveralTargets) {
   EXPECT_EQ(names_of(kernels), (std::set<std::string>{"lion_fp32_float32", "sgd_bfloat16"}));
 }
 
-TEST_F(CacheShip, WarmThatFailsSaysWhichAndFails) {
-  const Finished said =
+TEST_F(CacheShip, WarmNamesTheKernelThatFailsAndExitsWithAnError) {
+  const Finished result =
       run({"cache", "warm", R"({"rule": "lion"})"}, {{"JITSTEP_CXX", "/no/compiler"}});
-  EXPECT_EQ(said.status, 1);
-  EXPECT_TRUE(said.output.starts_with("lion_fp32_float32  cpu  failed: ")) << said.output;
-  EXPECT_NE(said.output.find("no host C++ compiler"), std::string::npos) << said.output;
-  EXPECT_TRUE(said.output.ends_with("0 of 1 kernel in the cache\n")) << said.output;
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.output.starts_with("lion_fp32_float32  cpu  failed: ")) << result.output;
+  EXPECT_NE(result.output.find("no host C++ compiler"), std::string::npos) << result.output;
+  EXPECT_TRUE(result.output.ends_with("0 of 1 kernel in the cache\n")) << result.output;
 }
 
-TEST_F(CacheShip, WarmWithoutAFolderHasNowhereToCompileTo) {
-  const Finished said = run({"cache", "warm", R"({"rule": "lion"})"},
-                            {{"JITSTEP_CACHE_DIR", ""}, {"HOME", ""}, {"XDG_CACHE_HOME", ""}});
-  EXPECT_EQ(said.status, 1);
-  EXPECT_NE(said.output.find("there is no cache folder; set JITSTEP_CACHE_DIR"), std::string::npos)
-      << said.output;
+TEST_F(CacheShip, WarmRequiresACacheFolder) {
+  const Finished result = run({"cache", "warm", R"({"rule": "lion"})"},
+                              {{"JITSTEP_CACHE_DIR", ""}, {"HOME", ""}, {"XDG_CACHE_HOME", ""}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.output.find("JITSTEP_CACHE_DIR"),
+            std::string::npos)
+      << result.output;
 }
 
-TEST_F(CacheShip, AnExportedFolderServesAMachineWithoutACompiler) {
+TEST_F(CacheShip, AnExportedFolderWorksOnAComputerWithoutACompiler) {
   warmed({R"({"rule": "lion"})"});
   EXPECT_EQ(run({"cache", "export", folder / "shipped"}).status, 0);
-  const Words compile = {"compile", R"({"rule": "lion"})", "--target", "cpu",
-                         "--out",   folder / "out"};
+  const Args compile = {"compile", R"({"rule": "lion"})", "--target", "cpu",
+                        "--out",   folder / "out"};
   const Variables bare = {{"JITSTEP_CACHE_DIR", folder / "empty"}, {"JITSTEP_CXX", "/no/compiler"}};
-  EXPECT_EQ(run(compile, bare).status, 1) << "there is neither compiler nor cache";
+  EXPECT_EQ(run(compile, bare).status, 1) << "there is neither a compiler nor a cache";
   Variables served = bare;
   served.emplace_back("JITSTEP_CACHE_READONLY", folder / "shipped");
   const Finished made = run(compile, served);
   EXPECT_EQ(made.status, 0) << made.output;
 }
 
-TEST_F(CacheShip, BaselinesAreWarmedExportedAndServed) {
-  if (this_processor().empty()) GTEST_SKIP() << "baselines are of x86-64";
+TEST_F(CacheShip, BaselinesAreCompiledExportedAndLoaded) {
+  if (this_processor().empty()) GTEST_SKIP() << "baselines exist only for x86-64";
   const json kernels =
       warmed({R"({"rule": "lion"})", "--cpu", "x86-64-v2,x86-64-v3", "--target", "cpu,emulated"});
   std::set<std::string> cpus;
@@ -97,8 +98,8 @@ TEST_F(CacheShip, BaselinesAreWarmedExportedAndServed) {
     cpus.insert(one.at("target").get<std::string>() + " " + one.at("cpu").get<std::string>());
   EXPECT_EQ(cpus, (std::set<std::string>{"cpu x86-64-v2", "cpu x86-64-v3", "emulated "}));
   EXPECT_EQ(run({"cache", "export", folder / "shipped"}).status, 0);
-  const Words compile = {"compile", R"({"rule": "lion"})", "--target", "cpu",
-                         "--out",   folder / "out"};
+  const Args compile = {"compile", R"({"rule": "lion"})", "--target", "cpu",
+                        "--out",   folder / "out"};
   const Finished made = run(compile, {{"JITSTEP_CACHE_DIR", folder / "empty"},
                                       {"JITSTEP_CXX", "/no/compiler"},
                                       {"JITSTEP_CACHE_READONLY", folder / "shipped"}});
@@ -106,7 +107,7 @@ TEST_F(CacheShip, BaselinesAreWarmedExportedAndServed) {
   EXPECT_EQ(run({"cache", "warm", R"({"rule": "lion"})", "--cpu", "x86-64-v9"}).status, 2);
 }
 
-TEST_F(CacheShip, AMissWithoutACompilerNamesKernelFolderAndTheOptionThatDiffers) {
+TEST_F(CacheShip, AMissWithoutACompilerNamesKernelFolderAndDifferingOption) {
   warmed({R"({"rule": "lion"})"});
   EXPECT_EQ(run({"cache", "export", folder / "shipped"}).status, 0);
   const Finished missed = run({"compile", R"({"rule": "lion", "options": {"maximize": true}})",
@@ -129,17 +130,17 @@ TEST_F(CacheShip, ASpecMayNameTheFilesOfARuleAndACodec) {
   const json slots = {{"rule", kExamples + "signum.cuh"},
                       {"state", {{"m", {{"codec", kExamples + "linear8.cuh"}}}}}};
   for (const json& one : warmed({slots.dump()})) EXPECT_EQ(one.at("from_cache"), true) << one;
-  for (const Words& words : {Words{spec.dump()}, Words{"--rule", kExamples + "signum.cuh",
-                                                       "--state", kExamples + "linear8.cuh"}}) {
-    Words compile = {"compile", "--json", "--target", "cpu", "--out", folder / "out"};
-    compile.insert(compile.end(), words.begin(), words.end());
+  for (const Args& args : {Args{spec.dump()}, Args{"--rule", kExamples + "signum.cuh", "--state",
+                                                   kExamples + "linear8.cuh"}}) {
+    Args compile = {"compile", "--json", "--target", "cpu", "--out", folder / "out"};
+    compile.insert(compile.end(), args.begin(), args.end());
     const Finished made = run(compile);
     EXPECT_EQ(made.status, 0) << made.output;
     EXPECT_EQ(json::parse(made.output).at("kernel"), "signum_linear8_float32");
   }
 }
 
-TEST_F(CacheShip, AnOptimizerIsNamedBySpecOrByWordsAndNotByBoth) {
+TEST_F(CacheShip, AnOptimizerIsGivenBySpecOrByFlagsButNotBoth) {
   const json by_words = warmed(
       {"--rule", "lion", "--state", "int8", "--set", "maximize=true", "--param", "bfloat16"});
   EXPECT_EQ(names_of(by_words),
@@ -148,16 +149,16 @@ TEST_F(CacheShip, AnOptimizerIsNamedBySpecOrByWordsAndNotByBoth) {
        warmed({R"({"rule": "lion", "state": "int8", "options": {"maximize": true}})", "--param",
                "bfloat16"}))
     EXPECT_EQ(one.at("from_cache"), true) << one;
-  for (const Words& command : {Words{"cache", "warm"}, Words{"compile"}}) {
-    Words both = command;
+  for (const Args& command : {Args{"cache", "warm"}, Args{"compile"}}) {
+    Args both = command;
     both.insert(both.end(), {R"({"rule": "lion"})", "--rule", "sgd"});
     EXPECT_EQ(run(both).status, 2);
   }
-  EXPECT_EQ(run({"cache", "warm"}).status, 2) << "nothing is named";
+  EXPECT_EQ(run({"cache", "warm"}).status, 2) << "no optimizer is named";
 }
 
-// A program's list of kernels, one of which has a template that is not here.
-TEST_F(CacheShip, WarmCompilesAProgramsOwnKernels) {
+// A program's list of kernels. One of them needs a template that is missing here.
+TEST_F(CacheShip, WarmCompilesTheKernelsOfAProgram) {
   Engine program(testing::settings_with_cache(folder / "program"));
   program.templates().add("rules/mine.cuh", "constexpr int kMine = 1;\n");
   const std::string own = "#include \"rules/mine.cuh\"\n" + testing::adding_unit("kMine");
@@ -179,21 +180,21 @@ TEST_F(CacheShip, WarmCompilesAProgramsOwnKernels) {
       warmed({"--kernels", folder / "kernels.jsonl", "--target", "emulated", "--rule", "lion"})
           .size(),
       1u)
-      << "of the list none is of that kind";
+      << "the list has no kernel for that target";
   testing::write_file(folder / "kernels.jsonl", "{\"name\": \"x\"}\n");
   const Finished wrong = run({"cache", "warm", "--kernels", folder / "kernels.jsonl"});
   EXPECT_EQ(wrong.status, 1);
   EXPECT_NE(wrong.output.find("kernels.jsonl:1: "), std::string::npos) << wrong.output;
 }
 
-TEST_F(CacheShip, OthersMayReadAnExportedFolderAndNotWriteToIt) {
+TEST_F(CacheShip, OtherUsersMayReadAnExportedFolderButNotWriteToIt) {
   using testing::fs::perms;
   warmed({R"({"rule": "lion"})", R"({"rule": "sgd"})"});
   EXPECT_EQ(run({"cache", "export", folder / "shipped", "lion"}).status, 0);
   const auto mode = [](const std::string& path) { return testing::fs::status(path).permissions(); };
   EXPECT_EQ(mode(folder / "shipped"), perms(0755));
-  const Words files = testing::files_below(folder / "shipped");
-  ASSERT_EQ(files.size(), 1u) << "of lion alone";
+  const Args files = testing::files_below(folder / "shipped");
+  ASSERT_EQ(files.size(), 1u) << "only that of lion";
   EXPECT_EQ(mode(files[0]), perms(0644));
 }
 
@@ -201,9 +202,9 @@ TEST_F(CacheShip, ADamagedEntryIsNotExported) {
   warmed({R"({"rule": "lion"})"});
   const std::string file = testing::files_below(folder / "cache").at(0);
   testing::write_file(file, testing::content_of(file) + "?");
-  const Finished said = run({"cache", "export", folder / "shipped"});
-  EXPECT_EQ(said.status, 1);
-  EXPECT_TRUE(said.output.starts_with("jitstep: there is no entry to export")) << said.output;
+  const Finished result = run({"cache", "export", folder / "shipped"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.output.starts_with("jitstep: there is no entry to export")) << result.output;
   EXPECT_FALSE(testing::fs::exists(folder / "shipped"));
 }
 

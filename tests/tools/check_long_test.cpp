@@ -9,18 +9,18 @@ namespace {
 
 class CheckToolOfExtensions : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(CheckToolOfExtensions, FindsThemAllRight) {
+TEST_P(CheckToolOfExtensions, AcceptsThem) {
   const std::string file = JITSTEP_TEST_DATA "/templates/extensions/" + GetParam() + ".cuh";
   std::ifstream stream(file);
   const std::string content{std::istreambuf_iterator<char>(stream), {}};
   const bool rule = content.find("namespace jitstep::rules::") != content.npos;
-  std::vector<std::string> words = {"check", file, "--target", "cpu"};
-  if (rule) words.insert(words.end(), {"--states", "fp32", "--weights", "stochastic"});
-  const Finished checked = testing::run_tool(words);
+  std::vector<std::string> args = {"check", file, "--target", "cpu"};
+  if (rule) args.insert(args.end(), {"--states", "fp32", "--weights", "stochastic"});
+  const Finished checked = testing::run_tool(args);
   EXPECT_EQ(checked.status, 0) << checked.output;
 }
 
-// All but weight formats, which are no files of a user's.
+// All except weight formats, which users cannot load from files.
 std::vector<std::string> extensions() {
   std::vector<std::string> names;
   for (const auto& file :

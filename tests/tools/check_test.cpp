@@ -1,4 +1,4 @@
-// `jitstep check`, run as people run it who write a rule or a codec.
+// `jitstep check`, as authors of rules and codecs run it.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,10 +13,10 @@ namespace {
 using nlohmann::json;
 using testing::run_tool;
 using testing::TemporaryFolder;
-using Words = std::vector<std::string>;
+using Args = std::vector<std::string>;
 
-// One kernel and one with sums, for the CPU.
-const Words kFew = {"--states", "fp32", "--weights", "stochastic", "--target", "cpu"};
+// One kernel without and one with sums, for the CPU.
+const Args kFew = {"--states", "fp32", "--weights", "stochastic", "--target", "cpu"};
 
 const std::string kRule = R"(// A rule of the tests.   class: Mine
 #pragma once
@@ -39,12 +39,12 @@ struct Rule {
 
 class CheckTool : public ::testing::Test {
  protected:
-  static Finished run(const std::string& file, const Words& words = kFew,
+  static Finished run(const std::string& file, const Args& args = kFew,
                       const Variables& environment = {}) {
-    return run_tool(with({"check", file}, words), environment);
+    return run_tool(with({"check", file}, args), environment);
   }
 
-  // kRule with `wrong` in place of `right`.
+  // kRule, with `right` replaced by `wrong`.
   std::string rule_with(const std::string& right, const std::string& wrong) {
     std::string rule = kRule;
     EXPECT_NE(rule.find(right), rule.npos) << right;
@@ -54,19 +54,19 @@ class CheckTool : public ::testing::Test {
   }
   std::string rule() { return rule_with("// A rule", "// A rule"); }
 
-  // The rule is refused, with such a text.
-  void expect_wrong(const std::string& file, const std::string& said, const Words& words = kFew) {
-    const Finished checked = run(file, words);
+  // Expects that the rule fails with this text.
+  void expect_wrong(const std::string& file, const std::string& message, const Args& args = kFew) {
+    const Finished checked = run(file, args);
     EXPECT_EQ(checked.status, 1) << checked.output;
-    EXPECT_TRUE(says(checked, said)) << checked.output;
+    EXPECT_TRUE(says(checked, message)) << checked.output;
   }
 
   static bool says(const Finished& run, const std::string& part) {
     return run.output.find(part) != std::string::npos;
   }
-  static Words with(Words words, const Words& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  static Args with(Args args, const Args& more) {
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
   }
   static bool no_nvrtc() { return Settings::from_environment().nvrtc.empty(); }
 
@@ -75,19 +75,19 @@ class CheckTool : public ::testing::Test {
 
 const std::string kExamples = JITSTEP_SOURCE_DIR "/examples/";
 
-TEST_F(CheckTool, SaysWhatAGoodRuleIsAndThatItIsAllRight) {
+TEST_F(CheckTool, DescribesAValidRuleAndReportsSuccess) {
   const Finished checked = run(kExamples + "signum.cuh");
   EXPECT_EQ(checked.status, 0) << checked.output;
   for (const char* line :
        {"signum.cuh: the rule signum, class Signum\n", "\nlr            0.001    >= 0\n",
         "\nmomentum      0.9      in [0, 1)\n", "\nm     signed  momentum_buffer  always\n",
         "\nsignum_fp32_bfloat16_stochastic ", "  kept      the same ", "  m 4.000\n",
-        "\nall right: 2 kernels\n"})
+        "\nno problems: 2 kernels\n"})
     EXPECT_TRUE(says(checked, line)) << line << checked.output;
-  EXPECT_FALSE(says(checked, "[1/")) << "progress is for terminals";
+  EXPECT_FALSE(says(checked, "[1/")) << "progress is printed only on terminals";
 }
 
-TEST_F(CheckTool, SaysWhatEntriesTakeOnAGpu) {
+TEST_F(CheckTool, ReportsTheResourcesOfGpuEntries) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const Finished checked =
       run(rule(), {"--states", "int8", "--weights", "stochastic", "--target", "sm_90", "--json"});
@@ -103,7 +103,7 @@ TEST_F(CheckTool, SaysWhatEntriesTakeOnAGpu) {
     EXPECT_GE(entry.at(bytes), 0) << bytes;
 }
 
-TEST_F(CheckTool, TellsAllOfACodecAsJson) {
+TEST_F(CheckTool, DescribesACodecAsJson) {
   const Finished checked = run(kExamples + "linear8.cuh", {"--target", "cpu", "--json"});
   EXPECT_EQ(checked.status, 0) << checked.output;
   const json all = json::parse(checked.output);
@@ -126,7 +126,7 @@ TEST_F(CheckTool, TellsAllOfACodecAsJson) {
   EXPECT_EQ(rules, (std::set<std::string>{"adamw", "lamb", "sgd"}));
 }
 
-TEST_F(CheckTool, TellsOptionsSlotsAndMemoryAsJson) {
+TEST_F(CheckTool, DescribesOptionsSlotsAndAuxStateAsJson) {
   const std::string file =
       rule_with("struct Slots {",
                 "struct AuxState {\n  Entry<tensor> n;  // torch: count\n};\nstruct Slots {");
@@ -168,7 +168,7 @@ TEST_F(CheckTool, ReachesEveryValueOfEveryFlag) {
     EXPECT_NE(specs.find(flag), specs.npos) << flag << " in " << specs;
 }
 
-TEST_F(CheckTool, StepsTensorsOfAsManyDimensionsAsAFlagAsksFor) {
+TEST_F(CheckTool, StepsTensorsWithTheDimensionsThatAFlagRequires) {
   std::string rule = kRule;
   rule.insert(rule.find("struct Slots"),
               "struct Flags {\n  bool deep = false;  // lifted: dims == 5 && lr > 100\n};\n");
@@ -185,7 +185,7 @@ TEST_F(CheckTool, StepsTensorsOfAsManyDimensionsAsAFlagAsksFor) {
   EXPECT_EQ(right.status, 0) << right.output;
 }
 
-TEST_F(CheckTool, SaysWhichFlagsItDidNotReach) {
+TEST_F(CheckTool, ListsFlagValuesThatItDidNotReach) {
   std::string rule = kRule;
   rule.insert(rule.find("struct Slots"),
               "struct Flags {\n  bool never = false;  // lifted: lr > 5 && lr < 4\n};\n");
@@ -196,14 +196,14 @@ TEST_F(CheckTool, SaysWhichFlagsItDidNotReach) {
   EXPECT_TRUE(says(checked, "not checked: kernels with never=true")) << checked.output;
 }
 
-// ---- what is wrong with a file -----------------------------------------------------------------
+// ---- mistakes in a file ----
 
-TEST_F(CheckTool, NamesWhatARuleLeavesUnset) {
+TEST_F(CheckTool, NamesASlotThatARuleLeavesUnset) {
   expect_wrong(rule_with("e.m.next = e.m.prev + e.g;", "if (e.g > 1000) e.m.next = e.g;"),
-               "mine.cuh: `update_state` leaves e.m.next unset");
+               "mine.cuh: `update_state` does not set e.m.next");
 }
 
-TEST_F(CheckTool, SaysWhereARuleDoesNotCompile) {
+TEST_F(CheckTool, ReportsWhereARuleDoesNotCompile) {
   const std::string file = rule_with("e.p -= c.lr", "e.p -= e.q");
   expect_wrong(file, file + ":15: ");
   const json problem = json::parse(run(file, with(kFew, {"--json"})).output).at("problems").at(0);
@@ -212,80 +212,79 @@ TEST_F(CheckTool, SaysWhereARuleDoesNotCompile) {
   EXPECT_EQ(problem.at("kernels").size(), 2u);
 }
 
-TEST_F(CheckTool, RefusesThreadsAndLibm) {
+TEST_F(CheckTool, RejectsThreadsAndLibm) {
   const std::string file = rule_with("+ e.g;", "+ e.g * threadIdx.x;");
-  expect_wrong(file, file + ":14: `threadIdx` is a compiler's own");
+  expect_wrong(file, file + ":14: `threadIdx` is specific to one compiler");
   expect_wrong(rule_with("+ e.g;", "+ expf(e.g);"), "mine.cuh:14: ");
 }
 
-TEST_F(CheckTool, SaysWhichTargetRefusesARule) {
+TEST_F(CheckTool, NamesTheTargetThatRejectsARule) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const std::string file = rule_with("e.m.next = e.m.prev + e.g;",
                                      "e.m.next = e.m.prev + e.g; if (sizeof(e) == 0) throw 1;");
-  const Words words = {"--states", "fp32",  "--weights", "stochastic",
-                       "--target", "sm_90", "--json"};
-  const Finished checked = run(file, words);
+  const Args args = {"--states", "fp32", "--weights", "stochastic", "--target", "sm_90", "--json"};
+  const Finished checked = run(file, args);
   EXPECT_EQ(checked.status, 1) << checked.output;
   const json kernel = json::parse(checked.output).at("kernels").at(0);
   EXPECT_EQ(kernel.at("targets").at(0).at("compiled"), true);
   EXPECT_EQ(kernel.at("targets").at(1).at("target"), "sm_90");
   EXPECT_EQ(kernel.at("targets").at(1).at("compiled"), false);
-  EXPECT_EQ(kernel.at("same_bits"), true) << "the rest is still tried";
+  EXPECT_EQ(kernel.at("same_bits"), true) << "the other checks must still run";
 }
 
-TEST_F(CheckTool, SaysWhereBitsDifferUnderTheEmulation) {
+TEST_F(CheckTool, ReportsWhereTheEmulationGivesOtherBits) {
   const std::string file = rule_with("e.m.next = e.m.prev + e.g;",
                                      "e.m.next = e.m.prev + e.g;\n#ifdef JITSTEP_EMULATION\n"
                                      "    if (e.g > real(0.9)) e.m.next += 1;\n#endif\n");
   const Finished checked = run(file);
   EXPECT_EQ(checked.status, 1) << checked.output;
   EXPECT_TRUE(says(checked, "error: after step 1, p[")) << checked.output;
-  EXPECT_TRUE(says(checked, "under the emulation with the GPU's default configuration"))
+  EXPECT_TRUE(says(checked, "in the emulation with the GPU's default configuration"))
       << checked.output;
   EXPECT_TRUE(says(checked, "kept      different ")) << checked.output;
 }
 
-TEST_F(CheckTool, SaysWhatPoisonChangesThatOneElementDoesNotMeet) {
+TEST_F(CheckTool, ReportsAResultThatPoisonedInputsChange) {
   const std::string file =
       rule_with("e.m.next = e.m.prev + e.g;",
                 "e.m.next = e.m.prev + e.g;\n#ifdef JITSTEP_CHECK\n    if (e.g "
                 "> real(0.9)) e.m.next = 0;\n#endif\n");
-  expect_wrong(file, "with what nobody has set poisoned");
+  expect_wrong(file, "poisoned");
 }
 
-TEST_F(CheckTool, WarnsOfARuleThatClimbs) {
-  const Words words = {"--states", "fp32", "--target", "cpu"};
-  const Finished checked = run(rule_with("e.p -= c.lr", "e.p += c.lr"), words);
+TEST_F(CheckTool, WarnsAboutARuleThatClimbs) {
+  const Args args = {"--states", "fp32", "--target", "cpu"};
+  const Finished checked = run(rule_with("e.p -= c.lr", "e.p += c.lr"), args);
   EXPECT_EQ(checked.status, 0) << checked.output;
-  EXPECT_TRUE(says(checked, "warning: on a bowl")) << checked.output;
+  EXPECT_TRUE(says(checked, "warning: on a quadratic function")) << checked.output;
   EXPECT_TRUE(says(checked, "1 warning")) << checked.output;
 }
 
-TEST_F(CheckTool, WarnsOfARuleThatClimbsSlowlyOrStandsStill) {
-  const Words words = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
-  const Finished slow = run(rule_with("e.p -= c.lr * e.m.next", "e.p += c.lr * e.g"), words);
+TEST_F(CheckTool, WarnsAboutARuleThatClimbsSlowlyOrStandsStill) {
+  const Args args = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
+  const Finished slow = run(rule_with("e.p -= c.lr * e.m.next", "e.p += c.lr * e.g"), args);
   EXPECT_EQ(slow.status, 0) << slow.output;
-  EXPECT_TRUE(says(slow, "warning: on a bowl")) << slow.output;
-  EXPECT_TRUE(says(slow, "300 steps lead upwards")) << slow.output;
-  const Finished still = run(rule_with("e.p -= c.lr * e.m.next", "e.p += 0 * c.lr"), words);
-  EXPECT_TRUE(says(still, "300 steps move no parameter")) << still.output;
-  const Finished right = run(rule_with("e.p -= c.lr * e.m.next", "e.p -= c.lr * e.g"), words);
+  EXPECT_TRUE(says(slow, "warning: on a quadratic function")) << slow.output;
+  EXPECT_TRUE(says(slow, "300 steps increase it")) << slow.output;
+  const Finished still = run(rule_with("e.p -= c.lr * e.m.next", "e.p += 0 * c.lr"), args);
+  EXPECT_TRUE(says(still, "300 steps change no parameter")) << still.output;
+  const Finished right = run(rule_with("e.p -= c.lr * e.m.next", "e.p -= c.lr * e.g"), args);
   EXPECT_FALSE(says(right, "warning")) << right.output;
 }
 
-TEST_F(CheckTool, FindsASignInASlotWithoutSigns) {
-  const Words words = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
+TEST_F(CheckTool, ReportsANegativeValueInANonNegativeSlot) {
+  const Args args = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
   expect_wrong(rule_with("Signed m;", "NonNegative m;"),
-               "in step 1 `update_state` makes e.m.next -", words);
+               "step 1: `update_state` sets e.m.next to -", args);
   std::string squares = kRule;
   squares.replace(squares.find("Signed m"), 8, "NonNegative m");
   squares.replace(squares.find("+ e.g;"), 6, "+ e.g * e.g;");
   testing::write_file(folder_ / "mine.cuh", squares);
-  const Finished right = run(folder_ / "mine.cuh", words);
+  const Finished right = run(folder_ / "mine.cuh", args);
   EXPECT_EQ(right.status, 0) << right.output;
 }
 
-// A codec that ships with the examples or tests, with `wrong` in place of `right`.
+// A codec of the examples or tests, with `right` replaced by `wrong`.
 class CheckToolOfACodec : public CheckTool {
  protected:
   Finished check(const std::string& file, const std::string& right, const std::string& wrong) {
@@ -306,16 +305,15 @@ class CheckToolOfACodec : public CheckTool {
     const json problems = json::parse(checked.output).at("problems");
     ASSERT_FALSE(problems.empty());
     const std::string what = problems.at(0).at("what");
-    EXPECT_NE(what.find("encoded for slot '" + slot + "' decode gives back others: "), what.npos)
-        << what;
-    EXPECT_NE(what.find(" bits should lose no more than "), what.npos) << what;
+    EXPECT_NE(what.find("round-trip error of slot '" + slot + "' is "), what.npos) << what;
+    EXPECT_NE(what.find(" bits may lose at most "), what.npos) << what;
   }
 
   const std::string linear_ = kExamples + "linear8.cuh";
   const std::string remembering_ = JITSTEP_TEST_DATA "/templates/extensions/tensor_scale8.cuh";
 };
 
-TEST_F(CheckToolOfACodec, SaysWhatARoundTripLoses) {
+TEST_F(CheckToolOfACodec, ReportsTheRoundTripError) {
   for (const std::string& file : {linear_, remembering_}) {
     const Finished right = check(file, "#pragma once", "#pragma once");
     EXPECT_EQ(right.status, 0) << right.output;
@@ -327,7 +325,7 @@ TEST_F(CheckToolOfACodec, SaysWhatARoundTripLoses) {
   EXPECT_TRUE(says(run(linear_, {"--target", "cpu"}), "contract  bits      lost "));
 }
 
-TEST_F(CheckToolOfACodec, FindsADecodeThatGivesBackOtherNumbers) {
+TEST_F(CheckToolOfACodec, ReportsADecodeThatReturnsOtherNumbers) {
   for (const char* wrong : {"return 0 * ", "return real(0.4) * ", "return 1.3f * ", "return -"})
     expect_lost(check(linear_, "return scaled(", str_cat(wrong, "scaled(")), "m");
   for (const char* wrong : {"return 0 * ", "return real(0.4) * "})
@@ -336,28 +334,29 @@ TEST_F(CheckToolOfACodec, FindsADecodeThatGivesBackOtherNumbers) {
                 "m");
 }
 
-TEST_F(CheckToolOfACodec, FindsAScaleThatIsInfinite) {
+TEST_F(CheckToolOfACodec, ReportsAnInfiniteScale) {
   expect_lost(check(linear_, "return {float_of(key[0])};", "return {float_of(0x7f800000u)};"), "m");
 }
 
-TEST_F(CheckToolOfACodec, FindsMemoryThatStaysAsItBegan) {
+TEST_F(CheckToolOfACodec, ReportsAuxStateThatNeverChanges) {
   expect_lost(check(remembering_, "    m.norm.next =", "    const real lost ="), "m");
 }
 
-TEST_F(CheckToolOfACodec, FindsOldCodesThatAreDecodedByTheNewScale) {
+TEST_F(CheckToolOfACodec, ReportsOldCodesThatAreDecodedWithTheNewScale) {
   expect_lost(check(remembering_, "* (m.norm.prev / 127)", "* (m.norm.next / 127)"), "m");
 }
 
-TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
+TEST_F(CheckTool, AcceptsOnlyRulesAndCodecs) {
   expect_wrong(JITSTEP_TEST_DATA "/templates/extensions/master32.cuh",
                "expected `namespace jitstep::rules::master32 {` of a rule, or `namespace "
-               "jitstep::codecs::master32 {` of a codec; found `jitstep::weights::master32`");
+               "jitstep::codecs::master32 {` of a codec, but found `jitstep::weights::master32`");
   expect_wrong(folder_ / "none.cuh", "none.cuh");
   for (const char* file : {"/README.md", "/tests/golden/lamb16_wd.safetensors", "/LICENSE"})
     expect_wrong(JITSTEP_SOURCE_DIR + std::string(file),
                  ":1: expected `namespace jitstep::rules::");
-  expect_wrong(JITSTEP_SOURCE_DIR "/README.md", "README {` of a codec; found neither");
-  expect_wrong(rule_with("* e.m.next", "* int4(e.m.next)"), "mine.cuh:15: `int4` is a compiler's");
+  expect_wrong(JITSTEP_SOURCE_DIR "/README.md", "README {` of a codec, but found neither");
+  expect_wrong(rule_with("* e.m.next", "* int4(e.m.next)"),
+               "mine.cuh:15: `int4` is specific to one compiler");
   expect_wrong(rule_with("1e-3;", "many;"), "mine.cuh:6: ");
   const json all = json::parse(run(folder_ / "none.cuh", {"--json"}).output);
   EXPECT_EQ(all.at("status"), 1);
@@ -365,17 +364,17 @@ TEST_F(CheckTool, TakesRulesAndCodecsOnly) {
   EXPECT_FALSE(all.contains("manifest"));
 }
 
-// ---- what is asked for, and what there is ------------------------------------------------------
+// ---- arguments, and missing compilers ----
 
-TEST_F(CheckTool, RefusesWordsItDoesNotKnow) {
-  for (const Words& words : {Words{"--states", "none"},
-                             {"--weights", "none"},
-                             {"--target", "sm_"},
-                             {"--target", "emulated"},
-                             {"--states", "{\"codec\": 8}"},
-                             {"--no"}}) {
-    const Finished refused = run(rule(), words);
-    EXPECT_EQ(refused.status, 2) << words[0] << refused.output;
+TEST_F(CheckTool, RejectsUnknownArguments) {
+  for (const Args& args : {Args{"--states", "none"},
+                           {"--weights", "none"},
+                           {"--target", "sm_"},
+                           {"--target", "emulated"},
+                           {"--states", "{\"codec\": 8}"},
+                           {"--no"}}) {
+    const Finished failed = run(rule(), args);
+    EXPECT_EQ(failed.status, 2) << args[0] << failed.output;
   }
   EXPECT_EQ(run(kExamples + "linear8.cuh", {"--states", "fp32"}).status, 2);
   EXPECT_EQ(run_tool({"check"}).status, 2);
@@ -385,17 +384,17 @@ TEST_F(CheckTool, RefusesWordsItDoesNotKnow) {
     EXPECT_TRUE(says(help, word)) << word;
 }
 
-TEST_F(CheckTool, RefusesAGpuThatNvrtcDoesNotKnowBeforeAnythingIsCompiled) {
+TEST_F(CheckTool, RejectsAGpuUnknownToNvrtcBeforeItCompilesAnything) {
   if (no_nvrtc()) GTEST_SKIP() << "no NVRTC";
   const std::string cache = folder_ / "cache";
-  const Finished refused =
+  const Finished failed =
       run(rule(), {"--states", "fp32", "--target", "sm_90,sm_12"}, {{"JITSTEP_CACHE_DIR", cache}});
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_TRUE(says(refused, "cannot compile for sm_12; it knows sm_")) << refused.output;
+  EXPECT_EQ(failed.status, 2) << failed.output;
+  EXPECT_TRUE(says(failed, "cannot compile for sm_12: it supports sm_")) << failed.output;
   EXPECT_FALSE(testing::fs::exists(cache) && !testing::files_below(cache).empty());
 }
 
-TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
+TEST_F(CheckTool, AcceptsACodecFileAndCodecOptions) {
   const Finished checked =
       run(rule(), {"--states", kExamples + R"(linear8.cuh,{"codec": "int8", "block": 64})",
                    "--weights", "stochastic", "--target", "cpu", "--json"});
@@ -405,8 +404,8 @@ TEST_F(CheckTool, TakesACodecOfAFileAndACodecsOptions) {
   EXPECT_NE(kernels.at(1).at("spec").get<std::string>().find("int8(block=64"), std::string::npos);
 }
 
-// As an optimizer does: what is said of all slots is not said of them.
-TEST_F(CheckTool, SlotsThatKeepACodecOfTheirOwnKeepIt) {
+// As in an optimizer, a codec for all slots does not apply to slots that name their own.
+TEST_F(CheckTool, KeepsTheCodecOfSlotsThatNameTheirOwn) {
   const std::string file = rule_with("// torch: buffer", "// torch: buffer; codec: bf16");
   const Finished checked =
       run(file, {"--states", "int8", "--weights", "stochastic", "--target", "cpu"});
@@ -415,30 +414,30 @@ TEST_F(CheckTool, SlotsThatKeepACodecOfTheirOwnKeepIt) {
   EXPECT_FALSE(says(checked, "m 1.016")) << checked.output;
 }
 
-TEST_F(CheckTool, FindsSumsByRowAndColumnRight) {
+TEST_F(CheckTool, AcceptsSumsByRowAndColumn) {
   const Finished checked =
       run(JITSTEP_TEST_DATA "/templates/extensions/axis_maxima8.cuh", {"--target", "cpu"});
   EXPECT_EQ(checked.status, 0) << checked.output;
 }
 
-TEST_F(CheckTool, SaysThatGpusWereNotCheckedWithoutNvrtc) {
-  const Words words = {"--states", "fp32", "--weights", "stochastic"};
+TEST_F(CheckTool, ReportsThatGpusWereNotCheckedWithoutNvrtc) {
+  const Args args = {"--states", "fp32", "--weights", "stochastic"};
   const Variables nowhere = {{"JITSTEP_NVRTC", folder_.path()}};
-  const Finished checked = run(rule(), words, nowhere);
+  const Finished checked = run(rule(), args, nowhere);
   EXPECT_EQ(checked.status, 3) << checked.output;
-  for (const char* part : {"not checked: sm_80, sm_90: ", "nothing wrong was found"})
+  for (const char* part : {"not checked: sm_80, sm_90: ", "no problem in "})
     EXPECT_TRUE(says(checked, part)) << checked.output;
-  const json all = json::parse(run(rule(), with(words, {"--json"}), nowhere).output);
+  const json all = json::parse(run(rule(), with(args, {"--json"}), nowhere).output);
   EXPECT_EQ(all.at("unchecked").size(), 1u);
   EXPECT_EQ(all.at("status"), 3);
   EXPECT_EQ(all.at("kernels").at(0).at("same_bits"), true);
 }
 
-TEST_F(CheckTool, SaysThatNothingCanBeCheckedWithoutAHostCompiler) {
+TEST_F(CheckTool, ReportsThatNothingWasCheckedWithoutAHostCompiler) {
   const Finished checked = run(rule(), kFew, {{"JITSTEP_CXX", "/no/compiler"}});
   EXPECT_EQ(checked.status, 3) << checked.output;
   EXPECT_TRUE(says(checked, "not checked: cpu: no host C++ compiler")) << checked.output;
-  EXPECT_TRUE(says(checked, "lr      0.001    > 0")) << "what the file declares needs none";
+  EXPECT_TRUE(says(checked, "lr      0.001    > 0")) << "the declarations need no compiler";
 }
 
 }  // namespace

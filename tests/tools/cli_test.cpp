@@ -1,4 +1,4 @@
-// What all commands share: exit statuses, errors, suggestions, JSON, completion.
+// Behavior that all commands share: exit statuses, errors, suggestions, JSON, completion.
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -9,18 +9,18 @@ namespace jitstep::jit {
 namespace {
 
 using nlohmann::json;
-using Words = std::vector<std::string>;
+using Args = std::vector<std::string>;
 
-Finished run(const Words& words) {
-  Words all = {JITSTEP_TOOL};
-  all.insert(all.end(), words.begin(), words.end());
+Finished run(const Args& args) {
+  Args all = {JITSTEP_TOOL};
+  all.insert(all.end(), args.begin(), args.end());
   return run_program(all, "", own_variables());
 }
 
-// Standard error alone, or standard output alone.
-std::string stream_of(const Words& words, const char* dropped) {
-  Words all = {"/bin/sh", "-c", str_cat("exec \"$0\" \"$@\" ", dropped), JITSTEP_TOOL};
-  all.insert(all.end(), words.begin(), words.end());
+// Only standard error, or only standard output.
+std::string stream_of(const Args& args, const char* dropped) {
+  Args all = {"/bin/sh", "-c", str_cat("exec \"$0\" \"$@\" ", dropped), JITSTEP_TOOL};
+  all.insert(all.end(), args.begin(), args.end());
   return run_program(all, "", own_variables()).output;
 }
 
@@ -39,9 +39,9 @@ TEST(CommandLine, PrintsItsHelpWithoutACommand) {
   }
 }
 
-// Each with the end of a message; all exit with status 2.
+// Commands with the end of their message. All exit with status 2.
 TEST(CommandLine, ReportsEveryMistakeAsAUsageError) {
-  const std::pair<Words, std::string> wrong[] = {
+  const std::pair<Args, std::string> wrong[] = {
       {{"lst"}, "there is no command \"lst\" (did you mean \"list\"?). Run `jitstep --help`."},
       {{"cache", "lisst"}, "(did you mean \"list\"?). Run `jitstep cache --help`."},
       {{"inspect", "--stat", "int8"},
@@ -59,34 +59,34 @@ TEST(CommandLine, ReportsEveryMistakeAsAUsageError) {
       {{"cache", "warm"}, "nothing to compile"},
       {{"completion", "tcsh"}, "there is no \"tcsh\""},
       {{"catalogue"}, "there is no command \"catalogue\""}};
-  for (const auto& [words, part] : wrong) {
-    const Finished said = run(words);
-    EXPECT_EQ(said.status, 2) << said.output;
-    EXPECT_TRUE(said.output.starts_with("jitstep: ")) << said.output;
-    EXPECT_NE(said.output.find(part), said.output.npos) << said.output;
-    EXPECT_EQ(std::count(said.output.begin(), said.output.end(), '\n'), 1) << said.output;
+  for (const auto& [args, part] : wrong) {
+    const Finished result = run(args);
+    EXPECT_EQ(result.status, 2) << result.output;
+    EXPECT_TRUE(result.output.starts_with("jitstep: ")) << result.output;
+    EXPECT_NE(result.output.find(part), result.output.npos) << result.output;
+    EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
   }
 }
 
 TEST(CommandLine, PrintsErrorsToStandardError) {
-  for (const Words& words : {Words{"lst"},
-                             {"show", "none"},
-                             {"show", "none.cuh"},
-                             {"cache", "explain", "none"},
-                             {"cache", "show", "none"}}) {
-    EXPECT_EQ(stream_of(words, "2> /dev/null"), "") << words.back();
-    EXPECT_NE(stream_of(words, "2>&1 > /dev/null"), "") << words.back();
+  for (const Args& args : {Args{"lst"},
+                           {"show", "none"},
+                           {"show", "none.cuh"},
+                           {"cache", "explain", "none"},
+                           {"cache", "show", "none"}}) {
+    EXPECT_EQ(stream_of(args, "2> /dev/null"), "") << args.back();
+    EXPECT_NE(stream_of(args, "2>&1 > /dev/null"), "") << args.back();
   }
 }
 
 TEST(CommandLine, PrintsErrorsAsJsonToo) {
-  const std::pair<Words, int> wrong[] = {{{"memory", "--params", "7Q"}, 2},
-                                         {{"memory", "--parms", "7B"}, 2},
-                                         {{"cache", "show", "none"}, 1}};
-  for (auto [words, status] : wrong) {
-    words.push_back("--json");
-    EXPECT_EQ(run(words).status, status);
-    const json error = json::parse(stream_of(words, "2>&1 > /dev/null"));
+  const std::pair<Args, int> wrong[] = {{{"memory", "--params", "7Q"}, 2},
+                                        {{"memory", "--parms", "7B"}, 2},
+                                        {{"cache", "show", "none"}, 1}};
+  for (auto [args, status] : wrong) {
+    args.push_back("--json");
+    EXPECT_EQ(run(args).status, status);
+    const json error = json::parse(stream_of(args, "2>&1 > /dev/null"));
     EXPECT_EQ(error.at("schema"), 1);
     EXPECT_EQ(error.at("error").at("status"), status);
     EXPECT_FALSE(error.at("error").at("message").get<std::string>().empty());
@@ -102,19 +102,19 @@ void check_keys(const json& value, const std::string& where) {
 }
 
 TEST(CommandLine, PrintsOneObjectOfJsonWithSchemaAndKeysInSnakeCase) {
-  for (const Words& words : {Words{"list"},
-                             {"list", "codecs"},
-                             {"show", "lion"},
-                             {"memory", "--params", "7B"},
-                             {"doctor"},
-                             {"cache", "list"},
-                             {"cache", "verify"},
-                             {"inspect", "--rule", "sgd", "--target", "cpu", "--show", "model"}}) {
-    Words all = words;
+  for (const Args& args : {Args{"list"},
+                           {"list", "codecs"},
+                           {"show", "lion"},
+                           {"memory", "--params", "7B"},
+                           {"doctor"},
+                           {"cache", "list"},
+                           {"cache", "verify"},
+                           {"inspect", "--rule", "sgd", "--target", "cpu", "--show", "model"}}) {
+    Args all = args;
     all.push_back("--json");
     const json printed = json::parse(stream_of(all, "2> /dev/null"));
-    EXPECT_EQ(printed.at("schema"), 1) << words[0];
-    check_keys(printed, words[0]);
+    EXPECT_EQ(printed.at("schema"), 1) << args[0];
+    check_keys(printed, args[0]);
   }
   const json codec = json::parse(run({"list", "codecs", "--json"}).output).at("codecs").at(0);
   EXPECT_TRUE(codec.at("bits").is_number() && codec.at("block_bytes").is_number()) << codec;
@@ -125,20 +125,20 @@ TEST(CommandLine, UsesTheSingularForOne) {
             std::string::npos);
 }
 
-// A sweep is --states, and excludes --state, which all commands read alike.
-TEST(CommandLine, TakesOneStateFormatOrASweep) {
-  const auto workloads = [](const Words& flags) {
-    Words words = {"tune", "--dry-run", "--sizes", "1M", "--json"};
-    words.insert(words.end(), flags.begin(), flags.end());
+// `--states` sweeps over formats, and excludes `--state`. All commands read `--state` in the same way.
+TEST(CommandLine, AcceptsOneStateFormatOrASweep) {
+  const auto workloads = [](const Args& flags) {
+    Args args = {"tune", "--dry-run", "--sizes", "1M", "--json"};
+    args.insert(args.end(), flags.begin(), flags.end());
     std::vector<std::string> names;
-    const json printed = json::parse(run(words).output);
+    const json printed = json::parse(run(args).output);
     for (const json& one : printed.at("workloads"))
       names.push_back(one.at("workload").get<std::string>().substr(0, 11));
     return names;
   };
-  EXPECT_EQ(workloads({"--states", "fp32,int8"}), (Words{"adamw_fp32_", "adamw_int8_"}));
-  EXPECT_EQ(workloads({"--state", "int8"}), Words{"adamw_int8_"});
-  EXPECT_EQ(workloads({"--state", "m=int8", "--state", "v=int8"}), Words{"adamw_int8_"});
+  EXPECT_EQ(workloads({"--states", "fp32,int8"}), (Args{"adamw_fp32_", "adamw_int8_"}));
+  EXPECT_EQ(workloads({"--state", "int8"}), Args{"adamw_int8_"});
+  EXPECT_EQ(workloads({"--state", "m=int8", "--state", "v=int8"}), Args{"adamw_int8_"});
   EXPECT_EQ(run({"tune", "--state", "int8", "--states", "fp32"}).status, 2);
 }
 
@@ -156,40 +156,40 @@ TEST(CommandLine, ListsTheVariablesOfTheReference) {
   EXPECT_GE(found, 14);
 }
 
-// ---- completion ----------------------------------------------------------------------------------
+// ---- completion ----
 
-Words completed(Words words) {
-  words.insert(words.begin(), "--complete");
-  std::istringstream lines(run(words).output);
-  Words all;
+Args completed(Args args) {
+  args.insert(args.begin(), "--complete");
+  std::istringstream lines(run(args).output);
+  Args all;
   for (std::string line; std::getline(lines, line);) all.push_back(line);
   return all;
 }
 
-bool has(const Words& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+bool has(const Args& args, const std::string& word) {
+  return std::find(args.begin(), args.end(), word) != args.end();
 }
 
 TEST(Completion, OffersCommandsFlagsAndValues) {
   EXPECT_TRUE(has(completed({""}), "memory"));
-  EXPECT_EQ(completed({"list", ""}), (Words{"rules", "codecs", "weights", "targets"}));
+  EXPECT_EQ(completed({"list", ""}), (Args{"rules", "codecs", "weights", "targets"}));
   EXPECT_TRUE(has(completed({"inspect", "--"}), "--target"));
   EXPECT_TRUE(has(completed({"inspect", "--rule", ""}), "adamw"));
   EXPECT_TRUE(has(completed({"inspect", "--rule", "adamw", "--state", ""}), "int8"));
   EXPECT_TRUE(has(completed({"inspect", "--show", "ptx,"}), "ptx,sass"));
   EXPECT_TRUE(has(completed({"show", ""}), "split16"));
-  EXPECT_EQ(completed({"check", ""}), Words{}) << "a file";
+  EXPECT_EQ(completed({"check", ""}), Args{}) << "the argument is a file";
 }
 
-// Runs a shell with the script and the word at the cursor, if the shell is installed.
+// Runs the completion script in a shell for the word at the cursor, if the shell is installed.
 std::string in_shell(const std::string& shell, const std::string& code) {
   const std::string tool = JITSTEP_TOOL;
   const std::string path = "PATH=" + tool.substr(0, tool.rfind('/')) + ":$PATH";
-  const Finished said = run_program({"/usr/bin/env", "sh", "-c",
-                                     "command -v " + shell + " > /dev/null || exit 77; " + path +
-                                         " exec " + shell + " -c '" + code + "'"},
-                                    "", own_variables());
-  return said.status == 77 ? "missing" : said.output;
+  const Finished result = run_program({"/usr/bin/env", "sh", "-c",
+                                       "command -v " + shell + " > /dev/null || exit 77; " + path +
+                                           " exec " + shell + " -c '" + code + "'"},
+                                      "", own_variables());
+  return result.status == 77 ? "missing" : result.output;
 }
 
 TEST(Completion, WorksInBash) {
@@ -202,19 +202,19 @@ TEST(Completion, WorksInBash) {
 }
 
 TEST(Completion, WorksInFish) {
-  const std::string said =
+  const std::string result =
       in_shell("fish", "jitstep completion fish | source; complete -C \"jitstep mem\"");
-  if (said == "missing") GTEST_SKIP() << "no fish";
-  EXPECT_EQ(said, "memory\n");
+  if (result == "missing") GTEST_SKIP() << "no fish";
+  EXPECT_EQ(result, "memory\n");
 }
 
 TEST(Completion, WorksInZsh) {
-  const std::string said = in_shell(
+  const std::string result = in_shell(
       "zsh",
       "compdef() { :; }; compadd() { print -l -- ${(P)2}; }; "
       "source <(jitstep completion zsh); words=(jitstep completion \"\"); CURRENT=3; _jitstep");
-  if (said == "missing") GTEST_SKIP() << "no zsh";
-  EXPECT_EQ(said, "bash\nzsh\nfish\n");
+  if (result == "missing") GTEST_SKIP() << "no zsh";
+  EXPECT_EQ(result, "bash\nzsh\nfish\n");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// `jitstep inspect`, run as users run it.
+// `jitstep inspect`, as users run it.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -13,45 +13,45 @@ namespace {
 using nlohmann::json;
 using testing::content_of;
 using testing::TemporaryFolder;
-using Words = std::vector<std::string>;
+using Args = std::vector<std::string>;
 
-Finished run(Words words, const Variables& environment = {}) {
-  words.insert(words.begin(), "inspect");
-  return testing::run_tool(words, environment);
+Finished run(Args args, const Variables& environment = {}) {
+  args.insert(args.begin(), "inspect");
+  return testing::run_tool(args, environment);
 }
 
-std::string shown(const Words& words, const Variables& environment = {}) {
-  const Finished said = run(words, environment);
-  EXPECT_EQ(said.status, 0) << said.output;
-  return said.output;
+std::string shown(const Args& args, const Variables& environment = {}) {
+  const Finished result = run(args, environment);
+  EXPECT_EQ(result.status, 0) << result.output;
+  return result.output;
 }
 
-json shown_json(Words words) {
-  words.push_back("--json");
-  return json::parse(shown(words));
+json shown_json(Args args) {
+  args.push_back("--json");
+  return json::parse(shown(args));
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 bool nvrtc_is_here() { return run({"--show", "log"}).status == 0; }
 
-// What `jitstep compile` says of AdamW in int8, whose key is the name of the file that it writes.
+// The output of `jitstep compile` for AdamW in int8. The name of the file that it writes is the kernel's key.
 json compiled(const std::string& folder, const std::string& target) {
-  const Finished said = testing::run_tool({"compile", R"({"rule": "adamw", "state": "int8"})",
-                                           "--target", target, "--out", folder, "--json"});
-  EXPECT_EQ(said.status, 0) << said.output;
-  return json::parse(said.output);
+  const Finished result = testing::run_tool({"compile", R"({"rule": "adamw", "state": "int8"})",
+                                             "--target", target, "--out", folder, "--json"});
+  EXPECT_EQ(result.status, 0) << result.output;
+  return json::parse(result.output);
 }
 
-const Words kInt8 = {"--state", "int8", "--target", "cpu", "--show"};
+const Args kInt8 = {"--state", "int8", "--target", "cpu", "--show"};
 
-Words int8(const std::string& section) {
-  Words words = kInt8;
-  words.push_back(section);
-  return words;
+Args int8(const std::string& section) {
+  Args args = kInt8;
+  args.push_back(section);
+  return args;
 }
 
-TEST(Inspect, SourceIsTheUnitAndNeedsNoCompiler) {
+TEST(Inspect, SourceIsTheTranslationUnitAndNeedsNoCompiler) {
   const std::string source = shown(int8("source"), {{"JITSTEP_CXX", "/no/compiler"}});
   EXPECT_TRUE(has(source,
                   "#pragma GCC target(\"prefer-vector-width=512\")\n#endif\n"
@@ -59,7 +59,7 @@ TEST(Inspect, SourceIsTheUnitAndNeedsNoCompiler) {
   EXPECT_TRUE(has(source, "jitstep::KernelConfig{1, 1, 256, 16")) << source;
 }
 
-// The bytes of the code; what names files may differ.
+// The bytes of the code. The names of files may differ.
 std::string code_of(const std::string& object, const std::string& folder) {
   const std::string out = folder + "/code";
   const Finished run =
@@ -69,7 +69,7 @@ std::string code_of(const std::string& object, const std::string& folder) {
   return content_of(out);
 }
 
-TEST(Inspect, FlatCompilesAloneToTheSameCodeByTheCommandOfTheLog) {
+TEST(Inspect, PreprocessedSourceCompilesToTheSameCodeByTheLoggedCommand) {
   TemporaryFolder folder;
   testing::write_file(folder / "flat.cuh", shown(int8("flat")));
   const std::string log = shown(int8("log"));
@@ -84,7 +84,7 @@ TEST(Inspect, FlatCompilesAloneToTheSameCodeByTheCommandOfTheLog) {
   EXPECT_EQ(code_of(folder / "kernel.so", folder.path()), code);
 }
 
-TEST(Inspect, AssemblyTellsTheLinesOfTheTemplates) {
+TEST(Inspect, AssemblyNamesTheLinesOfTheTemplates) {
   const std::string rule = content_of(JITSTEP_SOURCE_DIR "/templates/rules/adamw.cuh");
   const std::string mark = "# rules/adamw.cuh:", assembly = shown(int8("asm"));
   const std::size_t at = assembly.find(mark);
@@ -102,7 +102,7 @@ TEST(Inspect, AssemblyTellsTheLinesOfTheTemplates) {
 TEST(Inspect, ResourcesOfTheCpuCountItsVectors) {
   const json entries = shown_json(int8("resources")).at("resources").at("entries");
   EXPECT_EQ(entries.at(0).at("entry"), "jitstep_apply");
-  // The loops may be functions of their own: compilers choose what they inline by the processor.
+  // The loops may be separate functions, because inlining depends on the processor.
   int vectors = 0, instructions = 0;
   for (const json& entry : entries) {
     for (const char* width : {"vector_512", "vector_256", "vector_128"})
@@ -113,7 +113,7 @@ TEST(Inspect, ResourcesOfTheCpuCountItsVectors) {
   EXPECT_GT(instructions, vectors);
 }
 
-TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
+TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreThoseOfTheFile) {
   TemporaryFolder folder;
   const std::string file = compiled(folder / "binary", "cpu").at("file");
   const json key = shown_json(int8("key")).at("key");
@@ -125,26 +125,27 @@ TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreTheFilesOwn) {
     if (part.at("part") == "rules/adamw.cuh") found = part;
   EXPECT_EQ(found.at("value"), code_digest(rule).substr(0, 12));
   const std::string text = shown(int8("key"));
-  for (const char* part :
-       {"flag amsgrad", "state m", "int8(block=256", "configuration", "-march=native", "Not in it"})
+  for (const char* part : {"flag amsgrad", "state m", "int8(block=256", "configuration",
+                           "-march=native", "Not in the key"})
     EXPECT_TRUE(has(text, part)) << part << "\n" << text;
 }
 
-// By hand, of float32 in int8 with a float for each 256: p, g, m and v are read, all but g written.
+// Computed by hand for float32 with int8 state and a float per 256: reads p, g, m and v, writes all except g.
 TEST(Inspect, TheModelCountsTheBytesOfEachLaunch) {
   const json model = shown_json(int8("model")).at("model");
   const double state = 2 * (1 + 4.0 / 256);
   const json launches = {{{"entry", "jitstep_apply"}, {"read", 8 + state}, {"written", 4 + state}}};
   EXPECT_EQ(model.at("launches"), launches);
-  EXPECT_FALSE(model.contains("gpu")) << "of the CPU nothing is assumed";
+  EXPECT_FALSE(model.contains("gpu")) << "the model assumes nothing about the CPU";
   const json clipped =
       shown_json({"--target", "cpu", "--show", "model", "--set", "max_grad_norm=1"});
   EXPECT_EQ(clipped.at("model").at("launches").at(0),
             json({{"entry", "jitstep_partials_0"}, {"read", 4.0}, {"written", 0.0}}));
 }
 
-// By hand, of Adafactor in float32: p and g are 8 bytes. Its third sum takes the means of 1024 rows, 4 bytes each.
-TEST(Inspect, TheModelCountsOfAPassOverEntriesWhatThoseTake) {
+// Computed by hand for Adafactor in float32: p and g are 8 bytes. Its third sum reads the means
+// of 1024 rows, 4 bytes each.
+TEST(Inspect, TheModelCountsTheBytesOfAPassOverEntries) {
   const json model =
       shown_json({"--rule", "adafactor", "--target", "cpu", "--show", "model"}).at("model");
   const double state = 2 * 2 * 1024 * 4.0 / (1024 * 1024);  // rows and columns, in two buffers
@@ -157,9 +158,9 @@ TEST(Inspect, TheModelCountsOfAPassOverEntriesWhatThoseTake) {
   EXPECT_DOUBLE_EQ(read[3], 8 + state / 2);
 }
 
-TEST(Inspect, AnotherVariantsDifferenceIsShown) {
-  const Words words = {"--target", "cpu", "--show", "source,flat", "--diff", "leaves_per_item=32"};
-  const std::string difference = shown(words);
+TEST(Inspect, ShowsTheDifferenceToAnotherConfig) {
+  const Args args = {"--target", "cpu", "--show", "source,flat", "--diff", "leaves_per_item=32"};
+  const std::string difference = shown(args);
   for (const char* line : {"-config   vector_elems 256, leaves_per_item 16",
                            "+config   vector_elems 256, leaves_per_item 32",
                            "+why      given by --diff\n", "---- source\n@@ ", "---- flat\n"})
@@ -168,7 +169,7 @@ TEST(Inspect, AnotherVariantsDifferenceIsShown) {
                   "---- source: the same\n"));
 }
 
-TEST(Inspect, TakesFilesOfOnesOwn) {
+TEST(Inspect, AcceptsUserFiles) {
   const json made = shown_json({"--rule", JITSTEP_SOURCE_DIR "/examples/signum.cuh", "--state",
                                 JITSTEP_SOURCE_DIR "/examples/linear8.cuh", "--target", "cpu",
                                 "--show", "source", "--param", "bfloat16"});
@@ -176,7 +177,7 @@ TEST(Inspect, TakesFilesOfOnesOwn) {
   EXPECT_TRUE(has(made.at("source"), "rules/signum.cuh"));
 }
 
-TEST(Inspect, ShowsWhatBecomesOfAnEditedText) {
+TEST(Inspect, ShowsTheResultOfAnEditedSource) {
   TemporaryFolder folder;
   std::string text = shown({"--target", "cpu", "--show", "flat"});
   const std::string kernels = "JITSTEP_ENTRY(jitstep_apply, apply)";
@@ -190,15 +191,16 @@ TEST(Inspect, ShowsWhatBecomesOfAnEditedText) {
   EXPECT_EQ(made.at("key").at("constants").at(0).at("because"), "given by --override");
 }
 
-TEST(Inspect, SaysThatAWeightFormatIsNotForTheParameters) {
-  const std::string said = shown({"--target", "cpu", "--weights", "split16", "--param", "float32"});
-  EXPECT_TRUE(has(said, "note     split16 is not for float32 parameters, which stay native"))
-      << said;
+TEST(Inspect, ReportsAWeightFormatThatTheDtypeDoesNotSupport) {
+  const std::string result =
+      shown({"--target", "cpu", "--weights", "split16", "--param", "float32"});
+  EXPECT_TRUE(has(result, "note     split16 does not support float32 parameters, which stay native"))
+      << result;
   EXPECT_FALSE(has(shown({"--target", "cpu"}), "note "));
 }
 
-TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
-  const std::pair<Words, std::string> wrong[] = {
+TEST(Inspect, ReportsInvalidCombinationsInOneLine) {
+  const std::pair<Args, std::string> wrong[] = {
       {{"--rule", "none"}, "none"},
       {{"--rule", "./none.cuh"}, "cannot load ./none.cuh: No such file or directory"},
       {{"--state", "none"}, "none"},
@@ -213,19 +215,20 @@ TEST(Inspect, SaysInOneLineWhatDoesNotGoTogether) {
       {{"--override", JITSTEP_SOURCE_DIR "/examples/signum.cuh"},
        "signum.cuh has no jitstep_apply"},
       {{"--override", "/none"}, "cannot load /none"}};
-  for (const auto& [words, part] : wrong) {
-    const Finished said = run(words);
+  for (const auto& [args, part] : wrong) {
+    const Finished result = run(args);
     const bool of_a_file = part.find("cannot load") == 0 || part.find("signum.cuh") == 0;
-    EXPECT_EQ(said.status, of_a_file ? 1 : 2) << said.output;
-    EXPECT_TRUE(said.output.starts_with("jitstep: ") && has(said.output, part)) << said.output;
-    EXPECT_EQ(std::count(said.output.begin(), said.output.end(), '\n'), 1) << said.output;
+    EXPECT_EQ(result.status, of_a_file ? 1 : 2) << result.output;
+    EXPECT_TRUE(result.output.starts_with("jitstep: ") && has(result.output, part))
+        << result.output;
+    EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
   }
   EXPECT_EQ(run({"--show", "everything"}).status, 2);
   EXPECT_EQ(run(int8("resources"), {{"JITSTEP_CXX", "/no/compiler"}}).status, 1);
 }
 
-// With the variables of a shell that knows nothing of the build.
-TEST(Inspect, FindsTheNvrtcThatSetupInstallsAndThatOfTheActiveEnvironment) {
+// With the environment of a shell that does not know about the build.
+TEST(Inspect, FindsNvrtcFromSetupAndFromTheActiveEnvironment) {
   TemporaryFolder folder;
   Variables bare = {{"JITSTEP_CACHE_DIR", folder / "cache"},
                     {"JITSTEP_NVRTC", ""},
@@ -233,7 +236,7 @@ TEST(Inspect, FindsTheNvrtcThatSetupInstallsAndThatOfTheActiveEnvironment) {
                     {"CONDA_PREFIX", ""}};
   const std::vector<std::string> installed =
       testing::files_below(JITSTEP_SOURCE_DIR "/.deps/venv/lib", "/libnvrtc.so.13");
-  if (installed.empty()) GTEST_SKIP() << "setup has installed none here";
+  if (installed.empty()) GTEST_SKIP() << "setup has not installed NVRTC";
   const Finished found = run({"--rule", "lion", "--state", "int8"}, bare);
   EXPECT_EQ(found.status, 0) << found.output;
   EXPECT_TRUE(has(found.output, "registers")) << found.output;
@@ -244,17 +247,17 @@ TEST(Inspect, FindsTheNvrtcThatSetupInstallsAndThatOfTheActiveEnvironment) {
 class InspectGpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!nvrtc_is_here()) GTEST_SKIP() << "NVRTC is not here";
+    if (!nvrtc_is_here()) GTEST_SKIP() << "no NVRTC";
   }
 };
 
-TEST_F(InspectGpu, PtxIsOfTheTargetsArchitecture) {
+TEST_F(InspectGpu, PtxHasTheTargetsArchitecture) {
   const std::string ptx = shown({"--state", "int8", "--target", "sm_80", "--show", "ptx"});
   EXPECT_TRUE(has(ptx, ".target sm_80\n")) << ptx.substr(0, 400);
   EXPECT_TRUE(has(ptx, ".visible .entry jitstep_apply("));
 }
 
-// A multiprocessor of sm_90 has 65536 registers, which warps get by 256.
+// A multiprocessor of sm_90 has 65536 registers. Warps allocate them in units of 256.
 TEST_F(InspectGpu, OccupancyFollowsFromTheRegisters) {
   TemporaryFolder folder;
   const json made = compiled(folder.path(), "sm_90");
@@ -269,8 +272,8 @@ TEST_F(InspectGpu, OccupancyFollowsFromTheRegisters) {
   EXPECT_DOUBLE_EQ(entry.at("occupancy"), blocks * 256 / 2048.0);
 }
 
-// 3350 GB/s for 20 + 8 bytes: float32 with two slots of float32.
-TEST_F(InspectGpu, TheModelSaysWhatTheMemoryAllows) {
+// 3350 GB/s for 20 + 8 bytes: float32 with two float32 slots.
+TEST_F(InspectGpu, TheModelGivesTheBandwidthBound) {
   const json model = shown_json({"--show", "model"}).at("model");
   EXPECT_EQ(model.at("gpu"), "H100 SXM");
   EXPECT_DOUBLE_EQ(model.at("parameters_per_second"), 3350e9 / 28);
@@ -280,12 +283,12 @@ TEST_F(InspectGpu, SassComesFromADisassemblerOrSaysHowToGetOne) {
   TemporaryFolder folder;
   testing::write_file(folder / "nvdisasm", "#!/bin/sh\necho \"SASS of $2\"\n");
   testing::fs::permissions(folder / "nvdisasm", testing::fs::perms::owner_all);
-  const Words words = {"--show", "sass"};
+  const Args args = {"--show", "sass"};
   const std::string path = folder.path() + ":" + std::getenv("PATH");
-  EXPECT_TRUE(shown(words, {{"PATH", path}}).ends_with("/kernel.cubin\n"));
+  EXPECT_TRUE(shown(args, {{"PATH", path}}).ends_with("/kernel.cubin\n"));
   testing::write_file(folder / "nvdisasm", "#!/bin/sh\necho broken; exit 3\n");
   testing::fs::permissions(folder / "nvdisasm", testing::fs::perms::owner_all);
-  EXPECT_TRUE(has(run(words, {{"PATH", path}}).output, "nvdisasm failed: broken"));
+  EXPECT_TRUE(has(run(args, {{"PATH", path}}).output, "nvdisasm failed: broken"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The command-line tool, run as users run it.
+// The command-line tool, as users run it.
 #include <jitstep/version.h>
 #include <sys/stat.h>
 
@@ -18,7 +18,7 @@ using testing::TemporaryFolder;
 
 class Tool : public ::testing::Test {
  protected:
-  Finished run(const std::vector<std::string>& words, const std::string& templates = "",
+  Finished run(const std::vector<std::string>& args, const std::string& templates = "",
                const std::string& compiler = "") {
     std::vector<std::pair<std::string, std::string>> environment = {
         {"JITSTEP_CACHE_DIR", folder / "cache"},
@@ -26,16 +26,16 @@ class Tool : public ::testing::Test {
         {"JITSTEP_TEMPLATES", templates},
         {"JITSTEP_LOG", ""}};
     if (!compiler.empty()) environment.emplace_back("JITSTEP_CXX", compiler);
-    return testing::run_tool(words, environment);
+    return testing::run_tool(args, environment);
   }
 
-  // A kernel of a template that `templates` holds, in a cache folder. Its code has its name: names of units
-  // alone make no other kernel.
+  // Builds a kernel of a template in `templates`, in a cache folder. Its code contains its name, because the name alone
+  // does not change the cache key.
   void make_kernel(const std::string& cache, const std::string& name) {
     Settings settings = settings_with_cache(cache);
     settings.templates = folder / "templates";
     testing::write_file(folder / "templates/rules/mine.cuh", "constexpr int kMine = 1;\n");
-    // The name is no part of a key.
+    // The name is not part of the key.
     Engine(settings).build("#include \"rules/mine.cuh\"\nconstexpr char kName[] = \"" + name +
                                "\";\n" + adding_unit("kMine"),
                            name, Target::cpu());
@@ -49,15 +49,15 @@ class Tool : public ::testing::Test {
   std::string readonly;
 };
 
-TEST_F(Tool, SaysThatTheTemplatesItWasToldOfAreNotThere) {
-  const Finished said =
+TEST_F(Tool, ReportsAMissingTemplatesFolder) {
+  const Finished result =
       run({"compile", R"({"rule": "sgd"})", "--target", "cpu", "--out", folder / "out"},
           folder / "none");
-  EXPECT_TRUE(says(said, "none, which is no folder: the built-in templates are used"));
-  EXPECT_EQ(said.status, 0) << said.output;
+  EXPECT_TRUE(says(result, "none: it is not a folder. Using the built-in templates."));
+  EXPECT_EQ(result.status, 0) << result.output;
 }
 
-TEST_F(Tool, TellsItsVersionAndItsCommands) {
+TEST_F(Tool, PrintsItsVersionAndItsCommands) {
   EXPECT_TRUE(says(run({"--version"}), jitstep::version()));
   const Finished help = run({"cache", "--help"});
   EXPECT_EQ(help.status, 0);
@@ -85,15 +85,16 @@ TEST_F(Tool, ListsBothLayers) {
   EXPECT_TRUE(says(list, "2 entries, ")) << list.output;
 }
 
-TEST_F(Tool, DoctorCountsEachLayerByItself) {
+TEST_F(Tool, DoctorCountsEachLayerSeparately) {
   make_kernel(folder / "below", "their_unit");
   readonly = folder / "below";
   const auto findings = nlohmann::json::parse(run({"doctor", "--json"}).output).at("findings");
-  std::map<std::string, std::string> words;
-  for (const auto& one : findings) words[one.at("name")] = one.at("message");
-  EXPECT_TRUE(words["cache"].starts_with(folder / "cache, 0 entries, 0 bytes")) << words["cache"];
-  EXPECT_TRUE(words["read-only layer"].starts_with(folder / "below, 1 entry, "))
-      << words["read-only layer"];
+  std::map<std::string, std::string> messages;
+  for (const auto& one : findings) messages[one.at("name")] = one.at("message");
+  EXPECT_TRUE(messages["cache"].starts_with(folder / "cache, 0 entries, 0 bytes"))
+      << messages["cache"];
+  EXPECT_TRUE(messages["read-only layer"].starts_with(folder / "below, 1 entry, "))
+      << messages["read-only layer"];
 }
 
 TEST_F(Tool, ListAloneListsAll) {
@@ -135,18 +136,18 @@ TEST_F(Tool, VerifyAsJsonShowsTheProblem) {
   EXPECT_FALSE(entries[0].contains("name"));
 }
 
-TEST_F(Tool, AFolderThatIsRefusedIsToldAndFails) {
+TEST_F(Tool, ARejectedFolderIsReportedAndFails) {
   make_kernel(folder / "cache", "my_unit");
   ::chmod((folder / "cache").c_str(), 0777);
   for (const char* command : {"list", "verify", "clear"}) {
-    const Finished refused = run({"cache", command});
-    EXPECT_EQ(refused.status, 1) << command;
-    EXPECT_TRUE(says(refused, "chmod go-w")) << refused.output;
+    const Finished failed = run({"cache", command});
+    EXPECT_EQ(failed.status, 1) << command;
+    EXPECT_TRUE(says(failed, "chmod go-w")) << failed.output;
   }
   EXPECT_EQ(testing::files_below(folder / "cache").size(), 1u);
 }
 
-TEST_F(Tool, TrimDeletesWhatWasUnusedForLongest) {
+TEST_F(Tool, TrimDeletesTheLeastRecentlyUsedEntries) {
   for (const char* name : {"old", "new"}) {
     make_kernel(folder / "cache", name);
     if (*name == 'o') testing::age(testing::files_below(folder / "cache").at(0), 5);
@@ -162,7 +163,7 @@ TEST_F(Tool, TrimDeletesWhatWasUnusedForLongest) {
   EXPECT_TRUE(says(run({"cache", "list"}), "new\n"));
 }
 
-TEST_F(Tool, ClearLeavesTheReadOnlyLayerAndOtherFiles) {
+TEST_F(Tool, ClearKeepsTheReadOnlyLayerAndOtherFiles) {
   make_kernel(folder / "cache", "my_unit");
   testing::write_file(folder / "cache/notes", "mine");
   make_kernel(folder / "below", "their_unit");
@@ -193,7 +194,7 @@ TEST_F(Tool, VerifyNamesDamageAndFails) {
   Finished verify = run({"cache", "verify"});
   EXPECT_EQ(verify.status, 1);
   EXPECT_TRUE(says(verify, file + ": damaged")) << verify.output;
-  EXPECT_EQ(content_of(file), flipped) << "it is left as it is";
+  EXPECT_EQ(content_of(file), flipped) << "verify must not change the file";
   testing::write_file(file, whole);
   ::chmod(file.c_str(), 0666);
   verify = run({"cache", "verify"});
@@ -201,7 +202,7 @@ TEST_F(Tool, VerifyNamesDamageAndFails) {
   EXPECT_TRUE(says(verify, "writable by others")) << verify.output;
 }
 
-// Whole files of binaries that do not run: cut off, or in need of a library that is not here.
+// Complete cache files whose binaries do not run: one is truncated, one needs a missing symbol.
 TEST_F(Tool, VerifyFindsBinariesThatDoNotLoad) {
   make_kernel(folder / "cache", "my_unit");
   Settings settings = settings_with_cache(folder / "cache");
@@ -230,23 +231,24 @@ TEST_F(Tool, VerifyFindsBinariesThatDoNotLoad) {
   EXPECT_EQ(run({"cache", "verify"}).status, 0);
 }
 
-// It takes an empty function, and no template.
+// The check compiles an empty function, without templates.
 TEST_F(Tool, DoctorTriesTheCompilerWithAKernel) {
   const std::string old = folder / "c++";
   testing::write_file(old, "#!/bin/sh\nexec c++ \"$@\" -std=c++11\n");
   ::chmod(old.c_str(), 0700);
-  const Finished told = run({"doctor", "--json"}, "", old);
-  EXPECT_EQ(told.status, 1) << told.output;
-  const auto all = nlohmann::json::parse(told.output).at("findings");
+  const Finished checked = run({"doctor", "--json"}, "", old);
+  EXPECT_EQ(checked.status, 1) << checked.output;
+  const auto all = nlohmann::json::parse(checked.output).at("findings");
   EXPECT_EQ(all.at(0).at("name"), "compiler");
   EXPECT_EQ(all.at(0).at("state"), "missing");
-  EXPECT_NE(all.at(0).at("message").get<std::string>().find(old), std::string::npos) << told.output;
+  EXPECT_NE(all.at(0).at("message").get<std::string>().find(old), std::string::npos)
+      << checked.output;
   EXPECT_EQ(
       nlohmann::json::parse(run({"doctor", "--json"}).output).at("findings").at(0).at("state"),
       "ok");
 }
 
-TEST_F(Tool, ExplainSaysWhatHasChangedSince) {
+TEST_F(Tool, ExplainReportsChangedSources) {
   make_kernel(folder / "cache", "my_unit");
   const std::string templates = folder / "templates";
   Finished explain = run({"cache", "explain", "my_unit"}, templates);
@@ -263,7 +265,7 @@ TEST_F(Tool, ExplainSaysWhatHasChangedSince) {
   }
 }
 
-TEST_F(Tool, ExplainComparesWhatAProgramLoadsWithTheFileThatIsNamed) {
+TEST_F(Tool, ExplainComparesALoadedFileWithTheNamedOne) {
   make_kernel(folder / "cache", "my_unit");
   Finished explain = run({"cache", "explain", "my_unit"});
   EXPECT_TRUE(says(explain, "used for the same source")) << explain.output;
@@ -278,7 +280,7 @@ TEST_F(Tool, ExplainComparesWhatAProgramLoadsWithTheFileThatIsNamed) {
   EXPECT_EQ(run({"cache", "explain", "my_unit", "--load", folder / "none/mine.cuh"}).status, 1);
 }
 
-TEST_F(Tool, ExplainTellsDamageAndAMissingCompiler) {
+TEST_F(Tool, ExplainReportsDamageAndAMissingCompiler) {
   make_kernel(folder / "cache", "my_unit");
   const std::string file = testing::files_below(folder / "cache").at(0);
   const std::string whole = content_of(file);
@@ -290,21 +292,21 @@ TEST_F(Tool, ExplainTellsDamageAndAMissingCompiler) {
   EXPECT_TRUE(says(damaged, "not used: damaged")) << damaged.output;
 }
 
-TEST_F(Tool, CompileWritesTheBinaryAndSaysWhatItIs) {
+TEST_F(Tool, CompileWritesTheBinaryAndDescribesIt) {
   const Finished compiled =
       run({"compile", R"({"rule": "sgd", "options": {"momentum": 0.9}, "state": "bf16"})", "--json",
            "--param", "bfloat16", "--target", "cpu", "--out", folder / "binaries"});
   ASSERT_EQ(compiled.status, 0) << compiled.output;
-  const auto said = nlohmann::json::parse(compiled.output);
-  EXPECT_EQ(said.at("kernel"), "sgd_bf16_bfloat16");
-  EXPECT_EQ(said.at("entries"), nlohmann::json({"jitstep_apply"}));
-  EXPECT_EQ(said.at("config").at("threads"), 1);
-  EXPECT_EQ(content_of(said.at("file")).substr(1, 3), "ELF");
+  const auto result = nlohmann::json::parse(compiled.output);
+  EXPECT_EQ(result.at("kernel"), "sgd_bf16_bfloat16");
+  EXPECT_EQ(result.at("entries"), nlohmann::json({"jitstep_apply"}));
+  EXPECT_EQ(result.at("config").at("threads"), 1);
+  EXPECT_EQ(content_of(result.at("file")).substr(1, 3), "ELF");
   EXPECT_EQ(testing::files_below(folder / "binaries"),
-            std::vector<std::string>{said.at("file").get<std::string>()});
+            std::vector<std::string>{result.at("file").get<std::string>()});
 }
 
-TEST_F(Tool, CompileSaysWhatIsWrong) {
+TEST_F(Tool, CompileReportsMistakes) {
   const std::string spec = R"({"rule": "sgd"})";
   EXPECT_TRUE(says(run({"compile", R"({"rule": "none"})"}), "none"));
   EXPECT_TRUE(says(run({"compile", R"({"rule": "sgd", "options": {"lr": -1}})"}), "lr is -1"));
@@ -319,7 +321,7 @@ TEST_F(Tool, CompileSaysWhatIsWrong) {
   EXPECT_EQ(run({"compile", spec, "--config", "256,32"}).status, 2);
 }
 
-TEST_F(Tool, ExplainOfWhatIsNotThereSaysSo) {
+TEST_F(Tool, ExplainReportsAMissingEntry) {
   const Finished explain = run({"cache", "explain", "no_unit"});
   EXPECT_EQ(explain.status, 1);
   EXPECT_TRUE(says(explain, "no entry's name or key starts with \"no_unit\"")) << explain.output;

@@ -34,39 +34,39 @@ class Mutants(unittest.TestCase):
         (self.tree / "tests/mutants/all.mutants").write_text(table)
         return mutants.read_all(self.tree)
 
-    def test_an_edit_replaces_the_lines_that_go_whatever_their_indentation(self):
+    def test_an_edit_replaces_its_lines_whatever_their_indentation(self):
         for edit in self.read()["zero_becomes_one"].edits:
             edit.apply(self.tree)
         self.assertEqual((self.tree / "zero.cpp").read_text(),
                          "int zero() {\nreturn 1;\n}\nint none() {\n  return 0;\n}\n")
 
-    def test_a_mutant_that_fits_is_no_message_and_changes_nothing(self):
+    def test_a_mutant_that_fits_gives_no_message_and_changes_nothing(self):
         before = (self.tree / "zero.cpp").read_text()
         self.assertEqual(mutants.misfits(self.read(), self.tree), [])
         self.assertEqual((self.tree / "zero.cpp").read_text(), before)
 
-    def test_lines_that_are_gone_or_occur_twice_do_not_fit(self):
+    def test_lines_that_are_missing_or_occur_twice_do_not_fit(self):
         found = self.read()
         for source in ("int zero() {\n  return 2;\n}\n", "int zero() {\nreturn 0;\n" * 2):
             self.write_source(source)
             message, = mutants.misfits(found, self.tree)
             self.assertIn("zero_becomes_one: zero.cpp", message)
 
-    def test_a_file_that_is_gone_does_not_fit(self):
+    def test_a_missing_file_does_not_fit(self):
         found = self.read()
         (self.tree / "zero.cpp").unlink()
         self.assertEqual(len(mutants.misfits(found, self.tree)), 1)
 
-    def test_a_table_with_a_strange_line_is_an_error_with_its_number(self):
+    def test_an_unknown_line_is_an_error_with_its_number(self):
         with self.assertRaisesRegex(mutants.MutantError, "all.mutants:3"):
             self.read(TABLE.replace("suites:", "programs:"))
 
-    def test_a_mutant_without_an_edit_or_a_suite_or_with_another_ones_name_is_an_error(self):
+    def test_a_mutant_without_an_edit_or_a_suite_or_with_a_duplicate_name_is_an_error(self):
         for table in (TABLE[: TABLE.index("file:")], TABLE.replace("suites: test_jit:Zero.*\n", ""), TABLE * 2):
             with self.assertRaises(mutants.MutantError):
                 self.read(table)
 
-    def test_a_suite_that_no_test_has_is_an_orphan(self):
+    def test_a_suite_without_tests_is_an_orphan(self):
         program = self.tree / "test_jit"
         program.write_text("#!/bin/sh\nprintf 'Zero.\\n  IsZero\\nAll/Zero.\\n  Is/a  # GetParam() = a\\n'\n")
         program.chmod(0o755)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The generated pages of docs/: that they are current and complete.
+"""Tests of the generated pages of docs/: they are current and complete.
 
   reference_test.py PROGRAM    PROGRAM is build/tools/jitstep-reference
 """
@@ -18,7 +18,7 @@ RULES = sorted(ROOT.glob("templates/rules/*.cuh"))
 
 
 def row(page, name):
-    """The cells of the row of a table that begins with this cell."""
+    """The cells of the table row whose first cell is `name`."""
     line = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
     return [cell.strip() for cell in line.strip("| ").split(" | ")]
 
@@ -64,7 +64,7 @@ class Reference(unittest.TestCase):
                     self.assertIn(reason, (DOCS / page).read_text())
         self.assertGreater(found, 7)
 
-    # By hand: momentum in int8 is a byte, and 4 per block of 256; a pass of sums is two launches.
+    # Computed by hand: int8 momentum has one byte, and 4 bytes per block of 256. A pass of sums has two launches.
     def test_bytes_and_launches(self):
         page = (DOCS / "reference/bytes.md").read_text()
         head = row(page, "optimizer")

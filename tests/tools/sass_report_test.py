@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Of tools/sass_report.py: how it reads instructions, and that the hot kernels move whole tiles in vectors alone.
+"""Tests of tools/sass_report.py: it reads instructions, and the hot kernels move whole tiles only in vectors.
 
-  sass_report_test.py TOOL    TOOL is build/tools/jitstep; status 77: nvdisasm or NVRTC is missing, which is said
+  sass_report_test.py TOOL    TOOL is build/tools/jitstep. Status 77: skipped, because nvdisasm or NVRTC is missing
 """
 import pathlib
 import sys
@@ -24,7 +24,7 @@ def line(text, stall=1, write=NONE, read=NONE, waits=()):
     return f"        /*0010*/ {text} ; /* 0x{0:016x} */\n /* 0x{control << 41:016x} */\n"
 
 
-# A loop over tiles: a guarded way with single elements, one in vectors, and what both end with.
+# A loop over tiles: a guarded branch with single elements, a branch with vectors, and their common end.
 LOOP = (".text.entry:\n" + line("S2R R0, SR_TID.X") + line("LDC.64 R8, c[0x0][0x220]") + ".L_x_1:\n"
         + line("LDG.E.64 R2, desc[UR4][R8.64]", write=0)
         + line("IMAD.WIDE R4, R0, 0x10, R2", waits=[0])
@@ -39,36 +39,36 @@ LOOP = (".text.entry:\n" + line("S2R R0, SR_TID.X") + line("LDC.64 R8, c[0x0][0x
 
 class Reading(unittest.TestCase):
     def setUp(self):
-        self.lead, self.turn = sass.whole_tile(sass.parse(LOOP)["entry"], 32, 16)
+        self.preamble, self.iteration = sass.whole_tile(sass.parse(LOOP)["entry"], 32, 16)
 
-    def test_the_turn_of_a_whole_tile_is_the_one_in_vectors(self):
-        self.assertEqual([i.op for i in self.lead], ["S2R", "LDC.64"])
-        self.assertEqual([i.op for i in self.turn if i.op[:3] in ("LDG", "STG")],
+    def test_the_iteration_of_a_whole_tile_is_the_one_with_vectors(self):
+        self.assertEqual([i.op for i in self.preamble], ["S2R", "LDC.64"])
+        self.assertEqual([i.op for i in self.iteration if i.op[:3] in ("LDG", "STG")],
                          ["LDG.E.64", "LDG.E.128", "LDG.E.128", "LDG.E.CONSTANT", "STG.E.128"])
 
-    def test_pointers_are_told_from_values(self):
-        loads = [own for i, own in zip(self.turn, sass.lane_dependent(self.lead, self.turn)) if i.is_load]
+    def test_pointers_are_distinguished_from_values(self):
+        loads = [own for i, own in zip(self.iteration, sass.lane_dependent(self.preamble, self.iteration)) if i.is_load]
         self.assertEqual(loads, [False, True, True])
 
-    def test_a_warp_waits_as_the_instructions_say(self):
-        far = [i.is_load and "128" in i.op for i in self.turn]
-        replay = sass.replay(self.turn, far)
-        # The pointer, the address and the branch, the loads, the book, the store and the way back.
+    def test_a_warp_waits_as_its_instructions_require(self):
+        far = [i.is_load and "128" in i.op for i in self.iteration]
+        replay = sass.replay(self.iteration, far)
+        # The pointer, the address and the branch, the loads, the codebook, the store and the branch back.
         self.assertEqual(replay.cycles, sass.NEAR + 2 + sass.DRAM + sass.NEAR + 2 + 5)
         self.assertEqual(replay.in_flight, 32)
 
-    def test_shared_memory_is_looked_up_and_is_not_dram(self):
+    def test_a_load_from_shared_memory_is_a_lookup_and_not_dram(self):
         one = sass.parse(".text.entry:\n" + line("LDS R1, [R2+UR4]"))["entry"][0]
         self.assertTrue(one.is_look_up)
         self.assertFalse(one.is_load)
 
-    def test_what_moves_less_is_no_loop_over_tiles(self):
-        with self.assertRaisesRegex(ValueError, "no loop loads 64 and stores 16 bytes"):
+    def test_a_loop_that_moves_less_is_no_loop_over_tiles(self):
+        with self.assertRaisesRegex(ValueError, "loads 64 and stores 16 bytes"):
             sass.whole_tile(sass.parse(LOOP)["entry"], 64, 16)
 
 
 def vectors(kernel, widths):
-    """Bytes of each access of a lane: eight elements of each array in two rows, and what is kept for each block of state."""
+    """Bytes of each access of a lane: eight elements of each array in two rows, and each state block's metadata."""
     arrays = [4 * width for width in widths for _ in range(2)]
     blocks = [4] * (2 * sass_report.TILE // BLOCK[kernel.state]) if kernel.state in BLOCK else []
     return sorted([*map(int, arrays), *blocks])
@@ -83,9 +83,9 @@ class HotKernels(unittest.TestCase):
         if kernel.rule == "adamw":
             self.assertEqual(one.accesses("stores"), vectors(kernel, [value, *state]))
         self.assertEqual(one.local() + one.resources["spill_bytes"] + one.resources["stack_bytes"], 0)
-        self.assertEqual(one.replay.in_flight, sum(one.accesses("loads")), "all are on their way at once")
+        self.assertEqual(one.replay.in_flight, sum(one.accesses("loads")), "all loads are in flight at once")
 
-    def test_whole_tiles_are_moved_in_vectors_without_local_memory(self):
+    def test_whole_tiles_move_in_vectors_without_local_memory(self):
         with tempfile.TemporaryDirectory() as folder:
             for target in ("sm_80", "sm_90"):
                 for kernel in sass_report.KERNELS:

@@ -1,4 +1,4 @@
-// `jitstep check` and `jitstep inspect` say which loops over elements the host compiler leaves scalar.
+// `jitstep check` and `jitstep inspect` report loops over elements that the host compiler does not vectorize.
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -13,9 +13,9 @@ using nlohmann::json;
 using testing::content_of;
 using testing::run_tool;
 using testing::TemporaryFolder;
-using Words = std::vector<std::string>;
+using Args = std::vector<std::string>;
 
-// Sixteen values, chosen by branches.
+// A codec that selects one of sixteen values by branches.
 const std::string kTree = R"(// A codec of the tests.
 #pragma once
 #include "../core/absmax.cuh"
@@ -52,7 +52,7 @@ struct Codec : AbsmaxBlock<Meta, Ways{.block = O.block}> {
 }
 )";
 
-// Halves a large gradient until it is a small one.
+// Halves a large gradient until it is small.
 const std::string kHalving = R"(// A rule of the tests.   class: Halving
 #pragma once
 #include "../core/contract.cuh"
@@ -83,11 +83,11 @@ class ScalarLoops : public ::testing::Test {
     testing::write_file(folder_ / name, text);
     return folder_ / name;
   }
-  static json checked(const std::string& file, Words words = {}) {
-    words.insert(words.begin(), {"check", file, "--target", "cpu", "--json"});
-    const Finished said = run_tool(words);
-    EXPECT_EQ(said.status, 0) << said.output;
-    return json::parse(said.output);
+  static json checked(const std::string& file, Args args = {}) {
+    args.insert(args.begin(), {"check", file, "--target", "cpu", "--json"});
+    const Finished result = run_tool(args);
+    EXPECT_EQ(result.status, 0) << result.output;
+    return json::parse(result.output);
   }
   // The warnings about loops, with their kernels.
   static json of_loops(const json& report) {
@@ -97,7 +97,7 @@ class ScalarLoops : public ::testing::Test {
         found.push_back(warning);
     return found;
   }
-  static std::string place_of(const std::string& loop, const std::string& file) {
+  static std::string location_of(const std::string& loop, const std::string& file) {
     std::istringstream lines(content_of(JITSTEP_SOURCE_DIR "/templates/" + file));
     bool found = false;
     int number = 1;
@@ -111,17 +111,17 @@ class ScalarLoops : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ScalarLoops, OfACodecThatBranchesAreAWarningWithTheirPlace) {
+TEST_F(ScalarLoops, OfACodecThatBranchesCauseAWarningWithTheirLocation) {
   const json found = of_loops(checked(file("tree4.cuh", kTree)));
   ASSERT_GE(found.size(), 1u);
   const std::string what = found.at(0).at("what");
   EXPECT_NE(what.find("the loop that decodes"), what.npos) << what;
-  EXPECT_NE(what.find(place_of("the loop that decodes", "kernel/encoded_range.cuh")), what.npos)
+  EXPECT_NE(what.find(location_of("the loop that decodes", "kernel/encoded_range.cuh")), what.npos)
       << what;
   EXPECT_NE(what.find("using Book"), what.npos) << what;
 }
 
-TEST_F(ScalarLoops, OfARuleAreAWarningOfTheOptionsThatMakeThem) {
+TEST_F(ScalarLoops, OfARuleCauseAWarningWithTheirOptions) {
   const json found = of_loops(checked(file("halving.cuh", kHalving), {"--states", "fp32"}));
   ASSERT_EQ(found.size(), 1u);
   const std::string what = found.at(0).at("what");
@@ -130,7 +130,7 @@ TEST_F(ScalarLoops, OfARuleAreAWarningOfTheOptionsThatMakeThem) {
     EXPECT_NE(kernel.get<std::string>().find("halves"), std::string::npos) << found;
 }
 
-TEST_F(ScalarLoops, AreNoneOfTheCodecOfATableInTheDocumentation) {
+TEST_F(ScalarLoops, DoNotOccurInTheDocumentedCodebookCodec) {
   const std::string chapter = content_of(JITSTEP_SOURCE_DIR "/docs/extending/state_format.md");
   const std::size_t at = chapter.find("// Block-scaled 4-bit state in the values of NF4");
   ASSERT_NE(at, chapter.npos);
@@ -139,16 +139,16 @@ TEST_F(ScalarLoops, AreNoneOfTheCodecOfATableInTheDocumentation) {
   EXPECT_TRUE(report.at("problems").empty()) << report.at("problems");
 }
 
-TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
-  const Words tree = {"inspect", "--state",  file("tree4.cuh", kTree), "--target", "cpu",
-                      "--show",  "resources"};
-  const Finished said = run_tool(tree);
-  EXPECT_EQ(said.status, 0) << said.output;
-  EXPECT_NE(said.output.find("\nnot vectorized: the loop that decodes (" +
-                             place_of("the loop that decodes", "kernel/encoded_range.cuh")),
-            said.output.npos)
-      << said.output;
-  Words as_json = tree;
+TEST_F(ScalarLoops, AreListedInTheResourcesOfTheCpu) {
+  const Args tree = {"inspect", "--state",  file("tree4.cuh", kTree), "--target", "cpu",
+                     "--show",  "resources"};
+  const Finished result = run_tool(tree);
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_NE(result.output.find("\nnot vectorized: the loop that decodes (" +
+                               location_of("the loop that decodes", "kernel/encoded_range.cuh")),
+            result.output.npos)
+      << result.output;
+  Args as_json = tree;
   as_json.push_back("--json");
   const json loops = json::parse(run_tool(as_json).output).at("resources").at("scalar_loops");
   ASSERT_GE(loops.size(), 1u);
@@ -156,37 +156,37 @@ TEST_F(ScalarLoops, AreAmongTheResourcesOfTheCpu) {
   EXPECT_EQ(loops.at(0).at("file"), "kernel/encoded_range.cuh");
 }
 
-// The rest of what the tool shows needs no such report.
-TEST_F(ScalarLoops, AreNotAvailableFromACompilerThatCannotReport) {
+// Other sections of the output do not need that report.
+TEST_F(ScalarLoops, AreNotReportedIfTheCompilerCannotReportThem) {
   const std::string compiler = file("silent", R"(#!/bin/sh
 case " $* " in *" -fopt-info"* | *" -Rpass"*) echo no reports here >&2; exit 1 ;; esac
 exec c++ "$@"
 )");
   testing::fs::permissions(compiler, testing::fs::perms::owner_all);
   const Variables silent = {{"JITSTEP_CXX", compiler}, {"JITSTEP_CACHE_DIR", folder_ / "cache"}};
-  Words words = {"inspect", "--target", "cpu", "--show", "resources"};
-  const Finished said = run_tool(words, silent);
-  EXPECT_EQ(said.status, 0) << said.output;
-  const std::string problem = "the compiler's report on its loops is not available: ";
-  EXPECT_NE(said.output.find("\njitstep_apply"), said.output.npos) << said.output;
-  EXPECT_NE(said.output.find("\n" + problem), said.output.npos) << said.output;
-  words.push_back("--json");
-  const json shown = json::parse(run_tool(words, silent).output).at("resources");
+  Args args = {"inspect", "--target", "cpu", "--show", "resources"};
+  const Finished result = run_tool(args, silent);
+  EXPECT_EQ(result.status, 0) << result.output;
+  const std::string problem = "the compiler gave no report of vectorized loops: ";
+  EXPECT_NE(result.output.find("\njitstep_apply"), result.output.npos) << result.output;
+  EXPECT_NE(result.output.find("\n" + problem), result.output.npos) << result.output;
+  args.push_back("--json");
+  const json shown = json::parse(run_tool(args, silent).output).at("resources");
   EXPECT_EQ(shown.at("scalar_loops"), nullptr);
   EXPECT_TRUE(shown.at("scalar_loops_problem").get<std::string>().starts_with(problem)) << shown;
 }
 
-TEST_F(ScalarLoops, AreNoneOfWhatShips) {
+TEST_F(ScalarLoops, DoNotOccurInShippedRulesAndCodecs) {
   const std::pair<const char*, const char*> kernels[] = {{"adafactor", "fp32"},
                                                          {"came", "fp32"},
                                                          {"lamb", "int8"},
                                                          {"adamw", "int4"},
                                                          {"adamw", "fp8"}};
   for (const auto& [rule, state] : kernels) {
-    const Finished said = run_tool({"inspect", "--rule", rule, "--state", state, "--target", "cpu",
-                                    "--show", "resources", "--json"});
-    EXPECT_EQ(said.status, 0) << said.output;
-    EXPECT_EQ(json::parse(said.output).at("resources").at("scalar_loops"), json::array())
+    const Finished result = run_tool({"inspect", "--rule", rule, "--state", state, "--target",
+                                      "cpu", "--show", "resources", "--json"});
+    EXPECT_EQ(result.status, 0) << result.output;
+    EXPECT_EQ(json::parse(result.output).at("resources").at("scalar_loops"), json::array())
         << rule << " " << state;
   }
 }

@@ -1,4 +1,4 @@
-// Runs the tool as users do.
+// Runs the command-line tool as users do.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace jitstep::jit::testing {
 
-/// `jitstep WORDS` in this process's environment with these changes. Kernels are kept with those of all tests, unless
-/// they say otherwise.
-inline Finished run_tool(std::vector<std::string> words, const Variables& changes = {}) {
-  words.insert(words.begin(), JITSTEP_TOOL);
-  return run_program(words, "", own_variables(changes));
+/// Runs `jitstep ARGS` in this process's environment with these changes. The kernel cache is that of all tests, unless
+/// `changes` name another one.
+inline Finished run_tool(std::vector<std::string> args, const Variables& changes = {}) {
+  args.insert(args.begin(), JITSTEP_TOOL);
+  return run_program(args, "", own_variables(changes));
 }
 
 }  // namespace jitstep::jit::testing

@@ -1,6 +1,6 @@
-// What each subcommand prints, as files in transcripts/: `$ jitstep ...`, what came, and `[exit N]` if N is not 0.
+// The output of each subcommand, as files in transcripts/: `$ jitstep ...`, the output, and `[exit N]` if N is not 0.
 //
-// Written anew by JITSTEP_WRITE_TRANSCRIPTS=1; read the difference before it is committed.
+// JITSTEP_WRITE_TRANSCRIPTS=1 rewrites the files. Read the difference before you commit it.
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -21,7 +21,7 @@ std::string replaced(const std::string& text, const char* pattern, const char* b
   return std::regex_replace(text, std::regex(pattern, std::regex::multiline), by);
 }
 
-// What was measured stands behind a workload's name.
+// Removes the measurements, which follow a workload's name.
 std::string without_measures(const std::string& text) {
   static const std::regex kWorkload("^(.* elements) (.*)$");
   std::istringstream lines(text);
@@ -36,8 +36,8 @@ std::string without_measures(const std::string& text) {
   return out;
 }
 
-// The only place that knows what differs from machine to machine and from day to day. Columns are as wide as what
-// stands in them, so that spaces do not count.
+// Masks everything that differs between machines or days. Column widths depend on the masked text, so runs of spaces
+// become two.
 std::string masked(std::string text, const std::string& folder) {
   for (std::size_t at; (at = text.find(folder)) != text.npos;)
     text.replace(at, folder.size(), "FOLDER");
@@ -47,8 +47,8 @@ std::string masked(std::string text, const std::string& folder) {
   text = replaced(text, "\\d{4}-\\d\\d-\\d\\d[T ]\\d\\d:\\d\\d(:\\d\\dZ)?", "DATE");
   text = replaced(text, "\\b\\d+ (ms|bytes)\\b", "N $1");
   text = replaced(text, "\"(compile_ms|bytes)\": [\\d.e+-]+", "\"$1\": N");
-  text = replaced(text, "^(DIGEST) +\\d+", "$1  N");                       // sizes of `cache list`
-  text = replaced(text, "^((jitstep_\\w+|not inlined)) .*\\d$", "$1  N");  // of a compiler's work
+  text = replaced(text, "^(DIGEST) +\\d+", "$1  N");                       // sizes in `cache list`
+  text = replaced(text, "^((jitstep_\\w+|not inlined)) .*\\d$", "$1  N");  // results of a compiler
   text = replaced(text, "^((signum|yogi)_\\w+ .*kept.*?)( +\\d+)+ +(m .*)$", "$1  N  $4");
   text = replaced(text, "(gcc|clang|Debian|Ubuntu) ?version .*", "COMPILER");
   text = replaced(text, "^( *)(compiler +.*|Target|isa|arrived|options): .*", "$1$2: WORDS");
@@ -68,7 +68,7 @@ std::vector<std::string> commands_of(const std::string& transcript) {
   return commands;
 }
 
-// The commands run one after the other in a folder with the examples, and a cache that begins empty.
+// Runs the commands one after the other in a folder with the examples, and with a cache that starts empty.
 std::string run_all(const std::vector<std::string>& commands) {
   TemporaryFolder folder;
   for (const char* file : {"signum.cuh", "linear8.cuh", "yogi.cuh"})
@@ -97,12 +97,12 @@ std::string run_all(const std::vector<std::string>& commands) {
 
 class Transcripts : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Transcripts, IsWhatTheToolPrints) {
+TEST_P(Transcripts, EqualsTheToolsOutput) {
   const std::string file = (kFolder / GetParam()).string();
   const std::string expected = content_of(file);
   const std::string printed = run_all(commands_of(expected));
   if (std::getenv("JITSTEP_WRITE_TRANSCRIPTS") != nullptr) std::ofstream(file) << printed;
-  EXPECT_EQ(content_of(file), printed) << "see the top of this test";
+  EXPECT_EQ(content_of(file), printed) << "set JITSTEP_WRITE_TRANSCRIPTS=1 to update transcripts";
 }
 
 std::vector<std::string> files() {
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Tool, Transcripts, ::testing::ValuesIn(files()), [](con
   return test.param.substr(0, test.param.find('.'));
 });
 
-TEST(TranscriptsTogether, HaveEveryCommand) {
+TEST(TranscriptsTogether, ContainEveryCommand) {
   std::string all;
   for (const std::string& name : files()) all += content_of(kFolder / name);
   const std::string help = testing::run_tool({"--help"}).output;
@@ -134,12 +134,12 @@ TEST(TranscriptsTogether, HaveEveryCommand) {
   EXPECT_GE(found, 12);
 }
 
-// The numbers of two machines differ, and so do the spaces of columns.
+// The numbers of two machines differ, and therefore the spaces of columns.
 std::string without_numbers(const std::string& text) {
   return replaced(replaced(masked(text, "/nowhere"), "\\d+(\\.\\d+)?", "N"), " +", " ");
 }
 
-// The blocks of a page with a command of the tool, without the fences.
+// The code blocks of a page that run the tool, without the fences.
 std::vector<std::string> blocks_of(const std::string& page) {
   std::vector<std::string> blocks;
   std::istringstream lines(page);
@@ -157,8 +157,8 @@ std::vector<std::string> blocks_of(const std::string& page) {
   return blocks;
 }
 
-// A page may leave the end of the output out, after a line "...".
-TEST(TranscriptsTogether, HaveEveryBlockOfTheDocumentation) {
+// A page may omit the end of the output, after a line "...".
+TEST(TranscriptsTogether, ContainEveryBlockOfTheDocumentation) {
   std::string all;
   for (const std::string& name : files()) all += content_of(kFolder / name);
   all = without_numbers(all);

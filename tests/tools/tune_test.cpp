@@ -1,4 +1,4 @@
-// `jitstep tune` and `jitstep bench`, run as users run them.
+// `jitstep tune` and `jitstep bench`, as users run them.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,20 +18,20 @@ using testing::TemporaryFolder;
 
 class TuneTool : public ::testing::Test {
  protected:
-  Finished run(const std::vector<std::string>& words) const {
-    return testing::run_tool(words, {{"JITSTEP_CACHE_DIR", folder / "cache"}});
+  Finished run(const std::vector<std::string>& args) const {
+    return testing::run_tool(args, {{"JITSTEP_CACHE_DIR", folder / "cache"}});
   }
   std::vector<std::string> tune(std::vector<std::string> more) const {
-    std::vector<std::string> words = {"tune", "--sizes", "4k", "--budget", "1s", "--threads", "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+    std::vector<std::string> args = {"tune", "--sizes", "4k", "--budget", "1s", "--threads", "1"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
   }
   RecordFile records() const { return read_records(folder / "cache/tuning.jsonl"); }
 
   TemporaryFolder folder;
 };
 
-TEST_F(TuneTool, KeepsARecordWritesAPageAndKnowsItTheNextTime) {
+TEST_F(TuneTool, StoresARecordWritesAPageAndReusesTheRecord) {
   const Finished first = run(tune({"--trials", "2", "--report", folder / "out.html"}));
   EXPECT_EQ(first.status, 0) << first.output;
   EXPECT_NE(first.output.find("adamw_fp32_float32, one tensor of 4096 elements"), std::string::npos)
@@ -40,56 +40,56 @@ TEST_F(TuneTool, KeepsARecordWritesAPageAndKnowsItTheNextTime) {
   EXPECT_TRUE(records().records[0].complete);
   EXPECT_FALSE(testing::files_below(folder.path(), "out.html").empty());
   const Finished second = run(tune({"--json"}));
-  const json said = json::parse(second.output);
-  EXPECT_EQ(said.at("workloads").at(0).at("known_before"), true);
-  EXPECT_EQ(said.at("workloads").at(0).at("record").at("elements"), 4096);
+  const json result = json::parse(second.output);
+  EXPECT_EQ(result.at("workloads").at(0).at("known_before"), true);
+  EXPECT_EQ(result.at("workloads").at(0).at("record").at("elements"), 4096);
 }
 
 TEST_F(TuneTool, ADryRunNamesCandidatesAndMeasuresNothing) {
-  const Finished said = run({"tune", "--sizes", "1M", "--dry-run", "--json"});
-  ASSERT_EQ(said.status, 0) << said.output;
-  const json workloads = json::parse(said.output).at("workloads");
+  const Finished result = run({"tune", "--sizes", "1M", "--dry-run", "--json"});
+  ASSERT_EQ(result.status, 0) << result.output;
+  const json workloads = json::parse(result.output).at("workloads");
   EXPECT_GT(workloads.at(0).at("candidates").size(), 5u);
   EXPECT_TRUE(records().records.empty());
 }
 
-// Each candidate for a GPU is compiled to be told its place.
-TEST_F(TuneTool, ADryRunForAGpuKeepsToItsBudget) {
+// The tool compiles each candidate for a GPU to rank it.
+TEST_F(TuneTool, ADryRunForAGpuStaysWithinItsBudget) {
   if (Settings::from_environment().nvrtc.empty()) GTEST_SKIP() << "no NVRTC";
-  const Finished said = run({"tune", "--sizes", "1M", "--dry-run", "--target", "sm_90", "--budget",
-                             "0.1s", "--rule", "sgd"});
-  ASSERT_EQ(said.status, 0) << said.output;
-  EXPECT_NE(said.output.find(" for sm_90 within the budget"), std::string::npos);
-  EXPECT_NE(said.output.find(" more were not compiled within the budget"), std::string::npos)
-      << said.output;
+  const Finished result = run({"tune", "--sizes", "1M", "--dry-run", "--target", "sm_90",
+                               "--budget", "0.1s", "--rule", "sgd"});
+  ASSERT_EQ(result.status, 0) << result.output;
+  EXPECT_NE(result.output.find(" for sm_90 within the budget"), std::string::npos);
+  EXPECT_NE(result.output.find(" more were not compiled within the budget"), std::string::npos)
+      << result.output;
 }
 
-TEST_F(TuneTool, AFileOfSomethingElseIsLeftAlone) {
+TEST_F(TuneTool, AFileWithOtherContentIsNotChanged) {
   testing::write_file(folder / "notes.txt", "my notes\n");
-  const Finished said = run(tune({"--records", folder / "notes.txt"}));
-  EXPECT_EQ(said.status, 1);
-  EXPECT_NE(said.output.find("notes.txt holds no records but something else"), std::string::npos)
-      << said.output;
+  const Finished result = run(tune({"--records", folder / "notes.txt"}));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.output.find("notes.txt: it has other content"), std::string::npos)
+      << result.output;
   EXPECT_EQ(testing::content_of(folder / "notes.txt"), "my notes\n");
 }
 
-TEST_F(TuneTool, BadWordsGetOneClearLine) {
+TEST_F(TuneTool, EveryMistakeIsReportedInOneLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--budget", "soon"}, "--budget: \"soon\" is not a time"},
-      {{"--target", "sm_10"}, "; --dry-run orders the candidates for sm_10 without a GPU"},
+      {{"--target", "sm_10"}, ". --dry-run orders the candidates for sm_10 without a GPU."},
       {{"--target", "emulated"}, "--target emulated cannot be tuned"},
       {{"--device", "0"}, "--device is the number of a GPU"},
       {{"--rule", "adamx"}, "adamx"},
-      {{"--scratch", "1", "--sizes", "16M"}, "of scratch, more than 1 MiB"},
-      {{"--model", folder / "none.json"}, "is it there?"}};
-  for (const auto& [words, part] : wrong) {
+      {{"--scratch", "1", "--sizes", "16M"}, "of scratch memory, more than the limit of 1 MiB"},
+      {{"--model", folder / "none.json"}, "cannot read"}};
+  for (const auto& [args, part] : wrong) {
     std::vector<std::string> all = {"tune"};
-    all.insert(all.end(), words.begin(), words.end());
-    const Finished said = run(all);
+    all.insert(all.end(), args.begin(), args.end());
+    const Finished result = run(all);
     const bool usage = part.find("--dry-run") == part.npos && part.find("scratch") == part.npos &&
-                       part.find("is it") == part.npos;
-    EXPECT_EQ(said.status, usage ? 2 : 1) << part;
-    EXPECT_NE(said.output.find(part), std::string::npos) << said.output;
+                       part.find("cannot read") == part.npos;
+    EXPECT_EQ(result.status, usage ? 2 : 1) << part;
+    EXPECT_NE(result.output.find(part), std::string::npos) << result.output;
   }
   EXPECT_EQ(run({"tune", "--strategy", "luck"}).status, 2);
   EXPECT_EQ(run({"tune", "--sizes", "4k", "--model", "x.json"}).status, 2);
@@ -98,8 +98,8 @@ TEST_F(TuneTool, BadWordsGetOneClearLine) {
     EXPECT_EQ(run({command, "--sizes", "4k", "--threads", "100000"}).status, 2);
 }
 
-// A record whose winner is a configuration that is nobody's default.
-TEST_F(TuneTool, WhatItFindsIsShownWarmedAndCounted) {
+// A record whose winner is no default configuration.
+TEST_F(TuneTool, ItsResultIsShownCompiledAndCounted) {
   ASSERT_EQ(run(tune({"--trials", "1"})).status, 0);
   const std::string file = folder / "cache/tuning.jsonl";
   json record = json::parse(std::ifstream(file));
@@ -117,7 +117,7 @@ TEST_F(TuneTool, WhatItFindsIsShownWarmedAndCounted) {
   std::ofstream(file, std::ios::app) << "no record\n";
   const std::string doctor = run({"doctor"}).output;
   EXPECT_NE(doctor.find(file + ", 1 record, "), std::string::npos) << doctor;
-  EXPECT_NE(doctor.find("; 1 skipped, the first: " + file + ":2: "), std::string::npos) << doctor;
+  EXPECT_NE(doctor.find(", 1 skipped. The first: " + file + ":2: "), std::string::npos) << doctor;
 }
 
 std::size_t trials_in(const RecordFile& file) {
@@ -126,7 +126,7 @@ std::size_t trials_in(const RecordFile& file) {
   return trials;
 }
 
-// Stops a tuner some time after it has written more trials than there were, and gives its exit status.
+// Stops a tuner some time after it has written more trials than before, and returns its exit status.
 int stopped(const std::string& cache, int signal, std::size_t trials, int milliseconds) {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -137,7 +137,7 @@ int stopped(const std::string& cache, int signal, std::size_t trials, int millis
             "exhaustive", "--threads", "1", static_cast<char*>(nullptr));
     ::_exit(99);
   }
-  constexpr int kPatience = 2000;  // of a twentieth of a second
+  constexpr int kPatience = 2000;  // waits of a twentieth of a second
   for (int i = 0; i < kPatience && trials_in(read_records(cache + "/tuning.jsonl")) <= trials; ++i)
     ::usleep(50'000);
   ::usleep(static_cast<useconds_t>(milliseconds) * 1000);
@@ -147,18 +147,18 @@ int stopped(const std::string& cache, int signal, std::size_t trials, int millis
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-TEST_F(TuneTool, AKillAtAnyPointLeavesRecordsAndCacheValid) {
+TEST_F(TuneTool, AKillAtAnyTimeLeavesRecordsAndCacheValid) {
   std::size_t trials = 0;
   for (int turn = 0; turn < 5; ++turn) {
     EXPECT_EQ(stopped(folder / "cache", SIGKILL, trials, 170 * turn), -SIGKILL);
     EXPECT_TRUE(records().problems.empty());
-    EXPECT_GT(trials_in(records()), trials) << "nothing is lost, and it goes on";
+    EXPECT_GT(trials_in(records()), trials) << "the tuner must keep all trials and continue";
     trials = trials_in(records());
   }
   EXPECT_EQ(run({"cache", "verify"}).status, 0);
 }
 
-TEST_F(TuneTool, CtrlCEndsItAndTheNextOneGoesOn) {
+TEST_F(TuneTool, CtrlCStopsARunAndTheNextOneContinues) {
   EXPECT_EQ(stopped(folder / "cache", SIGINT, 0, 0), 130);
   const auto before = records().records;
   ASSERT_EQ(before.size(), 1u);
@@ -174,15 +174,15 @@ TEST_F(TuneTool, CtrlCEndsItAndTheNextOneGoesOn) {
     EXPECT_EQ(after[0].trials[i], before[0].trials[i]);
 }
 
-TEST_F(TuneTool, BenchTimesStepsBesideAWalk) {
-  const Finished said = run({"bench", "--states", "fp32,int8", "--sizes", "16k,8x2k", "--rounds",
-                             "3", "--threads", "1", "--json"});
-  ASSERT_EQ(said.status, 0) << said.output;
-  const json rows = json::parse(said.output).at("results");
+TEST_F(TuneTool, BenchTimesStepsAndTheBandwidthBaseline) {
+  const Finished result = run({"bench", "--states", "fp32,int8", "--sizes", "16k,8x2k", "--rounds",
+                               "3", "--threads", "1", "--json"});
+  ASSERT_EQ(result.status, 0) << result.output;
+  const json rows = json::parse(result.output).at("results");
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0].at("bytes"), 28 * 16384);
   EXPECT_EQ(rows[1].at("tensors"), 8);
-  EXPECT_EQ(rows[3].at("kernel"), "adamw_fp32_float32") << "small tensors keep float state";
+  EXPECT_EQ(rows[3].at("kernel"), "adamw_fp32_float32") << "small tensors have float state";
   for (const json& row : rows) {
     EXPECT_GT(row.at("parameters_per_second"), 0);
     EXPECT_GT(row.at("of_bound"), 0);

@@ -1,4 +1,4 @@
-// A device that answers from a list of recorded times: what a tuner does is seen without one.
+// A device that answers from a list of times, so that tests of the tuner need no hardware.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,14 @@ inline Workload adamw_workload(std::int64_t elements, const std::string& codec =
 
 class FakeDevice : public TuningDevice {
  public:
-  /// Of a configuration's step; the default's unless a test says otherwise.
+  /// Seconds of a configuration's step. All are equal unless a test changes this.
   std::function<double(const jit::KernelConfig&)> time = [](const jit::KernelConfig&) {
     return 1e-3;
   };
   std::map<jit::KernelConfig, jit::TrialStatus> failing;
   std::vector<std::string> begun;
   std::map<jit::KernelConfig, int> checked, runs;
-  double clock = 0;  // moved on by what runs
+  double clock = 0;  // runs advance it
   std::string too_large;
   jit::Hardware is = jit::testing::abacus(1);
 
@@ -34,20 +34,20 @@ class FakeDevice : public TuningDevice {
   jit::RecordVersions versions(const jit::Plan&) override { return {"0.1.0", "g++", "digest"}; }
   Model model(const Workload& workload) override { return cpu_model(is, workload.size()); }
   void begin(const Workload& workload) override {
-    if (workload.name() == too_large) throw jit::Error("it takes too much");
+    if (workload.name() == too_large) throw jit::Error("too much scratch");
     begun.push_back(workload.name());
   }
   std::optional<jit::Trial> check(const jit::KernelConfig& candidate) override {
     ++checked[candidate];
     const auto found = failing.find(candidate);
     if (found == failing.end()) return {};
-    return jit::Trial{.config = candidate, .status = found->second, .detail = "told to"};
+    return jit::Trial{.config = candidate, .status = found->second, .detail = "scripted failure"};
   }
   double seconds(const jit::KernelConfig& config) override {
     ++runs[config];
-    const double taken = time(config);
-    clock += taken;
-    return taken;
+    const double elapsed = time(config);
+    clock += elapsed;
+    return elapsed;
   }
 };
 

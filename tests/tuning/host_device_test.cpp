@@ -16,21 +16,21 @@ using jit::Trial;
 using jit::TrialStatus;
 using testing::adamw_workload;
 
-TEST(ThreadPool, EveryPartIsDoneOnceAndNoneIsBelowTheGrain) {
+TEST(ThreadPool, EveryItemRunsOnceAndNoRangeIsTooSmall) {
   const jit::ParallelFor loop = thread_pool(4);
   for (const std::int64_t count : {1, 7, 64, 1000})
-    for (const std::int64_t grain : {1, 16, 5000}) {
+    for (const std::int64_t min_items : {1, 16, 5000}) {
       std::vector<std::atomic<int>> done(static_cast<std::size_t>(count));
-      std::atomic<int> parts = 0;
-      loop(count, grain, [&](std::int64_t begin, std::int64_t end) {
-        ++parts;
+      std::atomic<int> ranges = 0;
+      loop(count, min_items, [&](std::int64_t begin, std::int64_t end) {
+        ++ranges;
         for (std::int64_t i = begin; i < end; ++i) ++done[static_cast<std::size_t>(i)];
       });
       for (const auto& one : done) ASSERT_EQ(one, 1);
-      EXPECT_LE(parts, std::max<std::int64_t>(1, (count + grain - 1) / grain));
-      EXPECT_LE(parts, 4);
+      EXPECT_LE(ranges, std::max<std::int64_t>(1, (count + min_items - 1) / min_items));
+      EXPECT_LE(ranges, 4);
     }
-  EXPECT_FALSE(thread_pool(1)) << "nobody else";
+  EXPECT_FALSE(thread_pool(1)) << "one thread needs no pool";
 }
 
 class HostDeviceTest : public ::testing::Test {
@@ -44,19 +44,19 @@ class HostDeviceTest : public ::testing::Test {
   const KernelConfig default_config = jit::default_kernel_config(work.plan, jit::Target::cpu());
 };
 
-TEST_F(HostDeviceTest, VariantsThatAreRightPassTheCheckAndAreTimedByTheClock) {
+TEST_F(HostDeviceTest, ValidConfigsPassTheCheckAndAreTimedByTheClock) {
   device.begin(work);
   KernelConfig other = default_config;
   other.leaves_per_item = 4;
   other.unroll = 1;
   EXPECT_EQ(device.check(other), std::nullopt);
-  // One reading before and one behind, of a clock that moves by as much with every reading.
+  // The device reads the clock before and after. The clock advances by the same time with every reading.
   EXPECT_NEAR(device.seconds(other), device.seconds(default_config), 1e-12);
   EXPECT_GT(device.hardware().bandwidth, 0);
 }
 
-TEST_F(HostDeviceTest, BaselinesThatAreShippedAreNotTimed) {
-  if (jit::this_processor().empty()) GTEST_SKIP() << "baselines are of x86-64";
+TEST_F(HostDeviceTest, ShippedBaselinesAreNotTimed) {
+  if (jit::this_processor().empty()) GTEST_SKIP() << "baselines exist only for x86-64";
   jit::Settings settings = jit::testing::settings_with_cache(folder / "shipped");
   settings.cpu = "x86-64-v2";
   jit::Engine others(settings);
@@ -68,16 +68,18 @@ TEST_F(HostDeviceTest, BaselinesThatAreShippedAreNotTimed) {
   EXPECT_EQ(ours.statistics().from_disk, 0u);
 }
 
-TEST_F(HostDeviceTest, WhatTakesTooMuchScratchIsRefusedBeforeItIsMade) {
-  const std::string said = jit::testing::error_of([&] { device.begin(adamw_workload(1 << 30)); });
-  EXPECT_NE(said.find("takes 16384 MiB of scratch, more than 64 MiB"), std::string::npos) << said;
+TEST_F(HostDeviceTest, AWorkloadWithTooMuchScratchIsRejectedBeforeItIsAllocated) {
+  const std::string message =
+      jit::testing::error_of([&] { device.begin(adamw_workload(1 << 30)); });
+  EXPECT_NE(message.find("needs 16384 MiB of scratch memory, more than the limit of 64 MiB"), std::string::npos)
+      << message;
 }
 
-TEST_F(HostDeviceTest, AStepOfAdamWMovesTwentyEightBytesAParameter) {
+TEST_F(HostDeviceTest, AStepOfAdamWMoves28BytesPerParameter) {
   EXPECT_EQ(moved_bytes(adamw_workload(1000)), 28000);
 }
 
-TEST_F(HostDeviceTest, AVariantThatTheLawRefusesIsNoTrial) {
+TEST_F(HostDeviceTest, AConfigThatViolatesTheConstraintsIsNotTimed) {
   device.begin(work);
   KernelConfig other = default_config;
   other.leaves_per_item = 3;
@@ -86,24 +88,24 @@ TEST_F(HostDeviceTest, AVariantThatTheLawRefusesIsNoTrial) {
   EXPECT_EQ(problem->status, TrialStatus::exceeds_resources);
 }
 
-// A machine whose unrolled kernels do not compile, or decay the weights at another place.
-class FaultyMachine : public jit::CpuBackend {
+// A back end whose unrolled kernels do not compile, or decay the weights after the update.
+class FaultyBackend : public jit::CpuBackend {
  public:
   using CpuBackend::CpuBackend;
-  bool refuses = false;
+  bool rejects = false;
 
   std::shared_ptr<const jit::Kernel> load(const std::string& translation_unit,
                                           const std::string& name) override {
     std::string text = translation_unit;
     if (text.find("unroll-loops") == std::string::npos) return CpuBackend::load(text, name);
-    if (refuses) throw jit::CompileError("no such loop\nmore", "", "");
+    if (rejects) throw jit::CompileError("no such loop\nmore", "", "");
     const std::string right = "::before";
     return CpuBackend::load(text.replace(text.find(right), right.size(), "::after"), name);
   }
 };
 
 TEST_F(HostDeviceTest, WrongBitsAndFailedCompilesAreFound) {
-  FaultyMachine backend(engine);
+  FaultyBackend backend(engine);
   const jit::Candidate kernel{work.plan, work.numbers, {9000}};
   const auto problem_of = [&](const KernelConfig& candidate) {
     return jit::check_candidate(
@@ -117,15 +119,15 @@ TEST_F(HostDeviceTest, WrongBitsAndFailedCompilesAreFound) {
   const auto wrong = problem_of(other);
   ASSERT_TRUE(wrong);
   EXPECT_EQ(wrong->status, TrialStatus::wrong_bits);
-  EXPECT_NE(wrong->detail.find("differs from what the default leaves"), std::string::npos);
-  backend.refuses = true;
+  EXPECT_NE(wrong->detail.find("differs from the result of the default"), std::string::npos);
+  backend.rejects = true;
   const auto failed = problem_of(other);
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->status, TrialStatus::does_not_compile);
   EXPECT_EQ(failed->detail, "no such loop");
 }
 
-TEST(ResourceProblem, SpillsAndWhatDoesNotFitAreNamed) {
+TEST(ResourceProblem, NamesSpillsAndExceededResources) {
   const KernelConfig config = {256, 32, 4, 16};
   jit::Resources entry{.entry = "jitstep_apply", .registers = 255};
   EXPECT_EQ(jit::resource_problem(config, {entry}), std::nullopt);

@@ -23,7 +23,7 @@ TEST(Plot, PlacesADotAndItsLineOnTheAxis) {
   EXPECT_TRUE(has(svg, "<title>b</title>") && has(svg, ">100 %</text>")) << svg;
 }
 
-TEST(Plot, WhatLiesBeyondIsDrawnAtTheEndAndWordsStandInForADot) {
+TEST(Plot, ClampsValuesOutsideTheAxisAndReplacesADotByText) {
   EXPECT_TRUE(
       has(to_svg(one_row({.label = "a", .value = 9, .low = 9, .high = 9})), "cx=\"860.0\""));
   const std::string failed = to_svg(one_row({.label = "a", .instead = "no <room>"}));
@@ -31,10 +31,10 @@ TEST(Plot, WhatLiesBeyondIsDrawnAtTheEndAndWordsStandInForADot) {
   EXPECT_FALSE(has(failed, "<circle"));
 }
 
-TEST(Plot, APageIsWrittenOrAnError) {
+TEST(Plot, APageIsWrittenOrAnErrorIsThrown) {
   const TemporaryFolder folder;
   EXPECT_NO_THROW(check_page_path(folder / "out.html"));
-  EXPECT_FALSE(jit::testing::fs::exists(folder / "out.html")) << "asking leaves nothing";
+  EXPECT_FALSE(jit::testing::fs::exists(folder / "out.html")) << "the check must not leave a file";
   for (const std::string& path : {folder / "none/out.html", folder.path()})
     EXPECT_THROW(check_page_path(path), jit::Error) << path;
   write_page(folder / "out.html", html_page("a & b", "", "<p>"));

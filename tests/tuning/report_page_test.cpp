@@ -34,7 +34,7 @@ TEST(ReportPage, ShowsEveryTrialTheWinnerTheSecondAndTheLimit) {
   EXPECT_NE(page.find("The default reaches 47 % of the 20.0 GB/s"), std::string::npos) << page;
 }
 
-TEST(ReportPage, NeedsNothingElseAndQuotesWhatItIsGiven) {
+TEST(ReportPage, IsSelfContainedAndEscapesText) {
   const std::string page = report_page({sample()}, {1});
   for (const char* outside : {"http:", "https:", "src=", "<script", "url(", "@import"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
@@ -42,7 +42,7 @@ TEST(ReportPage, NeedsNothingElseAndQuotesWhatItIsGiven) {
   EXPECT_EQ(count(page, "<svg"), count(page, "</svg>"));
 }
 
-TEST(ReportPage, CutsOffWhatAFewRoundsLeaveOpen) {
+TEST(ReportPage, ClipsWideIntervalsOfFewRounds) {
   Tuned wide = sample();
   wide.record.trials[0].times.spread = 16;
   const std::string page = report_page({wide}, {1});
@@ -50,11 +50,11 @@ TEST(ReportPage, CutsOffWhatAFewRoundsLeaveOpen) {
   EXPECT_NE(page.find(">2.00</text>"), std::string::npos) << page;
 }
 
-TEST(ReportPage, SaysWhatWasNotMeasured) {
-  Tuned refused = sample();
-  refused.problem = "it takes too much";
-  const std::string page = report_page({refused}, {1});
-  EXPECT_NE(page.find("<p>it takes too much</p>"), std::string::npos);
+TEST(ReportPage, ReportsWhatWasNotMeasured) {
+  Tuned failed = sample();
+  failed.problem = "too much scratch";
+  const std::string page = report_page({failed}, {1});
+  EXPECT_NE(page.find("<p>too much scratch</p>"), std::string::npos);
   EXPECT_EQ(page.find("<svg"), std::string::npos);
 }
 

@@ -18,9 +18,9 @@ jit::ConfigSpace space() {
   return jit::config_space(jit::testing::adamw_plan(), jit::testing::abacus());
 }
 
-// All that a strategy names, each timed by `ratio`.
-std::vector<KernelConfig> played(const jit::Strategy& strategy,
-                                 const std::function<double(const KernelConfig&)>& ratio) {
+// All configurations that a strategy proposes. `ratio` is the relative time of each.
+std::vector<KernelConfig> proposed(const jit::Strategy& strategy,
+                                   const std::function<double(const KernelConfig&)>& ratio) {
   std::vector<Trial> trials;
   std::vector<KernelConfig> order;
   while (const auto next = strategy(trials)) {
@@ -28,14 +28,14 @@ std::vector<KernelConfig> played(const jit::Strategy& strategy,
     Trial trial{.config = *next};
     trial.times = {.rounds = 9, .ratio = ratio(*next)};
     trials.push_back(trial);
-    if (order.size() > 10000) throw jit::Error("a strategy without end");
+    if (order.size() > 10000) throw jit::Error("the strategy does not end");
   }
   return order;
 }
 
 double no_gain(const KernelConfig&) { return 1; }
 
-TEST(Strategies, ExhaustiveAndRandomTryEverythingOnceButTheDefault) {
+TEST(Strategies, ExhaustiveAndRandomTryEveryConfigOnceExceptTheDefault) {
   const jit::ConfigSpace all = space();
   const std::set<KernelConfig> whole = [&] {
     const auto list = all.all();
@@ -43,7 +43,7 @@ TEST(Strategies, ExhaustiveAndRandomTryEverythingOnceButTheDefault) {
   }();
   const Model model = cpu_model(jit::testing::abacus(), {1 << 20, 1});
   for (const char* name : {"exhaustive", "random"}) {
-    const auto order = played(make_strategy(name, all, model), no_gain);
+    const auto order = proposed(make_strategy(name, all, model), no_gain);
     EXPECT_EQ(order.size(), whole.size()) << name;
     EXPECT_EQ(std::set<KernelConfig>(order.begin(), order.end()), whole) << name;
   }
@@ -51,23 +51,23 @@ TEST(Strategies, ExhaustiveAndRandomTryEverythingOnceButTheDefault) {
 
 TEST(Strategies, ExhaustiveFollowsTheModelAndRandomItsSeed) {
   const Model model = [](const KernelConfig& v) { return -v.leaves_per_item; };
-  EXPECT_EQ(played(make_strategy("exhaustive", space(), model), no_gain).front().leaves_per_item,
+  EXPECT_EQ(proposed(make_strategy("exhaustive", space(), model), no_gain).front().leaves_per_item,
             256);
-  const auto first = played(make_strategy("random", space(), model, 1), no_gain);
-  EXPECT_EQ(played(make_strategy("random", space(), model, 1), no_gain), first);
-  EXPECT_NE(played(make_strategy("random", space(), model, 2), no_gain), first);
+  const auto first = proposed(make_strategy("random", space(), model, 1), no_gain);
+  EXPECT_EQ(proposed(make_strategy("random", space(), model, 1), no_gain), first);
+  EXPECT_NE(proposed(make_strategy("random", space(), model, 2), no_gain), first);
   const Model other = [](const KernelConfig& v) { return v.leaves_per_item; };
-  EXPECT_EQ(played(make_strategy("random", space(), other, 1), no_gain), first);
+  EXPECT_EQ(proposed(make_strategy("random", space(), other, 1), no_gain), first);
 }
 
-TEST(Strategies, LocalBeginsWithTheModelsBestAndClimbs) {
+TEST(Strategies, LocalStartsFromTheModelsBestAndClimbs) {
   const Model model = [](const KernelConfig& v) {
     return v.leaves_per_item == 256 && v.unroll == 0 ? 0.0 : 1.0;
   };
   const auto uphill = [](const KernelConfig& v) {
     return 1 - 0.1 * v.unroll - 0.1 * v.simd_bits / 512 - 0.1 * (256 - v.leaves_per_item) / 252;
   };
-  const auto order = played(make_strategy("local", space(), model), uphill);
+  const auto order = proposed(make_strategy("local", space(), model), uphill);
   EXPECT_EQ(order.front().leaves_per_item, 256);
   const auto found = std::find_if(order.begin(), order.end(),
                                   [&](const KernelConfig& v) { return uphill(v) < 0.71; });
@@ -75,31 +75,30 @@ TEST(Strategies, LocalBeginsWithTheModelsBestAndClimbs) {
   EXPECT_LT(order.size(), space().all().size() / 2);
 }
 
-TEST(Strategies, AnUnknownOneIsAnErrorWithTheNames) {
+TEST(Strategies, AnUnknownNameIsAnErrorWithTheValidNames) {
   try {
     make_strategy("luck", space(), [](const KernelConfig&) { return 0.0; });
     FAIL();
   } catch (const jit::Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "there is no strategy \"luck\"; there are exhaustive, random, local");
+    EXPECT_STREQ(error.what(), "unknown strategy \"luck\". Strategies: exhaustive, random, local.");
   }
 }
 
-TEST(Model, OfTheCpuKnowsWhatLastItemsCost) {
+TEST(Model, OfTheCpuCountsTheCostOfLastItems) {
   const Model small = cpu_model(jit::testing::abacus(4), {8192, 1});
-  EXPECT_LT(small({1, 1, 256, 8}), small({1, 1, 256, 32})) << "one item leaves three idle";
+  EXPECT_LT(small({1, 1, 256, 8}), small({1, 1, 256, 32})) << "one item leaves three threads idle";
   const Model large = cpu_model(jit::testing::abacus(4), {1 << 28, 1});
-  EXPECT_GT(large({1, 1, 256, 4}), large({1, 1, 256, 64})) << "each item is begun";
-  EXPECT_GT(large({1, 1, 256, 64, 0, 0, 0, 1}), 3 * large({1, 1, 256, 64})) << "one worker of four";
+  EXPECT_GT(large({1, 1, 256, 4}), large({1, 1, 256, 64})) << "each item has a fixed cost";
+  EXPECT_GT(large({1, 1, 256, 64, 0, 0, 0, 1}), 3 * large({1, 1, 256, 64})) << "one thread of four";
 }
 
-TEST(Model, OfAGpuKnowsResidencyAndSpills) {
+TEST(Model, OfAGpuCountsResidencyAndSpills) {
   std::vector<jit::Resources> resources = {{.entry = "jitstep_apply", .registers = 32}};
   const auto cost = [&](const KernelConfig& v) {
     return gpu_model([&](const KernelConfig&) { return resources; }, 16)(v);
   };
   const KernelConfig default_config = {256, 32, 4, 16};
-  EXPECT_EQ(cost(default_config), 1) << "memory is busy";
+  EXPECT_EQ(cost(default_config), 1) << "memory bandwidth is the limit";
   EXPECT_EQ(cost({256, 32, 1, 16}), 1);
   resources[0].registers = 255;
   EXPECT_GT(cost({256, 32, 1, 16}), cost({256, 32, 4, 16}));

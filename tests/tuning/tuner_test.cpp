@@ -36,7 +36,7 @@ double unrolled_is_faster(const KernelConfig& config) {
   return config.unroll == 1 ? 0.8e-3 : config.leaves_per_item == 64 ? 0.9e-3 : 1e-3;
 }
 
-TEST_F(TunerTest, EveryStrategyFindsTheFastestAndKeepsIt) {
+TEST_F(TunerTest, EveryStrategyFindsTheFastestConfigAndStoresIt) {
   device.time = unrolled_is_faster;
   for (const std::string& strategy : strategy_names()) {
     TunerOptions with = options();
@@ -48,13 +48,13 @@ TEST_F(TunerTest, EveryStrategyFindsTheFastestAndKeepsIt) {
     EXPECT_NEAR(one.record.gain, 1.25, 1e-9) << strategy;
     EXPECT_TRUE(one.record.complete);
     EXPECT_EQ(one.record.strategy, strategy);
-    const auto kept = jit::read_records(with.records).records;
-    ASSERT_EQ(kept.size(), 1u);
-    EXPECT_EQ(kept[0].config, one.record.config);
+    const auto stored = jit::read_records(with.records).records;
+    ASSERT_EQ(stored.size(), 1u);
+    EXPECT_EQ(stored[0].config, one.record.config);
   }
 }
 
-TEST_F(TunerTest, LocalSearchTriesLessThanAll) {
+TEST_F(TunerTest, LocalSearchTriesFewerConfigsThanExhaustive) {
   TunerOptions with = options();
   with.strategy = "local";
   const std::size_t few = tuned(with).record.trials.size();
@@ -65,7 +65,7 @@ TEST_F(TunerTest, LocalSearchTriesLessThanAll) {
   EXPECT_EQ(tuned(with).record.trials.size(), all);
 }
 
-TEST_F(TunerTest, WhatFailsIsRecordedAsSuchAndNeverTimed) {
+TEST_F(TunerTest, FailedCandidatesAreRecordedAndNeverTimed) {
   const auto all = jit::config_space(work.plan, device.hardware()).all();
   const std::vector<TrialStatus> failures = {TrialStatus::does_not_compile, TrialStatus::spills,
                                              TrialStatus::exceeds_resources,
@@ -81,23 +81,23 @@ TEST_F(TunerTest, WhatFailsIsRecordedAsSuchAndNeverTimed) {
     const auto found = std::find_if(trials.begin(), trials.end(), same);
     ASSERT_NE(found, trials.end());
     EXPECT_EQ(found->status, status);
-    EXPECT_EQ(found->detail, "told to");
+    EXPECT_EQ(found->detail, "scripted failure");
   }
 }
 
-// As a GPU after a candidate that touched foreign memory: the next tuner must not begin with it again.
-TEST_F(TunerTest, WhatBreaksTheDeviceIsOnRecordBeforeAnythingElseRuns) {
+// A candidate that accesses foreign memory may break a GPU. The next tuner must not start with it again.
+TEST_F(TunerTest, ACandidateThatBreaksTheDeviceIsRecordedFirst) {
   for (const KernelConfig& one : jit::config_space(work.plan, device.is).all())
     device.failing[one] = TrialStatus::does_not_compile;
   device.time = [&](const KernelConfig&) {
     return device.checked.empty() ? 1e-3 : throw jit::Error("the device is gone");
   };
   EXPECT_THROW(tuned(options()), jit::Error);
-  const auto kept = jit::read_records(options().records).records;
-  ASSERT_EQ(kept.size(), 1u);
-  EXPECT_FALSE(kept[0].complete);
-  ASSERT_FALSE(kept[0].trials.empty());
-  EXPECT_EQ(kept[0].trials.front().status, TrialStatus::does_not_compile);
+  const auto stored = jit::read_records(options().records).records;
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_FALSE(stored[0].complete);
+  ASSERT_FALSE(stored[0].trials.empty());
+  EXPECT_EQ(stored[0].trials.front().status, TrialStatus::does_not_compile);
 }
 
 TEST_F(TunerTest, ACandidateIsCheckedOnceBeforeItsFirstRun) {
@@ -116,35 +116,35 @@ TEST_F(TunerTest, ACompleteRecordIsNotMeasuredAgainUnlessAsked) {
   EXPECT_FALSE(tuned(again).known);
   EXPECT_FALSE(device.runs.empty());
   device.is.units = 96;
-  EXPECT_FALSE(tuned(options()).known) << "another machine";
+  EXPECT_FALSE(tuned(options()).known) << "other hardware";
 }
 
-TEST_F(TunerTest, WhatWasStoppedGoesOnWithNothingLostOrDoneTwice) {
+TEST_F(TunerTest, AStoppedRunContinuesWithoutLosingOrRepeatingTrials) {
   device.time = unrolled_is_faster;
   TunerOptions with = options();
   int trials = 0;
   with.on_trial = [&](const jit::TuningRecord&) { ++trials; };
   with.stopped = [&] { return trials >= 3; };
   EXPECT_TRUE(tune({work, adamw_workload(4096)}, device, with).empty());
-  const auto kept = jit::read_records(with.records).records;
-  ASSERT_EQ(kept.size(), 1u);
-  EXPECT_FALSE(kept[0].complete);
-  EXPECT_EQ(kept[0].trials.size(), 3u);
+  const auto stored = jit::read_records(with.records).records;
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_FALSE(stored[0].complete);
+  EXPECT_EQ(stored[0].trials.size(), 3u);
   device.runs.clear();
   const Tuned one = tuned(options());
   EXPECT_EQ(one.record.outcome, Outcome::won);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(one.record.trials[static_cast<std::size_t>(i)].config, kept[0].trials[i].config);
-    const bool is_winner = kept[0].trials[i].config == one.record.config;
-    EXPECT_EQ(device.runs.contains(kept[0].trials[i].config), is_winner) << "its second trial";
+    EXPECT_EQ(one.record.trials[static_cast<std::size_t>(i)].config, stored[0].trials[i].config);
+    const bool is_winner = stored[0].trials[i].config == one.record.config;
+    EXPECT_EQ(device.runs.contains(stored[0].trials[i].config), is_winner) << "its confirmation";
   }
   EXPECT_EQ(jit::read_records(with.records).records.size(), 1u);
 }
 
-TEST_F(TunerTest, TheBudgetEndsTheTrialsAndLeavesTheBestSoFar) {
+TEST_F(TunerTest, TheBudgetEndsTheTrialsAndKeepsTheBestSoFar) {
   device.time = unrolled_is_faster;
   TunerOptions with = options();
-  with.budget_seconds = 0.05;  // some three trials of seven rounds
+  with.budget_seconds = 0.05;  // about three trials of seven rounds
   const Tuned one = tuned(with);
   EXPECT_TRUE(one.record.complete);
   EXPECT_LT(one.record.trials.size(), 6u);
@@ -163,10 +163,10 @@ TEST_F(TunerTest, TheBudgetIsSharedByTheWorkloads) {
   for (const Tuned& one : all) EXPECT_GE(one.record.trials.size(), 1u);
 }
 
-TEST_F(TunerTest, AWorkloadThatDoesNotFitIsToldAndTheOthersAreTuned) {
+TEST_F(TunerTest, AWorkloadThatDoesNotFitIsReportedAndTheOthersAreTuned) {
   device.too_large = work.name();
   const auto all = tune({work, adamw_workload(4096)}, device, options());
-  EXPECT_EQ(all[0].problem, "it takes too much");
+  EXPECT_EQ(all[0].problem, "too much scratch");
   EXPECT_EQ(all[1].problem, "");
   EXPECT_EQ(jit::read_records(options().records).records.size(), 1u);
 }

@@ -7,7 +7,7 @@ namespace {
 
 using jit::testing::error_of;
 
-TEST(Workload, SizesAreReadWithUnitsAndCounts) {
+TEST(Workload, SizesMayHaveUnitsAndCounts) {
   EXPECT_EQ(parse_size("77"), (Shapes{{77}}));
   EXPECT_EQ(parse_size("4k"), (Shapes{{4096}}));
   EXPECT_EQ(parse_size("1.5M"), (Shapes{{3 << 19}}));
@@ -18,26 +18,27 @@ TEST(Workload, SizesAreReadWithUnitsAndCounts) {
         << wrong;
 }
 
-TEST(Workload, AModelsTensorsAreReadFromTheFirstShapesOfAFile) {
+TEST(Workload, AModelIsReadFromTheFirstShapesInAFile) {
   const jit::testing::TemporaryFolder folder;
   const std::string path = folder / "model.json";
   jit::testing::write_file(path, R"({"gpt": {"title": "t", "shapes": [[8, 4], [4]]}})");
   EXPECT_EQ(read_model(path), (Shapes{{8, 4}, {4}}));
   jit::testing::write_file(path, R"({"shapes": [[8, 0]]})");
   EXPECT_EQ(error_of([&] { read_model(path); }),
-            path + ": a shape is [8,0]; give each as a list of sizes, as in [768, 768]");
+            "invalid shape [8,0] in " + path +
+                ". Write each shape as a list of sizes, as in [768, 768].");
   for (const char* content : {"", "{", "[]", "{}", R"({"shapes": []})"}) {
     jit::testing::write_file(path, content);
     EXPECT_NE(error_of([&] { read_model(path); }).find("has no shapes"), std::string::npos);
   }
-  EXPECT_NE(error_of([&] { read_model(folder / "none"); }).find("is it there?"), std::string::npos);
+  EXPECT_NE(error_of([&] { read_model(folder / "none"); }).find("cannot read"), std::string::npos);
 }
 
-TEST(Workload, TensorsAreGroupedByTheirKernels) {
+TEST(Workload, TensorsAreGroupedByKernel) {
   TuningRequest request{.options = jit::OptionValues("adamw")};
   request.formats.state = jit::CodecChoice{"int8"};
   const auto all = workloads(request, {{512, 512}, {512}, {100}, {1024, 64}});
-  ASSERT_EQ(all.size(), 2u) << "small tensors keep float state";
+  ASSERT_EQ(all.size(), 2u) << "small tensors have float state";
   EXPECT_EQ(all[0].plan.name, "adamw_int8_float32");
   EXPECT_EQ(all[0].shapes, (Shapes{{512, 512}, {1024, 64}}));
   EXPECT_EQ(all[1].size(), (jit::WorkSize{612, 2}));

@@ -28,24 +28,25 @@ using Groups = std::vector<OutlinedGroup>;
 std::vector<std::string> rules_of(torch::serialize::InputArchive& archive, const Request& request) {
   std::vector<std::string> rules = archived_rules(archive);
   if (!rules.empty() && !request.rule.empty() && rules != std::vector{request.rule})
-    throw UsageError(str_cat(request.from, " holds the state of ", jit::joined(rules), ", not of ",
-                             request.rule, "; --rule is for files that name no optimizer"));
+    throw UsageError(str_cat("wrong --rule ", request.rule, ": ", request.from, " has state of ",
+                             jit::joined(rules),
+                             ". Leave --rule out: it is for files that name no ", "optimizer."));
   if (rules.empty() && request.rule.empty())
     throw UsageError(
         str_cat(request.from,
-                " does not name its optimizer, as torch's checkpoints do not; give --rule, "
-                "as in --rule adamw"));
+                " does not name its optimizer, like all checkpoints of torch. Pass --rule, "
+                "as in --rule adamw."));
   if (rules.empty()) rules = {request.rule};
   for (const std::string& rule : rules)
     if (!jit::default_catalog().has(Manifest::Kind::rule, rule))
-      throw Error(str_cat(request.from, " holds the state of the rule ", rule,
-                          ", which does not ship with jitstep; give its file by --load"));
+      throw Error(str_cat(request.from, " has state of the rule ", rule,
+                          ", which does not ship with jitstep. Pass its file with --load."));
   return rules;
 }
 
 // ---- formats -----------------------------------------------------------------------------------
 
-// A UsageError for a name that no format has.
+// Throws a UsageError for an unknown format.
 void check_names(const Formats& requested) {
   as_usage([&] {
     const jit::Catalog& catalog = jit::default_catalog();
@@ -55,13 +56,13 @@ void check_names(const Formats& requested) {
   });
 }
 
-void check_asked(const Formats& requested, const Groups& groups) {
+void check_formats(const Formats& requested, const Groups& groups) {
   check_names(requested);
   if (requested.weights && jit::default_catalog().weights(*requested.weights).residual_bytes() > 0)
     throw UsageError(
-        str_cat("--weights ", *requested.weights,
-                " has a residual, which needs the parameters; load the checkpoint into an "
-                "optimizer with its parameters, and save that"));
+        str_cat("cannot convert to --weights ", *requested.weights,
+                ": its residual needs the parameters. Load the checkpoint into an optimizer with "
+                "its parameters, and save that."));
   std::set<std::string> known;
   for (const OutlinedGroup& group : groups)
     for (const jit::Slot& slot : group.options->manifest().slots)
@@ -70,10 +71,10 @@ void check_asked(const Formats& requested, const Groups& groups) {
     if (!known.contains(slot))
       throw UsageError(str_cat("--state ", slot, "=", codec.name, ": there is no slot \"", slot,
                                "\"", jit::did_you_mean(slot, {known.begin(), known.end()}),
-                               "; there are ", jit::joined(known)));
+                               ". Slots: ", jit::joined(known), "."));
 }
 
-// With several rules, a slot that is named counts for those that have it.
+// With several rules, a named slot applies to the rules that have it.
 Formats formats_for(const Options& saved, const Formats& requested) {
   Formats formats = requested;
   const auto& slots = saved.manifest().slots;
@@ -99,11 +100,11 @@ Optimizer optimizer_of(const Groups& groups, const std::vector<std::string>& rul
   return rules.size() == 1 ? Optimizer(rules.front(), made) : Optimizer(made);
 }
 
-// ---- what became of it -------------------------------------------------------------------------
+// ---- the report --------------------------------------------------------------------------------
 
 std::string format_of(const StateBuffers& buffers, std::size_t slot) {
   if (slot >= buffers.slots.size() || !buffers.slots[slot].codes.defined()) return "";
-  switch (buffers.slots[slot].codes.scalar_type()) {  // torch's own are as wide as the parameters
+  switch (buffers.slots[slot].codes.scalar_type()) {  // torch saves state in the parameter's dtype
     case torch::kBFloat16:
       return "bf16";
     case torch::kFloat16:
@@ -118,7 +119,7 @@ std::string weights_of(const StateBuffers& buffers) {
   return buffers.residual.defined() ? buffers.format.weights : "";
 }
 
-// Counts parameters by what is kept of them, and how before and now.
+// Counts parameters by component, old format and new format.
 class Counts {
  public:
   void add(const std::string& what, const std::string& from, const std::string& to) {
@@ -171,11 +172,11 @@ Conversion report(const Groups& groups, const Optimizer& optimizer,
 
 Conversion convert(const Request& request) {
   if (!request.overwrite && std::filesystem::exists(std::filesystem::symlink_status(request.to)))
-    throw Error(str_cat(request.to, " exists already; name another file, or give --overwrite"));
+    throw Error(str_cat(request.to, " exists already. Name another file, or pass --overwrite."));
   auto archive = open_archive(request.from, torch::kCPU);
   const std::vector<std::string> rules = rules_of(archive, request);
   const Groups groups = read_outline(archive, rules);
-  check_asked(request.formats, groups);
+  check_formats(request.formats, groups);
   Optimizer optimizer = optimizer_of(groups, rules, request.formats);
   optimizer.load(archive);
   optimizer.save(request.to);

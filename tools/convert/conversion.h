@@ -1,4 +1,4 @@
-// An optimizer's archive in other formats, without the program that trains.
+// Converts an optimizer's archive to other formats, without the training program.
 #pragma once
 
 #include <jitstep/jit/formats.h>
@@ -12,29 +12,29 @@ namespace jitstep::tool::convert {
 /// The files and the new formats.
 struct Request {
   std::string from, to;       // files
-  std::string rule = {};      // of a checkpoint that names none
-  jit::Formats formats = {};  // a format that is not set stays as it was saved
+  std::string rule = {};      // for a checkpoint that names none
+  jit::Formats formats = {};  // a format that is not set stays as saved
   bool overwrite = false;     // `to` may exist
 };
 
-/// A slot, or what is kept beside the parameters, of all parameters where the formats are the same; "": not kept.
+/// A slot or the weight residual, for all parameters with the same two formats. "": not stored.
 struct Part {
   std::string what, from, to;
   int parameters = 0;
 };
 
-/// What became of an archive.
+/// The report of a conversion.
 struct Conversion {
-  std::vector<std::string> rules;  // one, or one of each group
+  std::vector<std::string> rules;  // one for all groups, or one per group
   std::vector<Part> parts;
   int parameters = 0, with_state = 0;
-  std::int64_t elements = 0;                             // of those with state
-  std::int64_t state_bytes_before = 0, state_bytes = 0;  // as tensors in memory
+  std::int64_t elements = 0;                             // of parameters with state
+  std::int64_t state_bytes_before = 0, state_bytes = 0;  // of the tensors in memory
 };
 
-/// Reads a file and writes another, whole or not at all: what an optimizer would save that was made with the archive's
-/// options and these formats and has loaded the archive. A c10::Error or jit::Error says what is wrong; then nothing was
-/// written. Takes memory for both states.
+/// Reads an archive and writes another one, completely or not at all. The new file is what an optimizer with the
+/// archive's options and these formats would save after it loaded the archive. Throws a c10::Error or jit::Error; then
+/// nothing was written. Needs memory for both states.
 Conversion convert(const Request& request);
 
 }  // namespace jitstep::tool::convert

@@ -1,4 +1,4 @@
-// jitstep-convert: the program behind `jitstep convert`, which has checked the flags.
+// jitstep-convert: the program behind `jitstep convert`. It is separate because it needs torch.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jitstep/jit/error.h>
@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-// Files first: the other flags may name what is in them.
+// Loads files first, because the other flags may name rules and codecs in them.
 Request request_of(const ConvertArgs& args) {
   for (const std::string& file : args.load) load_file(file);
   Request request{.from = args.from, .to = args.to, .overwrite = args.overwrite};
@@ -63,16 +63,20 @@ std::string to_json(const Conversion& made) {
                     {"parts", parts}});
 }
 
-// An optimizer warns of formats that differ, as the user asked for, and of duplicate parameters, as it did in training.
+// Drops an optimizer's warnings: about different formats, which the user asked for, and about duplicate parameters,
+// which training has shown already.
 struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-// torch's further lines are a stack trace.
+// The first line, because torch's further lines are context and a stack trace. Without the prefix "jitstep: ", which
+// report_error() adds.
 std::string one_line(const std::exception& error) {
   const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
   const std::string all = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
-  return all.substr(0, all.find('\n'));
+  const std::string line = all.substr(0, all.find('\n'));
+  const std::string prefix = "jitstep: ";
+  return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
 }
 
 int run(int argc, char** argv) {

@@ -46,7 +46,7 @@ void write_options_class(std::ostream& out, const Rule& rule) {
   out << "/// Options of " << rule.name << ".\n";
   out << "struct JITSTEP_API " << self << " : TypedOptions<" << self << "> {\n";
   write_enumerations(out, rule);
-  out << "\n  /// Everything at its default.\n  " << self << "();\n";
+  out << "\n  /// All options at their defaults.\n  " << self << "();\n";
   if (rule.has_lr) out << "  " << self << "(double lr);\n";
   out << "\n";
   for (std::size_t i = 0; i < rule.options.size(); ++i)
@@ -57,7 +57,8 @@ void write_options_class(std::ostream& out, const Rule& rule) {
     out << "  const CastGuard* guard() const override { return &guard_; }\n\n"
            "  CastGuard guard_{CastGuard::Finds::nan};\n";
   else
-    out << "\n  // As torch::optim::" << self << " has them, and then what that has not.\n";
+    out << "\n  // First the members of torch::optim::" << self
+        << " in their order, then jitstep's additional ones.\n";
   for (const Option* option : rule.members())
     out << "  " << type_of(*option) << " " << option->name << "_ = " << initializer(*option)
         << ";\n";
@@ -86,17 +87,17 @@ void write_optimizer_class(std::ostream& out, const Rule& rule) {
   const std::string options = rule.name + "Options";
   out << comment(rule.manifest.description, "");
   out << "class JITSTEP_API " << rule.name << " : public Optimizer {\n public:\n";
-  out << "  /// Parameters, or groups of them with options of their own; wrong ones are a "
-         "c10::Error.\n";
+  out << "  /// Parameters, or groups with their own options. Throws a c10::Error for invalid "
+         "ones.\n";
   out << "  explicit " << rule.name
       << "(const std::vector<torch::optim::OptimizerParamGroup>& groups, " << options
       << " defaults = {});\n";
   out << "  explicit " << rule.name << "(std::vector<torch::Tensor> params, " << options
       << " defaults = {});\n";
   if (rule.of_matrices)
-    out << "  /// A whole module in the two groups of muon_groups: its hidden matrices, and "
-           "everything else\n"
-           "  /// by another rule.\n"
+    out << "  /// The parameters of a module in the two groups of muon_groups: this optimizer for "
+           "hidden matrices,\n"
+           "  /// the optimizer of `others` for all other parameters.\n"
            "  explicit "
         << rule.name << "(const torch::nn::Module& module, const " << options
         << "& options = {},\n      const Options& others = AdamWOptions(), const MuonExclusions& "
@@ -175,7 +176,7 @@ namespace jitstep {
   out << "}  // namespace jitstep\n";
 }
 
-// A function that makes the class of a rule by the rule's name.
+// Writes a function that creates a rule's class by the rule's name.
 void write_makers(std::ostream& out, const std::vector<Rule>& rules, const std::string& base,
                   const std::string& function) {
   out << "std::unique_ptr<" << base << "> " << function << "(const std::string& rule) {\n";
@@ -208,7 +209,8 @@ void generate(const std::filesystem::path& folder) {
   write_header(header, rules);
   write_source(source, rules);
   if (!header.flush() || !source.flush())
-    throw jitstep::jit::Error("cannot write to " + folder.string());
+    throw jitstep::jit::Error("cannot write to " + folder.string() +
+                              ". Check its permissions and the space on its disk.");
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ std::string class_of(const Manifest& rule) {
   return name;
 }
 
-// Torch's own options classes, and the order of their members, which ours of these names have as well: Options.
+// torch's options classes and the order of their members. jitstep's classes of the same names have the same order: see
+// Options.
 const std::map<std::string, std::vector<std::string>>& torch_members() {
   static const std::map<std::string, std::vector<std::string>> members = {
       {"Adam", {"lr", "betas", "eps", "weight_decay", "amsgrad"}},
@@ -81,7 +82,8 @@ std::vector<const Option*> Rule::members() const {
                                                     members[i]->type == Option::Type::numbers);
     if (!torchs_type || members[i]->name != first[i])
       throw jit::Error(str_cat("the rule ", manifest.name, " has no option ", first[i],
-                               " of torch's type, as torch::optim::", name, "Options"));
+                               " of the type that torch::optim::", name,
+                               "Options has. Declare it, or rename the class."));
   }
   return members;
 }
@@ -136,8 +138,8 @@ std::string remark(const Option& option) {
   return out;
 }
 
-std::string comment(const std::string& words, const std::string& indent) {
-  std::istringstream in(words);
+std::string comment(const std::string& text, const std::string& indent) {
+  std::istringstream in(text);
   std::string out, line = indent + "///", word;
   while (in >> word) {
     if (line.size() + 1 + word.size() > 100) {

@@ -1,4 +1,4 @@
-// A rule as its classes are written from it: names, options, and their C++.
+// The data of a rule that its generated classes need: names, options, and their C++ types and values.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace jitstep::generated {
 
-/// Everything one rule's classes are written from.
+/// The input for one rule's classes.
 struct Rule {
   const jit::Manifest& manifest;
   std::string name;  // of the class
   std::vector<const jit::Option*> options;
   bool has_lr = false;
-  bool of_matrices = false;  // it refuses everything else
+  bool of_matrices = false;  // it accepts matrices only
 
-  /// Whether torch has a class of this name.
+  /// True if torch has an options class of this name.
   bool is_torchs() const;
-  /// The options in the order of the members: torch's first, in its order; the others in ours. An Error if one of
-  /// torch's is not there.
+  /// The options in the order of the class's members: torch's options in torch's order, then the others. Throws an
+  /// Error if one of torch's is missing or has another type.
   std::vector<const jit::Option*> members() const;
 };
 
@@ -32,10 +32,10 @@ std::string type_of(const jit::Option& option);
 /// The default as a C++ initializer.
 std::string initializer(const jit::Option& option);
 
-/// "a; b: c" with the parts that are there.
+/// The documentation of an option: range, default, note.
 std::string remark(const jit::Option& option);
 
-/// Breaks words into `/// ` lines of at most 100 columns.
-std::string comment(const std::string& words, const std::string& indent);
+/// Breaks text into `/// ` lines of at most 100 columns.
+std::string comment(const std::string& text, const std::string& indent);
 
 }  // namespace jitstep::generated

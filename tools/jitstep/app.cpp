@@ -41,7 +41,7 @@ Environment:
   WORLD_SIZE               above 1: tuning in steps needs an agreement of all ranks
   TMPDIR                   folder of the compiler's temporary files (default: /tmp))";
 
-// The command that was parsed last: it has the words that were not expected.
+// The innermost command that was parsed. It holds the unexpected arguments.
 const CLI::App& last_parsed(const CLI::App& app) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
@@ -53,9 +53,9 @@ std::string full_name(const CLI::App& command) {
   return full_name(*command.get_parent()) + " " + command.get_name();
 }
 
-std::string unexpected_word(const CLI::App& command, const std::string& word) {
-  if (word.starts_with('-')) {
-    const std::string flag = word.substr(0, word.find('='));
+std::string unexpected_argument(const CLI::App& command, const std::string& argument) {
+  if (argument.starts_with('-')) {
+    const std::string flag = argument.substr(0, argument.find('='));
     std::vector<std::string> flags;
     for (const CLI::Option* one : command.get_options())
       for (const std::string& name : one->get_lnames()) flags.push_back("--" + name);
@@ -64,8 +64,8 @@ std::string unexpected_word(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* one : command.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(one->get_name());
-  if (names.empty()) return str_cat("the argument \"", word, "\" was not expected");
-  return str_cat("there is no command \"", word, "\"", did_you_mean(word, names));
+  if (names.empty()) return str_cat("the argument \"", argument, "\" was not expected");
+  return str_cat("there is no command \"", argument, "\"", did_you_mean(argument, names));
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ CLI::App* add_command(CLI::App& app, const char* group, const char* name, const 
   return app.add_subcommand(name, what)->group(group);
 }
 
-// Not by require_subcommand(1), which reports an unknown command as a missing one.
+// require_subcommand(1) is not used, because it reports an unknown command as a missing one.
 void need_subcommand(CLI::App& command) {
   command.require_subcommand(0, 1);
   command.callback([&command] {
@@ -84,9 +84,9 @@ void need_subcommand(CLI::App& command) {
 
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = last_parsed(app);
-  const std::vector<std::string> words = command.remaining();
-  const bool residual = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !words.empty();
-  return str_cat(residual ? unexpected_word(command, words.front()) : error.what(), ". Run `",
+  const std::vector<std::string> rest = command.remaining();
+  const bool unexpected = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty();
+  return str_cat(unexpected ? unexpected_argument(command, rest.front()) : error.what(), ". Run `",
                  full_name(command), " --help`.");
 }
 
@@ -109,8 +109,8 @@ void build_app(CLI::App& app, int& status) {
                        "Print the version");
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
     for (CLI::App* one : command->get_subcommands([](CLI::App*) { return true; }))
-      one->group("Commands");  // they inherit the group of their parent
-  app.footer(kFooter);         // last: commands would inherit it
+      one->group("Commands");  // otherwise they inherit the group of their parent
+  app.footer(kFooter);         // last, because commands that are added later inherit it
   need_subcommand(app);
 }
 

@@ -51,8 +51,8 @@ struct Measured {
   Workload workload;
   ConfigChoice choice;
   double seconds = 0, spread = 0, bytes = 0;
-  double of_bound = 0;  // the baseline's time over the step's, the median of the rounds
-  double of_bound_low = 0, of_bound_high = 0;  // its quartiles
+  double of_bound = 0;  // baseline time / step time, the median of the rounds
+  double of_bound_low = 0, of_bound_high = 0;  // first and third quartile
 
   double elements_per_second() const {
     return static_cast<double>(workload.size().elements) / seconds;
@@ -65,17 +65,17 @@ double quantile(std::vector<double>& values, double share) {
   return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
-Measured measured(tuning::HostDevice& device, CpuBackend& machine, const Workload& workload,
+Measured measured(tuning::HostDevice& device, CpuBackend& cpu, const Workload& workload,
                   int rounds) {
   device.begin(workload);
   Measured out{.workload = workload,
-               .choice = machine.choose_config(workload.plan, workload.size()),
+               .choice = cpu.choose_config(workload.plan, workload.size()),
                .bytes = tuning::moved_bytes(workload)};
   std::vector<double> times, shares;
-  device.seconds(out.choice.config);  // compiles it
+  device.seconds(out.choice.config);  // not measured, because it compiles the kernel
   for (int i = 0; i < rounds; ++i) {
     times.push_back(device.seconds(out.choice.config));
-    shares.push_back(device.walk_seconds() / times.back());
+    shares.push_back(device.baseline_seconds() / times.back());
   }
   out.seconds = quantile(times, 0.5);
   out.spread = (quantile(times, 0.75) - quantile(times, 0.25)) / out.seconds;
@@ -138,10 +138,10 @@ void bench(const Request& request) {
   const int threads = request.threads > 0 ? request.threads : host_hardware().units;
   const std::vector<Workload> workloads = workloads_of(request.workloads);
   tuning::HostDevice device(default_engine(), {.threads = threads});
-  CpuBackend machine(default_engine());
+  CpuBackend cpu(default_engine());
   std::vector<Measured> all;
   for (const Workload& workload : workloads)
-    all.push_back(measured(device, machine, workload, request.rounds));
+    all.push_back(measured(device, cpu, workload, request.rounds));
   json results = json::array();
   for (const Measured& one : all) results.push_back(to_json(one));
   const std::string& name = host_hardware().name;

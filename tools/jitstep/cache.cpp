@@ -1,4 +1,4 @@
-// jitstep cache: lists, verifies, explains and trims the compiled kernels on disk.
+// jitstep cache: lists, verifies, explains and trims compiled kernels on disk.
 #include <jit/base/private_files.h>
 #include <jit/base/scratch.h>
 #include <jit/base/text.h>
@@ -33,9 +33,9 @@ std::string time_text(std::chrono::system_clock::time_point time, const char* fo
   const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
-  char word[32];
-  std::strftime(word, sizeof word, format, &parts);
-  return word;
+  char text[32];
+  std::strftime(text, sizeof text, format, &parts);
+  return text;
 }
 
 // ---- list, verify ------------------------------------------------------------------------------
@@ -92,7 +92,8 @@ int list(bool json) {
   return 0;
 }
 
-// What only loading tells, such as a library that is not here. Others' kernels need the program that emulates, or a GPU.
+// An error that appears only when a kernel is loaded, such as a missing shared library. Checks CPU kernels only:
+// emulated kernels need the emulator's symbols, and CUDA kernels need a GPU.
 std::string loading_problem(const ListedEntry& listed) {
   const auto entry = content_of(listed);
   if (!entry || listed.header->key.target.kind != Target::Kind::cpu) return {};
@@ -101,7 +102,7 @@ std::string loading_problem(const ListedEntry& listed) {
     return {};
   } catch (const ImageError& error) {
     return error.what();
-  } catch (const Error& error) {  // of the machine, such as no memory: says nothing about the entry
+  } catch (const Error& error) {  // a failure of the system, such as a full disk, not of the entry
     std::cerr << "jitstep: " << listed.file.path << " was not loaded: " << error.what() << "\n";
     return {};
   }
@@ -126,7 +127,7 @@ int verify(bool json) {
 
 // ---- explain -----------------------------------------------------------------------------------
 
-// The identity of this machine's compiler for a target, or why there is none.
+// The identity of this machine's compiler for a target, or the reason why there is none.
 struct Found {
   std::string identity, problem;
 };
@@ -139,7 +140,7 @@ Found compiler_here(const Target& target) {
   }
 }
 
-// Puts the files in the places of the entry's sources of the same name, as load_rule and load_codec do.
+// Replaces the entry's sources by the files with the same name, as load_rule and load_codec do.
 void add_files(const EntryHeader& header, const std::vector<std::string>& files,
                TemplateStore& templates) {
   for (const std::string& file : files) {
@@ -150,10 +151,10 @@ void add_files(const EntryHeader& header, const std::vector<std::string>& files,
   }
 }
 
-// Why an entry would not be used today, and what could not be compared.
+// Why a program would not use an entry now, and which sources could not be compared.
 struct Explanation {
   const ListedEntry* entry;
-  std::string no_compiler;  // why there is none; empty if there is one
+  std::string no_compiler;  // why no compiler was found; empty if one was
   std::vector<std::string> reasons, unknown;
 };
 
@@ -164,9 +165,9 @@ Explanation explained(const ListedEntry& entry, const std::vector<std::string>& 
   const bool known = compiler.problem.empty();
   TemplateStore templates(settings().templates);
   add_files(header, files, templates);
-  const EntryHeader today =
+  const EntryHeader current =
       renewed(header, templates, known ? compiler.identity : header.key.compiler);
-  return {&entry, compiler.problem, differences(header, today),
+  return {&entry, compiler.problem, differences(header, current),
           unknown_sources(header.sources, templates)};
 }
 
@@ -177,7 +178,7 @@ void print(const Explanation& one) {
   if (one.reasons.empty()) std::cout << "  used for the same source\n";
   for (const std::string& name : one.unknown)
     std::cout << "  not compared: " << name
-              << ", which does not ship with jitstep; give the file by --load\n";
+              << ", which does not ship with jitstep. Give the file by --load.\n";
 }
 
 nlohmann::json to_json(const Explanation& one) {
@@ -189,15 +190,15 @@ nlohmann::json to_json(const Explanation& one) {
   return out;
 }
 
-int explain(const std::string& asked_for, const std::vector<std::string>& files, bool json) {
+int explain(const std::string& prefix, const std::vector<std::string>& files, bool json) {
   nlohmann::json all = nlohmann::json::array();
   for (const ListedEntry& entry : DiskCache(settings()).list(true)) {
-    if (!is_asked(entry, asked_for)) continue;
+    if (!matches(entry, prefix)) continue;
     const Explanation one = explained(entry, files);
     all.push_back(to_json(one));
     if (!json) print(one);
   }
-  if (all.empty()) throw no_entry(asked_for);
+  if (all.empty()) throw no_entry(prefix);
   if (json) std::cout << json_text({{"entries", all}});
   return kSuccess;
 }
@@ -214,7 +215,7 @@ nlohmann::json size_json(const Entries& entries) {
   return {{"entries", entries.size()}, {"bytes", bytes_of(entries)}};
 }
 
-// Fails if entries had to stay.
+// Returns kFailure if the remaining entries are larger than `bytes`, for example because a delete failed.
 int trim(std::uint64_t bytes, bool json) {
   DiskCache cache(settings());
   const Entries before = own_entries(cache);
@@ -235,8 +236,8 @@ std::shared_ptr<bool> json_flag(CLI::App& command) {
 void add_explain(CLI::App& cache, int& status) {
   CLI::App* const command = cache.add_subcommand(
       "explain", "Explain why the current templates and compiler do or do not use an entry");
-  const auto asked_for = std::make_shared<std::string>();
-  command->add_option("entry", *asked_for, "Beginning of a kernel's name or key")
+  const auto prefix = std::make_shared<std::string>();
+  command->add_option("entry", *prefix, "Beginning of a kernel's name or key")
       ->type_name("ENTRY")
       ->required();
   const auto files = std::make_shared<std::vector<std::string>>();
@@ -244,8 +245,7 @@ void add_explain(CLI::App& cache, int& status) {
       ->type_name("FILE")
       ->allow_extra_args(false);
   const auto json = json_flag(*command);
-  command->callback(
-      [asked_for, files, json, &status] { status = explain(*asked_for, *files, *json); });
+  command->callback([prefix, files, json, &status] { status = explain(*prefix, *files, *json); });
 }
 
 void add_trim(CLI::App& cache, int& status) {
@@ -253,13 +253,13 @@ void add_trim(CLI::App& cache, int& status) {
       cache.add_subcommand("trim", "Delete the least recently used entries above a size");
   const CLI::Validator not_negative(
       [](const std::string& size) {
-        return size.starts_with("-") ? "a size is not negative" : std::string();
+        return size.starts_with("-") ? "a size must not be negative" : std::string();
       },
       "");
   const auto bytes = std::make_shared<std::uint64_t>(Settings().cache_bytes);
   command->add_option("--max-size", *bytes, "Size to keep, as in 200MB; 1 KB is 1024 bytes")
       ->transform(CLI::AsSizeValue(false))
-      ->transform(not_negative)  // first: sizes are unsigned
+      ->transform(not_negative)  // CLI11 runs it before AsSizeValue, whose sizes are unsigned
       ->type_name("SIZE")
       ->capture_default_str();
   const auto json = json_flag(*command);

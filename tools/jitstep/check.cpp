@@ -43,19 +43,19 @@ constexpr const char* kFooter =
     "  jitstep check mine.cuh\n"
     "  jitstep check mine.cuh --states fp32,int8 --weights stochastic --target cpu";
 
-// Why kernels for a target cannot be compiled here. An Error if the compiler exists but does not know the target.
+// Why kernels for a target cannot be compiled here. Throws an Error if NVRTC exists but does not support the target.
 std::string problem_of(const Target& target) {
-  const Target known = Target::cuda(90);  // to every NVRTC that can be there
+  const Target known = Target::cuda(90);  // every NVRTC that jitstep accepts supports it
   const std::string problem = check::compiler_problem(target);
   if (!problem.empty() && target.is_cuda() && check::compiler_problem(known).empty())
     throw Error(problem);
   return problem;
 }
 
-// The targets that can be compiled for, the CPU first; the others are reported.
+// The targets that can be compiled for, the CPU first. Adds the other targets to the report.
 std::vector<Target> usable(const Request& request, Report& report) {
   std::vector<Target> requested = {Target::cpu()}, targets;
-  std::map<std::string, std::vector<std::string>> missing;  // names of targets by what is missing
+  std::map<std::string, std::vector<std::string>> missing;  // target names by problem
   requested.insert(requested.end(), request.targets.begin(), request.targets.end());
   for (const Target& target : requested) {
     const std::string problem = problem_of(target);
@@ -67,7 +67,7 @@ std::vector<Target> usable(const Request& request, Report& report) {
   return targets;
 }
 
-// The kernels that the choices make; what makes none is reported.
+// The kernels of all choices. Adds a problem to the report for each choice that gives no kernel.
 std::vector<check::Candidate> candidates(const std::vector<check::Choice>& choices,
                                          const Catalog& catalog, Report& report) {
   std::vector<check::Candidate> all;
@@ -81,19 +81,19 @@ std::vector<check::Candidate> candidates(const std::vector<check::Choice>& choic
   return all;
 }
 
-// Kernels of flags that no options were found for are not there to be checked.
+// Reports flags that the covering set does not reach, because no kernel with them is checked.
 void report_unreached(const Catalog& catalog, Report& report) {
   if (report.manifest->kind != Manifest::Kind::rule) return;
   if (const auto flags = emulation::unreached_flags(*report.manifest, catalog); !flags.empty())
     report.unchecked.push_back(str_cat("kernels with ", joined(flags),
-                                       ": jitstep found no options that set these flags; simplify "
-                                       "their conditions, or use `jitstep compile`"));
+                                       ": jitstep found no options that set these flags. Simplify "
+                                       "their conditions, or use `jitstep compile`."));
 }
 
-// Numbers through the codec under each of its options, which the kernels of the first rule have. What a codec says in its
-// leading comment that it loses is a warning.
-void send_round(const std::vector<check::Candidate>& kernels, check::Workbench& plain,
-                Report& report) {
+// Measures the round-trip error of a codec with each set of its options. The float32 kernels of the first rule have
+// them all. A codec may declare `lossy: WHY` in its leading comment. Its error above the limit is then only a warning.
+void check_round_trips(const std::vector<check::Candidate>& kernels, check::Workbench& plain,
+                       Report& report) {
   for (std::size_t i = 0; i < report.kernels.size(); ++i) {
     const KernelSpec& spec = kernels[i].steps.spec;
     check::KernelReport& kernel = report.kernels[i];
@@ -116,7 +116,7 @@ void send_round(const std::vector<check::Candidate>& kernels, check::Workbench& 
 }
 
 void check_file(const Request& request, check::Workbenches& benches, Report& report) {
-  report.targets = usable(request, report);  // first: the rest takes its time
+  report.targets = usable(request, report);  // first, because it may throw and the rest is slow
   report_unreached(benches.plain.catalog, report);
   const auto choices = check::choices(*report.manifest, request, benches);
   const auto kernels = candidates(choices, benches.plain.catalog, report);
@@ -125,7 +125,8 @@ void check_file(const Request& request, check::Workbenches& benches, Report& rep
   report.kernels = check::check_kernels(kernels, {report.targets.begin() + 1, report.targets.end()},
                                         benches, std::cref(progress));
   check::warn_of_scalar_loops(kernels, benches.plain, report.kernels);
-  if (report.manifest->kind == Manifest::Kind::codec) send_round(kernels, benches.plain, report);
+  if (report.manifest->kind == Manifest::Kind::codec)
+    check_round_trips(kernels, benches.plain, report);
 }
 
 int run(const Request& request) {
@@ -143,11 +144,11 @@ int run(const Request& request) {
 
 CLI::Validator is_compiled_target() {
   return CLI::Validator(
-      [](const std::string& word) {
-        return word == "emulated" ? std::string(
-                                        "every check uses the emulated GPU already. Use cpu, "
-                                        "or sm_ with a number")
-                                  : std::string();
+      [](const std::string& target) {
+        return target == "emulated" ? std::string(
+                                          "every check uses the emulated GPU already. Use cpu, "
+                                          "or sm_ with a number")
+                                    : std::string();
       },
       "");
 }
@@ -183,8 +184,8 @@ void add_check_command(CLI::App& app, int& status) {
   add_json_flag(*command, request->json);
   command->callback([request, states, targets, &status] {
     request->codecs = split_states(*states);
-    for (const std::string& word : *targets)
-      if (const Target target = parse_target(word); target.is_cuda())
+    for (const std::string& name : *targets)
+      if (const Target target = parse_target(name); target.is_cuda())
         request->targets.push_back(target);
     status = run(*request);
   });

@@ -1,4 +1,4 @@
-// The commands of the tool, and what they share.
+// The commands of the tool, and helpers that they share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,7 +19,7 @@ inline void add_json_flag(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "Print JSON");
 }
 
-// Each adds a command, which sets the exit status when it runs.
+// Each function adds a command. The command sets `status`, the exit status, when it runs.
 void add_bench_command(CLI::App& app, int& status);
 void add_cache_command(CLI::App& app, int& status);
 void add_check_command(CLI::App& app, int& status);

@@ -1,4 +1,4 @@
-// jitstep compile: writes a kernel's binary to a file, for other tools to read. Needs no GPU.
+// jitstep compile: writes a kernel's binary to a file, for use by other tools. Needs no GPU.
 #include <jit/base/file_io.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFooter =
     "Needs no GPU. GPU targets need NVRTC. `jitstep inspect` takes the same flags and prints the\n"
-    "kernel in place of writing it.\n\n"
+    "kernel instead of writing it.\n\n"
     "Examples:\n"
     "  jitstep compile --rule lion --state int8 --target sm_90 --out binaries\n"
     "  jitstep compile '{\"rule\": \"sgd\"}' --target cpu --json";

@@ -37,7 +37,7 @@ LoopReport loop_report_of(const std::string& preprocessed, const std::string& na
   } catch (const Error& error) {
     const std::string what = error.what();
     return {{},
-            str_cat("the compiler's report on its loops is not available: ",
+            str_cat("the compiler gave no report of vectorized loops: ",
                     what.substr(0, what.find('\n')))};
   }
 }

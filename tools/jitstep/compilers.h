@@ -1,4 +1,4 @@
-// The compilers of this machine, asked for more than a binary.
+// Other outputs of this machine's compilers than binaries.
 #pragma once
 
 #include <jit/compiler/loop_report.h>
@@ -10,24 +10,24 @@
 
 namespace jitstep::tool {
 
-/// Version, build and options of the compiler for a target: Compiler::identity. An Error if there is none.
+/// Version, build and options of the compiler for a target, see Compiler::identity. Throws an Error if there is none.
 std::string compiler_identity(const jit::Target& target,
                               const jit::Settings& settings = jit::Settings::from_environment());
 
-/// A self-contained text as PTX, or as the host compiler's assembly with `.loc` lines. An Error if there is no compiler
-/// or the text does not compile.
+/// Compiles preprocessed source to PTX, or to the host compiler's assembly with `.loc` lines. Throws an Error if there
+/// is no compiler or the source does not compile.
 std::string ptx_of(const std::string& preprocessed, const std::string& name,
                    const jit::Target& target);
 std::string assembly_of(const std::string& preprocessed, const std::string& name,
                         const jit::Target& target);
 
-/// What the host compiler says of the loops over elements.
+/// The host compiler's report about the loops over elements.
 struct LoopReport {
-  std::vector<jit::ScalarLoop> scalar;  // of which it makes no vectors
-  std::string problem;                  // why it gave no report; empty if it did
+  std::vector<jit::ScalarLoop> scalar;  // loops that it did not vectorize
+  std::string problem;                  // why there is no report; empty if there is one
 };
 
-/// Compiles the text. Throws no Error: some compilers cannot report.
+/// Compiles the source for its report. Throws no Error, because some compilers give no report.
 LoopReport loop_report_of(const std::string& preprocessed, const std::string& name,
                           const jit::Settings& settings);
 

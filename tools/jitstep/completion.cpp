@@ -1,4 +1,4 @@
-// jitstep completion: scripts for shells. They ask the tool itself, so that they know your own templates too.
+// jitstep completion: scripts for shells. They call the tool for candidates, so that they offer your own templates too.
 #include "completion.h"
 
 #include <iostream>
@@ -14,7 +14,7 @@
 namespace jitstep::tool {
 namespace {
 
-using Words = std::vector<std::string>;
+using Strings = std::vector<std::string>;
 
 constexpr const char* kBash = R"sh(# bash completion of jitstep: source <(jitstep completion bash)
 _jitstep() {
@@ -56,33 +56,33 @@ const CLI::App* subcommand(const CLI::App& command, const std::string& name) {
   return nullptr;
 }
 
-Words names_of_subcommands(const CLI::App& command) {
-  Words names;
+Strings names_of_subcommands(const CLI::App& command) {
+  Strings names;
   for (const CLI::App* one : command.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(one->get_name());
   return names;
 }
 
-Words names_of_flags(const CLI::App& command) {
-  Words names;
+Strings names_of_flags(const CLI::App& command) {
+  Strings names;
   for (const CLI::Option* one : command.get_options())
     for (const std::string& name : one->get_lnames()) names.push_back("--" + name);
   return names;
 }
 
-// Behind the last comma of a list.
-Words values(const CLI::Option& flag, const std::string& word) {
-  Words all = values_of("--" + flag.get_lnames().front());
+// The values of a flag. In a list, completes the item after the last comma.
+Strings values(const CLI::Option& flag, const std::string& word) {
+  Strings all = values_of("--" + flag.get_lnames().front());
   const std::size_t comma = word.rfind(',');
   if (comma == word.npos || !value_name(flag).ends_with(",...")) return all;
   for (std::string& one : all) one = word.substr(0, comma + 1) + one;
   return all;
 }
 
-Words values_of_argument(const CLI::App& command, std::size_t index) {
+Strings values_of_argument(const CLI::App& command, std::size_t index) {
   const auto arguments =
       command.get_options([](const CLI::Option* option) { return option->get_positional(); });
-  return index < arguments.size() ? values_of(arguments[index]->get_name()) : Words();
+  return index < arguments.size() ? values_of(arguments[index]->get_name()) : Strings();
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ Words values_of_argument(const CLI::App& command, std::size_t index) {
 std::vector<std::string> completions(const CLI::App& app, const std::vector<std::string>& words) {
   if (words.empty()) return {};
   const CLI::App* command = &app;
-  const CLI::Option* waiting = nullptr;  // a flag whose value comes next
+  const CLI::Option* waiting = nullptr;  // flag that the next word is the value of
   std::size_t arguments = 0;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string& word = words[i];
@@ -106,7 +106,7 @@ std::vector<std::string> completions(const CLI::App& app, const std::vector<std:
   }
   if (waiting != nullptr) return values(*waiting, words.back());
   if (words.back().starts_with('-')) return names_of_flags(*command);
-  Words all = names_of_subcommands(*command);
+  Strings all = names_of_subcommands(*command);
   return all.empty() ? values_of_argument(*command, arguments) : all;
 }
 

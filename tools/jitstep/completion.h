@@ -1,4 +1,4 @@
-// What a shell offers for the word at the cursor.
+// Completion candidates for the word at the cursor of a shell.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,11 +7,11 @@
 
 namespace jitstep::tool {
 
-/// The flag by which completion scripts ask, as the first argument: `jitstep --complete WORD...`.
+/// The first argument when a completion script calls the tool: `jitstep --complete WORD...`.
 inline constexpr const char* kComplete = "--complete";
 
-/// Candidates for the last of these words, which may be empty: commands, flags, or the values of a flag. None where a
-/// file can stand. Candidates need not begin with the word.
+/// Candidates for the last of these words: commands, flags, or the values of a flag. The last word may be empty.
+/// Returns none where a file name is expected. The candidates are not filtered by the beginning of the word.
 std::vector<std::string> completions(const CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace jitstep::tool

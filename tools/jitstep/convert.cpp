@@ -1,5 +1,5 @@
-// jitstep convert: starts the program jitstep-convert. That program needs LibTorch, which takes ten times as long to load
-// as this one.
+// jitstep convert: starts the program jitstep-convert. It is a separate program because it needs LibTorch, which takes
+// ten times as long to load as this tool.
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Passes the arguments of the command on: all of this process's behind the first "convert".
+// Replaces this process by jitstep-convert, with the arguments from the first "convert" on.
 [[noreturn]] void start(std::vector<std::string> arguments) {
   const std::string program =
       fs::read_symlink("/proc/self/exe").replace_filename("jitstep-convert");

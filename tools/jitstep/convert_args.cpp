@@ -7,8 +7,8 @@ namespace {
 
 constexpr const char* kFooter =
     "The new file has the bits that an optimizer with these formats saves after it loaded the old\n"
-    "file. Formats that no flag names stay, and so do the values of options. jitstep writes the\n"
-    "file completely or not at all. It compiles the kernels that convert once, into the cache.\n"
+    "file. Formats without a flag and option values do not change. jitstep writes the file\n"
+    "completely or not at all. It compiles the conversion kernels once, into the cache.\n"
     "Conversion needs memory for the old and the new state.\n\n"
     "Examples:\n"
     "  jitstep convert opt.pt small.pt --state int8\n"
@@ -30,7 +30,7 @@ void add_convert_args(CLI::App& command, ConvertArgs& args) {
       ->type_name("FORMAT");
   command
       .add_option("--min-quantized-size", args.min_quantized_size,
-                  "Parameters with fewer elements keep fp32 in place of a format with blocks")
+                  "Parameters with fewer elements use fp32 instead of a format with blocks")
       ->type_name("N")
       ->check(in_range(0));
   command

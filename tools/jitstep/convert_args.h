@@ -1,4 +1,4 @@
-// The flags of `jitstep convert`. The tool declares them for its help, and the program jitstep-convert reads them.
+// The flags of `jitstep convert`. The tool declares them for its help. The program jitstep-convert reads them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,7 @@
 
 namespace jitstep::tool {
 
-/// The values of the flags, as they were given.
+/// The values of the flags, not validated.
 struct ConvertArgs {
   std::string from, to;
   OptimizerArgs formats;  // rule, state, weights

@@ -1,4 +1,4 @@
-// The state bytes and the launches of a kernel.
+// State bytes and launches of a kernel.
 #pragma once
 
 #include <jitstep/jit/catalog.h>
@@ -10,7 +10,7 @@
 
 namespace jitstep::tool {
 
-/// Of one slot, bytes a parameter.
+/// Bytes per parameter of one slot.
 struct SlotBytes {
   std::string name;
   double codes = 0;
@@ -19,7 +19,7 @@ struct SlotBytes {
   double all() const { return codes + scales; }
 };
 
-/// Bytes a parameter, of a matrix of 1024 x 1024.
+/// Bytes per parameter of the state of a 1024 x 1024 matrix.
 struct StateBytes {
   std::vector<SlotBytes> slots;
   double aux_state = 0;  // auxiliary state, both buffers
@@ -27,17 +27,16 @@ struct StateBytes {
   double all = 0;
 };
 
-/// Of a kernel under the options that it was made for.
+/// The state bytes of a kernel. `options` are those that the plan was resolved with.
 StateBytes state_bytes(const jit::Plan& plan, const jit::OptionValues& options);
 
-/// Launches of a step.
+/// Kernel launches per step.
 int launches_of(const jit::Plan& plan);
 
-/// The codecs in the order of tables: fp32 first, then by name.
+/// The codecs in the column order of tables: fp32 first, then by name.
 std::vector<std::string> codec_columns(const jit::Catalog& catalog);
 
-/// The kernel of a float32 parameter of 1024 x 1024, or of as many elements in another number of dimensions, where the
-/// user chose this codec for all slots.
+/// The kernel of a float32 parameter of 2^20 elements in `dims` dimensions, with this codec for all slots.
 jit::Plan chosen_kernel(const jit::OptionValues& options, int dims, const std::string& codec);
 
 }  // namespace jitstep::tool

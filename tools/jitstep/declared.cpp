@@ -6,7 +6,7 @@ namespace jitstep::tool {
 
 using namespace jitstep::jit;
 
-std::string taken_by(const Option& option) {
+std::string range_of(const Option& option) {
   if (option.lifted) return "computed: " + option.lifted->written();
   if (option.type == Option::Type::boolean) return "true, false";
   if (option.type == Option::Type::choice) return joined(option.choices);

@@ -1,4 +1,4 @@
-// Words for what a file declares.
+// Texts for the declarations of a file.
 #pragma once
 
 #include <jitstep/jit/manifest.h>
@@ -7,13 +7,13 @@
 
 namespace jitstep::tool {
 
-/// The values an option takes: ">= 0", "true, false", "before, after".
-std::string taken_by(const jit::Option& option);
+/// The valid values of an option: ">= 0", "true, false", "before, after".
+std::string range_of(const jit::Option& option);
 
-/// The condition as it is written, or "always".
+/// The text of the condition, or "always".
 std::string written(const std::optional<jit::Expression>& condition);
 
-/// Up to the first point that ends one: not that of "arXiv 1412.6980", nor of "torch.optim".
+/// The first sentence. A period ends it only before a space or at the end, not in "arXiv 1412.6980" or "torch.optim".
 std::string first_sentence(const std::string& description);
 
 }  // namespace jitstep::tool

@@ -15,7 +15,7 @@ using namespace jitstep::jit;
 using nlohmann::json;
 using Rows = std::vector<std::vector<std::string>>;
 
-// A table with an empty line after it, or nothing if it has a head alone.
+// A table followed by an empty line. Empty if the table has only a header row.
 std::string section(const Rows& rows) { return rows.size() < 2 ? "" : text_table(rows) + "\n"; }
 
 std::string options(const Manifest& manifest) {
@@ -23,7 +23,7 @@ std::string options(const Manifest& manifest) {
   for (const auto* some : {&manifest.hyper, &manifest.flags})
     for (const Option& option : *some)
       rows.push_back(
-          {option.name, option.lifted ? "" : to_string(option.initial), taken_by(option)});
+          {option.name, option.lifted ? "" : to_string(option.initial), range_of(option)});
   return section(rows);
 }
 
@@ -66,7 +66,7 @@ json options_of(const Manifest& manifest) {
       all.push_back({{"name", option.name},
                      {"default", option.lifted ? json() : json_of(option.initial)},
                      {"computed", option.lifted.has_value()},
-                     {"range", taken_by(option)},
+                     {"range", range_of(option)},
                      {"note", option.note}});
   return all;
 }

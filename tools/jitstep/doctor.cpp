@@ -1,4 +1,4 @@
-// jitstep doctor: what jitstep needs on this machine, what is missing, and how to get it.
+// jitstep doctor: finds what jitstep needs on this machine, and tells how to install what is missing.
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
@@ -35,27 +35,28 @@ constexpr const char* kFooter =
     "something\n"
     "that this needs is missing. A missing optional tool is a note and does not change the status.";
 
-// One thing that was looked for.
+// The result of one check.
 struct Finding {
   enum class State { good, note, missing };
 
   std::string what;
   State state = State::good;
-  std::string words;  // what was found, or what to do
+  std::string message;  // what was found, or what to do
 };
 
 constexpr const char* kStates[] = {"ok", "note", "missing"};
 
-const char* word(Finding::State state) { return kStates[static_cast<int>(state)]; }
+const char* state_name(Finding::State state) { return kStates[static_cast<int>(state)]; }
 
-Finding found(const char* what, const std::string& words) {
-  return {what, Finding::State::good, words};
+Finding found(const char* what, const std::string& message) {
+  return {what, Finding::State::good, message};
 }
 
-// The sentence of an error, which may go on with a log.
+// An error's message without the compiler's log in the following lines.
 std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
 
-// A kernel as programs use it: a compiler that makes something of an empty function may still refuse the templates.
+// Compiles a kernel that programs use, because a compiler that compiles an empty function may still reject the
+// templates.
 void compile_a_kernel(Settings settings) {
   settings.cache_dir = settings.cache_readonly = "";
   settings.log = LogLevel::off;
@@ -78,16 +79,16 @@ Finding compiler(const Settings& settings) {
   } catch (const CompileError& error) {
     return {"compiler", Finding::State::missing,
             str_cat(host.program(), " does not compile AdamW's kernel: ", first_line(error.what()),
-                    "; JITSTEP_CXX names another compiler")};
+                    ". Set JITSTEP_CXX to another compiler.")};
   } catch (const Error& error) {
     return {"compiler", Finding::State::missing, first_line(error.what())};
   }
 }
 
-// What there is of GPUs: needed where there is one.
+// The GPUs of this machine.
 struct Gpus {
   std::vector<CudaDevice> devices;
-  std::string problem;  // why there is no driver
+  std::string problem;  // why there is no driver; empty if there is one
 };
 
 Gpus gpus() {
@@ -101,6 +102,7 @@ Gpus gpus() {
   return here;
 }
 
+// NVRTC is needed only if there is a GPU.
 Finding nvrtc(const Settings& settings, bool needed) {
   std::string problem;
   const auto library = find_nvrtc(settings, installed_driver_version(), problem);
@@ -123,7 +125,7 @@ std::vector<Finding> devices(const Gpus& here) {
                                        gpu.multiprocessors, " multiprocessors")));
   if (all.empty())
     all.push_back(
-        {"GPU", Finding::State::note, "none found; kernels for GPUs can be compiled without one"});
+        {"GPU", Finding::State::note, "none found. GPU kernels can be compiled without one."});
   return all;
 }
 
@@ -135,7 +137,7 @@ Finding disassembler() {
   }
 }
 
-// The files of a folder: how many, and whether some are never used.
+// The entries of a cache folder: how many there are, and how many cannot be used.
 Finding entries_in(const char* what, const std::string& folder,
                    const std::vector<ListedEntry>& entries) {
   const auto unused = std::count_if(entries.begin(), entries.end(), [](const ListedEntry& entry) {
@@ -147,7 +149,7 @@ Finding entries_in(const char* what, const std::string& folder,
   return {
       what, unused == 0 ? Finding::State::good : Finding::State::note,
       str_cat(folder, ", ", counted(used, "entry", "entries"), ", ", counted(bytes, "byte"),
-              unused == 0 ? "" : str_cat("; ", unused, " never used: see `jitstep cache verify`"))};
+              unused == 0 ? "" : str_cat(", ", unused, " unusable. Run `jitstep cache verify`."))};
 }
 
 std::vector<ListedEntry> entries_of_layer(const Settings& settings, bool readonly) {
@@ -164,7 +166,7 @@ Finding cache(const Settings& settings) {
   if (std::filesystem::exists(settings.cache_dir))
     if (const auto problem = folder_problem(settings.cache_dir, Trust::own))
       return {"cache", Finding::State::missing,
-              str_cat(*problem, "; JITSTEP_CACHE_DIR names another")};
+              str_cat(*problem, ". Set JITSTEP_CACHE_DIR to another folder.")};
   return entries_in("cache", settings.cache_dir, entries_of_layer(settings, false));
 }
 
@@ -174,7 +176,7 @@ Finding readonly_layer(const Settings& settings) {
   return entries_in("read-only layer", settings.cache_readonly, entries_of_layer(settings, true));
 }
 
-// A file of records: how many count on this machine, and what is wrong with it.
+// A file of tuning records: how many match this machine, and its errors.
 Finding records_in(const RecordSource& source, const std::vector<Hardware>& here) {
   const auto& all = source.file.records;
   const auto count = [&](const auto& same) {
@@ -183,23 +185,24 @@ Finding records_in(const RecordSource& source, const std::vector<Hardware>& here
                          [&](const Hardware& one) { return same(record.hardware, one); });
     });
   };
-  const auto of_this = count(same_machine);
+  const auto here_count = count(same_machine);
   const auto alike = count([](const Hardware& one, const Hardware& other) {
     return one.target == other.target && one.architecture == other.architecture;
   });
   const auto unfinished = std::count_if(
       all.begin(), all.end(), [](const TuningRecord& record) { return !record.complete; });
-  std::string words =
-      str_cat(source.name, ", ", counted(all.size(), "record"), ", ", of_this, " of this machine");
-  if (alike > of_this)
-    words += str_cat(", ", alike - of_this, " of its architecture (fewer processors, say)");
-  if (unfinished > 0) words += str_cat(", ", unfinished, " of interrupted tuning");
+  std::string message = str_cat(source.name, ", ", counted(all.size(), "record"), ", ", here_count,
+                                " of this machine");
+  if (alike > here_count)
+    message += str_cat(", ", alike - here_count,
+                       " of its architecture (for example with fewer processors)");
+  if (unfinished > 0) message += str_cat(", ", unfinished, " of interrupted tuning");
   if (!source.file.newer.empty())
-    words += str_cat(", ", source.file.newer.size(), " of a newer jitstep");
+    message += str_cat(", ", source.file.newer.size(), " of a newer jitstep");
   const auto& problems = source.file.problems;
-  if (problems.empty()) return found("records", words);
+  if (problems.empty()) return found("records", message);
   return {"records", Finding::State::note,
-          str_cat(words, "; ", problems.size(), " skipped, the first: ", problems.front())};
+          str_cat(message, ", ", problems.size(), " skipped. The first: ", problems.front())};
 }
 
 std::vector<Finding> records(const Settings& settings) {
@@ -209,11 +212,11 @@ std::vector<Finding> records(const Settings& settings) {
     all.push_back(records_in(source, here));
   if (all.empty())
     all.push_back({"records", Finding::State::note,
-                   "no kernel is tuned on this machine; run `jitstep tune`"});
+                   "no kernel is tuned on this machine. Run `jitstep tune`."});
   return all;
 }
 
-// Each is read, as a folder of templates may hold anything.
+// Reads every file, because a folder of templates may contain invalid files.
 Finding templates(const Settings& settings) {
   const Catalog& catalog = default_catalog();
   std::size_t read = 0;
@@ -233,7 +236,7 @@ Finding templates(const Settings& settings) {
               settings.templates.empty() ? "built in" : "with those of " + settings.templates));
 }
 
-// Variables that change what is run, or what is written.
+// Environment variables that change which kernels run, or write files.
 std::vector<Finding> variables(const Settings& settings) {
   std::vector<Finding> all;
   const auto add = [&](const char* name, bool set, const char* what) {
@@ -246,7 +249,7 @@ std::vector<Finding> variables(const Settings& settings) {
   return all;
 }
 
-std::vector<Finding> look(const Settings& settings) {
+std::vector<Finding> all_findings(const Settings& settings) {
   const Gpus here = gpus();
   std::vector<Finding> all = {compiler(settings), nvrtc(settings, !here.devices.empty()),
                               driver(here)};
@@ -263,13 +266,14 @@ std::vector<Finding> look(const Settings& settings) {
 }
 
 int run(bool as_json) {
-  const std::vector<Finding> all = look(Settings::from_environment());
+  const std::vector<Finding> all = all_findings(Settings::from_environment());
   nlohmann::json list = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows;
   bool missing = false;
   for (const Finding& one : all) {
-    rows.push_back({word(one.state), one.what, one.words});
-    list.push_back({{"name", one.what}, {"state", word(one.state)}, {"message", one.words}});
+    rows.push_back({state_name(one.state), one.what, one.message});
+    list.push_back(
+        {{"name", one.what}, {"state", state_name(one.state)}, {"message", one.message}});
     missing = missing || one.state == Finding::State::missing;
   }
   std::cout << (as_json ? json_text({{"findings", list}}) : text_table(rows));

@@ -17,13 +17,13 @@ namespace jitstep::tool {
 namespace {
 
 using namespace jitstep::jit;
-using Words = std::vector<std::string>;
+using Strings = std::vector<std::string>;
 using Kind = Manifest::Kind;
 
-Words names_of(Kind kind) { return default_catalog().names(kind); }
+Strings names_of(Kind kind) { return default_catalog().names(kind); }
 
-Words targets() {
-  Words all = {"cpu", "emulated"};
+Strings targets() {
+  Strings all = {"cpu", "emulated"};
   std::string problem;
   if (const auto nvrtc = find_nvrtc(Settings::from_environment(), 0, problem))
     for (const int sm : nvrtc->archs) all.push_back(to_string(Target::cuda(sm)));
@@ -31,19 +31,19 @@ Words targets() {
   return all;
 }
 
-Words everything() {
-  Words all = names_of(Kind::rule);
+Strings everything() {
+  Strings all = names_of(Kind::rule);
   for (const Kind kind : {Kind::codec, Kind::weights})
     for (const std::string& name : names_of(kind)) all.push_back(name);
   return all;
 }
 
-Words dtypes() { return {"float64", "float32", "bfloat16", "float16"}; }
+Strings dtypes() { return {"float64", "float32", "bfloat16", "float16"}; }
 
 }  // namespace
 
 std::vector<std::string> values_of(const std::string& flag) {
-  static const std::map<std::string, Words (*)()> known = {
+  static const std::map<std::string, Strings (*)()> known = {
       {"--rule", [] { return names_of(Kind::rule); }},
       {"--state", [] { return names_of(Kind::codec); }},
       {"--states", [] { return names_of(Kind::codec); }},
@@ -53,34 +53,34 @@ std::vector<std::string> values_of(const std::string& flag) {
       {"--target", &targets},
       {"--show", &inspect::section_names},
       {"--strategy", [] { return tuning::strategy_names(); }},
-      {"--cpu", [] { return Words(std::begin(kCpus), std::end(kCpus)); }},
+      {"--cpu", [] { return Strings(std::begin(kCpus), std::end(kCpus)); }},
       {"name", &everything},
       {"shell", [] {
-         return Words{"bash", "zsh", "fish"};
+         return Strings{"bash", "zsh", "fish"};
        }}};
   const auto found = known.find(flag);
-  return found == known.end() ? Words() : found->second();
+  return found == known.end() ? Strings() : found->second();
 }
 
-CLI::Validator one_of(const std::vector<std::string>& words) {
+CLI::Validator one_of(const std::vector<std::string>& names) {
   return CLI::Validator(
-      [words](const std::string& word) {
-        if (std::find(words.begin(), words.end(), word) != words.end()) return std::string();
-        return str_cat("there is no \"", word, "\"", did_you_mean(word, words), "; there are ",
-                       joined(words));
+      [names](const std::string& name) {
+        if (std::find(names.begin(), names.end(), name) != names.end()) return std::string();
+        return str_cat("there is no \"", name, "\"", did_you_mean(name, names), "; there are ",
+                       joined(names));
       },
       "");
 }
 
 CLI::Validator is_target() {
   return CLI::Validator(
-      [](const std::string& word) {
+      [](const std::string& name) {
         try {
-          parse_target(word);
+          parse_target(name);
           return std::string();
         } catch (const Error&) {
-          return str_cat("there is no target \"", word, "\"", did_you_mean(word, targets()),
-                         "; use cpu, emulated or sm_ with a number, as in sm_90");
+          return str_cat("there is no target \"", name, "\"", did_you_mean(name, targets()),
+                         ". Use cpu, emulated or sm_ with a number, as in sm_90");
         }
       },
       "");

@@ -1,4 +1,4 @@
-// The values that flags take, for checks, suggestions and completion.
+// The known values of flags, for checks, suggestions and completion.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,11 +7,11 @@
 
 namespace jitstep::tool {
 
-/// The known values of a flag ("--rule") or of an argument ("name"). Empty if it takes anything else, such as a file.
+/// The known values of a flag ("--rule") or of an argument ("name"). Empty if it takes other values, such as a file.
 std::vector<std::string> values_of(const std::string& flag);
 
-/// Accepts these words. The error names the closest one.
-CLI::Validator one_of(const std::vector<std::string>& words);
+/// Accepts these names. The error suggests the closest one.
+CLI::Validator one_of(const std::vector<std::string>& names);
 
 /// Accepts the name of a target: "cpu", "emulated", "sm_90".
 CLI::Validator is_target();

@@ -11,7 +11,7 @@ bool repeats(const CLI::Option& option) {
   return option.get_expected_max() == CLI::detail::expected_max_vector_size;
 }
 
-// CLI11 writes a list as "[a,b]".
+// CLI11 formats a list as "[a,b]".
 std::string default_of(const CLI::Option& option) {
   std::string value = option.get_default_str();
   if (value.starts_with('[') && value.ends_with(']')) value = value.substr(1, value.size() - 2);
@@ -23,7 +23,7 @@ std::string default_of(const CLI::Option& option) {
 std::string value_name(const CLI::Option& option) {
   if (option.get_type_size() == 0 || option.get_items_expected_max() == 0) return "";
   const std::string name = option.get_type_name();
-  return name.substr(0, name.find(':'));  // checks follow
+  return name.substr(0, name.find(':'));  // CLI11 appends the names of checks after a colon
 }
 
 std::string described(const CLI::Option& option) {

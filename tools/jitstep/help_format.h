@@ -1,4 +1,4 @@
-// How `--help` looks.
+// The format of `--help`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,10 +6,10 @@
 
 namespace jitstep::tool {
 
-/// The word for a flag's value: "FILE", "N". Empty for a switch.
+/// The placeholder for a flag's value: "FILE", "N". Empty for a switch.
 std::string value_name(const CLI::Option& option);
 
-/// The description, with the default value behind it.
+/// The description, followed by the default value.
 std::string described(const CLI::Option& option);
 
 /// Prints "--target TARGET  The target (default: sm_90)". CLI11's own format also prints types, checks and exclusions.

@@ -1,4 +1,4 @@
-// CLI11's own check prints the bounds of its type.
+// A range check for numbers on the command line. CLI11's own check prints the bounds of the integer type.
 #pragma once
 
 #include <jit/base/text.h>
@@ -11,19 +11,19 @@
 
 namespace jitstep::tool {
 
-/// Accepts whole numbers in a range.
+/// Accepts whole numbers from `low` to `high`.
 inline CLI::Validator in_range(std::int64_t low,
                                std::int64_t high = std::numeric_limits<std::int64_t>::max()) {
   return CLI::Validator(
-      [low, high](const std::string& word) {
+      [low, high](const std::string& text) {
         std::int64_t number = 0;
-        const char* const end = word.data() + word.size();
-        const auto [rest, failure] = std::from_chars(word.data(), end, number);
+        const char* const end = text.data() + text.size();
+        const auto [rest, failure] = std::from_chars(text.data(), end, number);
         if (failure == std::errc() && rest == end && number >= low && number <= high)
           return std::string();
         const bool bounded = high < std::numeric_limits<std::int64_t>::max();
         return jit::str_cat(
-            '"', word, "\" is not a whole number ",
+            '"', text, "\" is not a whole number ",
             bounded ? jit::str_cat("from ", low, " to ", high) : jit::str_cat(">= ", low));
       },
       "");

@@ -1,4 +1,4 @@
-// jitstep inspect: the sources, the code, the resources and the cache key of a kernel.
+// jitstep inspect: prints the sources, code, resources and cache key of a kernel.
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 
@@ -70,7 +70,7 @@ nlohmann::json json_of(const Subject& subject) {
   return out;
 }
 
-// A text alone is printed bare, so that it can be sent into a file.
+// A single text section is printed without heading, so that its output can be redirected to a file.
 void print(const Subject& subject, const std::vector<std::string>& show) {
   const bool bare = show.size() == 1 && show[0] != "resources" && show[0] != "model";
   if (!bare) std::cout << heading(subject);

@@ -1,4 +1,4 @@
-// What `--json` prints: one object with "schema", keys in snake_case.
+// The output of `--json`: one object with "schema". All keys are in snake_case.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,10 +6,10 @@
 
 namespace jitstep::tool {
 
-/// The version of all JSON that the tool prints. It grows when a key changes its meaning or goes.
+/// The version of all JSON that the tool prints. It increases when a key changes its meaning or disappears.
 inline constexpr int kJsonSchema = 1;
 
-/// The text of an object, with "schema". Bytes that are not UTF-8 are replaced.
+/// The text of `object`, with "schema" added. Replaces bytes that are not UTF-8.
 inline std::string json_text(nlohmann::json object) {
   object["schema"] = kJsonSchema;
   return object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

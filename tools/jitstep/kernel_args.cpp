@@ -34,7 +34,7 @@ void add_kernel_args(CLI::App& command, KernelArgs& args) {
       ->delimiter(',');
   command
       .add_option("--override", args.override_file,
-                  "Compile this edited source in place of the kernel's own")
+                  "Compile this edited source instead of the kernel's own")
       ->type_name("FILE");
 }
 

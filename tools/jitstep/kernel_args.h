@@ -1,4 +1,4 @@
-// One kernel as flags name it: an optimizer, its tensors, a target, a config.
+// The flags that name one kernel: an optimizer, its tensors, a target and a config.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,23 +9,23 @@
 
 namespace jitstep::tool {
 
-/// The values of the flags, as they were given.
+/// The values of the flags, not validated.
 struct KernelArgs {
-  std::string spec;         // JSON; empty: the optimizer's flags
-  OptimizerArgs optimizer;  // of a spec, the dtypes only
+  std::string spec;         // JSON; if empty, `optimizer` names the optimizer
+  OptimizerArgs optimizer;  // with a spec, only its dtypes are used
   std::string target = "sm_90";
   int dims = 2;                          // of the parameters
   bool strided = false;                  // some parameters or gradients are not dense
   bool scaled = false;                   // a GradScaler scales the gradients
   std::vector<std::string> config;       // "vector=8", or four numbers
-  std::string config_flag = "--config";  // for errors: where the config was given
+  std::string config_flag = "--config";  // the flag that errors about the config name
   std::string override_file;             // edited, preprocessed source
 };
 
 /// Declares the flags.
 void add_kernel_args(CLI::App& command, KernelArgs& args);
 
-/// The optimizer of the spec or of the flags, validated. A UsageError says what is wrong.
+/// The optimizer of the spec or of the flags, validated. Throws a UsageError.
 RequestedOptimizer optimizer_of(const KernelArgs& args);
 
 }  // namespace jitstep::tool

@@ -23,7 +23,8 @@ namespace {
 using namespace jitstep::jit;
 using nlohmann::json;
 
-// The head has the keys of the JSON; text prints "_" as a space. Numbers are numbers in JSON.
+// `head` has the JSON keys. The text output replaces "_" by a space. Cells are JSON values, so that numbers stay
+// numbers.
 struct Table {
   std::vector<std::string> head;
   std::vector<std::vector<json>> rows = {};
@@ -63,7 +64,7 @@ Table weights() {
   return table;
 }
 
-// "ready", or in one line why there are no kernels for it here.
+// "ready", or the first line of the reason why kernels for the target cannot be compiled here.
 std::string readiness(const Target& target) {
   try {
     compiler_identity(target);

@@ -13,7 +13,7 @@ using namespace jitstep::jit;
 Hardware hardware_for(const Target& target) {
   for (const Hardware& one : hardware_here())
     if (one.target == target) return one;
-  return gpu_hardware(target, 0, 0);  // of which nothing is known but the architecture
+  return gpu_hardware(target, 0, 0);  // a GPU of which only the architecture is known
 }
 
 }  // namespace

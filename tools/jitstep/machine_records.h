@@ -1,4 +1,4 @@
-// What tuning records know about kernels on a target, for the subcommands that show or compile them.
+// Tuning records of kernels on a target, for the subcommands that show or compile kernels.
 #pragma once
 
 #include <jit/codegen/hardware.h>
@@ -9,14 +9,15 @@
 
 namespace jitstep::tool {
 
-/// The processors of this machine, and its GPUs.
+/// The CPU of this machine, and its GPUs.
 std::vector<jit::Hardware> hardware_here();
 
-/// How a kernel of this size is run there, on what is here of this target or else on any machine of its architecture.
+/// The config that a kernel runs in for this size. Uses the hardware of this machine if it has the target, else only
+/// the target's architecture.
 jit::ConfigChoice chosen_config(const jit::Plan& plan, const jit::Target& target,
-                                 const jit::WorkSize& size);
+                                const jit::WorkSize& size);
 
-/// All that is known of the kernel on machines of this architecture, of any size, in the order in which it counts.
+/// All records of the kernel on machines of this architecture, for any size, best match first.
 std::vector<jit::TuningRecord> records_of(const jit::Plan& plan, const jit::Target& target);
 
 }  // namespace jitstep::tool

@@ -1,4 +1,4 @@
-// The command-line tool. command.h declares its commands; each is a source in this folder.
+// The command-line tool. command.h declares the commands. Each has a source file in this folder.
 #include <jitstep/jit/log.h>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace jitstep::tool;
 
-// The exit status. Errors other than mistakes in the command line are thrown.
+// Returns the exit status. It reports parse errors of CLI11 itself and throws all other errors.
 int run(int argc, char** argv, bool as_json) {
   CLI::App app("Fused optimizer kernels for LibTorch: explore, plan, tune and extend them.",
                "jitstep");
@@ -47,7 +47,7 @@ int run(int argc, char** argv, bool as_json) {
 
 int main(int argc, char** argv) {
   const bool as_json = std::any_of(
-      argv, argv + argc, [](const char* word) { return word == std::string_view("--json"); });
+      argv, argv + argc, [](const char* arg) { return arg == std::string_view("--json"); });
   try {
     return run(argc, argv, as_json);
   } catch (const UsageError& error) {

@@ -1,4 +1,4 @@
-// jitstep memory: the bytes of a model and its optimizer, before either exists.
+// jitstep memory: estimates the memory of a model and its optimizer.
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 
@@ -30,13 +30,13 @@ struct Args {
   bool json = false;
 };
 
-// 7B, 1.5M, 431080.
-std::int64_t parse_count(const std::string& word) {
-  constexpr long double kMost = 281474976710656;  // 2^48, as of a tensor's elements
+// Reads "7B", "1.5M" or "431080".
+std::int64_t parse_count(const std::string& text) {
+  constexpr long double kMost = 281474976710656;  // 2^48, the limit for elements of a tensor
   constexpr std::string_view kUnits = "KkMmBbTt";
   long double count = 0;
-  const char* const end = word.data() + word.size();
-  const auto [rest, failure] = std::from_chars(word.data(), end, count, std::chars_format::fixed);
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, count, std::chars_format::fixed);
   bool good = failure == std::errc() && end - rest <= 1;
   if (good && rest != end) {
     const std::size_t unit = kUnits.find(*rest);
@@ -46,9 +46,9 @@ std::int64_t parse_count(const std::string& word) {
   const long double whole = std::round(count);
   if (!good || !(std::abs(count - whole) < 1e-3L) || whole < 1 || whole > kMost)
     throw UsageError(
-        str_cat("--params: \"", word,
-                "\" is not a number of parameters. Give one from 1 to 2^48; K, M, B and T "
-                "stand for thousands to trillions, as in 7B or 125M."));
+        str_cat("--params: \"", text,
+                "\" is not a number of parameters. Give a number from 1 to 2^48, with K, M, B or T "
+                "for thousands to trillions, as in 7B or 125M."));
   return static_cast<std::int64_t>(whole);
 }
 

@@ -19,19 +19,19 @@ namespace {
 using namespace jitstep::jit;
 
 UsageError twice(const char* option, const std::string& what) {
-  return UsageError(str_cat(option, " is given twice for ", what, "; keep one"));
+  return UsageError(str_cat(option, " is given twice for ", what, ". Remove one."));
 }
 
-CodecChoice codec_of(const std::string& word) {
-  const bool named = word.find('{') == word.npos;
-  if (named && is_file(word)) return {default_catalog().load_codec(word).name};
-  return as_usage([&] { return parse_codec(word); });
+CodecChoice codec_of(const std::string& text) {
+  const bool is_json = text.find('{') != text.npos;
+  if (!is_json && is_file(text)) return {default_catalog().load_codec(text).name};
+  return as_usage([&] { return parse_codec(text); });
 }
 
 }  // namespace
 
 void add_rule_args(CLI::App& command, OptimizerArgs& args) {
-  command.add_option("--rule", args.rule, "Optimizer: a name, or the file of your own")
+  command.add_option("--rule", args.rule, "Optimizer: a name, or your own file")
       ->type_name("RULE")
       ->default_val("adamw");
   command.add_option("--set,--option", args.options, "Option of the optimizer, as in lr=0.01")
@@ -66,18 +66,19 @@ void add_optimizer_args(CLI::App& command, OptimizerArgs& args) {
   add_parameter_args(command, args);
 }
 
-std::string rule_name(const std::string& word) {
-  return is_file(word) ? default_catalog().load_rule(word).name : word;
+std::string rule_name(const std::string& name_or_path) {
+  return is_file(name_or_path) ? default_catalog().load_rule(name_or_path).name : name_or_path;
 }
 
-// A value is JSON, or else the name of a choice.
+// A value that is not JSON is the name of a choice.
 NamedValues named_options(const OptimizerArgs& args) {
   nlohmann::json options = nlohmann::json::object();
-  for (const std::string& word : args.options) {
-    const std::size_t sign = word.find('=');
-    if (sign == word.npos)
-      throw UsageError(str_cat("--set \"", word, "\" has no value: give it as in momentum=0.9"));
-    const std::string name = word.substr(0, sign), value = word.substr(sign + 1);
+  for (const std::string& option : args.options) {
+    const std::size_t sign = option.find('=');
+    if (sign == option.npos)
+      throw UsageError(
+          str_cat("--set \"", option, "\" has no value. Give one, as in momentum=0.9."));
+    const std::string name = option.substr(0, sign), value = option.substr(sign + 1);
     if (options.contains(name)) throw twice("--set", name);
     auto parsed = nlohmann::json::parse(value, nullptr, false);
     options[name] = parsed.is_discarded() ? nlohmann::json(value) : parsed;
@@ -88,16 +89,16 @@ NamedValues named_options(const OptimizerArgs& args) {
   });
 }
 
-// CODEC of all slots, SLOT=CODEC of one.
+// CODEC is for all slots, SLOT=CODEC for one.
 Formats formats_of(const OptimizerArgs& args) {
   Formats formats;
-  for (const std::string& word : args.state) {
-    const std::size_t sign = word.substr(0, word.find('{')).find('=');
-    const std::string slot = sign == word.npos ? "" : word.substr(0, sign);
-    const CodecChoice codec = codec_of(sign == word.npos ? word : word.substr(sign + 1));
-    const bool first = sign == word.npos ? !std::exchange(formats.state, codec).has_value()
-                                         : formats.slots.emplace(slot, codec).second;
-    if (!first) throw twice("--state", sign == word.npos ? "all slots" : slot);
+  for (const std::string& state : args.state) {
+    const std::size_t sign = state.substr(0, state.find('{')).find('=');
+    const std::string slot = sign == state.npos ? "" : state.substr(0, sign);
+    const CodecChoice codec = codec_of(sign == state.npos ? state : state.substr(sign + 1));
+    const bool first = sign == state.npos ? !std::exchange(formats.state, codec).has_value()
+                                          : formats.slots.emplace(slot, codec).second;
+    if (!first) throw twice("--state", sign == state.npos ? "all slots" : slot);
   }
   if (!args.weights.empty()) formats.weights = args.weights;
   return formats;

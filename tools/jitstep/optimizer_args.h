@@ -1,4 +1,4 @@
-// An optimizer as flags name it: rule, options, formats, dtypes.
+// The flags that name an optimizer: rule, options, formats, dtypes.
 #pragma once
 
 #include <jitstep/jit/formats.h>
@@ -14,7 +14,7 @@ class Option;
 
 namespace jitstep::tool {
 
-/// The values of the flags, as they were given.
+/// The values of the flags, not validated.
 struct OptimizerArgs {
   std::string rule, weights, parameter, gradient;  // empty: not given
   std::vector<std::string> state, options;
@@ -27,10 +27,10 @@ void add_parameter_args(CLI::App& command, OptimizerArgs& args);
 /// Declares all of them.
 void add_optimizer_args(CLI::App& command, OptimizerArgs& args);
 
-// Each of these throws a UsageError for a mistake in a flag, and another Error if a file cannot be loaded.
+// Each of these functions throws a UsageError for a mistake in a flag, and another Error if a file cannot be loaded.
 
-/// A name, or the file of a rule, which is loaded and gives its name.
-std::string rule_name(const std::string& word);
+/// The name of the rule. Loads the file if the value is a path.
+std::string rule_name(const std::string& name_or_path);
 
 /// The values of --set.
 jit::NamedValues named_options(const OptimizerArgs& args);
@@ -38,7 +38,7 @@ jit::NamedValues named_options(const OptimizerArgs& args);
 /// The values of --state and --weights.
 jit::Formats formats_of(const OptimizerArgs& args);
 
-/// The dtype of parameters without --param: float32 if the weight format is for it, else the first dtype it is for.
+/// The dtype of parameters without --param: float32 if the weight format supports it, else its first dtype.
 jit::Dtype default_dtype(const jit::Formats& formats, const jit::Manifest& rule);
 
 /// The value of --param, else the default.

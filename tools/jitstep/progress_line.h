@@ -1,4 +1,4 @@
-// One line on a terminal, written over and over; nothing where standard error goes elsewhere.
+// A progress line on a terminal. Prints nothing if standard error is not a terminal.
 #pragma once
 
 #include <jit/base/text.h>
@@ -10,21 +10,21 @@
 
 namespace jitstep::tool {
 
-/// Thread safe. The line goes with the object.
+/// Thread-safe. The destructor erases the line.
 class ProgressLine {
  public:
   ProgressLine() = default;
-  ~ProgressLine() { say(""); }
+  ~ProgressLine() { print(""); }
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// "[done + 1/all] what".
+  /// Replaces the line by "[done + 1/all] what".
   void operator()(std::size_t done, std::size_t all, const std::string& what) const {
-    say(jit::str_cat("[", done + 1, "/", all, "] ", what));
+    print(jit::str_cat("[", done + 1, "/", all, "] ", what));
   }
 
  private:
-  void say(const std::string& line) const {
+  void print(const std::string& line) const {
     const std::lock_guard lock(mutex_);
     if (shown_) std::cerr << "\r\033[K" << line << std::flush;
   }

@@ -1,4 +1,4 @@
-// jitstep show: one rule, codec or weight format: its declarations and its source.
+// jitstep show: prints the declarations and the source of one rule, codec or weight format.
 #include <jit/base/closest.h>
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
@@ -46,19 +46,18 @@ const Manifest& named(const Catalog& catalog, Kind kind, const std::string& name
   return kind == Kind::codec ? catalog.codec(name) : catalog.weights(name);
 }
 
-// A rule before a codec before a weight format, should a folder of templates have several of a name.
-Shown find(const std::string& word) {
-  if (is_file(word)) return of_file(word);
+// A name may belong to several kinds. A rule has precedence over a codec, and a codec over a weight format.
+Shown find(const std::string& name) {
+  if (is_file(name)) return of_file(name);
   const Catalog& catalog = default_catalog();
   for (const Kind kind : {Kind::rule, Kind::codec, Kind::weights}) {
-    if (!catalog.has(kind, word)) continue;
-    const Manifest& manifest = named(catalog, kind, word);
+    if (!catalog.has(kind, name)) continue;
+    const Manifest& manifest = named(catalog, kind, name);
     return {&manifest, manifest.path,
             default_engine().templates().find(manifest.source).value_or("")};
   }
-  throw UsageError(str_cat("there is no rule, codec or weight format \"", word, "\"",
-                           did_you_mean(word, values_of("name")),
-                           "; `jitstep list rules`, `codecs` and `weights` list all"));
+  throw UsageError(str_cat("there is no rule, codec or weight format \"", name, "\"",
+                           did_you_mean(name, values_of("name")), ". `jitstep list` lists all."));
 }
 
 // Launches per step, and bytes of state per parameter by codec.
@@ -107,14 +106,12 @@ void add_show_command(CLI::App& app, int& status) {
   CLI::App* const command =
       add_command(app, kExplore, "show", "Show a rule, codec or weight format");
   command->footer(kFooter);
-  const auto word = std::make_shared<std::string>();
+  const auto name = std::make_shared<std::string>();
   const auto json = std::make_shared<bool>(false);
-  command->add_option("name", *word, "A name, or a file of your own")
-      ->type_name("NAME")
-      ->required();
+  command->add_option("name", *name, "A name, or your own file")->type_name("NAME")->required();
   add_json_flag(*command, *json);
-  command->callback([word, json, &status] {
-    const Shown shown = find(*word);
+  command->callback([name, json, &status] {
+    const Shown shown = find(*name);
     std::cout << (*json ? json_text(to_json(shown)) : to_text(shown));
     status = kSuccess;
   });

@@ -22,11 +22,12 @@ std::string written(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// A path that stands for a name is loaded. Says whether it was one.
+// If `name` is a path, loads the file and replaces `name` by the name of the rule or codec. Returns whether it was a
+// path.
 template <class Load>
-bool load(json& word, const Load& load_file) {
-  if (!word.is_string() || !is_file(word.get<std::string>())) return false;
-  word = load_file(word.get<std::string>()).name;
+bool load(json& name, const Load& load_file) {
+  if (!name.is_string() || !is_file(name.get<std::string>())) return false;
+  name = load_file(name.get<std::string>()).name;
   return true;
 }
 
@@ -37,7 +38,7 @@ bool load_codec(json& codec) {
   });
 }
 
-// The codec of all slots, or of each.
+// Loads the codec of all slots, or the codec of each slot.
 bool load_codecs(json& state) {
   bool loaded = load_codec(state);
   if (state.is_object() && !state.contains("codec"))
@@ -45,7 +46,7 @@ bool load_codecs(json& state) {
   return loaded;
 }
 
-// What parse_spec refuses stays as it is.
+// The spec with paths replaced by names. An invalid spec stays unchanged, so that parse_spec() reports its error.
 std::string with_loaded_files(const std::string& spec) {
   json object = json::parse(spec, nullptr, false);
   if (!object.is_object()) return spec;

@@ -1,4 +1,4 @@
-// The kernel that a command line names: by a spec in JSON, or by flags.
+// The optimizer and kernel that a command line names, by a JSON spec or by flags.
 #pragma once
 
 #include <jitstep/jit/formats.h>
@@ -19,13 +19,13 @@ struct RequestedOptimizer {
   std::string parameter = {}, gradient = {};  // empty: default_dtype(), and the parameters' dtype
 };
 
-/// The optimizer of a spec, as Optimizer::from_spec() reads it. The file of a rule or codec may stand for its name.
+/// The optimizer of a spec, as Optimizer::from_spec() reads it. Names of rules and codecs may also be paths.
 RequestedOptimizer optimizer_of_spec(const std::string& spec);
 
 /// The optimizer that the flags name.
 RequestedOptimizer optimizer_of_args(const OptimizerArgs& args);
 
-/// For parameters with this many dimensions and elements. By default they are large enough for every format.
+/// The plan for parameters with this many dimensions and elements. By default they are large enough for every format.
 jit::Plan plan_of(const RequestedOptimizer& requested, int dims = 2,
                   std::int64_t elements = std::numeric_limits<std::int64_t>::max());
 

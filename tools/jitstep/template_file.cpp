@@ -16,43 +16,44 @@ struct Namespaces {
   std::string rule, codec;
 };
 
-// What the one of a file must be called.
+// The namespaces that a rule or codec in this file may have.
 Namespaces namespaces_of(const std::string& path) {
   const std::string stem = std::filesystem::path(path).stem().string();
   return {"jitstep::rules::" + stem, "jitstep::codecs::" + stem};
 }
 
-[[noreturn]] void refuse(const Place& location, const std::string& path, const std::string& found) {
+[[noreturn]] void reject(const Place& location, const std::string& path, const std::string& found) {
   const auto [rule, codec] = namespaces_of(path);
   location.fail(str_cat("expected `namespace ", rule, " {` of a rule, or `namespace ", codec,
-                        " {` of a codec; found ", found));
+                        " {` of a codec, but found ", found));
 }
 
-// Of what is no template at all, the first letter that a template may not have says nothing.
+// In a file that is not a template, an error about its first invalid character would not help. It gets an error about
+// the missing namespace instead.
 SourceLines cut(const std::string& content, const std::string& path) {
   try {
     return cut_source(content, path, {});
   } catch (const Error&) {
     const auto [rule, codec] = namespaces_of(path);
     if (content.find(rule) != content.npos || content.find(codec) != content.npos) throw;
-    refuse({path, 1}, path, "neither");
+    reject({path, 1}, path, "neither");
   }
 }
 
 Manifest::Kind kind_of_file(const std::string& path) {
   const std::string content = read_code_file(path);
   const SourceLines lines = cut(content, path);
-  if (!lines.enclosing) refuse({path, 1}, path, "neither");
+  if (!lines.enclosing) reject({path, 1}, path, "neither");
   const std::string space = lines.enclosing->code;
   if (space.starts_with("jitstep::rules::")) return Manifest::Kind::rule;
   if (space.starts_with("jitstep::codecs::")) return Manifest::Kind::codec;
-  refuse(lines.enclosing->location, path, "`" + space + "`");
+  reject(lines.enclosing->location, path, "`" + space + "`");
 }
 
 }  // namespace
 
-bool is_file(const std::string& word) {
-  return word.find('/') != word.npos || word.ends_with(".cuh");
+bool is_file(const std::string& name) {
+  return name.find('/') != name.npos || name.ends_with(".cuh");
 }
 
 const Manifest& load_file(const std::string& path, Catalog& catalog) {

@@ -1,4 +1,4 @@
-// A file of the user's that declares a rule or a codec.
+// A user's file that declares a rule or a codec.
 #pragma once
 
 #include <jitstep/jit/catalog.h>
@@ -7,11 +7,11 @@
 
 namespace jitstep::tool {
 
-/// Whether a word of the command line is meant as a file rather than as a name.
-bool is_file(const std::string& word);
+/// Whether an argument is a path: it has a slash or ends in ".cuh". Else it is a name.
+bool is_file(const std::string& name);
 
-/// Adds a file that declares a rule or a codec, as its namespace says. An Error with file and line if it is neither, or
-/// cannot be read.
+/// Loads a file into the catalog. Its namespace tells whether it is a rule or a codec. Throws an Error with file and
+/// line if it is neither, or cannot be read.
 const jit::Manifest& load_file(const std::string& path,
                                jit::Catalog& catalog = jit::default_catalog());
 

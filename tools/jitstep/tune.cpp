@@ -63,7 +63,7 @@ std::string records_file(const Request& request) {
   const std::string own =
       request.records.empty() ? user_records(default_engine().settings()) : request.records;
   if (own.empty())
-    throw Error("there is no cache folder for tuning records; set JITSTEP_CACHE_DIR or --records");
+    throw Error("there is no cache folder for tuning records. Set JITSTEP_CACHE_DIR or --records.");
   return own;
 }
 
@@ -73,18 +73,18 @@ tuning::HostLimits limits_of(const Request& request) {
           .scratch_bytes = request.scratch_mib << 20};
 }
 
-// ---- what would be tried -----------------------------------------------------------------------
+// ---- dry run -----------------------------------------------------------------------------------
 
 Hardware hardware_for(const Target& target, const Request& request) {
-  if (target.is_cuda()) return gpu_hardware(target, 132, 50 << 20);  // an H100's
+  if (target.is_cuda()) return gpu_hardware(target, 132, 50 << 20);  // data of an H100
   return host_hardware(limits_of(request).threads);
 }
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 struct Candidates {
-  std::vector<std::pair<KernelConfig, double>> ordered;  // with their predicted costs
-  std::size_t unknown = 0;                               // those that time was too short for
+  std::vector<std::pair<KernelConfig, double>> ordered;  // with predicted cost, cheapest first
+  std::size_t unknown = 0;                               // not compiled within the budget
 };
 
 Candidates candidates_of(const Workload& workload, const Hardware& hardware, double seconds) {
@@ -113,7 +113,7 @@ std::string table_of(const Candidates& candidates) {
     rows.push_back({to_string(config), fixed(cost, 2)});
   const std::string rest =
       str_cat(candidates.unknown,
-              " more were not compiled within the budget; the same command continues\n");
+              " more were not compiled within the budget. The same command continues.\n");
   return text_table(rows, {1}) + (candidates.unknown > 0 ? rest : "");
 }
 
@@ -154,7 +154,7 @@ std::string found(const Tuned& one) {
   return str_cat("won: ", to_string(record.config));
 }
 
-// The trial with the smallest ratio, also if it did not win.
+// The trial with the smallest time relative to the default, also if it did not win.
 const Trial* fastest(const TuningRecord& record) {
   const Trial* best = nullptr;
   for (const Trial& trial : record.trials)
@@ -169,7 +169,7 @@ std::string table_of(const std::vector<Tuned>& all) {
   for (const Tuned& one : all) {
     std::vector<std::string> row = {one.workload.name(), str_cat(one.record.trials.size())};
     if (const Trial* const best = fastest(one.record)) {
-      const double seconds = best->times.usual_seconds;
+      const double seconds = best->times.default_seconds;
       const double rate = tuning::moved_bytes(one.workload) / seconds;
       const double bound = one.record.hardware.bandwidth;
       row.insert(row.end(),
@@ -219,7 +219,7 @@ tuning::TunerOptions options_of(const Request& request) {
   return options;
 }
 
-// Candidates are compiled in a quarter of the time, so that most of it is left for trying them.
+// Compiling for the order of candidates gets a quarter of the budget. The rest is for measurements.
 std::unique_ptr<tuning::TuningDevice> gpu_for(const Request& request, std::size_t workloads) {
   const double budget = parse_seconds(request.budget) / static_cast<double>(workloads);
   const tuning::CudaLimits limits{.scratch_bytes = request.scratch_mib << 20,
@@ -228,8 +228,8 @@ std::unique_ptr<tuning::TuningDevice> gpu_for(const Request& request, std::size_
     const int gpu = tuning::gpu_of(default_engine(), parse_target(request.target), request.device);
     return std::make_unique<tuning::CudaDevice>(default_engine(), gpu, limits);
   } catch (const Error& error) {
-    throw Error(str_cat(error.what(), "; --dry-run orders the candidates for ", request.target,
-                        " without a GPU"));
+    throw Error(str_cat(error.what(), ". --dry-run orders the candidates for ", request.target,
+                        " without a GPU."));
   }
 }
 
@@ -261,7 +261,7 @@ int tune(const Request& request) {
       std::any_of(all.begin(), all.end(), [](const Tuned& one) { return !one.problem.empty(); });
   if (!interrupted) return failed ? kFailure : kSuccess;
   std::cerr << "jitstep: stopped after " << all.size() << " of " << counted(work.size(), "workload")
-            << "; the same command continues\n";
+            << ". The same command continues.\n";
   return kInterrupted;
 }
 

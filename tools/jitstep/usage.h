@@ -1,4 +1,4 @@
-// Exit statuses, and mistakes in the command line.
+// Exit statuses and usage errors.
 #pragma once
 
 #include <jitstep/jit/error.h>
@@ -8,7 +8,7 @@ namespace jitstep::tool {
 /// Exit statuses of every command.
 enum Status : int { kSuccess = 0, kFailure = 1, kUsage = 2, kIncomplete = 3, kInterrupted = 130 };
 
-/// A mistake in the command line. The tool exits with kUsage.
+/// A mistake in the command line. The tool prints it and exits with kUsage.
 struct UsageError : jit::Error {
   using jit::Error::Error;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using namespace jitstep::jit;
 
-tuning::TuningRequest asked_for(const OptimizerArgs& args) {
+tuning::TuningRequest request_of(const OptimizerArgs& args) {
   tuning::TuningRequest requested{.options = option_values(args), .formats = formats_of(args)};
   as_usage([&] { check_formats(requested.formats, requested.options); });
   requested.parameter = parameter_dtype(args, requested.formats, requested.options.rule());
@@ -37,8 +37,7 @@ void add_workload_args(CLI::App& command, WorkloadArgs& args) {
   add_rule_args(command, args.optimizer);
   CLI::Option* const state = add_state_args(command, args.optimizer);
   command
-      .add_option("--states", args.states,
-                  "Sweep: each of these state formats in turn, as in fp32,int8,int4")
+      .add_option("--states", args.states, "Sweep over these state formats, as in fp32,int8,int4")
       ->type_name("FORMAT,...")
       ->allow_extra_args(false)
       ->excludes(state);
@@ -59,7 +58,7 @@ void add_workload_args(CLI::App& command, WorkloadArgs& args) {
 std::vector<tuning::Workload> workloads_of(const WorkloadArgs& args) {
   std::vector<tuning::Workload> all;
   for (const OptimizerArgs& optimizer : optimizers_of(args)) {
-    const tuning::TuningRequest requested = asked_for(optimizer);
+    const tuning::TuningRequest requested = request_of(optimizer);
     const auto add = [&](const tuning::Shapes& shapes) {
       for (tuning::Workload& one : tuning::workloads(requested, shapes))
         all.push_back(std::move(one));
@@ -76,10 +75,10 @@ std::vector<tuning::Workload> workloads_of(const WorkloadArgs& args) {
 
 std::vector<std::string> split_states(const std::vector<std::string>& given) {
   std::vector<std::string> states;
-  for (const std::string& words : given) {
+  for (const std::string& list : given) {
     int depth = 0;
     states.emplace_back();
-    for (const char c : words) {
+    for (const char c : list) {
       depth += c == '{' ? 1 : c == '}' ? -1 : 0;
       if (c == ',' && depth == 0)
         states.emplace_back();
@@ -90,14 +89,14 @@ std::vector<std::string> split_states(const std::vector<std::string>& given) {
   return states;
 }
 
-double parse_seconds(const std::string& word) {
+double parse_seconds(const std::string& text) {
   double seconds = 0;
-  const char* const end = word.data() + word.size();
-  const auto [rest, failure] = std::from_chars(word.data(), end, seconds, std::chars_format::fixed);
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, seconds, std::chars_format::fixed);
   const std::string unit(rest, end);
   const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
   if (failure != std::errc() || factor == 0 || !(seconds > 0) || seconds > 1e6)
-    throw UsageError(str_cat("--budget: \"", word, "\" is not a time. Use 60s, 5m or 1h."));
+    throw UsageError(str_cat("--budget: \"", text, "\" is not a time. Use 60s, 5m or 1h."));
   return seconds * factor;
 }
 

@@ -1,4 +1,4 @@
-// The reference of the command line, from the flags that the tool declares.
+// The reference page of the command line, generated from the flags that the tool declares.
 #include <jit/base/text.h>
 
 #include <sstream>
@@ -32,8 +32,8 @@ std::string flags_table(const CLI::App& command) {
   return table(arguments) + table(flags);
 }
 
-std::string block(const std::string& words) {
-  return words.empty() ? "" : "```text\n" + words + "\n```\n\n";
+std::string block(const std::string& text) {
+  return text.empty() ? "" : "```text\n" + text + "\n```\n\n";
 }
 
 std::string usage(const CLI::App& command, const std::string& name) {

@@ -1,4 +1,4 @@
-// State formats, weight formats, and which combinations exist.
+// The page of state formats, weight formats and supported combinations.
 #include <jit/base/text.h>
 
 #include "../jitstep/cost.h"
@@ -18,7 +18,7 @@ std::string options_of_codec(const Manifest& codec) {
   for (const auto* some : {&codec.hyper, &codec.flags})
     for (const Option& option : *some)
       all.push_back(str_cat(code(option.name + "=" + to_string(option.initial)), " (",
-                            taken_by(option), ")"));
+                            range_of(option), ")"));
   return joined(all);
 }
 

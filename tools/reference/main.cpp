@@ -18,7 +18,7 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Pages of optimizers that are gone.
+// Pages of optimizers that no longer exist.
 std::set<fs::path> leftovers(const fs::path& docs, const std::vector<Page>& pages) {
   std::set<fs::path> files;
   if (fs::exists(docs / "optimizers"))
@@ -45,7 +45,8 @@ int write(const fs::path& docs, const std::vector<Page>& pages) {
     fs::create_directories((docs / page.path).parent_path());
     std::ofstream file(docs / page.path);
     if (!(file << page.text).flush()) {
-      std::cerr << "cannot write " << docs / page.path << "\n";
+      std::cerr << "cannot write " << docs / page.path
+                << ". Check its permissions and the space on its disk.\n";
       return 1;
     }
   }

@@ -5,15 +5,15 @@
 namespace jitstep::reference {
 namespace {
 
-// A bar would end the cell, also inside code.
-std::string cell(const std::string& words) {
+// Escapes `|`, which would end the cell, also inside code.
+std::string cell(const std::string& text) {
   std::string out;
-  for (const char c : words) out += c == '|' ? "\\|" : std::string(1, c);
+  for (const char c : text) out += c == '|' ? "\\|" : std::string(1, c);
   return out;
 }
 
-std::string line(const std::vector<std::string>& words) {
-  return "| " + jit::joined(words, " | ", cell) + " |\n";
+std::string line(const std::vector<std::string>& cells) {
+  return "| " + jit::joined(cells, " | ", cell) + " |\n";
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ std::string table(const Rows& rows) {
   return out + "\n";
 }
 
-std::string code(const std::string& words) { return words.empty() ? "" : "`" + words + "`"; }
+std::string code(const std::string& text) { return text.empty() ? "" : "`" + text + "`"; }
 
 std::string link_to_rule(const std::string& rule) {
   return jit::str_cat("[", rule, "](../optimizers/", rule, ".md)");

@@ -1,4 +1,4 @@
-// Markdown, as far as the pages need it.
+// Markdown elements of the generated pages.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace jitstep::reference {
 
-/// The cells, row by row. The first row is the head.
+/// Cells by row. The first row is the header.
 using Rows = std::vector<std::vector<std::string>>;
 
-/// A table and an empty line, or nothing if there is only a head.
+/// A table and an empty line. "" if there is only a header.
 std::string table(const Rows& rows);
 
-/// `words`, or nothing for nothing.
-std::string code(const std::string& words);
+/// The text as code. "" for an empty text.
+std::string code(const std::string& text);
 
 /// "[rule](../optimizers/rule.md)", from a page in docs/reference/.
 std::string link_to_rule(const std::string& rule);

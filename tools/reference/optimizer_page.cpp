@@ -1,4 +1,4 @@
-// A page per optimizer.
+// The page of an optimizer.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jitstep/jit/error.h>
@@ -33,7 +33,7 @@ std::string condition_of(const std::optional<Expression>& condition) {
   return condition ? code(written(condition)) : "always";
 }
 
-// "`fp8_norm(least_norm=eps)` if `form == original`, else `int8_softsign`"; `fp32` for a rule without a choice of its own.
+// "`fp8_norm(least_norm=eps)` if `form == original`, else `int8_softsign`". `fp32` for a rule without a default state.
 std::string default_state(const Manifest& rule) {
   if (rule.default_states.empty()) return code("fp32");
   Words states;
@@ -121,7 +121,7 @@ std::string facts(const Manifest& rule) {
   return table(rows);
 }
 
-// Muon splits a module, as it takes matrices alone.
+// Muon's constructor splits a module into groups, because Muon accepts matrices only.
 std::string parameters_of(const Manifest& rule) {
   return rule.host_transform.empty() ? "model->parameters()" : "*model";
 }
@@ -174,7 +174,7 @@ std::string options_table(const Manifest& manifest) {
         note = str_cat("null: ", code(option.at_construction), " when the group is added",
                        note.empty() ? "" : "; ", note);
       rows.push_back(
-          {code(option.name), code(to_string(option.initial)), code(taken_by(option)), note});
+          {code(option.name), code(to_string(option.initial)), code(range_of(option)), note});
     }
   return table(rows);
 }

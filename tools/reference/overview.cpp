@@ -1,4 +1,4 @@
-// The index of the optimizers, and the table of bytes.
+// The index of optimizers, and the table of state bytes.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 

@@ -1,4 +1,4 @@
-// The generated pages of the documentation. All but cli.md are made from the manifests alone.
+// The generated pages of the documentation. All except cli.md are generated from manifests only.
 #pragma once
 
 #include <jitstep/jit/catalog.h>
@@ -23,23 +23,23 @@ Page optimizer_index(const jit::Catalog& catalog);
 /// reference/bytes.md: one table of state bytes per parameter, by rule and state format.
 Page bytes_page(const jit::Catalog& catalog);
 
-/// reference/formats.md: state formats, weight formats, and which combinations exist. Tries all rules with all values of
+/// reference/formats.md: state formats, weight formats, and supported combinations. Tries all rules with all values of
 /// their flags, formats and dtypes.
 Page formats_page(const jit::Catalog& catalog);
 
 /// reference/cli.md: every command with its flags, exit statuses and examples.
 Page cli_page();
 
-/// All of them.
+/// All generated pages.
 std::vector<Page> all_pages();
 
-/// The rows of a table of options, with a head.
+/// A table of a manifest's options, with a header.
 std::string options_table(const jit::Manifest& manifest);
 
-/// What the formats page says of combinations that do not exist.
+/// The sections of the formats page about unsupported combinations.
 std::string refusals(const jit::Catalog& catalog);
 
-/// Bytes per parameter by codec, in the order of codec_columns(), with three digits.
+/// State bytes per parameter by codec, in the order of codec_columns(), with three decimals.
 std::vector<std::string> state_bytes_cells(const jit::OptionValues& options, int dims);
 
 }  // namespace jitstep::reference

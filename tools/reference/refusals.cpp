@@ -1,4 +1,4 @@
-// Combinations that do not exist.
+// Sections about combinations of options, formats and dtypes that do not exist.
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/formats.h>
@@ -42,12 +42,12 @@ std::string refused_options(const Catalog& catalog) {
 
 // ---- formats -----------------------------------------------------------------------------------
 
-// Kernels that do not exist, by error.
+// Collects kernels that do not exist, by error message.
 class RefusedKernels {
  public:
   explicit RefusedKernels(const Catalog& catalog) : catalog_(catalog) {
     for (const std::string& name : catalog.names(Kind::rule))
-      for (const auto& options : emulation::cover(catalog.rule(name), catalog))
+      for (const auto& options : emulation::covering_set(catalog.rule(name), catalog))
         try_all(name, options);
   }
 
@@ -89,11 +89,11 @@ class RefusedKernels {
   std::map<std::string, std::vector<std::string>> found_;
 };
 
-// ---- what a parameter gets instead ---------------------------------------------------------------
+// ---- formats that replace another one ------------------------------------------------------------
 
-// What an optimizer of some rule keeps such a parameter's first slot and weights in.
-std::pair<std::string, std::string> given(const OptionValues& values, const Formats& formats,
-                                          const ParameterKind& parameter) {
+// The state format of the first slot, and the weight format, that an optimizer uses for such a parameter.
+std::pair<std::string, std::string> formats_used(const OptionValues& values, const Formats& formats,
+                                                 const ParameterKind& parameter) {
   const StateFormat state = resolve(values, formats, parameter).spec.state;
   return {state.slots.at(0)->name, state.weights};
 }
@@ -105,7 +105,7 @@ std::string instead(const Catalog& catalog) {
   for (const std::string& codec : codec_columns(catalog)) {
     const Formats formats{.state = CodecChoice{codec}};
     const auto add = [&](const std::string& which, const ParameterKind& parameter) {
-      const std::string got = given(values, formats, parameter).first;
+      const std::string got = formats_used(values, formats, parameter).first;
       if (got != codec)
         rows.push_back({"state " + code(codec), which, str_cat("state ", code(got))});
     };
@@ -119,7 +119,7 @@ std::string instead(const Catalog& catalog) {
   }
   for (const std::string& weights : catalog.names(Kind::weights))
     for (const Dtype dtype : kDtypes) {
-      const std::string got = given(values, {.weights = weights}, {dtype, 2, kLarge}).second;
+      const std::string got = formats_used(values, {.weights = weights}, {dtype, 2, kLarge}).second;
       if (got != weights)
         rows.push_back({"weights " + code(weights), to_string(dtype), "weights " + code(got)});
     }
@@ -132,7 +132,7 @@ std::string instead(const Catalog& catalog) {
   return table(rows);
 }
 
-// ---- what follows from what a file declares ---------------------------------------------------------
+// ---- limits that follow from declarations ----------------------------------------------------------
 
 bool sums_over(const Manifest& manifest, bool everything) {
   return std::any_of(manifest.reductions.begin(), manifest.reductions.end(),
@@ -142,7 +142,7 @@ bool sums_over(const Manifest& manifest, bool everything) {
                      });
 }
 
-bool has_common_memory(const Manifest& manifest) {
+bool has_shared_state(const Manifest& manifest) {
   return std::any_of(manifest.aux_state.begin(), manifest.aux_state.end(),
                      [](const AuxField& field) { return field.is_shared(); });
 }
@@ -164,7 +164,7 @@ std::string consequences(const Catalog& catalog) {
   add("have state for the whole optimizer",
       "parameters on several devices; without torch, a `Step` without its `SharedState`, or for "
       "two such rules",
-      has_common_memory);
+      has_shared_state);
   add("sum over rows, columns, matrices or an axis",
       "parameters of more than 8 dimensions, as with `centralization` of any optimizer",
       [](const Manifest& r) { return sums_over(r, false); });

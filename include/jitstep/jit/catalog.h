@@ -1,4 +1,4 @@
-// Every rule, codec and weight format there is, by name.
+// All rules, codecs and weight formats, by name.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@ namespace jitstep::jit {
 
 class ForkSafeMutex;
 
-/// The manifests of a store's templates, each read on first use. Thread safe. References stay valid for the
-/// catalog's lifetime, also to older revisions of a reloaded file. Revisions count from 1: each reload of a
-/// changed file begins another.
+/// The manifests of a store's templates, each read on first use. Thread safe. References stay valid for the catalog's
+/// lifetime, also to older revisions of a reloaded file. Revisions count from 1. Each reload of a changed file starts a
+/// new revision.
 class JITSTEP_API Catalog {
  public:
   /// `store` must outlive the catalog.
@@ -26,7 +26,7 @@ class JITSTEP_API Catalog {
   Catalog(const Catalog&) = delete;
   Catalog& operator=(const Catalog&) = delete;
 
-  /// As of a revision, or (0) the current one. An unknown name is an Error that lists the known ones.
+  /// The manifest in a revision. 0 means the current one. An unknown name throws an Error that lists the known names.
   const Manifest& rule(const std::string& name, int catalog_revision = 0) const;
   const Manifest& codec(const std::string& name, int catalog_revision = 0) const;
   const Manifest& weights(const std::string& name) const;
@@ -35,24 +35,24 @@ class JITSTEP_API Catalog {
 
   /// The current revision.
   int catalog_revision() const;
-  /// The revision that brought the version of a rule or codec that `catalog_revision` has.
+  /// The first revision that has the same version of a rule or codec as `catalog_revision`.
   int revision_since(Manifest::Kind kind, const std::string& name, int catalog_revision) const;
 
-  /// Whether there is such a template; its manifest may still be unreadable.
+  /// True if the template exists. Its manifest may still be invalid.
   bool has(Manifest::Kind kind, const std::string& name) const;
 
   /// All names of a kind, sorted.
   std::vector<std::string> names(Manifest::Kind kind) const;
 
-  /// Adds a file of the user's under its stem, which must be its namespace, and returns its
-  /// manifest. Loading it again does nothing unless it, or what it includes, has changed: then its name
-  /// means the new version from now on. Another file's name is an Error. The file is code: it must belong
-  /// to this user or to root and be writable by nobody else.
+  /// Adds a user's file under its stem, which must be its namespace, and returns its manifest. Loading it again has no
+  /// effect unless the file or one of its includes has changed. Then the name means the new version. The name of
+  /// another file throws an Error. The file is code: it must belong to this user or to root and must not be writable by
+  /// others.
   const Manifest& load_rule(const std::string& path);
   const Manifest& load_codec(const std::string& path);
 
  private:
-  using Revisions = std::map<int, std::string>;  // since when, and the source
+  using Revisions = std::map<int, std::string>;  // first revision, source
 
   const Manifest& find(Manifest::Kind kind, const std::string& name,
                        int catalog_revision = 0) const;

@@ -1,5 +1,5 @@
-// What a sum or a field of memory is kept for: every tensor, every row, ...; contract.cuh's domains on the
-// host.
+// The domain of a reduction or of auxiliary state: all tensors, one tensor, one row, ... The host's form of
+// contract.cuh's domains.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace jitstep::jit {
 
-/// What one entry of a reduction or of memory covers; `axis` has a dimension.
+/// What one entry of a reduction or of auxiliary state covers. Only `axis` uses the dimension.
 struct JITSTEP_API Domain {
   /// The domains of contract.cuh.
   enum class Kind { all, tensor, first, rows, columns, matrices, axis };
@@ -18,14 +18,14 @@ struct JITSTEP_API Domain {
   Kind kind = Kind::tensor;
   int axis = 0;
 
-  /// The number of the walk in TensorRecord::spaces.
+  /// Index into TensorRecord::reduction_layouts.
   int reduction_layout() const;
-  /// One bit for each dimension that runs inside an entry, as contract.cuh's reduced(dims).
+  /// One bit per dimension that an entry reduces, as reduced(dims) in contract.cuh.
   unsigned reduced(int dims) const;
   bool operator==(const Domain&) const = default;
 };
 
-/// What manifests call the kinds, in their order; an axis has its number behind it: "axis<1>".
+/// Names of the kinds in manifests, in enum order. An axis has its number in angle brackets: "axis<1>".
 inline constexpr std::array<std::string_view, 7> kDomainNames = {
     "all", "tensor", "first", "rows", "columns", "matrices", "axis"};
 

@@ -1,4 +1,4 @@
-// The dtypes of parameters and gradients: their names, sizes and what the templates call them.
+// The dtypes of parameters and gradients: names, sizes and types in templates.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ inline constexpr std::string_view kDtypeList = "float64, float32, bfloat16 or fl
 
 /// "float32" and so on.
 JITSTEP_API std::string to_string(Dtype dtype);
-/// The inverse; anything else is an Error.
+/// Inverse of to_string(). Any other text throws an Error.
 JITSTEP_API Dtype parse_dtype(std::string_view name);
 /// Bytes of one element.
 JITSTEP_API int bytes_of(Dtype dtype);

@@ -1,4 +1,4 @@
-// Start here: a translation unit goes in, a loaded kernel comes out. Knows no optimizer and no torch.
+// Start here. The engine turns a translation unit into a loaded kernel. Knows neither optimizers nor torch.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace jitstep::jit {
 
 class CudaDriver;
 
-/// What an engine has done so far, in kernels.
+/// Counts of kernels in an engine.
 struct Statistics {
   std::uint64_t compiled = 0;
   std::uint64_t failed = 0;       // compiles that threw
   std::uint64_t from_disk = 0;    // found in the cache folder or its read-only layer
-  std::uint64_t from_memory = 0;  // asked for again
+  std::uint64_t from_memory = 0;  // requested again
   double compile_seconds = 0;
 };
 
@@ -31,63 +31,61 @@ struct NamedText {
   std::string text, name;
 };
 
-/// What an engine works with; null members are opened when first needed.
+/// Compilers and driver of an engine. Null members are opened on first use.
 struct Backends {
   std::shared_ptr<Compiler> host = nullptr;
   std::shared_ptr<Compiler> nvrtc = nullptr;
   std::shared_ptr<CudaDriver> driver = nullptr;
 };
 
-/// Turns translation units into kernels: flatten, look up, compile, publish, load.
+/// Turns translation units into kernels: preprocess, look up, compile, publish, load.
 ///
-/// Thread safe. Each distinct kernel is compiled once, however many threads ask; no lock is held
-/// while it is. A text that does not compile is remembered and its CompileError thrown again.
-/// Nothing on disk is touched before the first kernel is asked for.
+/// Thread safe. Each distinct kernel is compiled once, however many threads request it, and no lock is held during the
+/// compile. The CompileError of a source is cached and thrown again. The engine does not access the disk before the
+/// first request for a kernel.
 class JITSTEP_API Engine {
  public:
-  /// Touches nothing yet: folders, compilers and drivers are opened when first needed.
+  /// Opens folders, compilers and drivers only on first use.
   explicit Engine(Settings settings, Backends backends = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// What it was made with.
+  /// The settings from construction.
   const Settings& settings() const;
 
-  /// Where `#include "..."` of translation units is looked up; rules and codecs are added here.
+  /// Resolves `#include "..."` in translation units. Add rules and codecs here.
   TemplateStore& templates();
 
-  /// The loaded kernel of a translation unit. `name` is for messages and file markers and belongs to the
-  /// text; `device` is the GPU to load it on, ignored for other targets. Slow when new: a step
-  /// keeps the kernel instead of asking again.
+  /// The loaded kernel of a translation unit. `name` is for messages and file markers, and part of the source. `device`
+  /// is the GPU that loads it, ignored for other targets. Slow for a new kernel, so a step stores the kernel.
   std::shared_ptr<const Kernel> kernel(const std::string& translation_unit, const std::string& name,
                                        const Target& target, int device = 0);
 
-  /// The same without loading: needs no GPU and no driver.
+  /// The same without loading. Needs no GPU and no driver.
   std::shared_ptr<const Built> build(const std::string& translation_unit, const std::string& name,
                                      const Target& target);
 
-  /// Builds several at the same time, in a thread for each processor. Throws what the first that fails does.
+  /// Builds several kernels in parallel, with one thread per processor. Throws the first error.
   void build_all(const std::vector<NamedText>& units, const Target& target);
 
-  /// The self-contained text that the compilers see.
+  /// The preprocessed source that the compilers get.
   std::string preprocessed_text(const std::string& translation_unit, const std::string& name) const;
 
-  /// From now on no baseline of the read-only cache saves a compile: times of one say little about this processor.
-  /// Everyone who compares kernels by their times calls it before. JITSTEP_CPU still counts, and kernels that are
-  /// loaded stay as they are.
+  /// Disables baselines of the read-only cache, because their timings do not apply to this processor. Call it before
+  /// you compare kernels by time. JITSTEP_CPU stays in effect. Loaded kernels stay.
   void skip_baselines();
 
-  /// Adds a folder to look through for libnvrtc; no effect once NVRTC is open.
+  /// Adds a folder to search for libnvrtc. Has no effect once NVRTC is open.
   void add_nvrtc_folder(const std::string& folder);
 
-  /// The target of a GPU: its compute capability. An Error if there is no driver.
+  /// The target of a GPU, from its compute capability. Throws an Error without a driver.
   Target cuda_target(int device);
 
-  /// The CUDA driver this engine uses. An Error that says what to install if there is none.
+  /// The CUDA driver of this engine. Throws an Error with installation advice if there is none.
   CudaDriver& driver();
 
-  /// A snapshot; other threads may be compiling.
+  /// Returns a snapshot. Other threads may be compiling.
   Statistics statistics() const;
 
  private:
@@ -95,8 +93,8 @@ class JITSTEP_API Engine {
   std::unique_ptr<State> state_;
 };
 
-/// The process's engine, made from the environment at first use and never destroyed: kernels may
-/// still be in use while the process ends.
+/// The engine of this process, made from the environment on first use. Never destroyed, because kernels may be in use
+/// while the process exits.
 JITSTEP_API Engine& default_engine();
 
 }  // namespace jitstep::jit

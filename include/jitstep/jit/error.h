@@ -1,4 +1,4 @@
-// The errors of jitstep. A message says what was attempted, what came back and what to do.
+// The errors of jitstep. A message says what failed, why, and how to fix it.
 #pragma once
 
 #include <stdexcept>
@@ -9,22 +9,22 @@
 
 namespace jitstep::jit {
 
-/// Base of every error jitstep throws itself (argument errors of the front end are torch's).
+/// Base of all errors that jitstep throws, except argument errors of the front end, which are torch's.
 struct JITSTEP_API Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A kernel's text was refused by its compiler. what() holds in its first line what is wrong and where,
-/// if that can be said; then the log and the lines it names.
+/// The compiler rejected the source of a kernel. The first line of what() has the error and its location, if known. The
+/// log and the source lines that it names follow.
 class JITSTEP_API CompileError : public Error {
  public:
-  /// `message` is what() and should hold the log and the lines it names.
+  /// `message` is what() and should include the log and the source lines that it names.
   CompileError(const std::string& message, std::string log, std::string source)
       : Error(message), log_(std::move(log)), source_(std::move(source)) {}
 
   /// The compiler's own output.
   const std::string& log() const { return log_; }
-  /// The numbered text of the template files that the log names.
+  /// The template source that the log names, with line numbers.
   const std::string& source() const { return source_; }
 
  private:
@@ -35,7 +35,7 @@ class JITSTEP_API CompileError : public Error {
 /// A call of the CUDA driver failed.
 class JITSTEP_API CudaError : public Error {
  public:
-  /// `message` is what(): what was being done and the driver's own name of the code.
+  /// `message` is what(): the operation that failed and the driver's name of the code.
   CudaError(const std::string& message, std::string call, int code)
       : Error(message), call_(std::move(call)), code_(code) {}
 

@@ -1,5 +1,5 @@
-// Conditions over options, as manifests write them: `nesterov && (momentum <= 0 || dampening !=
-// 0)`, `decay == after`, `!amsgrad`, `eps[0] == null`. Knows no manifest.
+// Conditions over options, in the syntax of manifests: `nesterov && (momentum <= 0 || dampening != 0)`, `decay ==
+// after`, `!amsgrad`, `eps[0] == null`. Does not know manifests.
 #pragma once
 
 #include <functional>
@@ -12,35 +12,35 @@
 
 namespace jitstep::jit {
 
-/// What a name in an expression stands for.
+/// The type of a name in an expression.
 struct Symbol {
   /// The types of option values.
   enum class Type { number, nullable, numbers, boolean, choice };
 
   Type type = Type::number;
-  int count = 0;                     // of numbers
-  std::vector<std::string> choices;  // of a choice
+  int count = 0;                     // number of numbers
+  std::vector<std::string> choices;  // of Type::choice
 };
 
-/// A condition whose names and types were checked when it was read. Cheap to copy, immutable.
+/// A condition with names and types that parse() has checked. Cheap to copy, immutable.
 class JITSTEP_API Expression {
  public:
-  /// The symbol of a name, or null if there is none. Asked while reading only.
+  /// The symbol of a name, or null for an unknown name. Only parse() calls it.
   using Scope = std::function<const Symbol*(std::string_view name)>;
-  /// The value of a name; it has the symbol's type.
+  /// The value of a name. It must have the symbol's type.
   using Values = std::function<Value(std::string_view name)>;
 
-  /// Reads a condition. An Error says what was expected and where.
+  /// Parses a condition. Throws an Error with the expected token and its position.
   static Expression parse(std::string_view text, const Scope& scope);
 
-  /// Whether the condition is true; every name in it must have a value.
+  /// True if the condition is true. Every name in it must have a value.
   bool holds(const Values& values) const;
   bool holds(const NamedValues& values) const;
 
-  /// Whether it asks for the value of a name.
+  /// True if the condition contains the name.
   bool reads(std::string_view name) const;
 
-  /// The condition as it was written.
+  /// The source text of the condition.
   const std::string& written() const { return text_; }
 
  private:
@@ -59,13 +59,13 @@ class JITSTEP_API Expression {
     less,
     at_most
   };
-  /// Nodes lie in one array, operands before operators; the last one is the root.
+  /// All nodes are in one array, operands before operators. The last one is the root.
   struct Node {
     Op op = Op::constant;
     int left = -1;
     int right = -1;
-    int index = 0;  // of an element
-    Value value{};  // of a constant; the name of a name
+    int index = 0;  // of Op::element
+    Value value{};  // of a constant; for a name, its text
   };
 
   Value evaluate(int node, const Values& values) const;

@@ -1,5 +1,4 @@
-// How an optimizer keeps state and weights: what is common to the options of all rules. Knows no
-// rule's numbers and no torch.
+// Formats of state and weights, as options that all rules have in common. Knows neither the rules' numbers nor torch.
 #pragma once
 
 #include <cstdint>
@@ -14,40 +13,42 @@
 
 namespace jitstep::jit {
 
-/// Formats as a user chose them; what is not set comes from the optimizer's defaults, then from the
-/// rule's manifest, then from the library (state fp32, weights native).
+/// Formats that a user has chosen. Unset members come from the optimizer's defaults, then from the rule's manifest,
+/// then from the library (state fp32, weights native).
 struct JITSTEP_API Formats {
-  std::optional<CodecChoice> state = {};  // of slots not named below, nor kept by `codec: CODEC`
-  std::map<std::string, CodecChoice> slots = {};  // by the slot's name or torch's name of it
+  std::optional<CodecChoice> state = {};  // of slots without an entry below or in the rule's file
+  std::map<std::string, CodecChoice> slots = {};  // by the slot's name or torch's name
   std::optional<std::string> weights = {};
-  std::optional<std::uint64_t> seed = {};               // 0 unless set
-  std::optional<std::int64_t> min_quantized_size = {};  // the manifest's, else 4096, unless set
+  std::optional<std::uint64_t> seed = {};               // default: 0
+  std::optional<std::int64_t> min_quantized_size = {};  // default: the manifest's, else 4096
 
-  /// Takes over what is not set here. A codec for all slots set here hides the defaults' slots, but
-  /// those that the rule keeps in a codec of their own: it is not theirs.
+  /// Copies members that are not set here from `defaults`. A codec for all slots that is set here hides the slots of
+  /// `defaults`, except slots for which the rule's file declares a codec.
   void inherit(const Formats& defaults, const Manifest& rule);
 
   bool operator==(const Formats&) const = default;
 };
 
-/// What is wrong with the formats for the rule of these options, whatever the parameters: unknown codecs,
-/// slots, weight formats and codec options throw an Error that lists what there is.
+/// Checks formats against the rule of these options, independent of parameters. An unknown codec, slot, weight format
+/// or codec option throws an Error that lists the known ones.
 JITSTEP_API void check_formats(const Formats& formats, const OptionValues& values);
 
-/// A parameter as far as formats depend on it.
+/// The properties of a parameter that formats depend on.
 struct ParameterKind {
   Dtype dtype = Dtype::float32;
   int dims = 1;
   std::int64_t elements = 0;
-  /// Of the dimensions; none where they are not known, which counts as long.
+  /// One size per dimension. Empty if the sizes are unknown, which counts as large.
   std::vector<std::int64_t> sizes = {};
 };
 
-/// The kernel of a parameter with gradients of its own dtype: an Error says
-/// what does not go together. A format that is not for the parameter falls back: state to fp32 for
-/// float64 (whose state is float64 then) and, in block-scaled codecs, for small parameters; a codec with
-/// something for each row and column to the one that it names for vectors, of these and, unless min_quantized_size is 0,
-/// where fp32 would take less; weights to native for a dtype that the format does not list.
+/// The kernel of a parameter whose gradient has the same dtype. Throws an Error for formats that cannot be combined. A
+/// format that does not support the parameter is replaced:
+/// - State of float64 parameters is fp32, which is float64 then.
+/// - State of small parameters is fp32 instead of a block-scaled codec.
+/// - A codec with values per row and column names another codec. Vectors use that one. So do tensors whose fp32 state
+///   would be smaller, unless min_quantized_size is 0.
+/// - Weights are native if the weight format does not list the dtype.
 JITSTEP_API Plan resolve(const OptionValues& values, const Formats& formats,
                          const ParameterKind& parameter);
 

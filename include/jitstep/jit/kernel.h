@@ -1,4 +1,4 @@
-// A binary that is loaded and ready to launch.
+// A compiled binary, and a kernel that is loaded and ready to launch.
 #pragma once
 
 #include <memory>
@@ -13,32 +13,31 @@ namespace jitstep::jit {
 class CudaEntry;
 class Module;
 
-/// A compiled text with its history, not loaded yet.
+/// A compiled source and how it was made, not loaded yet.
 struct JITSTEP_API Built {
   std::string name;
-  std::string key;  // sha256 in hex: the cache's file name
+  std::string key;  // sha256 in hex; names the file in the cache
   Target target;
   Binary binary;
   bool from_cache = false;  // read from disk, not compiled by this process
-  double compile_ms = 0;    // what the compile took, here or where the cache was filled
-  std::string unit;         // the text that it was asked for with
-  std::shared_ptr<const std::string>
-      text;  // that the compiler was given: the unit and all it includes
+  double compile_ms = 0;    // duration of the compile, here or on the machine that filled the cache
+  std::string unit;         // the requested translation unit
+  std::shared_ptr<const std::string> text;  // preprocessed source that the compiler got
 };
 
-/// An entry of a host binary: runs the work items [begin, end).
+/// An entry of a host binary. Runs the work items [begin, end).
 using CpuEntry = void (*)(const void* args, long long begin, long long end);
-/// An entry of an emulated binary: run by every lane of every block.
+/// An entry of an emulated binary. Every lane of every block runs it.
 using EmulatedEntry = void (*)(const void* args);
 
-/// A loaded binary. Immutable and thread safe; its entries live as long as it does.
+/// A loaded binary. Immutable and thread safe. Its entries are valid as long as it exists.
 class JITSTEP_API Kernel {
  public:
-  /// Made by an Engine.
+  /// Only an Engine makes kernels.
   Kernel(std::shared_ptr<const Built> built, std::unique_ptr<Module> module);
   ~Kernel();
 
-  /// What it was built from and how; see Built.
+  /// Properties of the binary. See Built.
   const std::string& name() const { return built_->name; }
   const std::string& key() const { return built_->key; }
   const Target& target() const { return built_->target; }
@@ -47,8 +46,7 @@ class JITSTEP_API Kernel {
   const std::vector<Resources>& resources() const { return built_->binary.resources; }
   const std::shared_ptr<const Built>& built() const { return built_; }
 
-  /// Entries by their plain extern "C" names. A name that is not there, or a kernel of another
-  /// target, is an Error.
+  /// Entries by their unmangled extern "C" names. An unknown name, or a kernel of another target, throws an Error.
   CpuEntry cpu(const std::string& entry) const;
   EmulatedEntry emulated(const std::string& entry) const;
   CudaEntry cuda(const std::string& entry) const;

@@ -1,4 +1,4 @@
-// How a kernel is cut into threads, vectors and chunks; never what it computes.
+// Launch configurations: threads, vector widths and work per item. They never change results.
 #pragma once
 
 #include <compare>
@@ -15,7 +15,7 @@
 
 namespace jitstep {
 
-/// By their fields, in the order of declaration.
+/// Compares field by field, in order of declaration.
 inline auto operator<=>(const KernelConfig& a, const KernelConfig& b) {
   const auto fields = [](const KernelConfig& v) {
     return std::tie(v.threads, v.tile_lanes, v.vector_elems, v.leaves_per_item, v.simd_bits,
@@ -31,14 +31,14 @@ namespace jitstep::jit {
 
 using jitstep::KernelConfig;
 
-/// How a kernel is run when nobody has tuned it.
+/// The configuration of a kernel without tuning records.
 JITSTEP_API KernelConfig default_kernel_config(const Plan& plan, const Target& target);
 
-/// The law that the kernel would break if it were run so; nothing if it can be.
+/// The constraint that this configuration violates, or nothing if the kernel can run with it.
 JITSTEP_API std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& config,
                                                       const Target& target);
 
-/// An Error, one sentence, if the kernel cannot be run so.
+/// Throws an Error of one sentence if the kernel cannot run with this configuration.
 JITSTEP_API void check_config(const Plan& plan, const KernelConfig& config, const Target& target);
 
 /// A member of KernelConfig by its name, as `--config`, tuning records and reports spell it.
@@ -56,25 +56,25 @@ JITSTEP_API std::span<const ConfigField> config_fields();
 /// unroll 1".
 JITSTEP_API std::string to_string(const KernelConfig& config);
 
-/// How much one launch of a kernel steps.
+/// Work of one launch of a kernel.
 struct WorkSize {
   std::int64_t elements = 0;  // of all tensors
   std::int64_t tensors = 1;
   auto operator<=>(const WorkSize&) const = default;
 };
 
-/// How close a record of what was measured is to the case at hand.
+/// How well a tuning record fits a kernel.
 enum class Match { exact, nearest_size, same_architecture, none };
 
 /// "exact", "nearest size", "same architecture" or "default".
 JITSTEP_API std::string to_string(Match match);
 
-/// How a kernel is run, and why so.
+/// The configuration of a kernel and the reason for it.
 struct JITSTEP_API ConfigChoice {
   KernelConfig config = {};
   Match match = Match::none;
-  double distance = 0;  // from the size that was measured: the powers of two between them
-  std::string why = "nobody has tuned this kernel";  // a sentence without its point
+  double distance = 0;                                   // log2 of the ratio to the measured size
+  std::string why = "this kernel has no tuning record";  // a sentence without its period
 };
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// Where messages of the library go: warnings to a settable handler, notes to stderr.
+// Messages of the library: warnings go to a handler that programs can set, notes go to stderr.
 #pragma once
 
 #include <functional>
@@ -8,20 +8,20 @@
 
 namespace jitstep::jit {
 
-/// How much is said: `warn` is the default.
+/// Log level. Default: `warn`.
 enum class LogLevel { off, warn, info, debug };
 
-/// Receives one warning, a full sentence without a line end.
+/// Receives one warning: a full sentence without a line break.
 using WarningHandler = std::function<void(const std::string&)>;
 
-/// Replaces the handler of warnings (default: a line on stderr) and returns the one before.
-/// An empty handler restores the default. Thread safe; the handler may be called by any thread.
+/// Sets the handler of warnings and returns the previous one. The default handler prints a line to stderr. An empty
+/// handler restores the default. Thread safe. Any thread may call the handler.
 JITSTEP_API WarningHandler set_warning_handler(WarningHandler handler);
 
 /// Sends a warning to the handler, unless `level` is off.
 JITSTEP_API void warn(LogLevel level, const std::string& message);
 
-/// Writes a note to stderr if `wanted` is within `level`.
+/// Prints a note to stderr if `level` includes `wanted`.
 JITSTEP_API void note(LogLevel level, LogLevel wanted, const std::string& message);
 
 }  // namespace jitstep::jit

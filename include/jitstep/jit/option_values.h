@@ -1,4 +1,4 @@
-// The options of a rule together with those common to all rules, and their values.
+// The values of a rule's options and of the options common to all rules.
 #pragma once
 
 #include <cstdint>
@@ -13,55 +13,56 @@
 
 namespace jitstep::jit {
 
-/// Option values, by default the manifest's. A rule's own option hides the common one of the same
-/// name. Holds references to manifests, which must outlive it (those of a Catalog do).
+/// Option values, initially the manifest's defaults. A rule's own option hides the common option of the same name.
+/// Holds references to manifests, which must outlive it (those of a Catalog do).
 class JITSTEP_API OptionValues {
  public:
-  /// All at their defaults.
+  /// All options have their defaults.
   OptionValues(const Manifest& rule, const Manifest& gradient);
-  /// Those of the rule as it is in a revision of the catalog, by default as it is now.
+  /// Options of a rule, in a revision of the catalog. 0 means the current revision.
   explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog(),
                         int catalog_revision = 0);
 
-  /// The rule these are options of.
+  /// The rule's manifest.
   const Manifest& rule() const { return *rule_; }
-  /// The revision of the catalog that codecs are taken from as well; 0: always the newest.
+  /// The catalog revision of rule and codecs. 0 means always the newest.
   int catalog_revision() const { return catalog_revision_; }
 
-  /// What can be set: the rule's numbers and flags in manifest order, then the common ones.
+  /// The options that can be set: the rule's numbers and flags in manifest order, then the common ones.
   std::vector<std::string> names() const;
-  /// How an option is declared. An unknown name is an Error that lists the known ones.
+  /// The declaration of an option. An unknown name throws an Error that lists the known names.
   const Option& declaration(std::string_view name) const;
 
-  /// The value, the default if it was never set. An unknown name is an Error.
+  /// The value, or the default if it was not set. An unknown name throws an Error.
   const Value& get(std::string_view name) const;
-  /// Sets a value of the right type, else throws an Error. Ranges are checked by validate().
+  /// Sets a value. A value of the wrong type throws an Error. validate() checks ranges.
   void set(std::string_view name, Value value);
-  /// Everything set to other than its default, in the order of names().
+  /// The options that differ from their defaults, in the order of names().
   std::vector<std::string> changed() const;
 
-  /// Gives each number that is null and declared with `at construction: OPTION` that option's value, for
-  /// good: what torch's front end does when a parameter group is made. Do it once, before the first step.
+  /// Replaces each null number that is declared with `at construction: OPTION` by that option's value. The front end
+  /// does so when it adds a parameter group. Call it once, before the first step.
   void construct();
 
-  /// Throws an Error, one sentence, if a number is out of range or the rule refuses the whole.
+  /// Throws an Error of one sentence if a number is out of range or if the rule does not support the combination.
   void validate() const;
-  /// The same if the rule refuses parameters of this number of dimensions under these options.
+  /// Throws an Error if the rule does not support parameters with this number of dimensions under these options.
   void validate_dims(int dims) const;
 
-  /// The rule's flags, lifted ones included: KernelSpec::flags. `dims` is the parameter's number of
-  /// dimensions, for rules with a flag lifted from it.
+  /// The rule's flags, including lifted ones, for KernelSpec::flags. `dims` is the parameter's number of dimensions,
+  /// for flags that are lifted from it.
   NamedValues flags(int dims = 2) const;
-  /// The same of the options common to all rules: KernelSpec::gradient_flags.
+  /// Flags of the common options, for KernelSpec::gradient_flags.
   NamedValues gradient_flags() const;
-  /// Whether both, of one rule, have the same flags for every number of dimensions, common ones included.
+  /// True if both have the same rule and the same flags for every number of dimensions, including common flags.
   bool same_flags(const OptionValues& other) const;
-  /// HyperParams::hyper, all kMaxHyper of them.
+  /// HyperParams::hyper, with all kMaxHyper numbers.
   std::vector<double> hyper() const;
-  /// The numbers of step `t` for kernels that have these options' flags; Plan::at_step checks that.
+  /// Hyperparameters of step `t` (from 1) for kernels with these flags. Does not compare flags with a kernel's, as
+  /// Plan::at_step does.
   HyperParams at_step(std::int64_t t, std::uint64_t seed = 0) const;
-  /// What a slot or memory field of the rule holds before step 1; `parameter` indexes lists, of which an
-  /// empty one is 0 everywhere and one that is too short an Error.
+  /// The value of a slot or of auxiliary state before step 1. `parameter` is an index into lists. An empty list means 0
+  /// everywhere. A list that is too short throws an Error.
   double initial(const Initial& initial, std::size_t parameter = 0) const;
 
   bool operator==(const OptionValues& other) const = default;
@@ -79,7 +80,7 @@ class JITSTEP_API OptionValues {
   const Manifest* gradient_;
   int catalog_revision_ = 0;
   std::vector<Value> values_;  // the rule's, then the common ones; numbers before flags
-  std::size_t own_ = 0;        // how many are the rule's
+  std::size_t own_ = 0;        // number of the rule's values
 };
 
 }  // namespace jitstep::jit

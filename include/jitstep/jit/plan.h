@@ -1,5 +1,5 @@
-// A kernel resolved: the spec completed, the manifests it is made of, its reductions and memory numbered
-// and ordered. Everything that makes or runs a kernel starts from here.
+// A plan: the completed spec of a kernel, its manifests, and its numbered and ordered reductions and auxiliary state.
+// Everything that makes or runs a kernel starts from a plan.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,37 @@ namespace jitstep::jit {
 
 class OptionValues;
 
-/// What a kernel is made of, by number: its reductions and memory are numbered part after part.
+/// Components of a kernel, by index. Reductions and auxiliary state are numbered component by component.
 enum Component : int {
-  kGradientComponent,    // the transforms common to all rules
+  kGradientComponent,    // gradient options, common to all rules
   kRuleComponent,        // the rule
   kFirstCodecComponent,  // the codec of slot 0, of slot 1, ...
 };
-/// The part that is the codec of a slot.
+/// The component of a slot's codec.
 constexpr int codec_component(int slot) { return kFirstCodecComponent + slot; }
 
-/// A reduction as the kernel numbers it.
+/// A reduction, as a kernel numbers it.
 struct JITSTEP_API ResolvedReduction {
-  int number = -1;  // of those that are taken: Args::reductions; -1: its condition does not hold
+  int number = -1;  // among active ones, in Args::reductions; -1: its condition does not hold
   int component = kGradientComponent;
-  int local = 0;  // its number in its part
+  int local = 0;  // index within its component
   int pass = -1;  // -1: its condition does not hold
   std::string name;
   Reduction::Op op = Reduction::Op::sum;
   Domain domain;
-  int reduction_layout = 0;  // where its terms are walked: TensorRecord::spaces
+  int reduction_layout = 0;  // layout of its terms: TensorRecord::reduction_layouts
   int terms = 1;
   bool is_global = false;   // domain `all`
-  bool has_source = false;  // takes the entries of an earlier reduction
+  bool has_source = false;  // reduces the entries of an earlier reduction
   Domain source_domain = {};
   int source_number = -1;     // of that reduction
   int coefficient_bytes = 0;  // of one entry
 
-  /// Whether its condition holds.
+  /// True if its condition holds.
   bool active() const { return pass >= 0; }
 };
 
-/// A field of memory as the kernel numbers it: TensorRecord::memory.
+/// A field of auxiliary state, as a kernel numbers it in TensorRecord::aux.
 struct JITSTEP_API ResolvedAuxState {
   int number = 0;
   int component = kGradientComponent;
@@ -55,48 +55,48 @@ struct JITSTEP_API ResolvedAuxState {
   int bytes = 4;  // of one entry
   bool is_double = false;
   Initial initial = {};
-  int index = 0;  // among the rule's fields of domain `all`: SharedState::halves
+  int index = 0;  // among the rule's fields of domain `all`, in SharedState::buffers
 };
 
-/// A kernel, complete and checked. Refers to manifests, which must outlive it (those of a Catalog live
-/// as long as the catalog).
+/// A complete and checked kernel. Refers to manifests, which must outlive it. Those of a Catalog live as long as the
+/// catalog.
 struct JITSTEP_API Plan {
-  KernelSpec spec;   // with every flag and codec option given: equal for equal kernels
-  std::string name;  // readable, such as "lamb_int8_fp32_bfloat16"
-  std::vector<const Manifest*> components;  // by number; null: a slot that is left out
+  KernelSpec spec;                          // complete, so equal for equal kernels
+  std::string name;                         // readable, such as "lamb_int8_fp32_bfloat16"
+  std::vector<const Manifest*> components;  // by index; null: a slot that is not stored
   const Manifest* weights = nullptr;
-  std::vector<ResolvedReduction> reductions;   // part after part, those that are not taken included
-  std::vector<ResolvedAuxState> aux_state;     // kept for each tensor, by number
-  std::vector<ResolvedAuxState> shared_state;  // of domain `all`; numbered on
-  int passes = 0;  // of the reductions: launches of sums before the last one
-  int slots_known =
-      0;  // first pass in which new state can be computed: after all reductions that `update_state` reads
+  std::vector<ResolvedReduction> reductions;   // component by component, including inactive ones
+  std::vector<ResolvedAuxState> aux_state;     // per tensor, by number
+  std::vector<ResolvedAuxState> shared_state;  // of domain `all`; numbered after aux_state
+  int passes = 0;  // passes of reductions, before the launch that updates
 
-  /// The parts that every kernel has.
+  /// First pass in which new state can be computed: after all reductions that `update_state` reads.
+  int slots_known = 0;
+
+  /// The components that every kernel has.
   const Manifest& gradient() const { return *components[kGradientComponent]; }
   const Manifest& rule() const { return *components[kRuleComponent]; }
-  /// The codec of a slot; null: the slot is left out.
+  /// The codec of a slot. Null if the slot is not stored.
   const Manifest* codec(int slot) const {
     return components[static_cast<std::size_t>(codec_component(slot))];
   }
-  /// The constants of a part that is there: a rule's flags, a codec's options.
+  /// The compile-time constants of an existing component: a rule's flags, or a codec's options.
   const NamedValues& flags(int component) const;
-  /// Elements of a slot that share a scale; 1 without blocks, or without the slot.
+  /// Elements of a slot that share a scale. 1 without blocks or without the slot.
   int block(int slot) const;
 
-  /// The numbers of step `t`, counted from 1, of tensors under these options. `seed`: of the random bits of
-  /// formats that round at random. An Error for options out of range, and for those of another kernel: a
-  /// flag, or a number that switches something on, was changed since the plan was made.
+  /// Hyperparameters of step `t`, counted from 1, for tensors with these options. `seed` selects the random bits of
+  /// stochastic rounding. Throws an Error for options out of range, and for options that need another kernel because a
+  /// flag, or a number that enables a feature, has changed since the plan was made.
   HyperParams at_step(const OptionValues& options, std::int64_t t, std::uint64_t seed = 0) const;
 };
 
-/// Completes a spec, checks everything (names, types, dtypes, slots, limits) and plans it. Throws an
-/// Error, one sentence.
+/// Completes a spec, checks names, types, dtypes, slots and limits, and plans the kernel. Throws an Error of one
+/// sentence.
 JITSTEP_API Plan resolve(const KernelSpec& spec, const Catalog& catalog = default_catalog());
 
-/// The kernel of float32 arrays under these options, every slot in one codec but those that the rule keeps
-/// in a codec of their own. Throws an Error, one
-/// sentence, if the options or the codec will not do.
+/// The kernel of float32 arrays with these options. Every slot uses the codec `state`, unless the rule's file declares
+/// a codec for the slot. Throws an Error of one sentence for unsuitable options or codecs.
 JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"},
                          const Catalog& catalog = default_catalog());
 

@@ -1,4 +1,4 @@
-// What the environment says, read once. Nothing else in the library asks for it.
+// Settings from environment variables. The library reads the environment only here, and only once.
 #pragma once
 
 #include <cstdint>
@@ -12,70 +12,69 @@
 
 namespace jitstep::jit {
 
-/// What Settings::cpu may be: the processor that compiles, or a baseline of the x86-64 ABI.
+/// The values of Settings::cpu: this processor, or a baseline level of the x86-64 ABI.
 inline constexpr std::string_view kCpus[] = {"native", "x86-64", "x86-64-v2", "x86-64-v3",
                                              "x86-64-v4"};
 JITSTEP_API bool is_cpu(std::string_view word);
 
-/// The settings of an Engine. A plain struct: tests and tools fill it by hand.
+/// The settings of an Engine. A plain struct, so that tests and tools can fill it.
 struct JITSTEP_API Settings {
-  // ---- what affects behaviour
+  // ---- settings that change behavior
 
-  /// JITSTEP_CACHE_DIR, else XDG_CACHE_HOME/jitstep, else HOME/.cache/jitstep. Empty: binaries are
-  /// kept in memory only.
+  /// JITSTEP_CACHE_DIR, else XDG_CACHE_HOME/jitstep, else HOME/.cache/jitstep. If empty, binaries are stored only in
+  /// memory.
   std::string cache_dir;
-  /// JITSTEP_CACHE_READONLY: a filled cache folder below `cache_dir`, never written to.
+  /// JITSTEP_CACHE_READONLY: a filled cache folder that is searched after `cache_dir` and never written to.
   std::string cache_readonly;
-  /// JITSTEP_TEMPLATES: a folder whose files hide the embedded templates of the same name.
+  /// JITSTEP_TEMPLATES: a folder whose files replace built-in templates of the same name.
   std::string templates;
-  /// JITSTEP_OVERRIDE: a folder as JITSTEP_DUMP fills it. A flat.cuh there that was edited is compiled in the
-  /// place of the text that it was written from.
+  /// JITSTEP_OVERRIDE: a folder with the structure of JITSTEP_DUMP. An edited flat.cuh in it is compiled instead of the
+  /// source that it was written from.
   std::string override_folder;
-  /// JITSTEP_CXX: one program, a name on PATH or a path (no arguments). Empty: c++, g++, clang++.
+  /// JITSTEP_CXX: one program, as a name on PATH or as a path, without arguments. If empty: c++, g++ or clang++.
   std::string cxx;
-  /// JITSTEP_CPU: what the host compiler's kernels are for: native (the processor that compiles), x86-64,
-  /// x86-64-v2, x86-64-v3 or x86-64-v4 (every processor from that level on; g++ 11 and clang 12 know them). The
-  /// bits of results are the same. Empty: what is compiled here is native, and baselines in the caches are used
-  /// where they save a compile; see CACHE_FORMAT.md.
+  /// JITSTEP_CPU: the target of CPU kernels: native (this processor), x86-64, x86-64-v2, x86-64-v3 or x86-64-v4 (every
+  /// processor from that level on, known to g++ 11 and clang 12). Results are bit-identical. If empty, new kernels are
+  /// native, and baselines from the caches are used if they save a compile. See CACHE_FORMAT.md.
   std::string cpu;
-  /// JITSTEP_COMPILE_SECONDS: the host compiler is stopped when it takes longer. 0: no limit.
+  /// JITSTEP_COMPILE_SECONDS: the host compiler is killed after this time, in seconds. 0: no limit.
   std::int64_t compile_seconds = 300;
-  /// What the host compiler gets of the environment beside PATH and TMPDIR: what programs need to be
-  /// found, loaded and to find their own caches. Nothing that changes what compilers write.
+  /// Environment of the host compiler in addition to PATH and TMPDIR: variables that programs need to be found, to be
+  /// loaded, and to find their caches. No variable that changes the compiler's output.
   std::vector<std::pair<std::string, std::string>> compiler_variables;
-  /// JITSTEP_NVRTC: libnvrtc itself or its folder. When set, nothing else is tried.
+  /// JITSTEP_NVRTC: libnvrtc or its folder. If it is set, only it is searched.
   std::string nvrtc;
-  /// Folders looked through for libnvrtc before the system's: each itself, its lib, and any
-  /// nvidia/*/lib below it, so that a Python site-packages folder will do.
+  /// Folders that are searched for libnvrtc before the system's: the folder, its lib, and any nvidia/*/lib below it, so
+  /// that a Python site-packages folder works.
   std::vector<std::string> nvrtc_search;
-  /// VIRTUAL_ENV, else CONDA_PREFIX: the Python environment that is active. Its libnvrtc is looked for next.
+  /// VIRTUAL_ENV, else CONDA_PREFIX: the active Python environment. Its libnvrtc is searched next.
   std::string python_environment;
   /// JITSTEP_LOG: off, warn (default), info or debug.
   LogLevel log = LogLevel::warn;
-  /// PATH, where the host compiler is looked up.
+  /// PATH, to find the host compiler.
   std::string path;
-  /// TMPDIR, tried first for the host compiler's private work folder.
+  /// TMPDIR, the first choice for the host compiler's private work folder.
   std::string tmpdir;
 
-  /// JITSTEP_CHECK=1: kernels are compiled with everything poisoned that nobody has set, and a rule is run
-  /// on one element before its first step, to find what it leaves out. Slow to start; for who writes rules.
+  /// JITSTEP_CHECK=1: kernels are compiled with poisoned unset values, and each rule runs on one element before its
+  /// first step, to find values that it does not set. Slow to start. For authors of optimizers.
   bool check = false;
 
-  /// JITSTEP_TUNE=1: optimizers try in their steps how their kernels run best; see Optimizer.
+  /// JITSTEP_TUNE=1: optimizers tune their kernels while they step. See Optimizer::step.
   bool tune = false;
-  /// WORLD_SIZE, which torchrun sets: processes that train together.
+  /// WORLD_SIZE, which torchrun sets: the number of processes that train together.
   std::int64_t ranks = 1;
 
-  // ---- what affects disk use
+  // ---- settings that change disk use
 
-  /// JITSTEP_DUMP: a folder that gets the texts, the binary, the log and the resources of each kernel when it
-  /// is made or found in the cache. Empty: nothing is written.
+  /// JITSTEP_DUMP: a folder that gets sources, binary, log and resources of each kernel that is compiled or found in
+  /// the cache. If empty, nothing is written.
   std::string dump_folder;
-  /// Size limit of `cache_dir`; the entries unused for longest go first.
+  /// Size limit of `cache_dir` in bytes. The least recently used entries are removed first.
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;
 
-  /// Reads the process's environment; in a program with the rights of another user (set-user-ID) it
-  /// counts as empty. A value that cannot be read gives a warning, never an error.
+  /// Reads the environment of the process. In a set-user-ID program the environment counts as empty. An invalid value
+  /// causes a warning, never an error.
   static Settings from_environment();
 };
 

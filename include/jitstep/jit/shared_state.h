@@ -1,4 +1,4 @@
-// What a rule keeps once for all tensors that step together: its Memory of domain `all`.
+// Shared state: the auxiliary state that a rule stores once for all tensors that step together (domain `all`).
 #pragma once
 
 #include <array>
@@ -11,26 +11,23 @@
 
 namespace jitstep::jit {
 
-/// The memory of domain `all` of one rule, for the tensors of one device. A Step reads one half and writes
-/// the other; they change over when it is done, so that a step that failed has changed nothing.
+/// The shared state of one rule, for the tensors of one device. A Step reads one buffer and writes the other, and
+/// switches them at its end. A step that failed has therefore changed nothing.
 struct JITSTEP_API SharedState {
-  /// In the machine's memory: one double for each of the rule's fields of domain `all`, in the order of
-  /// declaration.
+  /// In device memory: one double for each field of domain `all` of the rule, in order of declaration.
   std::array<double*, 2> buffers = {};
-  std::int64_t steps = 0;        // done so far
-  int64* step_offset = nullptr;  // in the machine's memory, for steps with found_inf: how many of
-                                 // `steps` were skipped; null: none
-  std::shared_ptr<void> storage = {};  // of the halves, where this owns it
+  std::int64_t steps = 0;        // taken so far
+  int64* step_offset = nullptr;  // in device memory: how many of them found_inf skipped; null: none
+  std::shared_ptr<void> storage = {};  // owner of the buffers, if this owns them
 
-  /// The half that holds the current values, where there is no step offset.
+  /// The buffer with the current values, if there is no step offset.
   const double* now() const { return buffers[steps & 1]; }
 };
 
-/// New memory of the rule at its initial values; no memory at all for a rule that keeps none. The machine
-/// must outlive it.
+/// New shared state with initial values. Empty for a rule without shared state. The back end must outlive it.
 JITSTEP_API SharedState make_shared_state(Backend& backend, const OptionValues& options);
 
-/// What each of the rule's fields of domain `all` holds before the first step.
+/// Initial values of the rule's fields of domain `all`.
 JITSTEP_API std::vector<double> initial_common_memory(const OptionValues& options);
 
 }  // namespace jitstep::jit

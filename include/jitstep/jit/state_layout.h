@@ -1,4 +1,4 @@
-// What a step keeps for one tensor: how many bytes of what, and what they hold before the first step.
+// Sizes and initial values of the state of one tensor.
 #pragma once
 
 #include <cstdint>
@@ -11,40 +11,40 @@
 
 namespace jitstep::jit {
 
-/// The state of one tensor, without its memory. Codes, meta and extras begin as zeros.
+/// The state of one tensor, without storage. Codes, metadata and residual start as zeros.
 struct JITSTEP_API StateLayout {
-  /// Bytes of a slot's codes, and of what its codec keeps for each block; none if it is left out.
+  /// Bytes of a slot's codes and of its codec's metadata. 0 if the slot is not stored.
   struct Slot {
     std::int64_t codes = 0;
     std::int64_t meta = 0;
-    bool values = false;  // the codes are the values, as wide as the arithmetic
+    bool values = false;  // codes are plain values in the dtype of the arithmetic
   };
-  /// One of the two buffers of a memory field.
+  /// One of both buffers of a field of auxiliary state.
   struct AuxState {
     std::int64_t entries = 0;
     int bytes = 4;  // of an entry, which is a float or a double
     double initial = 0;
   };
 
-  std::vector<Slot> slots;          // one for each of the rule
-  std::vector<AuxState> aux_state;  // one for each of Plan::memory
-  std::int64_t residual = 0;        // bytes that the weight format keeps beside the tensor
+  std::vector<Slot> slots;          // one per slot of the rule
+  std::vector<AuxState> aux_state;  // one per field of Plan::aux_state
+  std::int64_t residual = 0;        // bytes of the weight format's residual
 
-  /// Of everything.
+  /// Bytes of all buffers.
   std::int64_t bytes() const;
-  /// Whether memory of this layout can hold what the other describes, whatever it begins with.
+  /// True if storage of this layout fits the other one. Initial values may differ.
   bool same_memory(const StateLayout& other) const;
 };
 
-/// Of one slot of a tensor of so many elements.
+/// The layout of one slot for a tensor with this number of elements.
 JITSTEP_API StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements);
 
-/// Of a tensor of this shape. `initial_memory`: one value for each field, as from initial_memory().
+/// The layout for a tensor of this shape. `initial_memory` has one value per field, as initial_memory() returns.
 JITSTEP_API StateLayout state_layout(const Plan& plan, const Shape& shape,
                                      const std::vector<double>& initial_memory);
 
-/// What each memory field of a kernel holds before step 1. `parameter` indexes options that are lists; an
-/// Error if one is too short.
+/// The value of each field of Plan::aux_state before step 1. `parameter` is an index into options that are lists.
+/// Throws an Error if a list is too short.
 JITSTEP_API std::vector<double> initial_memory(const Plan& plan, const OptionValues& options,
                                                std::size_t parameter = 0);
 

@@ -1,5 +1,4 @@
-// What a step keeps for one tensor, in a machine's own memory, for programs without tensors of a
-// framework.
+// State of one tensor in memory of a back end, for programs without a tensor library.
 #pragma once
 
 #include <array>
@@ -15,23 +14,23 @@
 
 namespace jitstep::jit {
 
-/// The state of one tensor before its first step. The machine must outlive it, and it must outlive
-/// the steps that use it.
+/// The state of one tensor before its first step. The back end must outlive it, and it must outlive the steps that use
+/// it.
 class JITSTEP_API StateStorage {
  public:
-  /// Of a dense tensor of these sizes, last index fastest. An Error if the rule refuses tensors of so many
+  /// For a dense, row-major tensor of these sizes. Throws an Error if the rule does not support this number of
   /// dimensions.
   StateStorage(Backend& backend, const Plan& plan, const OptionValues& options,
                const std::vector<std::int64_t>& sizes);
-  /// The same with what each of Plan::memory begins with.
+  /// The same with given initial values of Plan::aux_state.
   StateStorage(Backend& backend, const Plan& plan, const std::vector<double>& initial_memory,
                const std::vector<std::int64_t>& sizes);
 
-  /// The tensor at `p`, in the machine's memory, with this state; its gradients lie as it does.
-  /// `id`: its place among those that step together.
+  /// The tensor at `p`, an address in device memory, with this state. Its gradients must have the same layout. `id` is
+  /// its index among the tensors that step together.
   StepTensor tensor(void* p, int id = 0) const;
 
-  /// Bytes of everything kept.
+  /// Bytes of all buffers.
   std::int64_t bytes() const { return layout_.bytes(); }
 
  private:

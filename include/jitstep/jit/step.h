@@ -1,4 +1,4 @@
-// The steps of all tensors of one device: a few launches, however many tensors there are.
+// A step of all tensors on one device, in a few launches for any number of tensors.
 #pragma once
 
 #include <cstddef>
@@ -17,61 +17,58 @@
 
 namespace jitstep::jit {
 
-/// The tensors of one launch: they share a kernel.
+/// Tensors that share a kernel, and so a launch.
 struct JITSTEP_API Batch {
   Plan plan;
   std::vector<StepTensor> tensors;
-  std::optional<KernelConfig> config =
-      std::nullopt;  // how it is run; Machine::choose_config() unless set
+  std::optional<KernelConfig> config = std::nullopt;  // default: Backend::choose_config()
 };
 
-/// What a parameter holds between steps, under a rule that declares modes (Manifest::modes): the training point or
-/// the evaluation point.
+/// The point that a parameter holds between steps, under a rule with modes (Manifest::modes): the training point or the
+/// evaluation point.
 enum class Mode { train, eval };
 
-/// What the elements of one tensor handed to a host transform: `tensor` is its number among those of all batches,
-/// `values` lie in the machine's memory, as wide as the arithmetic and in element order (storage order without
-/// gaps).
+/// Input and result of a host transform for one tensor. `tensor` is its index among the tensors of all batches.
+/// `values` is device memory in the dtype of the arithmetic, in element order (storage order without gaps).
 struct TransformedTensor {
   std::size_t tensor;
   void* values;
 };
 
-/// What rules with a host transform (Manifest::host_transform) have done between their sums and their `update_param`: it is given
-/// all of their tensors with elements at once, and replaces the values of each, by work that comes after earlier
-/// launches and before later ones.
+/// The host transform of rules that name one (Manifest::host_transform). A step calls it between its reductions and
+/// `update_param`, with all tensors that have elements. It replaces the values of each tensor, by work that is ordered
+/// after earlier launches and before later ones.
 using HostTransform = std::function<void(const std::vector<TransformedTensor>& tensors)>;
 
-/// Launches of kernels by all steps of this process so far.
+/// Kernel launches by all steps of this process so far.
 JITSTEP_API std::uint64_t launch_count();
 
-/// Kernels, tables and buffers for the steps of some batches. The machine must outlive it; the tensors'
-/// memory must live as long as steps run. Belongs to one thread at a time. One that was moved from throws
-/// an Error when it is used.
+/// Kernels, tables and buffers for the steps of some batches. The back end must outlive it, and the tensors' memory
+/// must be valid while steps run. Only one thread at a time may use it. A moved-from Step throws an Error when it is
+/// used.
 ///
-/// A sum over `all` is a sum over the tensors of all batches whose kernels take it; what results does not
-/// depend on how tensors are put into batches, or in which order. Gradient transforms of such sums
-/// (clipping) are taken by all batches once one of them takes them, with their own numbers.
+/// A sum over `all` is over the tensors of all batches whose kernels use it. Its result does not depend on the
+/// distribution of tensors over batches, or on their order. Gradient transforms with such sums (clipping) are active in
+/// all batches if they are active in one. Each batch uses its own numbers.
 ///
-/// Memory of domain `all` advances by one in every step, with the numbers of the tensor of lowest id that
+/// Shared state advances once per step, with the hyperparameters of the active tensor of lowest id that has elements.
 /// takes part and has elements.
 class JITSTEP_API Step {
  public:
-  /// Compiles or finds the kernels and fills the tables. An Error, before anything is changed, for
-  /// tensors that their kernel cannot step or that share memory, kernels that do not agree about a sum, or
-  /// ids that are not distinct where a sum over `all` is taken.
-  /// `common`: for rules with memory of domain `all`, which all batches share; it must outlive the step
-  /// and may go on to another one of the same rule.
+  /// Compiles or finds the kernels and fills the tables. Throws an Error, before any change, for tensors that their
+  /// kernel cannot step or that share memory, for kernels that disagree about a sum, and for duplicate ids if there is
+  /// a sum over `all`. `shared_state` is for rules with fields of domain `all`. All batches share it, it must outlive
+  /// the step, and another Step of the same rule may continue with it.
   Step(Backend& backend, const std::vector<Batch>& batches, SharedState* shared_state = nullptr);
   ~Step();
   Step(Step&&) noexcept;
   Step& operator=(Step&&) noexcept;
 
-  /// Tensors of all batches.
+  /// The number of tensors in all batches.
   std::size_t size() const;
   /// The kernel of a batch.
   const Kernel& kernel(std::size_t batch = 0) const;
-  /// How the kernel of a batch is run, and why so.
+  /// The configuration of a batch's kernel, and the reason for it.
   const ConfigChoice& choice(std::size_t batch = 0) const;
 
   /// Moves step counting to the device, for CUDA graph capture. Each tensor and the shared state need their own
@@ -79,7 +76,7 @@ class JITSTEP_API Step {
   /// one launch. A captured step equals the step before it, except for the addresses of gradients. Its replays read
   /// the pointers of its HyperParams again. The graph then owns this Step, which must live as long as the graph.
   void count_on_device(bool on = true);
-  /// Whether a graph repeats steps of it.
+  /// True if a graph replays its steps.
   bool is_captured() const;
 
   /// Prepares device memory and tables for the next step. `inputs` has one entry per tensor, batch after batch.
@@ -94,22 +91,22 @@ class JITSTEP_API Step {
   void prepare(Mode to, const std::vector<StepInput>& inputs,
                const std::vector<HyperParams>& hyper_params);
 
-  /// For rules with a host transform: the launches of a prepared step up to `update_param`, and the stage. Parameters and
-  /// their state stay as they are; if it throws, nothing is prepared any more.
+  /// For rules with a host transform: launches a prepared step up to `update_param`, and calls `transform`. Parameters
+  /// and state are unchanged. If it throws, prepare() must be called again.
   void host_transform(const HostTransform& transform);
 
-  /// The launches of what was prepared; an Error if nothing was, or if a stage is due. If one of them fails,
-  /// parameters may have changed already.
+  /// Launches the prepared step or mode switch. Throws an Error if nothing is prepared, or if host_transform() must
+  /// come first. If a launch fails, parameters may have changed.
   void launch();
 
-  /// prepare(), stage() if one is due, and launch().
+  /// prepare(), host_transform() if `transform` is set, and launch().
   void run(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params,
            const HostTransform& transform = {});
   void run(Mode to, const std::vector<StepInput>& inputs,
            const std::vector<HyperParams>& hyper_params);
 
-  /// To be called before another Step of the same tensors takes over: what it does on the program's current stream
-  /// then waits for the last launches of this one. Not in a CUDA graph capture.
+  /// Call it before another Step of the same tensors is used. The current stream then waits for the last launches of
+  /// this step. Not allowed in a CUDA graph capture.
   void activate_step();
 
  private:

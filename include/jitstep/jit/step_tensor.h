@@ -1,4 +1,4 @@
-// One tensor as a step sees it: where it, its state and its gradient lie.
+// One tensor of a step: addresses of the parameter, its state and its gradient.
 #pragma once
 
 #include <array>
@@ -13,28 +13,27 @@
 
 namespace jitstep::jit {
 
-/// A parameter with what is kept for it. Addresses are the machine's.
+/// A parameter and its state. All addresses are in device memory.
 struct JITSTEP_API StepTensor {
   void* p = nullptr;
-  void* residual = nullptr;        // of the weight format
-  bool residual_is_set = false;    // what earlier steps left there is read, also in step 1
-  std::vector<SlotBuffers> slots;  // one for each of the rule, empty if left out
-  std::vector<std::array<void*, 2>> aux_state;  // one for each of Plan::memory
+  void* residual = nullptr;                     // of the weight format
+  bool residual_is_set = false;                 // residual of earlier steps is read, even in step 1
+  std::vector<SlotBuffers> slots;               // one per slot of the rule, empty if not stored
+  std::vector<std::array<void*, 2>> aux_state;  // one per field of Plan::aux_state
   Shape shape;                                  // of p
   std::vector<std::int64_t> g_strides;          // in elements, in p's logical order
-  int id = 0;               // order in the optimizer: names random bits, orders sums
-  std::int64_t offset = 0;  // global number of element 0, a multiple of 8
+  int id = 0;               // index in the optimizer: selects random bits, orders sums
+  std::int64_t offset = 0;  // global number of element 0, a multiple of 8; nonzero for a shard
   std::optional<StateLayout> layout = std::nullopt;  // of its state, if known; then it is checked
 };
 
-/// What a tensor is given in one step.
+/// The inputs of one tensor in one step.
 struct JITSTEP_API StepInput {
   const void* g = nullptr;
-  int hyper_index = 0;   // index into the step's HyperSets
-  bool aligned = false;  // p, g, extra and codes to 16 bytes
-  void* cleared =
-      nullptr;  // g again, where the step is to leave zeros in it, also when it is skipped
-  bool inactive = false;  // takes no part in this step, nor in its sums; the rest is not looked at
+  int hyper_index = 0;      // index into the step's HyperParams
+  bool aligned = false;     // p, g, residual and codes are aligned to 16 bytes
+  void* cleared = nullptr;  // g, if the step must set it to zero, also when it is skipped
+  bool inactive = false;    // excluded from this step and its sums; other fields are ignored
   bool operator==(const StepInput&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// What a kernel is compiled for.
+// The target that a kernel is compiled for.
 #pragma once
 
 #include <compare>
@@ -9,7 +9,7 @@
 
 namespace jitstep::jit {
 
-/// The host, a GPU architecture, or the GPU's own text run on the host by the SIMT emulation.
+/// The CPU, a GPU architecture, or the SIMT emulation, which runs the GPU source on the CPU.
 struct JITSTEP_API Target {
   /// Where a kernel runs.
   enum class Kind { cpu, cuda, emulated };
@@ -18,12 +18,12 @@ struct JITSTEP_API Target {
   /// Compute capability times ten, such as 90. Zero unless kind is cuda.
   int sm = 0;
 
-  /// The three kinds of targets; `sm` is 90 for compute capability 9.0.
+  /// The three kinds of targets. `sm` is 90 for compute capability 9.0.
   static Target cpu() { return {Kind::cpu, 0}; }
   static Target cuda(int sm) { return {Kind::cuda, sm}; }
   static Target emulated() { return {Kind::emulated, 0}; }
 
-  /// Whether it is a GPU, not its emulation.
+  /// True for a GPU, not for its emulation.
   bool is_cuda() const { return kind == Kind::cuda; }
   auto operator<=>(const Target&) const = default;
 };
@@ -31,7 +31,7 @@ struct JITSTEP_API Target {
 /// "cpu", "sm_90" or "emulated".
 JITSTEP_API std::string to_string(const Target& target);
 
-/// The inverse of to_string; anything else is an Error.
+/// Inverse of to_string(). Any other text throws an Error.
 JITSTEP_API Target parse_target(std::string_view text);
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// The texts kernels are made of, by name, such as "rules/adamw.cuh". Knows no meaning of any text.
+// Source texts of kernels by name, such as "rules/adamw.cuh". Does not interpret the texts.
 #pragma once
 
 #include <cstdint>
@@ -15,58 +15,58 @@ namespace jitstep::jit {
 
 class ForkSafeMutex;
 
-/// Texts by name.
+/// Source texts by name.
 using Texts = std::map<std::string, std::string>;
 
-/// A user's file and all that it includes, as they were when it was loaded.
+/// A user's file and its includes, as they were when it was loaded.
 struct LoadedFile {
   std::string path;
   std::string content;
-  Texts includes;  // by the names they are found under
+  Texts includes;  // by include name
 
-  /// Whether a kernel made of either is the same.
+  /// True if both produce the same kernels.
   bool same_texts(const LoadedFile& other) const {
     return content == other.content && includes == other.includes;
   }
 };
 
-/// Names to texts in four layers: texts added at run time, loaded files, a folder, the embedded table.
-/// The upper layer hides the lower one. Thread safe.
+/// Finds source texts by name in four layers: texts added at run time, loaded files, a folder, the built-in table.
+/// Upper layers hide lower ones. Thread safe.
 class JITSTEP_API TemplateStore {
  public:
-  /// `folder` is the middle layer, left out if empty; `embedded` is false in tests that want none.
+  /// `folder` is the third layer, or empty for none. `embedded` false removes the built-in table, for tests.
   explicit TemplateStore(std::string folder = {}, bool embedded = true);
   ~TemplateStore();
 
   /// Adds or replaces a text of the top layer.
   void add(const std::string& name, std::string content);
 
-  /// Keeps a version of a user's file for good and returns the name units include it by: `name`, or
-  /// name@2, name@3, ... if earlier versions of the file are kept. The same texts keep their name. Nothing
-  /// if `name` is that of another file or text, which differs.
+  /// Stores a version of a user's file permanently and returns the name to include it by: `name`, or name@2, name@3,
+  /// ... if earlier versions exist. The same texts get the same name. Returns nothing if `name` belongs to another file
+  /// or text with different content.
   std::optional<std::string> keep(const std::string& name, LoadedFile file);
 
-  /// The version that is kept under such a name, or null.
+  /// The stored version with this name, or null.
   std::shared_ptr<const LoadedFile> kept(const std::string& name) const;
 
-  /// The text, or nothing if no layer has the name. Throws Error for a file of the folder that
-  /// belongs to another user or that others may write to: it is code.
+  /// The text, or nothing if no layer has the name. A file of the folder is code: throws an Error if it belongs to
+  /// another user or is writable by others.
   std::optional<std::string> find(const std::string& name) const;
 
-  /// The newest text of that name: a file of the folder as it is now, else the version kept last, else as
-  /// `find` has it.
+  /// The newest text of that name: the file in the folder as it is now, else the last stored version, else the result
+  /// of find().
   std::optional<std::string> find_newest(const std::string& name) const;
 
-  /// Where a text comes from, for messages: a path, "added at run time", or "embedded".
+  /// The source of a text for messages: a path, "added at run time", or "embedded".
   std::string origin(const std::string& name) const;
 
-  /// What messages call a text: the path of the user's file, or its name if it is no file.
+  /// The name of a text in messages: the path of the user's file, or its name if it is not a file.
   std::string shown_name(const std::string& name) const;
 
-  /// The sorted names below a folder, such as list("rules/"), of all layers together.
+  /// The sorted names below a folder in all layers, for example list("rules/").
   std::vector<std::string> list(std::string_view folder) const;
 
-  /// Grows with everything added: what was derived from the texts may be out of date.
+  /// Increases with every addition, so that callers can detect stale derived data.
   std::uint64_t version() const;
 
  private:
@@ -77,7 +77,7 @@ class JITSTEP_API TemplateStore {
   std::unique_ptr<ForkSafeMutex> mutex_;
   Texts added_;
   std::map<std::string, std::shared_ptr<const LoadedFile>> kept_;
-  std::map<std::string, std::string> newest_;  // the version kept last
+  std::map<std::string, std::string> newest_;  // last stored version, by name
   std::uint64_t version_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The value of one option of a rule or codec: what users set, manifests declare and specs hold.
+// The value of one option of a rule or codec, as users set it, manifests declare it and specs store it.
 #pragma once
 
 #include <map>
@@ -11,14 +11,14 @@
 
 namespace jitstep::jit {
 
-/// Null, a boolean, a number, a choice by name or several numbers (where NaN stands for null).
+/// Null, a boolean, a number, a choice by name, or several numbers (with NaN for null).
 class JITSTEP_API Value {
  public:
   /// Several numbers, such as betas.
   using Numbers = std::vector<double>;
 
   Value() = default;
-  /// Of whatever is given; integers become doubles.
+  /// Converts implicitly. Integers become doubles.
   Value(std::nullptr_t) {}
   Value(bool x) : held_(x) {}
   Value(int x) : held_(static_cast<double>(x)) {}
@@ -27,31 +27,31 @@ class JITSTEP_API Value {
   Value(std::string x) : held_(std::move(x)) {}
   Value(Numbers x) : held_(std::move(x)) {}
 
-  /// Which of the types it is.
+  /// The type of the value.
   bool is_null() const { return std::holds_alternative<std::monostate>(held_); }
   bool is_bool() const { return std::holds_alternative<bool>(held_); }
   bool is_number() const { return std::holds_alternative<double>(held_); }
   bool is_choice() const { return std::holds_alternative<std::string>(held_); }
   bool is_numbers() const { return std::holds_alternative<Numbers>(held_); }
 
-  /// The value as what it is; asking for another type throws std::bad_variant_access.
+  /// The value. Another type than the stored one throws std::bad_variant_access.
   bool boolean() const { return std::get<bool>(held_); }
   double number() const { return std::get<double>(held_); }
   const std::string& choice() const { return std::get<std::string>(held_); }
   const Numbers& numbers() const { return std::get<Numbers>(held_); }
 
-  /// Equal in type and value; NaN, which stands for null among numbers, equals itself.
+  /// True if types and values are equal. NaN, which stands for null among numbers, equals itself.
   bool operator==(const Value& other) const;
 
  private:
   std::variant<std::monostate, bool, double, std::string, Numbers> held_;
 };
 
-/// "null", "true", "0.001", "before", "[0.9, 0.999]"; the shortest text that reads back the same.
+/// "null", "true", "0.001", "before", "[0.9, 0.999]". The shortest text that parses to the same value.
 JITSTEP_API std::string to_string(const Value& value);
 JITSTEP_API std::string to_string(double number);
 
-/// Values by the name of their option.
+/// Values by option name.
 using NamedValues = std::map<std::string, Value, std::less<>>;
 
 /// "amsgrad=false, decay=before".

@@ -8,7 +8,7 @@ namespace {
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-// Optimal string alignment. Rows of the dynamic program are prefixes of `a`; three of them are kept.
+// Optimal string alignment distance. Rows of the dynamic program are prefixes of `a`. Only the last three are stored.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -30,7 +30,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string closest(std::string_view name, const std::vector<std::string>& candidates) {
-  constexpr std::size_t kLongest = 100;  // longer names are no slips of the pen
+  constexpr std::size_t kLongest = 100;  // longer names are not typing errors
   if (name.empty() || name.size() > kLongest) return "";
   const std::size_t most = std::min(std::max<std::size_t>(1, name.size() / 3), name.size() - 1);
   std::size_t best = most + 1;

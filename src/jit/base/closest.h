@@ -1,4 +1,4 @@
-// "Did you mean": the known name that a misspelt one is close to.
+// "Did you mean": the known name that is closest to a misspelled one.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 namespace jitstep::jit {
 
 /// The candidate with the smallest edit distance to `name`, the first of several. Empty if every distance is above a
-/// third of the name's length, and above 1, or if nothing is in common. An edit inserts, deletes or replaces a letter, or swaps two neighbours. Case
-/// does not count.
+/// third of the name's length and above 1, or if nothing matches. An edit inserts, deletes or replaces a letter, or
+/// swaps two adjacent ones. Case is ignored.
 JITSTEP_API std::string closest(std::string_view name, const std::vector<std::string>& candidates);
 
 /// ` (did you mean "adamw"?)`, for error messages. Empty if no candidate is close.

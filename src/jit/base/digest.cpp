@@ -11,7 +11,8 @@ Digest sha256(std::span<const std::byte> bytes) {
   unsigned size = 0;
   auto* out = reinterpret_cast<unsigned char*>(digest.data());
   const int done = EVP_Digest(bytes.data(), bytes.size(), out, &size, EVP_sha256(), nullptr);
-  if (done != 1 || size != digest.size()) throw Error("OpenSSL cannot compute a SHA-256 digest");
+  if (done != 1 || size != digest.size())
+    throw Error("cannot compute a SHA-256 digest: OpenSSL failed");
   return digest;
 }
 

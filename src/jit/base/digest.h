@@ -1,4 +1,4 @@
-// SHA-256 by a known library.
+// SHA-256 digests, computed by OpenSSL.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@ namespace jitstep::jit {
 
 using Digest = std::array<std::byte, 32>;
 
-/// The SHA-256 of some bytes.
+/// The SHA-256 digest of the bytes.
 Digest sha256(std::span<const std::byte> bytes);
 
-/// The SHA-256 of a text as 64 lower-case hex digits.
+/// The SHA-256 digest of a text, as 64 lower-case hex digits.
 std::string sha256_hex(std::string_view content);
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// Enumerations whose values have names, in the order of declaration.
+// Names of enumeration values, in order of declaration.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ std::string name_in(const std::array<const char*, N>& names, Enum value) {
   return names.at(static_cast<std::size_t>(value));
 }
 
-/// The value of a name; nothing for other words.
+/// The value with this name, or nothing for an unknown name.
 template <class Enum, std::size_t N>
 std::optional<Enum> value_in(const std::array<const char*, N>& names, std::string_view word) {
   const auto found = std::find(names.begin(), names.end(), word);

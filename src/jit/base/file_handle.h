@@ -7,7 +7,7 @@
 
 namespace jitstep::jit {
 
-/// Owns a file descriptor; -1 is none.
+/// Owns a file descriptor. -1 means none.
 class FileHandle {
  public:
   explicit FileHandle(int fd = -1) : fd_(fd) {}

@@ -12,18 +12,18 @@ namespace jitstep::jit {
 namespace {
 
 #ifndef MFD_EXEC
-constexpr unsigned kMemoryFileExec = 0x10;  // Linux 6.3; older headers do not name it
+constexpr unsigned kMemoryFileExec = 0x10;  // Linux 6.3; older headers do not define MFD_EXEC
 #else
 constexpr unsigned kMemoryFileExec = MFD_EXEC;
 #endif
 
-// Kernels before 6.3 refuse the flag, and need none.
+// Linux before 6.3 rejects the flag and does not need it.
 int open_memory_file(const char* label, bool executable) {
   const int fd = memfd_create(label, MFD_CLOEXEC | (executable ? kMemoryFileExec : 0));
   return fd < 0 && executable && errno == EINVAL ? memfd_create(label, MFD_CLOEXEC) : fd;
 }
 
-// Writing past the limit on file sizes would end the process by SIGXFSZ.
+// A write past the file size limit would raise SIGXFSZ, which ends the process.
 bool within_file_limit(std::size_t size) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
@@ -33,16 +33,16 @@ const char* advice(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      return "; make room there, or name a file on another disk";
+      return ". Free disk space, or choose another disk";
     case EFBIG:
-      return "; raise the limit on the size of files (ulimit -f)";
+      return ". Raise the limit on file sizes (ulimit -f)";
     case EMFILE:
     case ENFILE:
-      return "; close some, or raise their limit (ulimit -n)";
+      return ". Close files, or raise the limit (ulimit -n)";
     case EACCES:
     case EPERM:
     case EROFS:
-      return "; name a file in a folder that you may write to";
+      return ". Choose a folder that you may write to";
     default:
       return "";
   }
@@ -75,7 +75,7 @@ std::optional<std::vector<std::byte>> read_all(int fd) {
     const ssize_t got = ::pread(fd, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return {};
-    if (got == 0) break;  // it shrank meanwhile: what is there counts
+    if (got == 0) break;  // the file shrank while it was read: return the bytes that exist
     at += static_cast<std::size_t>(got);
   }
   bytes.resize(at);

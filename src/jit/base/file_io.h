@@ -1,4 +1,4 @@
-// Whole reads and writes of file descriptors.
+// Reads and writes of complete files through file descriptors.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace jitstep::jit {
 
-/// Writes all bytes to an empty file; false (with errno) if that fails. A limit on the size of
-/// files is such a failure, and no signal.
+/// Writes all bytes to an empty file. Returns false with errno on failure. A file size limit (ulimit -f) is a failure
+/// too and raises no signal.
 JITSTEP_API bool write_all(int fd, std::span<const std::byte> bytes);
 
-/// What the system says of a file that was not opened or written, and what to do about it: "Too many open files; close
-/// some, or raise their limit (ulimit -n)".
+/// The system's message for a failed open or write, with advice: "Too many open files. Close files, or raise the limit
+/// (ulimit -n)".
 JITSTEP_API std::string failure_advice(int error);
 
-/// All bytes of a file from its start, or nothing (with errno).
+/// All bytes of a file from its start, or nothing with errno.
 std::optional<std::vector<std::byte>> read_all(int fd);
 
-/// A nameless file in memory with the given content, read from its start. `executable` asks for one
-/// whose content may be mapped as code. Empty (with errno) if the system has none.
+/// An anonymous file in memory with this content, at offset 0. `executable` requests a file that may be mapped as code.
+/// Empty with errno if the system cannot make one.
 FileHandle memory_file(const char* label, std::span<const std::byte> content, bool executable);
 
 /// The bytes of a text.
@@ -32,7 +32,7 @@ inline std::span<const std::byte> bytes_of(std::string_view content) {
   return std::as_bytes(std::span(content));
 }
 
-/// The text that some bytes are.
+/// The bytes as text.
 inline std::string text_of(std::span<const std::byte> bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }

@@ -12,17 +12,17 @@
 namespace jitstep::jit {
 namespace {
 
-// Of each ForkSensitive library.
+// Indexed by ForkSensitive.
 std::array<std::atomic<bool>, 2> used{}, lost{};
 std::atomic<bool> threads_at_fork = false, threads_lost = false;
 
-// The folder has a subfolder for each thread; a folder of none has two links.
+// The folder has one subfolder per thread. A folder without subfolders has two links.
 bool has_threads() {
   struct stat tasks;
   return stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink > 3;
 }
 
-// All live mutexes and sockets. Never destroyed, as objects with static lifetime may come and go after it.
+// All live mutexes and sockets. Never destroyed, because objects with static lifetime may be destroyed after it.
 struct Registry {
   std::mutex mutex;
   std::vector<ForkSafeMutex*> members;
@@ -46,7 +46,7 @@ void after_fork() {
   registry().mutex.unlock();
 }
 
-// The stacks of the parent's other threads, where sockets lie, are free in the child: it forgets them.
+// Sockets are on the stacks of the parent's other threads. The child may reuse that memory, so it clears the list.
 void close_sockets() {
   for (FileHandle* socket : registry().sockets) socket->reset();
   registry().sockets.clear();
@@ -65,7 +65,7 @@ void register_handlers() {
   (void)once;
 }
 
-// When the library is loaded: threads may be lost in a fork before anything else of it is used.
+// Registers when the library is loaded, because a fork may lose threads before the first call.
 [[maybe_unused]] const bool watches_forks = (register_handlers(), true);
 
 }  // namespace
@@ -81,7 +81,7 @@ ForkSafeMutex::~ForkSafeMutex() {
   std::erase(registry().members, this);
 }
 
-// Under the lock, so that no fork comes between the making of the socket and its entry.
+// The lock prevents a fork between making the socket and registering it.
 ForkClosedSocket::ForkClosedSocket() {
   register_handlers();
   std::lock_guard lock(registry().mutex);

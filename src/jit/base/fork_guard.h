@@ -1,5 +1,5 @@
-// What keeps the library usable in a forked child: no lock stays held by a thread that is gone, and
-// libraries that do not survive fork() are refused there. A child does not stand for its parent either.
+// Makes the library usable in a forked child. fork() never leaves a lock held. Libraries that do not survive fork() are
+// rejected in the child. Watchdogs do not mistake a child for its parent.
 #pragma once
 
 #include <mutex>
@@ -9,8 +9,8 @@
 
 namespace jitstep::jit {
 
-/// A mutex that fork() takes and gives back on both sides, so that a child never finds it held.
-/// Note: only leaf locks may be of this type; no other one may be taken while it is held.
+/// A mutex that fork() locks before and unlocks after, in parent and child, so that a child never finds it locked. Only
+/// leaf locks may have this type: never lock another mutex while you hold it.
 class JITSTEP_API ForkSafeMutex {
  public:
   ForkSafeMutex();
@@ -18,7 +18,7 @@ class JITSTEP_API ForkSafeMutex {
   ForkSafeMutex(const ForkSafeMutex&) = delete;
   ForkSafeMutex& operator=(const ForkSafeMutex&) = delete;
 
-  /// As std::mutex does.
+  /// As in std::mutex.
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
 
@@ -26,36 +26,36 @@ class JITSTEP_API ForkSafeMutex {
   std::mutex mutex_;
 };
 
-/// One end of a socket pair, which fork() closes in the child: the other end reads its end of file when this process
-/// ends, whatever its children do.
+/// One end of a socket pair that fork() closes in the child. The other end reads end-of-file when this process ends,
+/// even if its children still run.
 class JITSTEP_API ForkClosedSocket {
  public:
-  /// Makes the pair; get() is negative if the system has none left.
+  /// Makes the pair. get() is negative on failure.
   ForkClosedSocket();
   ~ForkClosedSocket();
   ForkClosedSocket(const ForkClosedSocket&) = delete;
   ForkClosedSocket& operator=(const ForkClosedSocket&) = delete;
 
   int get() const { return here_.get(); }
-  /// The other end, which children may hold.
+  /// The other end, which child processes may inherit.
   FileHandle take_other() { return std::move(other_); }
 
  private:
   FileHandle here_, other_;
 };
 
-/// What a child must not use if its parent has: NVRTC may hang there, and contexts of the CUDA
-/// driver do not survive.
+/// Libraries that a child must not use if its parent has used them. NVRTC may hang there, and contexts of the CUDA
+/// driver do not survive fork().
 enum class ForkSensitive { nvrtc, cuda_driver };
 
-/// Says that this process uses a library; its later children must not.
+/// Records that this process uses a library.
 void note_used(ForkSensitive library);
 
-/// True in a child whose parent had used the library before fork().
+/// True in a child if the parent had used the library before fork().
 bool forked_after(ForkSensitive library);
 
-/// True in a child whose parent had more than one thread: those of a pool are gone, and who hands
-/// them work waits for ever.
+/// True in a child if the parent had several threads. The threads of a pool do not exist in the child, so submitting
+/// work to it blocks forever.
 JITSTEP_API bool forked_from_threads();
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// Slow work of several threads at once, such as waiting for compilers: these belong to nobody's pool.
+// Runs slow tasks, such as compilers, in threads of their own instead of a shared pool.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace jitstep::jit {
 
-/// Runs work(0) ... work(count - 1), in as many threads as there are processors, this one among them. When all
-/// are done it throws what the first of those that failed threw.
+/// Runs work(0) ... work(count - 1) in as many threads as there are processors, including this one. Afterwards it
+/// throws the exception of the failed task with the lowest index.
 template <class Work>
 void in_parallel(std::size_t count, const Work& work) {
   std::vector<std::exception_ptr> failures(count);
@@ -30,7 +30,7 @@ void in_parallel(std::size_t count, const Work& work) {
     try {
       while (others.size() + 1 < threads) others.emplace_back(run);
     } catch (const std::system_error&) {
-      // No more threads are to be had; those that there are do it all.
+      // The system has no more threads: those that exist run all tasks.
     }
     run();
   }

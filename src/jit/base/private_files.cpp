@@ -25,17 +25,16 @@ bool writable_by_others(const struct stat& status) {
   return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-// Why an opened file is not read; empty if it is.
+// Why an open file must not be read, or empty.
 std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit) {
   struct stat status {};
-  if (!file && errno == ELOOP) return "it is a link; put the file itself there";
+  if (!file && errno == ELOOP) return "it is a symbolic link. Replace it by the file";
   if (!file || ::fstat(file.get(), &status) != 0) return failure_advice(errno);
   if (!S_ISREG(status.st_mode)) return "it is not a regular file";
   if (!trusted_owner(status, trust)) return "it belongs to another user";
-  if (writable_by_others(status))
-    return "it may be written to by other users; take that away with chmod go-w";
+  if (writable_by_others(status)) return "other users can write to it. Run chmod go-w on it";
   if (static_cast<std::uint64_t>(status.st_size) > limit)
-    return str_cat("it has ", status.st_size, " bytes, more than the ", limit, " that are read");
+    return str_cat("it has ", status.st_size, " bytes, and the limit is ", limit);
   return "";
 }
 
@@ -43,7 +42,7 @@ std::string reason(const char* doing, const std::string& path) {
   return str_cat("cannot ", doing, " ", path, ": ", std::strerror(errno));
 }
 
-// Some file systems cannot sync, and say so; that is no failure.
+// Some file systems do not support fsync and report it. This is not a failure.
 bool sync(int fd) { return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP; }
 
 void sync_folder(const std::string& path) {
@@ -51,7 +50,7 @@ void sync_folder(const std::string& path) {
   if (folder) ::fsync(folder.get());
 }
 
-// Without the slash or dot at its end that would have the system follow a link.
+// Removes a trailing slash or dot, because the system would follow a link then.
 std::string without_end(std::string path) {
   while (path.size() > 1 && (path.ends_with("/") || path.ends_with("/."))) path.pop_back();
   return path;
@@ -73,7 +72,7 @@ std::optional<std::string> make_folder(const std::string& path) {
     made /= part;
     if (fs::is_directory(made, failure)) continue;
     if (::mkdir(made.c_str(), S_IRWXU) != 0 && errno != EEXIST)
-      return reason("make the folder", path);
+      return reason("create the folder", path);
   }
   return {};
 }
@@ -81,7 +80,7 @@ std::optional<std::string> make_folder(const std::string& path) {
 std::optional<std::string> folder_problem(const std::string& path, Trust trust) {
   struct stat status {};
   if (::lstat(without_end(path).c_str(), &status) != 0) return reason("use the folder", path);
-  // Who made a link may turn it elsewhere. The user's own, such as to a larger disk, are fine.
+  // The owner of a link can redirect it. Links of this user or root are allowed, for example to a larger disk.
   if (S_ISLNK(status.st_mode) && !trusted_owner(status, Trust::own_or_root)) {
     return str_cat(path, " is a link that belongs to another user");
   }
@@ -89,14 +88,14 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust) 
   if (!S_ISDIR(status.st_mode)) return str_cat(path, " is not a folder");
   if (!trusted_owner(status, trust)) return str_cat(path, " belongs to another user");
   if (writable_by_others(status)) {
-    return str_cat(path, " may be written to by other users; take that away with chmod go-w");
+    return str_cat("other users can write to ", path, ". Run chmod go-w on it");
   }
   return {};
 }
 
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
                                                    std::uint64_t limit, std::string* why) {
-  // Non-blocking, should somebody have put a pipe there.
+  // Non-blocking, in case the path is a pipe.
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::optional<std::vector<std::byte>> bytes;
   std::string problem = distrust(file, trust, limit);
@@ -109,16 +108,16 @@ std::string read_code_file(const std::string& path) {
   const auto fail = [&](const std::string& why) {
     return Error(str_cat("cannot load ", path, ": ", why));
   };
-  // Non-blocking as above. Links are followed: the user named the file.
+  // Non-blocking as above. Follows links, because the user named the file.
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0) throw fail(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) throw fail("it is not a regular file");
   if (!trusted_owner(status, Trust::own_or_root)) {
-    throw fail("it is code and belongs to another user; copy it");
+    throw fail("it is code and belongs to another user. Use a copy of your own");
   }
   if (writable_by_others(status)) {
-    throw fail("it is code and may be written to by other users; take that away with chmod go-w");
+    throw fail("it is code and other users can write to it. Run chmod go-w on it");
   }
   const auto bytes = read_all(file.get());
   if (!bytes) throw fail(std::strerror(errno));
@@ -128,17 +127,17 @@ std::string read_code_file(const std::string& path) {
 std::optional<std::string> write_atomically(const std::string& path,
                                             std::span<const std::byte> bytes) {
   const fs::path target = path;
-  std::string aside = (target.parent_path() / ("." + target.stem().string())).string();
-  aside += ".XXXXXX.tmp";
-  const FileHandle file(::mkostemps(aside.data(), 4, O_CLOEXEC));
+  std::string temporary = (target.parent_path() / ("." + target.stem().string())).string();
+  temporary += ".XXXXXX.tmp";
+  const FileHandle file(::mkostemps(temporary.data(), 4, O_CLOEXEC));
   if (!file) return reason("write into", target.parent_path().string());
   if (write_all(file.get(), bytes) && sync(file.get()) &&
-      ::rename(aside.c_str(), path.c_str()) == 0) {
+      ::rename(temporary.c_str(), path.c_str()) == 0) {
     sync_folder(target.parent_path().string());
     return {};
   }
   const std::string failure = reason("write", path);
-  ::unlink(aside.c_str());
+  ::unlink(temporary.c_str());
   return failure;
 }
 

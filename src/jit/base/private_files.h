@@ -1,4 +1,4 @@
-// Which folders and files the cache trusts: what it loads is run as code.
+// Checks which folders and files can be trusted, because the cache loads code from them.
 #pragma once
 
 #include <cstddef>
@@ -10,31 +10,30 @@
 
 namespace jitstep::jit {
 
-/// Whose files are taken.
+/// Accepted owners of files.
 enum class Trust { own, own_or_root };
 
-/// A relative folder is the one of the moment: a program may change its own later.
+/// The absolute path of a folder, because the program may change its working directory later.
 std::string in_place(const std::string& folder);
 
-/// Makes a folder and its missing parents with mode 0700. The reason if that fails.
+/// Makes a folder and missing parents with mode 0700. Returns the reason of a failure.
 std::optional<std::string> make_folder(const std::string& path);
 
-/// Why a folder is not to be used: missing, of another user, writable by others, or a link that
-/// another user made. Nothing if it is.
+/// Why a folder must not be used: it is missing, belongs to another user, is writable by others, or is a link of
+/// another user. Nothing if it may be used.
 std::optional<std::string> folder_problem(const std::string& path, Trust trust);
 
-/// The content of a regular, trusted file of at most `limit` bytes, or nothing. Links are not
-/// followed, and nothing that could block is waited for. `why`, if given, becomes the reason for nothing: "it may be
-/// written to by other users; ...".
+/// The content of a regular, trusted file of at most `limit` bytes, or nothing. Does not follow links and does not
+/// block. If it returns nothing, `why` becomes the reason: "other users can write to it. ...".
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
                                                    std::uint64_t limit, std::string* why = nullptr);
 
-/// The content of a file of code that the user named, such as a template. Throws Error with the
-/// reason unless it is a regular file of this user or root that others cannot write to.
+/// The content of a source file that the user named, such as a template. Throws an Error with the reason unless it is a
+/// regular file of this user or root that others cannot write to.
 std::string read_code_file(const std::string& path);
 
-/// Puts a whole file in place: written aside as a hidden .tmp file, synced, renamed. The reason if
-/// that fails; nothing is left behind then.
+/// Writes a file atomically: writes a hidden .tmp file, syncs it and renames it. Returns the reason of a failure, and
+/// then leaves no file.
 std::optional<std::string> write_atomically(const std::string& path,
                                             std::span<const std::byte> bytes);
 

@@ -21,14 +21,14 @@
 namespace jitstep::jit {
 namespace {
 
-// Above the standard three, which the host may have closed.
+// Duplicates the descriptor above 2, because the host may have closed standard streams.
 FileHandle high(const FileHandle& file) {
   return FileHandle(file ? ::fcntl(file.get(), F_DUPFD_CLOEXEC, 3) : -1);
 }
 
 FileHandle scratch_file(std::string_view content) {
   FileHandle file = high(memory_file("jitstep", bytes_of(content), false));
-  if (!file) throw Error(str_cat("cannot make a file in memory: ", std::strerror(errno)));
+  if (!file) throw Error(str_cat("cannot create a file in memory: ", std::strerror(errno)));
   return file;
 }
 
@@ -47,8 +47,9 @@ Pipe make_pipe() {
   return pipe;
 }
 
-// The kernel kills the program that this one started when this one ends, but not what that has started in turn, such as
-// cc1plus. A shell that leads their group waits for a word from this process, and kills them all if it ends without one.
+// The kernel kills the program that this process started when this process ends, but not the program's own children,
+// such as cc1plus. A shell in their process group therefore waits for a line from this process. If this process ends
+// without one, the shell kills the whole group.
 class Watchdog {
  public:
   Watchdog() {
@@ -58,7 +59,7 @@ class Watchdog {
     try {
       shell_ = spawn({"/bin/sh", "-c", "read word && exit; kill -KILL 0"}, {},
                      {there.get(), nowhere.get(), nowhere.get()}, {.dies_with_thread = false});
-    } catch (const Error&) {  // no shell here: the program itself is killed all the same
+    } catch (const Error&) {  // no shell here: the kernel still kills the program itself
     }
   }
   ~Watchdog() {
@@ -69,7 +70,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // What it kills; 0 if there is no shell.
+  // The process group that it kills. 0 if there is no shell.
   pid_t group() const { return shell_; }
 
  private:
@@ -77,7 +78,7 @@ class Watchdog {
   pid_t shell_ = 0;
 };
 
-// Of what is written, the first and the last bytes.
+// Stores the first and the last bytes of an output.
 class Ends {
  public:
   explicit Ends(std::size_t most) : most_(most) {}
@@ -92,7 +93,7 @@ class Ends {
     drop();
     return dropped_ == 0
                ? first_ + last_
-               : jit::str_cat(first_, "\n[... ", dropped_, " bytes are left out ...]\n", last_);
+               : jit::str_cat(first_, "\n[... ", dropped_, " bytes omitted ...]\n", last_);
   }
 
  private:
@@ -106,12 +107,12 @@ class Ends {
   std::string first_, last_;
 };
 
-// Reads what a program writes.
+// Reads the output of a program.
 class Reader {
  public:
   Reader(FileHandle pipe, std::size_t most) : pipe_(std::move(pipe)), ends_(most) {}
 
-  // Waits for as long, at most, for something to read. False once nobody can write any more.
+  // Waits at most this long for output. Returns false once all writers have closed the pipe.
   bool read_within(std::chrono::milliseconds time) {
     pollfd ready{pipe_.get(), POLLIN, 0};
     ::poll(&ready, 1, static_cast<int>(time.count()));
@@ -119,7 +120,8 @@ class Reader {
     if (got > 0) ends_.add({buffer_.data(), static_cast<std::size_t>(got)});
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
   }
-  // All that a program has written by its end. What it has started, and left, may write on for ever.
+  // All output until the program's end. Its own children may still write after that, so this stops at the pipe's
+  // capacity.
   std::string rest() {
     const int room = ::fcntl(pipe_.get(), F_GETPIPE_SZ);
     for (int read = 0; read < room && read_within({}); read += static_cast<int>(buffer_.size())) {
@@ -137,12 +139,13 @@ using Clock = std::chrono::steady_clock;
 
 bool ended(pid_t child, int& status) {
   const pid_t found = ::waitpid(child, &status, WNOHANG);
-  if (found < 0 && errno != EINTR) status = -1;  // somebody else reaped it
+  if (found < 0 && errno != EINTR) status = -1;  // another waiter reaped the child
   return found > 0 || status == -1;
 }
 
-// How the child ended; it is killed with its group once the limit is past. Naps, short at first, where there is nothing
-// to read: no way to wait for a child with a limit works on every kernel and leaves the host's signals alone.
+// Waits for the child. Kills its group after the time limit. Sleeps between polls, briefly at first, if there is no
+// output: no function that waits for a child with a timeout works on every Linux version and leaves the host's signals
+// alone.
 Finished finish(pid_t child, pid_t group, Reader& reader, std::chrono::seconds limit) {
   constexpr std::chrono::milliseconds kShortest{1}, kLongest{10};
   const auto end = limit.count() == 0 ? Clock::time_point::max() : Clock::now() + limit;
@@ -171,7 +174,7 @@ Finished finish(pid_t child, pid_t group, Reader& reader, std::chrono::seconds l
 
 Variables own_variables(const Variables& changes) {
   Variables variables;
-  // After clearenv() there is no list at all.
+  // After clearenv(), environ is null.
   for (char** variable = environ; variable && *variable; ++variable) {
     const std::string_view entry = *variable;
     const std::size_t equals = std::min(entry.find('='), entry.size() - 1);
@@ -188,7 +191,7 @@ Variables own_variables(const Variables& changes) {
 
 Finished run_program(const std::vector<std::string>& arguments, std::string_view input,
                      const Variables& environment, const Limits& limits) {
-  const FileHandle in = scratch_file(input);  // no pipe, into which writing could block
+  const FileHandle in = scratch_file(input);  // not a pipe, because writing to one could block
   Pipe out = make_pipe();
   const Watchdog watchdog;
   const pid_t child = spawn(arguments, environment, {in.get(), out.write.get(), out.write.get()},

@@ -1,4 +1,4 @@
-// Running another program, without a shell.
+// Runs another program, without a shell.
 #pragma once
 
 #include <chrono>
@@ -12,32 +12,32 @@
 
 namespace jitstep::jit {
 
-/// The variables of this process with some set, or taken away where the value is empty.
+/// The environment of this process with `changes` applied. An empty value removes a variable.
 Variables own_variables(const Variables& changes = {});
 
-/// How a program ended and what it wrote.
+/// Exit status and output of a program.
 struct Finished {
-  /// The exit status; 128 + n after signal n; -1 if the host process ignores its children's ends.
+  /// The exit status. 128 + n after signal n. -1 if the host process ignores SIGCHLD.
   int status = 0;
   std::string output;    // standard output and error together
-  bool stopped = false;  // it ran past its limit and was killed with all that it had started
+  bool stopped = false;  // it exceeded its limit; jitstep killed it and its children
 };
 
-/// What a program may take.
+/// Limits for a program.
 struct Limits {
-  std::chrono::seconds time{};  // zero: for ever
-  /// Of an output of more than twice as many bytes, so many are kept at each end; no more memory is used.
+  std::chrono::seconds time{};  // zero: no limit
+  /// If the output has more than twice this many bytes, only this many at both ends are stored.
   std::size_t output_ends = std::numeric_limits<std::size_t>::max() / 4;
 };
 
-/// Runs `arguments[0]` (a path) to its end with `input` as its standard input and `environment` as its whole
-/// environment, in a process group of its own. All of the group is killed when this process ends, by whatever signal.
-/// An Error if it cannot be started.
+/// Runs `arguments[0]`, a path, until it ends, in its own process group. `input` is its standard input and
+/// `environment` its complete environment. The group is killed when this process ends, by whatever signal. Throws an
+/// Error if the program cannot be started.
 Finished run_program(const std::vector<std::string>& arguments, std::string_view input,
                      const Variables& environment, const Limits& limits = {});
 
-/// The path of a program: `name` itself if it holds a slash, else looked up in the colon-separated
-/// `path`. Empty if there is no such executable file.
+/// The path of a program: `name` itself if it contains a slash, else the first match in the colon-separated `path`.
+/// Empty if there is no such executable file.
 std::string find_program(const std::string& name, const std::string& path);
 
 }  // namespace jitstep::jit

@@ -20,16 +20,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kName =
-    "jitstep-work-XXXXXX";  // folders of other names may have no lock
+    "jitstep-work-XXXXXX";  // only folders of this name pattern have a lock
 constexpr std::string_view kStart = kName.substr(0, kName.size() - 6);
 
 FileHandle open_folder(const std::string& path) {
   return FileHandle(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// Of this user, and so old that no program can be at work in it. The lock says that as well, but some network file systems
-// keep locks in one node alone: there a folder of today may be in use on another. Host names in place of the age would
-// leave the folders of containers, whose names come once, for ever.
+// True for a folder of this user that is older than a day. The lock alone is not enough: some network file systems keep
+// locks local to one node, so another node may use a recent folder. A host name instead of the age would leave the
+// folders of containers forever, because their host names never return.
 bool is_left_over(const FileHandle& folder) {
   constexpr std::time_t kDay = 24 * 60 * 60;
   struct stat status {};
@@ -41,7 +41,7 @@ bool is_left_over(const FileHandle& folder) {
 
 std::vector<std::string> scratch_folders(const Settings& settings) {
   std::vector<std::string> folders;
-  // Memory-backed first, but what the user named goes before it.
+  // The user's choice first, then memory-backed folders.
   for (const std::string& folder : {settings.tmpdir, std::string("/dev/shm"), std::string("/tmp"),
                                     std::string("/var/tmp"), settings.cache_dir}) {
     if (!folder.empty()) folders.push_back(folder);
@@ -64,7 +64,7 @@ void sweep_scratch(const std::vector<std::string>& parents) {
   }
 }
 
-// File systems that know no locks, and say so, are never swept.
+// On file systems without locks, flock() fails and the folder is never removed.
 bool PrivateFolder::make_in(const std::string& parent) {
   path_ = str_cat(parent, "/", kName);
   if (!::mkdtemp(path_.data())) return false;
@@ -81,8 +81,8 @@ PrivateFolder::PrivateFolder(const std::vector<std::string>& parents) {
     if (make_in(parent)) return;
     tried += str_cat(tried.empty() ? "" : ", ", parent, " (", std::strerror(errno), ")");
   }
-  throw Error(
-      str_cat("no folder for temporary files: tried ", tried, "; set TMPDIR to a writable one"));
+  throw Error(str_cat("cannot create a folder for temporary files: tried ", tried,
+                      ". Set TMPDIR to a writable folder."));
 }
 
 PrivateFolder::~PrivateFolder() {

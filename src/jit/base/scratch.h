@@ -1,4 +1,4 @@
-// Short-lived private files.
+// Temporary private folders.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace jitstep::jit {
 
-/// Folders that may hold private temporary files, best first. Not all of them need exist.
+/// Folders for private temporary files, best first. Some may not exist.
 std::vector<std::string> scratch_folders(const Settings& settings);
 
-/// Removes from `parents` the PrivateFolders of this user's programs that were killed.
+/// Removes from `parents` the PrivateFolders that killed programs of this user have left.
 void sweep_scratch(const std::vector<std::string>& parents);
 
-/// A new folder that only this user can enter, removed with all it holds when this object goes. A lock that the kernel
-/// takes back from a killed process says that it is in use.
+/// A new folder that only this user can enter. The destructor removes it with its content. A file lock marks it as in
+/// use, and the kernel releases the lock of a killed process.
 class PrivateFolder {
  public:
-  /// Made in the first of `parents` that lets it be; an Error names them all if none does.
+  /// Makes the folder in the first of `parents` that allows it. Throws an Error that names them all if none does.
   explicit PrivateFolder(const std::vector<std::string>& parents);
   ~PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;

@@ -13,8 +13,8 @@
 namespace jitstep::jit {
 namespace {
 
-// An empty variable counts as unset, as everywhere in XDG's specification. So does every one in a
-// program that has got rights from its file: its caller must not choose what it runs and loads.
+// An empty variable counts as unset, as in XDG's specification. secure_getenv() hides all variables from set-user-ID
+// programs: the caller of such a program must not choose what it runs and loads.
 std::string variable(const char* name) {
   const char* value = ::secure_getenv(name);
   return value ? value : "";
@@ -22,7 +22,7 @@ std::string variable(const char* name) {
 
 std::string cache_folder() {
   if (std::string own = variable("JITSTEP_CACHE_DIR"); !own.empty()) return own;
-  // XDG's specification asks to ignore relative paths.
+  // XDG's specification requires to ignore relative paths.
   if (std::string xdg = variable("XDG_CACHE_HOME"); xdg.starts_with('/')) return xdg + "/jitstep";
   if (std::string home = variable("HOME"); home.starts_with('/')) return home + "/.cache/jitstep";
   return {};
@@ -34,8 +34,8 @@ LogLevel log_level() {
   if (word == "info") return LogLevel::info;
   if (word == "debug") return LogLevel::debug;
   if (!word.empty() && word != "warn") {
-    warn(LogLevel::warn, str_cat("JITSTEP_LOG is '", word,
-                                 "', which is none of off, warn, info, debug; using warn"));
+    warn(LogLevel::warn,
+         str_cat("JITSTEP_LOG is '", word, "' and must be off, warn, info or debug. Using warn."));
   }
   return LogLevel::warn;
 }
@@ -43,24 +43,24 @@ LogLevel log_level() {
 std::string cpu_to_compile_for() {
   const std::string word = variable("JITSTEP_CPU");
   if (word.empty() || is_cpu(word)) return word;
-  warn(LogLevel::warn, str_cat("JITSTEP_CPU is '", word, "', which is none of ", joined(kCpus),
-                               "; kernels are compiled for this processor"));
+  warn(LogLevel::warn, str_cat("JITSTEP_CPU is '", word, "' and must be one of ", joined(kCpus),
+                               ". Compiling kernels for this processor."));
   return {};
 }
 
 std::int64_t limit_in_seconds() {
   const std::string word = variable("JITSTEP_COMPILE_SECONDS");
-  const std::int64_t default_config = Settings().compile_seconds;
-  if (word.empty()) return default_config;
+  const std::int64_t default_seconds = Settings().compile_seconds;
+  if (word.empty()) return default_seconds;
   std::int64_t seconds = 0;
   const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), seconds);
   if (failure == std::errc() && *end == '\0' && seconds >= 0) return seconds;
   warn(LogLevel::warn, str_cat("JITSTEP_COMPILE_SECONDS is '", word,
-                               "', which is no number of seconds; using ", default_config));
-  return default_config;
+                               "' and must be a number of seconds. Using ", default_seconds, "."));
+  return default_seconds;
 }
 
-// Another program's variable: what cannot be read is none of ours to complain of.
+// This variable belongs to torchrun, so an invalid value causes no warning.
 std::int64_t count_of_ranks() {
   const std::string word = variable("WORLD_SIZE");
   std::int64_t ranks = 1;
@@ -68,7 +68,7 @@ std::int64_t count_of_ranks() {
   return failure == std::errc() && *end == '\0' && ranks > 0 ? ranks : 1;
 }
 
-// Where programs' libraries lie, and what compilers behind a cache or spread over machines need.
+// Variables for shared libraries, and for compilers behind caches or distributed over machines.
 bool is_compilers_own(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kNames = {"HOME", "LD_LIBRARY_PATH",
                                                              "XDG_CACHE_HOME", "XDG_CONFIG_HOME"};

@@ -1,4 +1,4 @@
-// Each thing is made once, however many threads ask for it.
+// Computes each value once, even if several threads request it.
 #pragma once
 
 #include <unistd.h>
@@ -15,22 +15,22 @@
 
 namespace jitstep::jit {
 
-/// A table of shared, immutable values. The first thread to ask for a key makes its value, without
-/// any lock; the others wait for that key only. A CompileError is kept and thrown again; any other
-/// failure is forgotten, as its cause may go away.
+/// A table of shared, immutable values. The first thread that requests a key computes its value, without a lock. Other
+/// threads wait for that key only. A CompileError is stored and thrown again. Other exceptions are not stored, because
+/// their cause may be temporary.
 template <class Value>
 class SingleFlight {
  public:
   using Pointer = std::shared_ptr<const Value>;
 
-  /// The value of a key. `found` says whether it was there or under way already.
+  /// The value of a key. `found` becomes true if the value existed or another thread was computing it.
   Pointer get(const std::string& key, const std::function<Pointer()>& make, bool& found) {
     std::promise<Pointer> promise;
     std::shared_future<Pointer> future;
     {
       std::lock_guard lock(mutex_);
       auto [slot, added] = slots_.try_emplace(key);
-      // After fork() nobody is left to finish what was under way in the parent.
+      // In a forked child, no thread completes what was in progress in the parent.
       const bool orphaned = !added && slot->second.maker != getpid() && !ready(slot->second.future);
       found = !added && !orphaned;
       if (!found) slot->second = {promise.get_future().share(), getpid()};
@@ -40,7 +40,7 @@ class SingleFlight {
     return future.get();
   }
 
-  /// Puts another value in the place of one that turned out not to do.
+  /// Replaces a value that turned out to be unusable.
   void replace(const std::string& key, Pointer value) {
     std::promise<Pointer> promise;
     promise.set_value(std::move(value));

@@ -17,7 +17,7 @@
 namespace jitstep::jit {
 namespace {
 
-// What the child does before it becomes the program.
+// Arguments of the child process, before it executes the program.
 struct Request {
   char* const* arguments;
   char* const* environment;
@@ -27,12 +27,12 @@ struct Request {
   int failure = 0;  // errno
 };
 
-// The host's handlers must not run in the child, and a host that ignores signals must not make the program deaf.
-// By the kernel's calls, here and below: sanitizers keep tables of handlers and files in the memory that both share.
+// The host's signal handlers must not run in the child. The program must receive SIGPIPE, SIGCHLD and SIGTERM even if
+// the host ignores them. Uses system calls directly, here and below: sanitizers have tables of handlers and files in
+// the memory that both processes share.
 __attribute__((no_sanitize_address, no_sanitize_thread)) void reset_signals() {
   constexpr std::size_t kMaskBytes = 8;
-  const unsigned long by_default[4] =
-      {};  // struct sigaction of the kernel: the handler comes first
+  const unsigned long by_default[4] = {};  // the kernel's struct sigaction, with the handler first
   for (int signal = 1; signal < NSIG; ++signal) {
     unsigned long now[4] = {};
     ::syscall(SYS_rt_sigaction, signal, nullptr, now, kMaskBytes);
@@ -45,7 +45,7 @@ __attribute__((no_sanitize_address, no_sanitize_thread)) void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Runs in the memory of the caller, which waits meanwhile: system calls only.
+// Runs in the memory of the waiting caller, so it may only make system calls.
 __attribute__((no_sanitize_address, no_sanitize_thread)) int become_program(void* of) {
   Request& request = *static_cast<Request*>(of);
   const auto& [in, out, error] = request.streams;
@@ -54,7 +54,7 @@ __attribute__((no_sanitize_address, no_sanitize_thread)) int become_program(void
                      (!dies_with_thread || ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) &&
                      ::syscall(SYS_dup3, in, 0, 0) >= 0 && ::syscall(SYS_dup3, out, 1, 0) >= 0 &&
                      ::syscall(SYS_dup3, error, 2, 0) >= 0;
-  // A parent that had ended before the signal was asked for does not send it.
+  // If the parent ended before prctl(), the kernel does not send the signal.
   if (ready && ::getppid() == request.parent) {
     reset_signals();
     ::execve(request.arguments[0], request.arguments, request.environment);
@@ -71,7 +71,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
-// As posix_spawn does it, which knows no signal for the parent's death: no copy of the host's memory, however large.
+// Like posix_spawn(), which does not support PR_SET_PDEATHSIG: vfork semantics, without a copy of the host's memory.
 pid_t start(Request& request) {
   constexpr std::size_t kStack = 1 << 16;
   std::vector<char> stack(kStack);

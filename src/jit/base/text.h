@@ -1,4 +1,4 @@
-// One fold helper for messages and small texts: g++ 12 has no <format>.
+// String concatenation for messages and short texts, because g++ 12 has no <format>.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace jitstep::jit {
 
-/// Joins its parts, each printed with operator<<, whatever the program's locale: keys and the
-/// texts of kernels are made of such texts.
+/// Concatenates its arguments, each printed by operator<< in the C locale: cache keys and kernel sources consist of
+/// such strings and must not depend on the program's locale.
 template <class... Parts>
 std::string str_cat(const Parts&... parts) {
   std::ostringstream out;
@@ -19,7 +19,7 @@ std::string str_cat(const Parts&... parts) {
   return std::move(out).str();
 }
 
-/// The words with `between` between each two: "a, b, c". `name` makes a word of an element.
+/// Joins the elements: "a, b, c". `name` converts an element to text.
 template <class Words, class Name = std::identity>
 std::string joined(const Words& words, std::string_view between = ", ", Name name = {}) {
   std::string out;

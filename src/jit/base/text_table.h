@@ -1,4 +1,4 @@
-// Tables of words in aligned columns, and numbers for them.
+// Text tables with aligned columns, and formatted numbers for them.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace jitstep::jit {
 
-/// Lines of the rows' words, the first row the head, two spaces between columns. Columns named in `right`
-/// (from 0) end in line, the others begin in line. Rows may be shorter than the head.
+/// Lines of the rows' cells, with two spaces between columns. The first row is the header. Columns in `right` (from 0)
+/// are right-aligned, all others left-aligned. Rows may be shorter than the header.
 JITSTEP_API std::string text_table(const std::vector<std::vector<std::string>>& rows,
                                    const std::vector<std::size_t>& right = {});
 
-/// With so many digits behind the point.
+/// With this many digits after the decimal point.
 JITSTEP_API std::string fixed(double value, int digits);
 
 }  // namespace jitstep::jit

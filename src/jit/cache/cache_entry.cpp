@@ -27,12 +27,12 @@ void put_int(std::vector<std::byte>& out, Int value) {
   for (std::size_t i = 0; i < sizeof(Int); ++i) out.push_back(std::byte(value >> (8 * i) & 0xff));
 }
 
-// Takes bytes off the front; `good` turns false, for good, when there are too few.
+// Reads from the front. `good` becomes and stays false if too few bytes are left.
 struct Reader {
   Bytes rest;
   bool good = true;
 
-  Bytes take(std::uint64_t count) {
+  Bytes read(std::uint64_t count) {
     if (!good || count > rest.size()) {
       good = false;
       return {};
@@ -43,10 +43,10 @@ struct Reader {
   }
 
   template <class Int>
-  Int take_int() {
+  Int read_int() {
     Int value = 0;
     std::size_t shift = 0;
-    for (std::byte byte : take(sizeof(Int))) {
+    for (std::byte byte : read(sizeof(Int))) {
       value |= static_cast<Int>(static_cast<Int>(byte) << shift);
       shift += 8;
     }
@@ -60,20 +60,20 @@ struct Parts {
   Bytes checksum;
 };
 
-std::optional<std::uint32_t> take_schema(Reader& reader) {
-  const Bytes magic = reader.take(sizeof kMagic);
-  const auto schema = reader.take_int<std::uint32_t>();
+std::optional<std::uint32_t> read_schema(Reader& reader) {
+  const Bytes magic = reader.read(sizeof kMagic);
+  const auto schema = reader.read_int<std::uint32_t>();
   if (!reader.good || std::memcmp(magic.data(), kMagic, sizeof kMagic) != 0) return {};
   return schema;
 }
 
 std::optional<Parts> split(Bytes bytes) {
   Reader reader{bytes};
-  if (take_schema(reader) != std::uint32_t{kCacheSchema}) return {};
+  if (read_schema(reader) != std::uint32_t{kCacheSchema}) return {};
   Parts parts;
-  parts.header = reader.take(reader.take_int<std::uint64_t>());
-  parts.payload = reader.take(reader.take_int<std::uint64_t>());
-  parts.checksum = reader.take(kDigestSize);
+  parts.header = reader.read(reader.read_int<std::uint64_t>());
+  parts.payload = reader.read(reader.read_int<std::uint64_t>());
+  parts.checksum = reader.read(kDigestSize);
   if (!reader.good || !reader.rest.empty() || parts.payload.empty()) return {};
   return parts;
 }
@@ -147,14 +147,14 @@ std::optional<EntryHeader> header_of(Bytes bytes) {
                        header.value("unit", "")};
   } catch (const json::exception&) {
     return {};
-  } catch (const Error&) {  // a target nobody knows
+  } catch (const Error&) {  // an unknown target
     return {};
   }
 }
 
 std::optional<std::uint32_t> schema_of(Bytes bytes) {
   Reader reader{bytes};
-  return take_schema(reader);
+  return read_schema(reader);
 }
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// The bytes of one cache file. See CACHE_FORMAT.md.
+// Encoding of one cache file. CACHE_FORMAT.md specifies it.
 #pragma once
 
 #include <cstddef>
@@ -14,38 +14,38 @@
 
 namespace jitstep::jit {
 
-/// What the cache keeps of a compile.
+/// The cached result of a compile.
 struct CacheEntry {
-  std::string name;  // of the unit, for people
+  std::string name;  // of the translation unit, for people
   Binary binary;
   double compile_ms = 0;
-  Sources sources = {};   // to tell why another key is not this one's
-  std::string unit = {};  // the unit's own text, for the same
+  Sources sources = {};   // to explain why another key differs
+  std::string unit = {};  // the translation unit, for the same purpose
 };
 
-/// What an entry says of itself beside the binary.
+/// The metadata of an entry.
 struct EntryHeader {
   Key key;
   std::string name;
   double compile_ms = 0;
   Sources sources = {};
-  std::string unit = {};  // empty: not known
+  std::string unit = {};  // empty: unknown
 };
 
-/// No entry is larger, so that no file can take all memory.
+/// Larger entries are neither written nor read, so that a file cannot exhaust memory.
 inline constexpr std::uint64_t kLargestEntry = std::uint64_t{1} << 28;
 
-/// The file's bytes.
+/// The content of the file.
 std::vector<std::byte> encode_entry(const Key& key, const CacheEntry& entry);
 
-/// The entry, or nothing if the bytes are damaged in any way or belong to another key.
+/// The entry, or nothing if the bytes are damaged or belong to another key.
 std::optional<CacheEntry> decode_entry(std::span<const std::byte> bytes, const Key& key);
 
-/// The header of a file of this schema. Not checked against the checksum: what follows from it
-/// holds only once decode_entry has taken the same bytes.
+/// The header of a file of this schema. Does not verify the checksum, so use the header only after decode_entry has
+/// accepted the same bytes.
 std::optional<EntryHeader> header_of(std::span<const std::byte> bytes);
 
-/// The schema of a file that starts like an entry.
+/// The schema of a file with an entry's magic number.
 std::optional<std::uint32_t> schema_of(std::span<const std::byte> bytes);
 
 }  // namespace jitstep::jit

@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::system_clock;
 
 constexpr std::string_view kSuffix = ".jsk";
-constexpr std::string_view kAsideSuffix = ".tmp";
+constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr std::size_t kDigits = 64;
 constexpr std::chrono::hours kLeftOverAfter{1};
-// Machines that share a folder may differ by so much; a stamp further ahead is a clock's mistake.
+// Clocks of machines that share a folder may differ by this much. A later time stamp comes from a wrong clock.
 constexpr std::chrono::hours kClockSkew{24};
 
 bool is_digest(std::string_view name) {
@@ -33,10 +33,10 @@ bool is_entry_name(std::string_view name) {
   return name.ends_with(kSuffix) && is_digest(name.substr(0, name.size() - kSuffix.size()));
 }
 
-// ".<digest>.XXXXXX.tmp", as write_atomically names it.
-bool is_aside_name(std::string_view name) {
-  return name.size() == 1 + kDigits + 7 + kAsideSuffix.size() && name.starts_with('.') &&
-         is_digest(name.substr(1, kDigits)) && name.ends_with(kAsideSuffix);
+// ".<digest>.XXXXXX.tmp", the name that write_atomically uses.
+bool is_temporary_name(std::string_view name) {
+  return name.size() == 1 + kDigits + 7 + kTemporarySuffix.size() && name.starts_with('.') &&
+         is_digest(name.substr(1, kDigits)) && name.ends_with(kTemporarySuffix);
 }
 
 Clock::time_point time_of(const timespec& time) {
@@ -44,7 +44,7 @@ Clock::time_point time_of(const timespec& time) {
   return Clock::time_point(std::chrono::duration_cast<Clock::duration>(since));
 }
 
-// The file itself, not what a link points to. Another process may have deleted it just now.
+// Does not follow links. Another process may have deleted the file.
 std::optional<EntryFile> regular_file(const std::string& path) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
@@ -64,8 +64,8 @@ std::vector<EntryFile> files_in(const std::string& folder, const Wanted& wanted)
   return files;
 }
 
-// Stamps from the future say nothing: such files count as unused for longest, else they would
-// stay for ever once a wrong clock has been put right.
+// Time stamps in the future are meaningless. Such files count as least recently used. Otherwise they would stay forever
+// after a wrong clock was corrected.
 bool less_used(const EntryFile& a, const EntryFile& b, Clock::time_point now) {
   const auto age_mark = [&](const EntryFile& file) {
     return file.used > now + kClockSkew ? Clock::time_point::min() : file.used;
@@ -73,7 +73,7 @@ bool less_used(const EntryFile& a, const EntryFile& b, Clock::time_point now) {
   return age_mark(a) < age_mark(b);
 }
 
-// Not what another process has read or written since the files were listed.
+// Does not delete a file that another process has used since it was listed.
 bool remove_unchanged(const EntryFile& file) {
   const auto now = regular_file(file.path);
   return !now || (now->used == file.used && ::unlink(file.path.c_str()) == 0);
@@ -96,7 +96,7 @@ void stamp(const std::string& path) {
 
 void sweep_left_overs(const std::string& folder) {
   const auto now = Clock::now();
-  for (const EntryFile& file : files_in(folder, is_aside_name)) {
+  for (const EntryFile& file : files_in(folder, is_temporary_name)) {
     const bool fresh = file.used > now - kLeftOverAfter && file.used < now + kClockSkew;
     if (!fresh) ::unlink(file.path.c_str());
   }

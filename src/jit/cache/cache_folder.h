@@ -1,4 +1,4 @@
-// The files of a cache folder: which are entries, which are left over, which go when it is full.
+// The files of a cache folder: entries, left-over temporary files, and eviction.
 #pragma once
 
 #include <chrono>
@@ -10,29 +10,29 @@
 
 namespace jitstep::jit {
 
-/// A regular file that is named like an entry, whatever it holds.
+/// A regular file with the name of an entry, whatever its content.
 struct EntryFile {
   std::string path;
   std::uint64_t bytes = 0;
-  std::chrono::system_clock::time_point used;  // its stamp
+  std::chrono::system_clock::time_point used;  // modification time, which is the time of last use
 };
 
-/// Where the entry of a key lies in a folder.
+/// The path of a key's entry in a folder.
 std::string entry_path(const std::string& folder, const Key& key);
 
-/// The entry files of a folder in the order of their names; none if it cannot be read. Files of
-/// other names are nobody's business here: the folder may be one the user keeps other things in.
+/// The entry files of a folder, sorted by name. Empty if the folder cannot be read. Ignores files with other names,
+/// because the user may store other files there.
 std::vector<EntryFile> entry_files(const std::string& folder);
 
-/// Marks an entry as used now: its modification time is the cache's own stamp, which the mount
-/// options about access times do not touch. Nothing happens where that is not allowed.
+/// Marks an entry as used now. Uses the modification time, because mount options disable access times. Has no effect
+/// without permission.
 void stamp(const std::string& path);
 
-/// Deletes what killed writers left aside more than an hour ago.
+/// Deletes temporary files that killed writers left more than an hour ago.
 void sweep_left_overs(const std::string& folder);
 
-/// If the entries together exceed `limit` bytes, deletes those unused for longest, but never
-/// `keep`, until nine tenths of the limit are left. Other processes may do the same at once.
+/// If the entries exceed `limit` bytes, deletes the least recently used ones, except `keep`, until nine tenths of the
+/// limit are left. Other processes may do the same concurrently.
 void evict(const std::string& folder, std::uint64_t limit, const std::string& keep);
 
 }  // namespace jitstep::jit

@@ -14,14 +14,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Why a file of the right kind and owner is no entry.
+// Why a file with a valid name and owner is not an entry.
 std::string problem_of(std::span<const std::byte> bytes) {
   const auto schema = schema_of(bytes);
   const bool other = schema && *schema != std::uint32_t{kCacheSchema};
-  return other ? str_cat("schema ", *schema, "; this version reads ", kCacheSchema) : "damaged";
+  return other ? str_cat("it has schema ", *schema, ", and this version reads ", kCacheSchema)
+               : "damaged";
 }
 
-// The same, with its binary looked at.
+// The same, and also validates the binary.
 std::string content_problem(std::span<const std::byte> bytes, const Key& key) {
   const auto entry = decode_entry(bytes, key);
   if (!entry) return problem_of(bytes);
@@ -68,10 +69,10 @@ void DiskCache::publish(const Key& key, const CacheEntry& entry) {
     std::lock_guard lock(mutex_);
     first = !std::exchange(warned_publish_, true);
   }
-  if (first) warn(settings_.log, str_cat(*failure, "; new kernels are kept in memory only"));
+  if (first) warn(settings_.log, str_cat(*failure, ". New kernels are cached only in memory."));
 }
 
-// Somebody may have removed the whole folder since it was opened.
+// The folder may have been deleted since it was opened.
 std::optional<std::string> DiskCache::write(const std::string& file,
                                             std::span<const std::byte> bytes) const {
   const auto failure = write_atomically(file, bytes);
@@ -124,14 +125,14 @@ std::string DiskCache::folders() {
   return all.empty() ? "no folder" : joined(all, " and ");
 }
 
-// Note: the warnings are given after the lock, as the handler is a user's.
+// Note: warnings are sent after unlocking, because the handler is user code.
 void DiskCache::open_folders() {
   std::vector<std::string> warnings;
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(opened_, true)) return;
     std::optional<std::string> problem =
-        "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME name no folder";
+        "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME do not name a folder";
     if (!settings_.cache_dir.empty()) {
       problem = make_folder(settings_.cache_dir);
       if (!problem) problem = folder_problem(settings_.cache_dir, Trust::own);
@@ -141,14 +142,14 @@ void DiskCache::open_folders() {
     if (!settings_.cache_readonly.empty()) {
       problem = folder_problem(settings_.cache_readonly, Trust::own_or_root);
       readonly_usable_ = !problem;
-      if (problem) warnings.push_back(str_cat("JITSTEP_CACHE_READONLY is not used: ", *problem));
+      if (problem) warnings.push_back(str_cat("cannot use JITSTEP_CACHE_READONLY: ", *problem));
     }
   }
   for (const std::string& warning : warnings) warn(settings_.log, warning);
   if (!usable(Layer::readonly)) warn_unusable();
 }
 
-// The layer below may have all that is asked for: then nobody needs the own folder.
+// Called late: if the read-only layer has every kernel, the own folder is not needed.
 void DiskCache::warn_unusable() {
   std::string problem;
   {
@@ -157,8 +158,8 @@ void DiskCache::warn_unusable() {
   }
   if (!problem.empty())
     warn(settings_.log,
-         str_cat("no kernel cache on disk: ", problem,
-                 "; kernels are kept in memory only. JITSTEP_CACHE_DIR names another"));
+         str_cat("cannot cache kernels on disk: ", problem,
+                 ". Kernels are cached only in memory. Set JITSTEP_CACHE_DIR to another folder."));
 }
 
 bool DiskCache::usable(Layer layer) const {
@@ -184,15 +185,16 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   auto entry = decode_entry(*bytes, key);
   if (entry && own) stamp(file);
   if (!entry) {
-    note(settings_.log, LogLevel::info, str_cat("damaged cache file ", file, " is compiled again"));
+    note(settings_.log, LogLevel::info,
+         str_cat("the cache file ", file, " is damaged. Compiling its kernel again."));
     std::error_code ignored;
     if (own) fs::remove(file, ignored);
   }
   return entry;
 }
 
-// The files come in the order of their names: the same choice each time. Where nothing whole fits, a damaged binary says
-// what is wrong.
+// Files are visited in order of name, so the choice is deterministic. If no undamaged entry fits, returns a damaged
+// one, so that the error can name the damage.
 void DiskCache::scan(Layer layer, const Key& key, const Rank& rank,
                      std::optional<Found>& found) const {
   if (!usable(layer)) return;
@@ -221,7 +223,7 @@ ListedEntry DiskCache::listed(Layer layer, const EntryFile& file, bool check) co
   if (!entry.header) {
     entry.problem = problem_of(*bytes);
   } else if (entry_path(folder(layer), entry.header->key) != file.path) {
-    entry.problem = "under the name of another entry";
+    entry.problem = "its name belongs to another entry";
   } else if (check) {
     entry.problem = content_problem(*bytes, entry.header->key);
   }

@@ -1,4 +1,4 @@
-// Binaries on disk, shared by processes. The format and the rules are in CACHE_FORMAT.md.
+// Binaries on disk, shared by processes. CACHE_FORMAT.md specifies format and rules.
 #pragma once
 
 #include <functional>
@@ -16,27 +16,27 @@
 
 namespace jitstep::jit {
 
-/// A file of the cache as tools show it.
+/// A cache file, for display in tools.
 struct ListedEntry {
   EntryFile file;
-  bool readonly = false;  // lies in the layer below
-  /// Nothing if the file is not readable as an entry of this schema.
+  bool readonly = false;  // in the read-only folder
+  /// Nothing if the file is not an entry of this schema.
   std::optional<EntryHeader> header = {};
-  /// Why it is never served, such as damage; empty if it is.
+  /// Why the entry is never used, for example damage. Empty if it is used.
   std::string problem = {};
 };
 
-/// A folder of self-checking files with a read-only folder below it. Thread and process safe
-/// without locks on disk. Never throws for what it finds on disk: trouble is a miss, and at most
-/// one warning of each sort. Touches nothing before the first call.
+/// A folder of files with checksums, and optionally a read-only folder that is searched after it. Safe for threads and
+/// processes, without locks on disk. Never throws because of files on disk: a problem is a cache miss, with at most one
+/// warning of each kind. Accesses the disk only after the first call.
 class DiskCache {
  public:
   enum class Layer { own, readonly };
 
-  /// How good the binaries of a compiler with some identity are; 0: they must not be used.
+  /// The rank of binaries by their compiler's identity. 0: they must not be used.
   using Rank = std::function<int(const std::string& compiler)>;
 
-  /// An entry and the key that it has.
+  /// An entry and its key.
   struct Found {
     Key key;
     CacheEntry entry;
@@ -46,33 +46,31 @@ class DiskCache {
 
   explicit DiskCache(Settings settings);
 
-  /// The entry of a key. A damaged file is deleted.
+  /// The entry of a key. Deletes a damaged file.
   std::optional<CacheEntry> find(const Key& key);
 
-  /// Of the entries of the same text and target the one whose compiler ranks highest; among equals the first, in the
-  /// order of the layers and of names. A damaged binary comes after all whole ones. Reads all files, once.
+  /// The entry with the same source and target whose compiler has the highest rank. Ties go to the first one, in order
+  /// of layers and file names. Damaged binaries rank below all others. Reads each file once.
   std::optional<Found> find_best(const Key& key, const Rank& rank,
                                  const std::vector<Layer>& layers = {Layer::own, Layer::readonly});
 
-  /// Writes an entry, for other processes and later runs.
+  /// Writes an entry for other processes and later runs.
   void publish(const Key& key, const CacheEntry& entry);
 
-  /// Deletes an entry that turned out not to load.
+  /// Deletes an entry that does not load.
   void discard(const Key& key);
 
-  /// Deletes what killed writers left, and the user's own entries that were unused for longest if
-  /// all together exceed `bytes`; never the file `keep`.
+  /// Deletes temporary files of killed writers. If the user's own entries exceed `bytes`, deletes the least recently
+  /// used ones, except `keep`.
   void trim(std::uint64_t bytes, const std::string& keep = {});
 
-  /// All entries, the user's own first. `check` tells damage too; without it only headers are
-  /// looked at. Changes no entry.
+  /// All entries, the user's own first. `check` also finds damage. Without it, reads only headers. Changes no entry.
   std::vector<ListedEntry> list(bool check);
 
-  /// Half a sentence that says why find() has nothing for `wanted`: how the nearest entry differs.
-  /// Reads all files.
+  /// Why find() has nothing for `wanted`: how the most similar entry differs, as a part of a sentence. Reads all files.
   std::string explain(const EntryHeader& wanted, const Misfit& misfit = {});
 
-  /// The folders that are looked through, for messages; "no folder" if there is none.
+  /// The folders that are searched, for messages. "no folder" if there is none.
   std::string folders();
 
  private:
@@ -92,7 +90,7 @@ class DiskCache {
   bool own_usable_ = false;
   bool readonly_usable_ = false;
   bool warned_publish_ = false;
-  std::string own_problem_;  // why it is not usable, until somebody is told
+  std::string own_problem_;  // why it is not usable; empty after the warning
 };
 
 }  // namespace jitstep::jit

@@ -14,7 +14,7 @@ namespace {
 
 using Phrases = std::vector<std::string>;
 
-// The part of a compiler's identity under a label, or what stands under none: its version.
+// The labeled parts of a compiler's identity. Lines without a label are the version.
 struct IdentityParts {
   std::string version, isa, options, arrived, wrapper;
 };
@@ -38,7 +38,7 @@ IdentityParts parts_of(const std::string& identity) {
   return parts;
 }
 
-// The words of `all` that are not in `others`, a few of them.
+// The words of `all` that are not in `others`, at most a few.
 std::string words_beyond(const std::string& all, const std::string& others) {
   constexpr std::size_t kShown = 8;
   std::istringstream all_words(all), other_words(others);
@@ -56,10 +56,10 @@ std::string words_beyond(const std::string& all, const std::string& others) {
 void compare_words(const char* what, const std::string& had, const std::string& now, Phrases& out) {
   if (had == now) return;
   const std::string only_had = words_beyond(had, now), only_now = words_beyond(now, had);
-  std::string phrase = str_cat("its ", what, " are others:");
+  std::string phrase = str_cat("its ", what, " differ:");
   if (!only_had.empty()) phrase += " with " + only_had;
   if (!only_now.empty()) phrase += str_cat(only_had.empty() ? "" : ",", " without ", only_now);
-  if (only_had.empty() && only_now.empty()) phrase += " the same in another order";
+  if (only_had.empty() && only_now.empty()) phrase += " their order";
   out.push_back(phrase);
 }
 
@@ -71,17 +71,17 @@ void compare_compilers(const std::string& had, const std::string& now, Phrases& 
   }
   compare_words("ISA flags", before.isa, after.isa, out);
   compare_words("compiler options", before.options, after.options, out);
-  if (before.options == after.options)  // else they arrive as others
+  if (before.options == after.options)  // else these differ, too
     compare_words("options as they reach the compiler", before.arrived, after.arrived, out);
   if (before.wrapper != after.wrapper)
-    out.push_back("the script around its compiler is another, or there was none");
+    out.push_back("its compiler's wrapper script differs, or it had none");
 }
 
-std::string called(const std::string& source) {
-  return source == kUnitSource ? "the unit's own text" : source;
+std::string display_name(const std::string& source) {
+  return source == kUnitSource ? "the translation unit" : source;
 }
 
-// A unit's lists element by element, such as "amsgrad = false"; "KernelConfig{1, 1, 256, 16}" is one.
+// The elements of a unit's lists, such as "amsgrad = false". "KernelConfig{1, 1, 256, 16}" is one element.
 std::set<std::string> elements_of(const std::string& unit) {
   std::set<std::string> elements;
   std::string element;
@@ -103,7 +103,7 @@ std::set<std::string> elements_of(const std::string& unit) {
   return elements;
 }
 
-// Options, formats and configuration stand in the unit's own text.
+// Options, formats and configuration are in the translation unit.
 std::string compare_units(const std::string& had, const std::string& now) {
   constexpr std::size_t kShown = 4;
   const auto before = elements_of(had), after = elements_of(now);
@@ -116,8 +116,8 @@ std::string compare_units(const std::string& had, const std::string& now) {
     return joined(shown) + (more ? ", ..." : "");
   };
   const std::string with = beyond(before, after), without = beyond(after, before);
-  if (with.empty() && without.empty()) return called(kUnitSource) + " has changed";
-  return str_cat("it is made", with.empty() ? "" : " with ", with,
+  if (with.empty() && without.empty()) return display_name(kUnitSource) + " has changed";
+  return str_cat("it was generated", with.empty() ? "" : " with ", with,
                  with.empty() || without.empty() ? "" : " and", without.empty() ? "" : " without ",
                  without);
 }
@@ -127,17 +127,17 @@ void compare_sources(const EntryHeader& entry, const EntryHeader& wanted, Phrase
   for (const auto& [name, digest] : now) {
     const auto before = had.find(name);
     if (before == had.end()) {
-      out.push_back(called(name) + " is new");
+      out.push_back(display_name(name) + " is new");
     } else if (before->second == digest) {
       continue;
     } else if (name == kUnitSource && !entry.unit.empty() && !wanted.unit.empty()) {
       out.push_back(compare_units(entry.unit, wanted.unit));
     } else {
-      out.push_back(called(name) + " has changed");
+      out.push_back(display_name(name) + " has changed");
     }
   }
   for (const auto& [name, digest] : had) {
-    if (!now.contains(name)) out.push_back(called(name) + " has gone");
+    if (!now.contains(name)) out.push_back(display_name(name) + " was removed");
   }
 }
 
@@ -161,7 +161,8 @@ std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader
   if (entry.key.text_digest != wanted.key.text_digest) {
     const std::size_t before = out.size();
     compare_sources(entry, wanted, out);
-    if (out.size() == before) out.push_back("its text differs in the name or the order of files");
+    if (out.size() == before)
+      out.push_back("its source differs in the names or the order of files");
   }
   return out;
 }
@@ -170,20 +171,20 @@ std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeade
                          const Misfit& misfit) {
   const EntryHeader* nearest = nullptr;
   Phrases least;
-  std::size_t namesakes = 0;
+  std::size_t same_name = 0;
   for (const EntryHeader& entry : entries) {
     if (entry.name != wanted.name || entry.key.target.kind != wanted.key.target.kind) continue;
-    ++namesakes;
+    ++same_name;
     Phrases phrases = differences(entry, wanted, misfit);
     if (nearest && phrases.size() >= least.size()) continue;
     nearest = &entry;
     least = std::move(phrases);
   }
   if (!nearest) {
-    return str_cat("none of the ", entries.size(), " entries is of this name and kind of target");
+    return str_cat("none of the ", entries.size(), " entries has this name and kind of target");
   }
-  return str_cat("the nearest of ", namesakes, " of this name, ", short_digest(nearest->key),
-                 ", is ", least.empty() ? "the same" : "another: " + joined(least, "; "));
+  return str_cat("the most similar of ", same_name, " with this name, ", short_digest(nearest->key),
+                 least.empty() ? ", is equal" : ", differs: " + joined(least, "; "));
 }
 
 EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,

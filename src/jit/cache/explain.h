@@ -1,4 +1,4 @@
-// Why a kernel is not in the cache: how it differs from what is there, in words.
+// Explains a cache miss: how the requested kernel differs from cached ones.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,22 @@
 
 namespace jitstep::jit {
 
-/// Why a binary of a compiler with some identity is not to be used; empty if it may.
+/// Why a binary of the compiler with this identity must not be used. Empty if it may be used.
 using Misfit = std::function<std::string(const std::string& compiler)>;
 
-/// Each field in which an entry is not what is wanted, as a phrase such as "rules/adamw.cuh has
-/// changed" or "it is for sm_80, not sm_90". Empty exactly if the keys are equal; with `misfit`, which is asked in
-/// the place of the wanted compiler, if the entry may be used.
+/// One phrase per field that differs, such as "rules/adamw.cuh has changed" or "it is for sm_80, not sm_90". Empty
+/// exactly if the keys are equal. With `misfit` instead of a comparison of compilers, empty means that the entry may be
+/// used.
 std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader& wanted,
                                      const Misfit& misfit = {});
 
-/// One phrase or sentence part: the entry of the wanted name and kind of target that is nearest,
-/// and its differences; or that there is none.
+/// The most similar entry with the wanted name and kind of target, and its differences, as a part of a sentence. If
+/// there is none, says so.
 std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeader>& entries,
                          const Misfit& misfit = {});
 
-/// What the entry's kernel would be asked for with today: the same translation unit, with the templates in
-/// `store` (see sources_of_today) and this identity of the compiler. Its text digest stays if no
-/// template has changed and is empty otherwise.
+/// The header that the entry's kernel would have now: the same translation unit, with the templates in `store` (see
+/// sources_of_today) and this compiler identity. The text digest is unchanged if no template has changed, else empty.
 EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,
                     const std::string& compiler);
 

@@ -11,7 +11,7 @@ std::string Key::canonical() const {
                                  {"text", text_digest},
                                  {"target", to_string(target)},
                                  {"compiler", compiler}};
-  // A compiler's report may hold bytes that are no UTF-8.
+  // A compiler's version report may contain bytes that are not UTF-8.
   return fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -1,4 +1,4 @@
-// What decides a binary's bits, and the name that follows from it.
+// Cache keys: everything that determines a binary, and the file name.
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 
 namespace jitstep::jit {
 
-/// Number of the cache's file format and key layout; see CACHE_FORMAT.md.
+/// Version of the cache's file format and key layout. See CACHE_FORMAT.md.
 inline constexpr int kCacheSchema = 2;
 
-/// The identity of a binary. Two keys are equal exactly if their fields are.
+/// The identity of a binary. Two keys are equal if and only if their fields are.
 struct Key {
-  std::string text_digest;  // sha256 of the flattened text, in hex
+  std::string text_digest;  // sha256 of the preprocessed source's tokens, in hex
   Target target;
   std::string compiler;  // Compiler::identity
 
-  /// The fields and the schema in clear, as JSON with sorted names.
+  /// Fields and schema as JSON with sorted names.
   std::string canonical() const;
-  /// sha256 of canonical(), in hex: names the cache file.
+  /// sha256 of canonical(), in hex. Names the cache file.
   std::string digest() const;
 
   bool operator==(const Key&) const = default;

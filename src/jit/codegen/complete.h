@@ -1,12 +1,12 @@
-// From what was asked for to all that a kernel needs to be told.
+// Completes a requested spec with all default values.
 #pragma once
 
 #include "jitstep/jit/spec.h"
 
 namespace jitstep::jit {
 
-/// The spec with every flag and codec option given; two specs of the same kernel become equal. Checks
-/// names, types, dtypes and slots and throws an Error with one sentence.
+/// The spec with all flags and codec options set. Two specs of the same kernel become equal. Throws an Error for
+/// invalid names, types, dtypes or slots.
 KernelSpec complete(const KernelSpec& spec, const Catalog& catalog);
 
 }  // namespace jitstep::jit

@@ -12,9 +12,9 @@ namespace jitstep::jit {
 namespace {
 
 constexpr std::array kOutcomeNames = {"won", "default", "unresolved"};
-constexpr double kFailed = 1e9;  // finite, as these numbers may be added up or sent
+constexpr double kFailed = 1e9;  // finite, because an Agreement may add these numbers
 
-// The larger end of what the ratio may be: small only if it is so surely.
+// The upper bound of the ratio. It is small only if the ratio is reliably small.
 double score(const TrialTimes& times) { return times.ratio + times.spread; }
 
 double score(const Trial& trial) {
@@ -58,11 +58,11 @@ ConfigSearch::ConfigSearch(const KernelConfig& default_config, Strategy strategy
 }
 
 const KernelConfig& ConfigSearch::next() const {
-  return done() ? chosen() : running_.usual_is_next() ? default_config_ : candidate_;
+  return done() ? chosen() : running_.default_is_next() ? default_config_ : candidate_;
 }
 
 bool ConfigSearch::is_new() const {
-  return phase_ == Phase::candidates && !running_.usual_is_next() && running_.times().rounds == 0;
+  return phase_ == Phase::candidates && !running_.default_is_next() && running_.times().rounds == 0;
 }
 
 void ConfigSearch::record(double seconds) {
@@ -109,9 +109,8 @@ void ConfigSearch::choose_best() {
   if (agree_) {
     std::vector<double> agreed = agree_(scores);
     if (agreed.size() != scores.size())
-      throw Error(str_cat("the agreement about configurations gave ", agreed.size(),
-                          " numbers for ", scores.size(),
-                          ": it must give one for each, in their order"));
+      throw Error(str_cat("the Agreement returned ", agreed.size(), " numbers for ", scores.size(),
+                          " trials. It must return one per trial, in the same order."));
     scores = std::move(agreed);
   }
   const auto best = std::min_element(scores.begin(), scores.end());
@@ -126,8 +125,7 @@ double ConfigSearch::agreed_score(const TrialTimes& times) const {
   if (!agree_) return own;
   const std::vector<double> agreed = agree_({own});
   if (agreed.size() != 1)
-    throw Error(
-        str_cat("the agreement about configurations gave ", agreed.size(), " numbers for one"));
+    throw Error(str_cat("the Agreement returned ", agreed.size(), " numbers for one trial"));
   return agreed.front();
 }
 

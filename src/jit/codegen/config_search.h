@@ -1,5 +1,5 @@
-// The order in which a kernel's configurations are tried, and what comes of it. Knows no clock, device or strategy: it is
-// told how long things took, so that real steps and scratch tensors are tuned by the same rules.
+// Searches a kernel's configurations by measurement. Independent of clock, device and strategy: the caller reports
+// times, so that real steps and scratch tensors are tuned by the same procedure.
 #pragma once
 
 #include <functional>
@@ -13,51 +13,52 @@
 
 namespace jitstep::jit {
 
-/// What a set of trials proves: a configuration was faster than the default, none is, or it stays open.
+/// Result of a set of trials: a configuration is faster than the default, none is, or the trials cannot decide.
 enum class Outcome { won, default_config, unresolved };
 
 /// "won", "default", "unresolved".
 JITSTEP_API std::string to_string(Outcome outcome);
-/// The inverse; nothing for other words.
+/// The inverse of to_string(). Empty for other texts.
 JITSTEP_API std::optional<Outcome> outcome_of(const std::string& word);
 
-/// Names the candidate to be tried after these trials; nothing if there is none left.
+/// Returns the next candidate after these trials. Empty if none is left.
 using Strategy = std::function<std::optional<KernelConfig>(const std::vector<Trial>& before)>;
 
-/// One after the other.
+/// Tries the candidates in the given order.
 JITSTEP_API Strategy in_order(std::vector<KernelConfig> candidates);
 
-/// Makes processes that tune together choose alike: given one number for each trial, the same ones come back
-/// everywhere. It is called once when all candidates are done, and once more after the second trial of the best.
+/// Makes processes that tune together choose the same configuration. It gets one number per trial and must return the
+/// same numbers in all processes. It is called once after all candidates, and once more after the confirmation.
 using Agreement = std::function<std::vector<double>(const std::vector<double>&)>;
 
-/// One kernel's candidates against the default, each in a paired trial. The one that proves most, by the smallest
-/// upper end of its ratio, must prove its gain once more in a trial of all rounds: the best of many is so by luck too.
+/// Compares the candidates of one kernel with the default, each in a paired trial. The best one has the smallest upper
+/// bound of its ratio. It must confirm its gain in a second trial of full length, because the best of many candidates
+/// may be best by chance.
 class JITSTEP_API ConfigSearch {
  public:
-  /// `before`: trials of an earlier tournament that was interrupted.
+  /// `before`: trials of an earlier, interrupted search.
   ConfigSearch(const KernelConfig& default_config, Strategy strategy, const TrialRules& rules = {},
                Agreement agree = {}, std::vector<Trial> before = {});
 
   bool done() const { return phase_ == Phase::done; }
-  /// What is to run next.
+  /// The configuration to run next.
   const KernelConfig& next() const;
-  /// Whether next() is a candidate that has not run yet: it is to be checked before.
+  /// Whether next() is a candidate that has not run yet. The caller must check it first.
   bool is_new() const;
-  /// The seconds that next() took.
+  /// Records the seconds that next() took.
   void record(double seconds);
-  /// The candidate that is tried cannot be used.
+  /// Records that the current candidate cannot be used.
   void reject(TrialStatus status, const std::string& detail);
-  /// No other candidate is to be tried; the best one's second trial still is.
+  /// Tries no further candidates. The confirmation of the best one still runs.
   void stop();
 
   const KernelConfig& default_config() const { return default_config_; }
-  /// What is known; of use before the end, too.
+  /// The trials so far. Valid before the end, too.
   const std::vector<Trial>& trials() const { return trials_; }
   Outcome outcome() const;
   /// The winner, or the default.
   const KernelConfig& chosen() const;
-  /// The second trial of the best; nothing if there was none.
+  /// The second trial of the best candidate. Empty if there was none.
   const std::optional<TrialTimes>& confirmation() const { return confirmation_; }
 
  private:

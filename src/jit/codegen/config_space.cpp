@@ -73,14 +73,14 @@ std::vector<KernelConfig> ConfigSpace::all() const {
 std::vector<KernelConfig> ConfigSpace::neighbours(const KernelConfig& config) const {
   std::vector<KernelConfig> near;
   for (const KernelConfig& other : single_changes(config)) {
-    const auto one_place = [&](const TunedParameter& parameter) {
+    const auto is_next = [&](const TunedParameter& parameter) {
       const auto location = [&](int value) {
         return std::find(parameter.values.begin(), parameter.values.end(), value);
       };
       const auto steps = location(other.*parameter.field) - location(config.*parameter.field);
       return steps >= -1 && steps <= 1;
     };
-    if (std::all_of(parameters.begin(), parameters.end(), one_place)) near.push_back(other);
+    if (std::all_of(parameters.begin(), parameters.end(), is_next)) near.push_back(other);
   }
   return near;
 }

@@ -15,23 +15,23 @@ struct TunedParameter {
   std::vector<int> values;
 };
 
-/// Values by parameter. Which of them go together check_config() says, and nobody else.
+/// The values of each parameter. Only check_config() decides which combinations are valid.
 struct JITSTEP_API ConfigSpace {
   Plan plan;
   Target target;
   std::vector<TunedParameter> parameters;
 
-  /// Whether every number is among its parameter's values and the kernel can be run so.
+  /// Whether each number is a value of its parameter and the kernel supports the configuration.
   bool holds(const KernelConfig& config) const;
-  /// All of them, the default first and the rest in the order of the values.
+  /// All valid configurations: the default first, the others in the order of the values.
   std::vector<KernelConfig> all() const;
-  /// Those that differ from a configuration in one parameter, by one place among its values.
+  /// The valid configurations that differ from `config` in one parameter, by the next smaller or larger value.
   std::vector<KernelConfig> neighbours(const KernelConfig& config) const;
-  /// Those that differ from a configuration in one parameter, by any value.
+  /// The valid configurations that differ from `config` in one parameter, by any value.
   std::vector<KernelConfig> single_changes(const KernelConfig& config) const;
 };
 
-/// What is worth trying for a kernel on a machine. The default is always part of it.
+/// The configurations that a tuner tries for a kernel on this hardware. The default is always included.
 JITSTEP_API ConfigSpace config_space(const Plan& plan, const Hardware& hardware);
 
 }  // namespace jitstep::jit

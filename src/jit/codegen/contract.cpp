@@ -11,14 +11,14 @@ std::string assertion(const std::string& requested, const std::string& who,
   return str_cat("static_assert(", requested, ", \"", who, " needs '", needed, "'\");\n");
 }
 
-// Every slot, of any type.
+// A struct with all slots, as members of any type.
 std::string slots_view(const Manifest& rule) {
   std::string fields;
   for (const Slot& slot : rule.slots) fields += str_cat("  T ", slot.name, ";\n");
   return str_cat("template <class T>\nstruct UnitSlots {\n", fields, "};\n");
 }
 
-// Every result, as a function that is called in pass P may read it.
+// A struct with the results of all reductions that a function called in pass P may read.
 std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
   std::string fields;
   for (std::size_t i = 0; i < passes.size(); ++i) {
@@ -30,10 +30,10 @@ std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
   return str_cat("template <int P>\nstruct UnitResults {\n", fields, "};\n");
 }
 
-// The rule's two functions for a reduction.
-std::string reduction_asserts(const Plan& plan, const ResolvedReduction& planned) {
+// Assertions about a reduction's `terms` and `finalize`.
+std::string reduction_asserts(const Plan& plan, const ResolvedReduction& resolved) {
   const Manifest& rule = plan.rule();
-  const Reduction& reduction = rule.reductions[static_cast<std::size_t>(planned.local)];
+  const Reduction& reduction = rule.reductions[static_cast<std::size_t>(resolved.local)];
   const std::string who = str_cat("the reduction '", reduction.name, "'"),
                     name = str_cat("Of<", reduction.coefficients, ">"),
                     sums = str_cat("Totals<", reduction.terms, ">");
@@ -41,10 +41,10 @@ std::string reduction_asserts(const Plan& plan, const ResolvedReduction& planned
   const std::string from =
       reduction.source ? rule.reductions[static_cast<std::size_t>(*reduction.source)].coefficients
                        : "auto";
-  return assertion(str_cat("UnitCheck::has_terms<", reduction_name(planned), ">"), who,
+  return assertion(str_cat("UnitCheck::has_terms<", reduction_name(resolved), ">"), who,
                    str_cat("static Reals<", reduction.terms, "> terms(", name, ", const ", from,
                            "& e, const auto& c)")) +
-         assertion(str_cat("UnitCheck::has_finalize<", reduction_name(planned), ">"), who,
+         assertion(str_cat("UnitCheck::has_finalize<", reduction_name(resolved), ">"), who,
                    str_cat("static ", reduction.coefficients, " finalize(", name, ", const ", sums,
                            "& sums, int64 count, const auto& c",
                            all && plan.shared_state.empty()
@@ -55,22 +55,22 @@ std::string reduction_asserts(const Plan& plan, const ResolvedReduction& planned
 
 std::string rule_text(const Plan& plan) {
   const Manifest& rule = plan.rule();
-  std::vector<int> passes;  // of the rule's own reductions; -1: left out
-  std::vector<std::string> taken;
+  std::vector<int> passes;  // of the rule's reductions; -1: inactive
+  std::vector<std::string> active;
   std::string asserts;
-  for (const ResolvedReduction& planned : plan.reductions) {
-    if (planned.component != kRuleComponent) continue;
-    passes.push_back(planned.pass);
-    if (!planned.active()) continue;
-    asserts += reduction_asserts(plan, planned);
-    taken.push_back(reduction_name(planned));
+  for (const ResolvedReduction& resolved : plan.reductions) {
+    if (resolved.component != kRuleComponent) continue;
+    passes.push_back(resolved.pass);
+    if (!resolved.active()) continue;
+    asserts += reduction_asserts(plan, resolved);
+    active.push_back(reduction_name(resolved));
   }
   const char* const modes =
       "static_assert(jitstep::ModesCheck<UnitSpec, UnitSlots>::read_bodies());\n";
   return str_cat(slots_view(rule), results_view(rule, passes),
                  "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
                  plan.slots_known, ">;\n", asserts, "static_assert(UnitCheck::read_bodies<",
-                 joined(taken), ">());\n", rule.modes ? modes : "");
+                 joined(active), ">());\n", rule.modes ? modes : "");
 }
 
 std::string codec_asserts(const Manifest& codec, int slot) {

@@ -1,5 +1,5 @@
-// What a unit asks of the compiler about the rule and codecs it is made of: templates/README.md, held by
-// templates/kernel/contract_check.cuh.
+// Generates the static_asserts that check a rule and its codecs against templates/README.md.
+// templates/kernel/contract_check.cuh defines the checks.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace jitstep::jit {
 /// The namespace of a template file's declarations, such as "jitstep::rules::adamw::".
 std::string namespace_of(const Manifest& manifest);
 
-/// The assertions, to follow `UnitSpec`. An assertion about a codec names its file.
+/// The assertions. They must come after the definition of `UnitSpec`. An assertion about a codec names its file.
 std::string contract_text(const Plan& plan);
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// The tuning records built into the library. The definitions are generated from tuning/ by CMake.
+// The tuning records built into the library. CMake generates the definitions from tuning/.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace jitstep::jit {
 
-/// Name and text of every file of tuning/records/, by its path from tuning/, after the schema.
+/// Path relative to tuning/ and text of each file. The first entry is the schema, the rest are tuning/records/.
 std::span<const std::pair<std::string_view, std::string_view>> embedded_records();
 
 }  // namespace jitstep::jit

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::int64_t kMinQuantizedSize = 4096;
 
-// The slot that a user's name means, or null.
+// The slot with this name, its own or torch's. Null if there is none.
 const Slot* named_slot(const Manifest& rule, const std::string& name) {
   const auto found = std::find_if(rule.slots.begin(), rule.slots.end(),
                                   [&](const Slot& slot) { return slot.is_named(name); });
   return found == rule.slots.end() ? nullptr : &*found;
 }
 
-// What the user chose for this very slot, or null.
+// The codec that the user chose for this slot by name. Null if none.
 const CodecChoice* own_choice(const Slot& slot, const Formats& formats) {
   for (const auto& [name, codec] : formats.slots)
     if (slot.is_named(name)) return &codec;
@@ -35,7 +35,7 @@ const CodecChoice* own_choice(const Slot& slot, const Formats& formats) {
   const std::string listed = names.empty() ? "none" : joined(names);
   names.insert(names.end(), torch_names.begin(), torch_names.end());
   throw Error(str_cat(rule.name, " has no slot \"", name, "\"", did_you_mean(name, names),
-                      "; it has ", listed));
+                      ". Slots: ", listed));
 }
 
 const CodecChoice kPlain{"fp32"};
@@ -48,8 +48,8 @@ CodecChoice chosen(const Slot& slot, const Formats& formats, const std::string& 
   return rule_default.empty() ? kPlain : CodecChoice{rule_default};
 }
 
-// A codec's option `dims` is the parameter's number of dimensions, as far as the codec goes.
-void tell_dims(CodecChoice& choice, const Manifest& codec, int dims) {
+// Sets a codec's option `dims` to the parameter's number of dimensions, clamped to the option's range.
+void set_dims(CodecChoice& choice, const Manifest& codec, int dims) {
   const Option* const option = codec.find("dims");
   if (option == nullptr) return;
   const Constraint& range = option->constraint;
@@ -57,20 +57,19 @@ void tell_dims(CodecChoice& choice, const Manifest& codec, int dims) {
       std::clamp<double>(dims, range.low.value_or(1), range.high.value_or(dims));
 }
 
-// Whether a slot of this parameter is kept plain whatever codec was chosen.
-bool is_kept_plain(const Manifest& codec, const ParameterKind& parameter, std::int64_t least) {
+// Whether this parameter's slots stay unquantized, for any chosen codec.
+bool stays_plain(const Manifest& codec, const ParameterKind& parameter, std::int64_t least) {
   if (parameter.dtype == Dtype::float64) return true;
   return parameter.elements < least && codec.block_scaled();
 }
 
-// A slot of values with signs that is named itself does not silently get another codec.
+// If the user named a signed slot and a codec for non-negative values, jitstep must not replace the codec silently.
 void check_sign(const CodecChoice& choice, const Slot& slot, const OptionValues& values) {
   const Manifest& codec = default_catalog().codec(choice.name, values.catalog_revision());
   if (!slot.is_signed || codec.signed_slots.empty()) return;
-  throw Error(str_cat("the codec ", codec.name,
-                      " is for values that are never negative, and the slot ", slot.name, " of ",
-                      values.rule().name, " has signs; name another one for it, such as ",
-                      codec.signed_slots));
+  throw Error(str_cat("the codec ", codec.name, " cannot store the slot ", slot.name, " of ",
+                      values.rule().name, ": the codec stores only non-negative values. ",
+                      "Choose another codec for this slot, such as ", codec.signed_slots, "."));
 }
 
 std::string weights_for(Dtype dtype, const Formats& formats, const Manifest& rule) {
@@ -80,7 +79,7 @@ std::string weights_for(Dtype dtype, const Formats& formats, const Manifest& rul
   return std::find(known.begin(), known.end(), dtype) != known.end() ? chosen : kNative;
 }
 
-// The fewest elements that formats with scales are for; 0: of any parameter, whatever its shape.
+// The minimum number of elements for codecs with scales. 0: any parameter of any shape.
 std::int64_t least_elements(const Formats& formats, const Manifest& rule,
                             const NamedValues& flags) {
   return formats.min_quantized_size.value_or(
@@ -97,20 +96,20 @@ StateFormat state_format(const OptionValues& values, const NamedValues& flags,
   for (const auto& slot : rule.slots) {
     CodecChoice choice = chosen(slot, formats, rule_default);
     const Manifest& codec = default_catalog().codec(choice.name, values.catalog_revision());
-    if (is_kept_plain(codec, parameter, least))
+    if (stays_plain(codec, parameter, least))
       choice = kPlain;
     else if (parameter.dims < 2 && !codec.vectors.empty())
       choice = CodecChoice{codec.vectors};
     else
-      tell_dims(choice, codec, parameter.dims);
+      set_dims(choice, codec, parameter.dims);
     state.slots.emplace_back(choice);
   }
   return state;
 }
 
-// Bytes that a slot's codec keeps of rows, columns and the like.
-std::int64_t memory_bytes(const Plan& plan, std::size_t slot,
-                          const std::vector<std::int64_t>& sizes) {
+// Bytes of the auxiliary state of a slot's codec, both buffers.
+std::int64_t aux_state_bytes(const Plan& plan, std::size_t slot,
+                             const std::vector<std::int64_t>& sizes) {
   std::int64_t bytes = 0;
   for (const ResolvedAuxState& field : plan.aux_state) {
     if (field.component != codec_component(static_cast<int>(slot))) continue;
@@ -123,14 +122,14 @@ std::int64_t memory_bytes(const Plan& plan, std::size_t slot,
   return bytes;
 }
 
-// Rows and columns may be so short that what is kept of each takes more than the elements in fp32: such slots are kept as
-// those of vectors. Says whether there are any.
-bool keep_short_as_vectors(StateFormat& state, const Plan& plan, const ParameterKind& parameter) {
+// If rows and columns are short, their auxiliary state may need more memory than the elements in fp32. Such slots use
+// the codec for vectors. Returns whether there are any.
+bool use_vector_codecs(StateFormat& state, const Plan& plan, const ParameterKind& parameter) {
   bool any = false;
   for (std::size_t slot = 0; slot < state.slots.size(); ++slot) {
     const Manifest* const codec = plan.codec(static_cast<int>(slot));
     if (codec == nullptr || codec->vectors.empty()) continue;
-    if (memory_bytes(plan, slot, parameter.sizes) <= 4 * parameter.elements) continue;
+    if (aux_state_bytes(plan, slot, parameter.sizes) <= 4 * parameter.elements) continue;
     state.slots[slot] = CodecChoice{codec->vectors};
     any = true;
   }
@@ -165,14 +164,14 @@ void check_formats(const Formats& formats, const OptionValues& values) {
     const auto [other, first] = names.try_emplace(slot, name);
     if (!first && formats.slots.at(other->second) != codec)
       throw Error(str_cat("the slot ", slot->name, " of ", rule.name, " has two codecs, as \"",
-                          other->second, "\" and as \"", name, "\"; name it once"));
+                          other->second, "\" and as \"", name, "\". Name it once."));
     check(codec);
     check_sign(codec, *slot, values);
   }
   if (formats.weights) default_catalog().weights(*formats.weights);
   if (formats.min_quantized_size && *formats.min_quantized_size < 0)
     throw Error(str_cat("min_quantized_size is ", *formats.min_quantized_size,
-                        " and must be >= 0; 0 quantises the state of every parameter"));
+                        " and must be >= 0. 0 quantizes the state of every parameter."));
 }
 
 Plan resolve(const OptionValues& values, const Formats& formats, const ParameterKind& parameter) {
@@ -190,7 +189,7 @@ Plan resolve(const OptionValues& values, const Formats& formats, const Parameter
   Plan made = plan();
   const bool any_shape =
       parameter.sizes.empty() || least_elements(formats, values.rule(), flags) == 0;
-  return !any_shape && keep_short_as_vectors(state, made, parameter) ? plan() : made;
+  return !any_shape && use_vector_codecs(state, made, parameter) ? plan() : made;
 }
 
 }  // namespace jitstep::jit

@@ -23,7 +23,7 @@ const char* widest_vectors() {
   return __builtin_cpu_supports("avx2") ? "avx2" : "sse";
 }
 
-// Vendor and family say which design it is; models of a family differ in clocks and caches.
+// Vendor and family identify the design. Models of a family differ in clock rates and caches.
 std::string host_architecture() {
   unsigned a = 0, words[3] = {}, rest = 0;
   __get_cpuid(0, &a, &words[0], &words[2], &words[1]);
@@ -49,7 +49,7 @@ std::string processor_name() {
   for (std::string line; std::getline(in, line);)
     if (line.starts_with("model name"))
       if (const auto colon = line.find(": "); colon != line.npos) return line.substr(colon + 2);
-  return "a processor without a name";
+  return "unknown processor";
 }
 
 int processors_of(const Hardware& hardware) {
@@ -88,7 +88,7 @@ Hardware host_hardware(int threads) {
 
 Hardware gpu_hardware(const Target& target, int multiprocessors, std::int64_t cache_bytes) {
   return {.target = target,
-          .name = str_cat("a GPU of ", multiprocessors, " multiprocessors"),
+          .name = str_cat("GPU with ", multiprocessors, " multiprocessors"),
           .architecture = to_string(target),
           .units = multiprocessors,
           .cache_bytes = cache_bytes};

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 using Problem = std::optional<std::string>;
 
-// Words that are looked at, and those that say nothing about the value.
+// Supported keywords, and annotations, which have no effect on validation.
 constexpr std::array<std::string_view, 15> kKnown = {"$schema",
                                                      "title",
                                                      "$defs",
@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 15> kKnown = {"$schema",
                                                      "items",
                                                      "description"};
 
-// A value as it is shown: not the whole of a long one.
+// A value in a message. Long values are shortened.
 std::string shown(const json& value) {
   constexpr std::size_t kMost = 40;
   std::string out = value.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -44,7 +44,7 @@ bool is_of_type(const json& value, const std::string& type) {
   if (type == "boolean") return value.is_boolean();
   if (type == "integer") return value.is_number_integer();
   if (type == "number") return value.is_number();
-  throw Error(str_cat("a schema with the type \"", type, "\", which is not known"));
+  throw Error(str_cat("unknown type \"", type, "\" in a JSON schema"));
 }
 
 class Checker {
@@ -66,7 +66,7 @@ class Checker {
   static void refuse_unknown(const json& schema) {
     for (const auto& [word, meaning] : schema.items())
       if (std::find(kKnown.begin(), kKnown.end(), word) == kKnown.end())
-        throw Error(str_cat("a schema with the word \"", word, "\", which is not known"));
+        throw Error(str_cat("unknown keyword \"", word, "\" in a JSON schema"));
   }
 
   static Problem check_scalar(const json& value, const json& schema, const std::string& location) {
@@ -75,13 +75,13 @@ class Checker {
                      parts...);
     };
     if (schema.contains("type") && !is_of_type(value, schema.at("type").get<std::string>()))
-      return is("no ", schema.at("type").get<std::string>());
+      return is("not of type ", schema.at("type").get<std::string>());
     if (schema.contains("const") && value != schema.at("const"))
       return is("not ", schema.at("const").dump());
     if (schema.contains("enum")) {
       const json& words = schema.at("enum");
       if (std::find(words.begin(), words.end(), value) == words.end())
-        return is("none of ", joined(words, ", ", [](const json& word) { return word.dump(); }));
+        return is("not one of ", joined(words, ", ", [](const json& word) { return word.dump(); }));
     }
     if (value.is_number() && schema.contains("minimum") && value < schema.at("minimum"))
       return is("less than ", schema.at("minimum").dump());

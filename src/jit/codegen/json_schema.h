@@ -1,4 +1,4 @@
-// JSON held to a JSON Schema, as far as our own schemas go.
+// Validates JSON against the subset of JSON Schema that jitstep's own schemas use.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,11 +7,11 @@
 
 namespace jitstep::jit {
 
-/// What is wrong with a value, by its place: "hardware.units is 0, less than 1". Nothing if it is as the schema says.
+/// The first violation, with its location: "hardware.units is 0, less than 1". Empty if the value is valid.
 ///
-/// Known are: type (one name), const, enum, minimum, maximum, minLength, required, properties,
-/// additionalProperties (false), items (one schema) and $ref to the schema's own $defs. An Error for a schema with
-/// another word that could refuse something.
+/// Supported keywords: type (one name), const, enum, minimum, maximum, minLength, required, properties,
+/// additionalProperties (false), items (one schema) and $ref to the schema's own $defs. Throws an Error for a schema
+/// with any other keyword, except annotations.
 std::optional<std::string> schema_problem(const nlohmann::json& value,
                                           const nlohmann::json& schema);
 

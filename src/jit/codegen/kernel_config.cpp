@@ -11,7 +11,7 @@ namespace {
 
 bool is_power(int x) { return x > 0 && std::has_single_bit(static_cast<unsigned>(x)); }
 
-// The smallest and the largest block of the state; no block is smaller than none.
+// The smallest and the largest block of the state. A codec without blocks does not limit the smallest one.
 std::pair<int, int> blocks_of(const Plan& plan) {
   int smallest = kLeaf, largest = kLeaf;
   for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot) {
@@ -22,7 +22,7 @@ std::pair<int, int> blocks_of(const Plan& plan) {
   return {smallest, largest};
 }
 
-// A codec may leave it to the option `stochastic`.
+// Whether a slot's codec rounds stochastically. A codec may decide by its option `stochastic`.
 bool is_random(const Plan& plan, int slot) {
   const Manifest* const codec = plan.codec(slot);
   if (codec == nullptr || !codec->random) return false;
@@ -38,11 +38,12 @@ bool is_random(const Plan& plan) {
   return random;
 }
 
-// Elements, below which a block's loops are over too soon for vectors of 512 bits.
+// In elements. The loops over smaller blocks are too short for 512-bit vectors.
 constexpr int kWideBlock = 64;
 
-// How wide a host compiler is to make vectors, where the processor has such: what codes or draws is limited by its
-// instructions, the rest by memory, for which the compiler knows best (0). So is state of 16 bits beside bfloat16.
+// The preferred vector width for the host compiler, on processors that support it. Encoding and stochastic rounding are
+// limited by instructions, so 512 bits are faster. Other kernels are limited by memory, and so is 16-bit state of
+// bfloat16 parameters: the compiler's own choice (0) is best for them.
 int default_simd_bits(const Plan& plan) {
   if (blocks_of(plan).first < kWideBlock) return 0;
   const Dtype parameter = plan.spec.state.dtype;
@@ -84,20 +85,21 @@ std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& 
   } constraints[] = {
       {is_power(v.tile_lanes) && is_power(v.vector_elems) && is_power(v.leaves_per_item) &&
            v.tile_lanes <= 32,
-       "tile_lanes (at most 32), vector_elems and leaves_per_item are powers of two"},
-      {!cpu || (v.threads == 1 && v.tile_lanes == 1), "threads and tile_lanes are 1 on the CPU"},
-      {cpu || !on_cpu, "simd_bits, unroll, min_items and max_threads are for the CPU"},
+       "tile_lanes (at most 32), vector_elems and leaves_per_item must be powers of two"},
+      {!cpu || (v.threads == 1 && v.tile_lanes == 1),
+       "threads and tile_lanes must be 1 on the CPU"},
+      {cpu || !on_cpu, "simd_bits, unroll, min_items and max_threads apply only to the CPU"},
       {v.simd_bits == 0 || v.simd_bits == 128 || v.simd_bits == 256 || v.simd_bits == 512,
-       "simd_bits is 0, 128, 256 or 512"},
-      {v.unroll == 0 || v.unroll == 1, "unroll is 0 or 1"},
-      {v.min_items >= 0 && v.max_threads >= 0, "min_items and max_threads are at least 0"},
+       "simd_bits must be 0, 128, 256 or 512"},
+      {v.unroll == 0 || v.unroll == 1, "unroll must be 0 or 1"},
+      {v.min_items >= 0 && v.max_threads >= 0, "min_items and max_threads must be at least 0"},
       {cpu || (v.threads > 0 && v.threads % 32 == 0 && v.threads <= 1024),
-       "threads are a multiple of 32, at most 1024"},
+       "threads must be a multiple of 32, at most 1024"},
       {v.tile_lanes < 1 || v.vector_elems <= kLeaf / v.tile_lanes,
-       "tile_lanes * vector_elems is at most 256"},
-      {v.vector_elems <= smallest, "vector_elems is at most the smallest block"},
+       "tile_lanes * vector_elems must be at most 256"},
+      {v.vector_elems <= smallest, "vector_elems must be at most the smallest block"},
       {v.leaves_per_item >= largest / kLeaf,
-       "leaves_per_item (of 256 elements) hold the largest block"}};
+       "leaves_per_item (of 256 elements) must hold the largest block"}};
   for (const auto& [holds, constraint] : constraints)
     if (!holds) return constraint;
   return {};
@@ -144,7 +146,7 @@ std::string to_string(Match match) {
     case Match::none:
       return "default";
   }
-  throw Error("a Match of an unknown kind");
+  throw Error("unknown Match value");
 }
 
 }  // namespace jitstep::jit

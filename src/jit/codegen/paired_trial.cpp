@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::array kStatusNames = {
     "timed", "does not compile", "spills", "exceeds resources", "wrong bits", "timed out"};
-// Between the two values that are nearest, as most programs do it.
+
+// Interpolates between the two nearest values, as numpy does by default.
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -38,14 +39,14 @@ std::optional<TrialStatus> trial_status(const std::string& word) {
   return value_in<TrialStatus>(kStatusNames, word);
 }
 
-bool PairedTrial::usual_is_next() const {
+bool PairedTrial::default_is_next() const {
   if (default_config_.size() != tried_.size()) return default_config_.size() < tried_.size();
   return default_config_.size() % 2 == 0;
 }
 
 void PairedTrial::record(double seconds) {
-  // A clock that stood still must not divide by zero.
-  (usual_is_next() ? default_config_ : tried_).push_back(std::max(seconds, 1e-9));
+  // Avoids a division by zero if the clock has a low resolution.
+  (default_is_next() ? default_config_ : tried_).push_back(std::max(seconds, 1e-9));
 }
 
 bool PairedTrial::done() const {
@@ -65,7 +66,7 @@ TrialTimes PairedTrial::times() const {
   const auto rounds = static_cast<double>(of_rounds.size());
   return {.rounds = static_cast<int>(of_rounds.size()),
           .seconds = quantile(tried_, 0.5),
-          .usual_seconds = quantile(default_config_, 0.5),
+          .default_seconds = quantile(default_config_, 0.5),
           .ratio = quantile(of_rounds, 0.5),
           .spread = 1.58 * quartiles / std::sqrt(rounds)};
 }

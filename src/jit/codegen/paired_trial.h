@@ -1,4 +1,4 @@
-// Whether a configuration is faster than the default: times of both in turn, and what they prove. Knows no clock.
+// Compares a configuration with the default by alternating measurements. Does not read a clock itself.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,30 @@
 
 namespace jitstep::jit {
 
-/// How much is measured before something is believed.
+/// How many rounds a comparison needs, and when it ends.
 struct TrialRules {
-  int least_rounds = 7;  // of a trial
-  int most_rounds = 31;  // then it stays open
-  double hopeless =
-      1.5;  // a configuration that takes so many times as long is left after three rounds
-  double least_gain = 0.01;  // below, a configuration does not count as faster
+  int least_rounds = 7;  // minimum of a trial
+  int most_rounds = 31;  // after these, an undecided trial stays undecided
+  // A trial ends after three rounds if the configuration takes this many times as long as the default.
+  double hopeless = 1.5;
+  double least_gain = 0.01;  // a smaller gain does not count
 };
 
-/// Times of a configuration beside those of the default in the same rounds. `ratio` is the median over the rounds of its
-/// time over the default's, `spread` how far that median may be off: 1.58 times the distance of the quartiles over
-/// the root of the rounds, as of the notches of a box plot (McGill, Tukey, Larsen, The American Statistician 1978).
+/// Times of a configuration and of the default in the same rounds. `ratio`: the median over the rounds of the
+/// configuration's time divided by the default's. `spread`: the uncertainty of that median, 1.58 times the
+/// interquartile range divided by the square root of the rounds, as for the notches of a box plot (McGill, Tukey,
+/// Larsen, The American Statistician 1978).
 struct TrialTimes {
   int rounds = 0;
-  double seconds = 0;        // median, of one step
-  double usual_seconds = 0;  // the default's
+  double seconds = 0;          // median time of one step
+  double default_seconds = 0;  // the default's
   double ratio = 1;
   double spread = 0;
 
   bool operator==(const TrialTimes&) const = default;
 };
 
-/// What became of a candidate.
+/// Result of a candidate.
 enum class TrialStatus {
   timed,
   does_not_compile,
@@ -45,31 +46,31 @@ enum class TrialStatus {
 
 /// "timed", "does not compile", "spills", "exceeds resources", "wrong bits", "timed out".
 JITSTEP_API std::string to_string(TrialStatus status);
-/// The inverse; nothing for other words.
+/// The inverse of to_string(). Empty for other texts.
 JITSTEP_API std::optional<TrialStatus> trial_status(const std::string& word);
 
-/// One candidate and what became of it.
+/// One candidate and its result.
 struct JITSTEP_API Trial {
   KernelConfig config = {};
   TrialStatus status = TrialStatus::timed;
-  std::string detail = {};  // of a failure: a line
-  TrialTimes times = {};    // where it was timed
+  std::string detail = {};  // one line about a failure
+  TrialTimes times = {};    // if the status is `timed`
 
   bool operator==(const Trial&) const = default;
 };
 
-/// One trial as it goes on. Each round takes the time of both; which comes first changes from round to round, so
-/// that a machine that grows slower or faster favours nobody.
+/// A trial in progress. Each round measures the default and the configuration. The order alternates between rounds, so
+/// that a drift of the machine's speed has no effect on the comparison.
 class JITSTEP_API PairedTrial {
  public:
   explicit PairedTrial(const TrialRules& rules = {}) : rules_(rules) {}
 
-  /// Whether the default is to run next, not the configuration.
-  bool usual_is_next() const;
-  /// The seconds of what ran.
+  /// Whether the default runs next, instead of the configuration.
+  bool default_is_next() const;
+  /// Records the seconds of the last run.
   void record(double seconds);
-  /// Whether enough rounds have been made: the configuration is known to be faster by the least gain, or known not to be,
-  /// or it is hopeless, or there were as many as there may be. Never in the midst of a round.
+  /// Whether the trial has ended: the gain is proved or excluded, the configuration is hopeless, or the maximum number
+  /// of rounds is reached. Never true within a round.
   bool done() const;
   TrialTimes times() const;
 
@@ -78,7 +79,7 @@ class JITSTEP_API PairedTrial {
   std::vector<double> default_config_, tried_;
 };
 
-/// Whether the times prove that the configuration is faster than the default by the least gain, or leave it open.
+/// Whether the times prove a gain of at least `least_gain` over the default, and whether they leave it possible.
 JITSTEP_API bool proves_gain(const TrialTimes& times, const TrialRules& rules = {});
 JITSTEP_API bool may_gain(const TrialTimes& times, const TrialRules& rules = {});
 

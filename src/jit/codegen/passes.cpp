@@ -9,7 +9,7 @@
 namespace jitstep::jit {
 namespace {
 
-// The pass of each reduction of a part, in the order of declaration; -1: its condition does not hold.
+// The pass of each reduction of a component, in the order of declaration. -1: inactive, because its condition is false.
 using Passes = std::vector<int>;
 
 int last_of(const Passes& passes) {
@@ -21,8 +21,8 @@ bool has_aux_state_of(const Manifest& part, const Domain& domain) {
                      [&](const AuxField& field) { return field.domain == domain; });
 }
 
-// Whether reduction i would advance the memory of its domain at the same time as an earlier one: both
-// walk the domain's entries, each in a space of its own, in one launch.
+// Whether reduction i would write the auxiliary state of its domain in the same launch as an earlier one. Both then
+// iterate over the domain's entries, each in its own reduction layout.
 bool races(const Manifest& part, const Passes& passes, std::size_t i, int pass) {
   const Reduction& mine = part.reductions[i];
   if (!has_aux_state_of(part, mine.domain)) return false;
@@ -36,11 +36,12 @@ bool races(const Manifest& part, const Passes& passes, std::size_t i, int pass) 
 
 void check_over(const Manifest& part, const Reduction& reduction, const Passes& passes) {
   if (!reduction.source || passes[static_cast<std::size_t>(*reduction.source)] >= 0) return;
-  throw Error(str_cat(part.name, ": the reduction ", reduction.name,
-                      " takes the entries of one that its condition leaves out"));
+  throw Error(str_cat(part.name, ": the reduction ", reduction.name, " reads the entries of ",
+                      "another one that its condition excludes. Give both the same condition."));
 }
 
-// Each reduction of a part after those it depends on, none before its pass `first`, by number.
+// The passes of a component's reductions. Each comes after the reductions that it depends on, and not before the pass
+// first(i).
 template <class First>
 Passes passes_of(const Plan& plan, int part, const EarliestPasses& earliest, const First& first) {
   Passes passes;
@@ -64,7 +65,7 @@ Passes passes_of(const Plan& plan, int part, const EarliestPasses& earliest, con
   return passes;
 }
 
-ResolvedReduction planned(const Reduction& reduction, const Manifest& part, Dtype parameter) {
+ResolvedReduction resolved(const Reduction& reduction, const Manifest& part, Dtype parameter) {
   ResolvedReduction out;
   out.name = reduction.name;
   out.op = reduction.op;
@@ -79,7 +80,7 @@ ResolvedReduction planned(const Reduction& reduction, const Manifest& part, Dtyp
   return out;
 }
 
-// Which reductions of a rule `update_state` waits for: those it reads, and what they depend on.
+// Which reductions of a rule must come before `update_state`: those that it reads, and those that they depend on.
 std::vector<bool> read_by_update_state(const Manifest& rule) {
   std::vector<bool> read(rule.reductions.size());
   for (std::size_t i = read.size(); i-- > 0;) {
@@ -90,32 +91,32 @@ std::vector<bool> read_by_update_state(const Manifest& rule) {
   return read;
 }
 
-// The first pass after all that `update_state` reads.
+// The first pass after all reductions that `update_state` reads.
 int state_known(const Manifest& rule, const Passes& passes, int ready) {
   for (std::size_t i = 0; i < passes.size(); ++i)
     if (rule.reductions[i].moments) ready = std::max(ready, passes[i] + 1);
   return ready;
 }
 
-// Whether the new values of a slot are what its codec's sums say.
+// Whether the stored values of a slot follow from its codec's sums alone.
 bool has_no_codes(const Manifest* codec) { return codec != nullptr && codec->code == "NoCode"; }
 
-// The passes of every part; finds out which of them know the new slots. A rule's sums over new slots wait for those of
-// codecs without codes.
+// The passes of all components. Sets plan.slots_known. A rule's sums over new slots come after the sums of codecs with
+// NoCode, because these determine the stored values.
 std::vector<Passes> all_passes(Plan& plan, const EarliestPasses& earliest) {
   const auto from = [](int pass) { return [pass](std::size_t) { return pass; }; };
   std::vector<Passes> all = {passes_of(plan, kGradientComponent, earliest, from(0))};
   const int ready = last_of(all[kGradientComponent]) + 1;
   all.push_back(passes_of(plan, kRuleComponent, earliest, from(ready)));
   plan.slots_known = state_known(plan.rule(), all[kRuleComponent], ready);
-  int kept = ready;  // the first pass that knows what slots without codes will hold
+  int stored = ready;  // first pass in which the stored values of slots with NoCode are known
   for (std::size_t part = kFirstCodecComponent; part < plan.components.size(); ++part) {
     all.push_back(passes_of(plan, static_cast<int>(part), earliest, from(plan.slots_known)));
-    if (has_no_codes(plan.components[part])) kept = std::max(kept, last_of(all.back()) + 1);
+    if (has_no_codes(plan.components[part])) stored = std::max(stored, last_of(all.back()) + 1);
   }
   const std::vector<bool> early = read_by_update_state(plan.rule());
   all[kRuleComponent] = passes_of(plan, kRuleComponent, earliest,
-                                  [&](std::size_t i) { return early[i] ? ready : kept; });
+                                  [&](std::size_t i) { return early[i] ? ready : stored; });
   return all;
 }
 
@@ -125,32 +126,31 @@ void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
   const auto passes = all_passes(plan, earliest);
   plan.reductions.clear();
   plan.passes = 0;
-  int over_space = kNestedLayout, taken = 0;
+  int nested_layout = kNestedLayout, active = 0;
   for (std::size_t part = 0; part < passes.size(); ++part) {
     const std::size_t first = plan.reductions.size();
     for (std::size_t local = 0; local < passes[part].size(); ++local) {
       const Reduction& reduction = plan.components[part]->reductions[local];
-      ResolvedReduction one = planned(reduction, *plan.components[part], plan.spec.state.dtype);
+      ResolvedReduction one = resolved(reduction, *plan.components[part], plan.spec.state.dtype);
       one.component = static_cast<int>(part);
       one.local = static_cast<int>(local);
       one.pass = passes[part][local];
-      if (one.active()) one.number = taken++;
+      if (one.active()) one.number = active++;
       plan.passes = std::max(plan.passes, one.pass + 1);
       if (one.has_source) {
         one.source_number =
             plan.reductions[first + static_cast<std::size_t>(*reduction.source)].number;
-        one.reduction_layout = over_space;
-        if (one.active() && over_space++ >= kReductionLayouts)
-          throw Error(str_cat(plan.spec.rule, " takes more than ",
-                              kReductionLayouts - kNestedLayout,
-                              " reductions over the entries of others"));
+        one.reduction_layout = nested_layout;
+        if (one.active() && nested_layout++ >= kReductionLayouts)
+          throw Error(str_cat(plan.spec.rule, " has more than ", kReductionLayouts - kNestedLayout,
+                              " reductions over the entries of others. Exclude some by `if`."));
       }
       plan.reductions.push_back(std::move(one));
     }
   }
-  if (taken > kMaxReductions)
-    throw Error(str_cat(plan.spec.rule, " with these codecs takes ", taken, " reductions; ",
-                        kMaxReductions, " are the most. Keep some slots in another codec"));
+  if (active > kMaxReductions)
+    throw Error(str_cat(plan.spec.rule, " with these codecs has ", active, " reductions. At most ",
+                        kMaxReductions, " are allowed. Choose another codec for some slots."));
 }
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// In which pass each reduction of a kernel is taken.
+// Assigns each reduction of a kernel to a pass.
 #pragma once
 
 #include <map>
@@ -8,13 +8,13 @@
 
 namespace jitstep::jit {
 
-/// Passes before which sums over all tensors must not be taken.
+/// Earliest passes of sums over all tensors.
 using EarliestPasses = std::map<SumName, int>;
 
-/// Plans the reductions of a plan whose manifests are known (anew): Plan::reductions, passes and
-/// slots_known. The rule's reductions come after the gradient's, a codec's after those that the new slots
-/// depend on; where a codec has no codes, the rule's other ones come after its own. Reductions that would
-/// advance the same memory at once come one after another, in the order of declaration.
+/// Sets Plan::reductions, passes and slots_known, and replaces earlier values. The plan's manifests must be set.
+/// The rule's reductions come after the gradient's. A codec's come after those that the new slots depend on. If a codec
+/// has NoCode, the rule's reductions over new slots come after the codec's. Reductions that would write the same
+/// auxiliary state in one launch get different passes, in the order of declaration.
 void plan_reductions(Plan& plan, const EarliestPasses& earliest);
 
 }  // namespace jitstep::jit

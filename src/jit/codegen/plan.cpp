@@ -36,21 +36,21 @@ void find_manifests(Plan& plan, const Catalog& catalog) {
   plan.weights = &catalog.weights(spec.state.weights);
 }
 
-// What a codec's sums find out reaches it through its memory.
+// A codec reads the results of its sums from its auxiliary state, which belongs to one tensor.
 void check_codec_sums(const Plan& plan) {
   for (const ResolvedReduction& r : plan.reductions)
     if (r.component >= kFirstCodecComponent && r.is_global && r.active())
       throw Error(str_cat(
           "the codec ", plan.components[r.component]->name, " sums `", r.name,
-          "` over all tensors, but its AuxState belongs to one; sum over `tensor`, or over ",
-          "a part of it"));
+          "` over all tensors, but its AuxState belongs to one tensor. Sum over `tensor`, or over ",
+          "a smaller domain."));
 }
 
-bool is_taken(const Plan& plan, int part, const AuxField& field) {
+bool is_active(const Plan& plan, int part, const AuxField& field) {
   return !field.condition || field.condition->holds(plan.flags(part));
 }
 
-ResolvedAuxState planned(const Plan& plan, const AuxField& field, int part) {
+ResolvedAuxState resolved(const Plan& plan, const AuxField& field, int part) {
   const std::size_t slot = static_cast<std::size_t>(part - kFirstCodecComponent);
   const std::string owner = part < kFirstCodecComponent ? "" : plan.rule().slots[slot].name + ".";
   const Dtype parameter = plan.spec.state.dtype;
@@ -64,13 +64,13 @@ ResolvedAuxState planned(const Plan& plan, const AuxField& field, int part) {
           .initial = field.initial};
 }
 
-// What belongs to a tensor comes first: these numbers index what is kept for it.
+// Numbers the fields. Fields per tensor come first, because their numbers index the tensor's buffers.
 void number_aux_state(Plan& plan) {
   for (int part = 0; part < std::ssize(plan.components); ++part) {
     if (plan.components[part] == nullptr) continue;
     for (const AuxField& field : plan.components[part]->aux_state) {
       auto& fields = field.is_shared() ? plan.shared_state : plan.aux_state;
-      if (is_taken(plan, part, field)) fields.push_back(planned(plan, field, part));
+      if (is_active(plan, part, field)) fields.push_back(resolved(plan, field, part));
     }
   }
   int number = 0;
@@ -79,8 +79,8 @@ void number_aux_state(Plan& plan) {
     field.number = number++, field.index = field.number - static_cast<int>(plan.aux_state.size());
 }
 
-// Whether the options' flags are the kernel's, for a tensor of some number of dimensions. A kernel that can
-// divide by a scale takes any.
+// Whether the options have the kernel's flags, for some number of dimensions. A kernel with the flag `scaled` accepts
+// options with and without a scale.
 bool has_flags_of(const OptionValues& options, const KernelSpec& spec) {
   NamedValues gradient_flags = options.gradient_flags();
   if (spec.gradient_flags.at("scaled").boolean()) gradient_flags["scaled"] = true;
@@ -93,8 +93,9 @@ bool has_flags_of(const OptionValues& options, const KernelSpec& spec) {
 void check_aux_state(const Plan& plan) {
   const std::size_t fields = plan.aux_state.size() + plan.shared_state.size();
   if (fields <= kMaxAuxFields) return;
-  throw Error(str_cat(plan.spec.rule, " with these codecs takes ", fields, " fields of memory; ",
-                      kMaxAuxFields, " are the most. Keep some slots in another codec"));
+  throw Error(str_cat(plan.spec.rule, " with these codecs has ", fields,
+                      " fields of auxiliary state. At most ", kMaxAuxFields,
+                      " are allowed. Choose another codec for some slots."));
 }
 
 }  // namespace
@@ -118,8 +119,8 @@ HyperParams Plan::at_step(const OptionValues& options, std::int64_t t, std::uint
     throw Error(str_cat("the options (", options.rule().name, ": ", to_string(options.flags()),
                         ", ", to_string(options.gradient_flags()), ") are not those of the kernel ",
                         to_string(spec),
-                        "; resolve() them again, and make a new step of that plan"));
-  if (t < 1) throw Error(str_cat("the step number is ", t, "; steps are counted from 1"));
+                        ". Call resolve() again, and create a new Step of that plan."));
+  if (t < 1) throw Error(str_cat("the step number is ", t, ". Step numbers start at 1."));
   return options.at_step(t, seed);
 }
 

@@ -10,60 +10,61 @@
 namespace jitstep::jit {
 namespace {
 
-// Writes `struct Watch`: what is looked at after each of the rule's functions.
+// Writes `struct UnitWatch`: the checks after each of the rule's functions.
 class ProbeWriter {
  public:
   explicit ProbeWriter(const Plan& plan) : plan_(plan), rule_(plan.rule()) {}
 
   std::string run() {
-    std::string out = "struct UnitWatch {\n";  // piece after piece, as each takes its numbers
+    std::string out = "struct UnitWatch {\n";
+    // Separate statements, because each call numbers its findings and the order must be fixed.
     out += prepared();
     out += clear();
     out += left_out();
     out += moved();
     out += terms();
     out += finished();
-    out += staged();
+    out += transformed();
     out += applied();
     out += remembered();
-    out += turned();
+    out += modes();
     return out + "};\n";
   }
 
   std::vector<std::string> findings() && { return std::move(findings_); }
 
  private:
-  // One look, and what it means if there is something.
+  // A line of code for one check, and the finding that it reports.
   std::string check(const char* how, const std::string& at, const std::string& meaning) {
     findings_.push_back(meaning);
     return str_cat("    r.", how, "(", findings_.size() - 1, ", ", at, ");\n");
   }
 
-  bool is_kept(const AuxField& field) const {
-    const auto is_it = [&](const ResolvedAuxState& planned) {
-      return planned.component == kRuleComponent && planned.name == field.name;
+  bool is_stored(const AuxField& field) const {
+    const auto is_it = [&](const ResolvedAuxState& resolved) {
+      return resolved.component == kRuleComponent && resolved.name == field.name;
     };
     return std::any_of(plan_.aux_state.begin(), plan_.aux_state.end(), is_it) ||
            std::any_of(plan_.shared_state.begin(), plan_.shared_state.end(), is_it);
   }
 
-  // Whether it keeps what an option said when its parameter came, which may be all that it is for.
+  // Whether the field's initial value comes from an option. Its only purpose may be to store that value per parameter.
   bool is_constant(const ResolvedAuxState& field) const {
     return std::any_of(rule_.aux_state.begin(), rule_.aux_state.end(), [&](const AuxField& one) {
       return one.name == field.name && !one.initial.option.empty();
     });
   }
 
-  // The fields of memory that a function must not write: those of other domains, and what is left out.
-  std::string foreign_memory(const std::vector<Domain>& own, const std::string& function) {
+  // Checks of the fields that a function must not write: fields of other domains, and excluded fields.
+  std::string foreign_fields(const std::vector<Domain>& own, const std::string& function) {
     std::string out;
     for (const AuxField& field : rule_.aux_state) {
       const bool foreign = std::find(own.begin(), own.end(), field.domain) == own.end();
-      if (!foreign && is_kept(field)) continue;
+      if (!foreign && is_stored(field)) continue;
       out += check("written", str_cat("m.", field.name, ".next"),
-                   str_cat("`", function, "` writes m.", field.name, ".next, memory ",
-                           foreign ? "of another domain, which" : "that `if` leaves out: it",
-                           " is not kept"));
+                   str_cat("`", function, "` writes m.", field.name, ".next, auxiliary state ",
+                           foreign ? "of another domain, which" : "that `if` excludes: it",
+                           " is not stored"));
     }
     return out;
   }
@@ -71,12 +72,12 @@ class ProbeWriter {
   std::string prepared() {
     std::string body;
     for (const std::string& scalar : rule_.scalars)
-      body += check("unset", "c." + scalar, str_cat("`prepare` leaves c.", scalar, " unset"));
-    body += foreign_memory({{Domain::Kind::tensor}, {Domain::Kind::all}}, "prepare");
+      body += check("unset", "c." + scalar, str_cat("`prepare` does not set c.", scalar));
+    body += foreign_fields({{Domain::Kind::tensor}, {Domain::Kind::all}}, "prepare");
     return function("prepared(auto& r, const auto& c, const auto& m)", body);
   }
 
-  // Results that are read before they are there, or although they are left out, are poison; so is memory.
+  // Poisons results, so that a function that reads one too early, or an excluded one, gets poison.
   std::string clear() {
     std::string body;
     for (const Reduction& reduction : rule_.reductions)
@@ -88,7 +89,7 @@ class ProbeWriter {
   std::string left_out() {
     std::string body;
     for (const AuxField& field : rule_.aux_state)
-      if (!is_kept(field))
+      if (!is_stored(field))
         for (const char* half : {"prev", "next"})
           body += str_cat("    m.", field.name, ".", half, " = jitstep::Poison();\n");
     return function("left_out(auto& m)", body);
@@ -99,63 +100,63 @@ class ProbeWriter {
     for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
       if (plan_.codec(static_cast<int>(i)) == nullptr) continue;
       const std::string at = str_cat("e.", rule_.slots[i].name, ".next");
-      body += check("unset", at,
-                    str_cat("`update_state` leaves ", at,
-                            " unset, or makes it of something that is not set"));
+      body += check(
+          "unset", at,
+          str_cat("`update_state` does not set ", at, ", or computes it from an unset value"));
     }
     return function("moved(auto& r, const auto& e)", body);
   }
 
   std::string terms() {
     std::string out;
-    for (const ResolvedReduction* planned : taken()) {
-      out += str_cat("  static constexpr int terms(", index(*planned), ") { return ",
+    for (const ResolvedReduction* resolved : active()) {
+      out += str_cat("  static constexpr int terms(", index(*resolved), ") { return ",
                      findings_.size(), "; }\n");
-      findings_.push_back(str_cat("`terms(Of<", declared(*planned).coefficients,
-                                  ">)` makes a term of something that is not set"));
+      findings_.push_back(str_cat("`terms(Of<", declared(*resolved).coefficients,
+                                  ">)` computes a term from an unset value"));
     }
     return out;
   }
 
   std::string finished() {
     std::string out;
-    for (const ResolvedReduction* planned : taken()) {
-      const Reduction& reduction = declared(*planned);
+    for (const ResolvedReduction* resolved : active()) {
+      const Reduction& reduction = declared(*resolved);
       const std::string name = str_cat("finalize(Of<", reduction.coefficients, ">)");
       std::string body;
       for (const Field& field : reduction.fields)
         body += check("unset", "x." + field.name,
-                      str_cat("`", name, "` leaves c.", reduction.name, ".", field.name,
-                              " unset, or makes it of something that is not set"));
-      body += foreign_memory({reduction.domain}, name);
+                      str_cat("`", name, "` does not set c.", reduction.name, ".", field.name,
+                              ", or computes it from an unset value"));
+      body += foreign_fields({reduction.domain}, name);
       out += function(
-          str_cat("finished(", index(*planned), ", auto& r, const auto& x, const auto& m)"), body);
+          str_cat("finished(", index(*resolved), ", auto& r, const auto& x, const auto& m)"), body);
     }
     return out;
   }
 
-  // After a function that sets e.p.
+  // The check after a function that sets e.p.
   std::string moved_parameter(const char* declaration, const char* function_name) {
     return function(
         str_cat(declaration, "(auto& r, const auto& e)"),
         check("unset", "e.p",
               str_cat("`", function_name,
-                      "` makes e.p of something that is not set: a slot or a result that "
-                      "`if` leaves out, or a variable")));
+                      "` computes e.p from an unset value: a slot or a result that `if` "
+                      "excludes, or a variable")));
   }
 
-  std::string staged() {
+  std::string transformed() {
     if (rule_.host_transform.empty()) return {};
     return function(
         "transformed(auto& r, const auto& e)",
         check("unset", "e.transformed",
-              "`transformed` returns something that is not set: a slot or a result that `if` "
-              "leaves out, or a variable"));
+              "`transformed` returns an unset value: a slot or a result that `if` excludes, or a "
+              "variable"));
   }
 
   std::string applied() { return moved_parameter("applied", "update_param"); }
 
-  std::string turned() {
+  std::string modes() {
     const std::string has =
         str_cat("  static constexpr bool modes = ", rule_.modes ? "true" : "false");
     if (!rule_.modes) return has + ";\n";
@@ -170,26 +171,26 @@ class ProbeWriter {
         if (field.component == kRuleComponent && !is_constant(field))
           body +=
               check("forgotten", str_cat(field.number),
-                    str_cat("nobody writes m.", field.name,
-                            ".next, so that it stays as it begins: write it, or leave the field "
-                            "out by `if`"));
+                    str_cat("no function writes m.", field.name,
+                            ".next, so that it keeps its initial value. Write it, or exclude the "
+                            "field by `if`"));
     return function("remembered(auto& r)", body);
   }
 
-  // The rule's reductions that are taken.
-  std::vector<const ResolvedReduction*> taken() const {
+  // The rule's active reductions.
+  std::vector<const ResolvedReduction*> active() const {
     std::vector<const ResolvedReduction*> out;
-    for (const ResolvedReduction& planned : plan_.reductions)
-      if (planned.component == kRuleComponent && planned.active()) out.push_back(&planned);
+    for (const ResolvedReduction& resolved : plan_.reductions)
+      if (resolved.component == kRuleComponent && resolved.active()) out.push_back(&resolved);
     return out;
   }
 
-  const Reduction& declared(const ResolvedReduction& planned) const {
-    return rule_.reductions[static_cast<std::size_t>(planned.local)];
+  const Reduction& declared(const ResolvedReduction& resolved) const {
+    return rule_.reductions[static_cast<std::size_t>(resolved.local)];
   }
 
-  static std::string index(const ResolvedReduction& planned) {
-    return str_cat("jitstep::Index<", planned.number, ">");
+  static std::string index(const ResolvedReduction& resolved) {
+    return str_cat("jitstep::Index<", resolved.number, ">");
   }
 
   static std::string function(const std::string& declaration, const std::string& body) {
@@ -204,16 +205,16 @@ class ProbeWriter {
 }  // namespace
 
 Probe probe_of(const Plan& plan) {
-  ProbeWriter watch(plan);
+  ProbeWriter writer(plan);
   Probe made{plan.name + "_probe", {}, {}};
   made.text = str_cat(include_text(plan), "#include \"kernel/contract_probe.cuh\"\n",
-                      kernel_text(plan, default_kernel_config(plan, Target::cpu())), watch.run(),
+                      kernel_text(plan, default_kernel_config(plan, Target::cpu())), writer.run(),
                       "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
                       "    const void* args, long long, long long) {\n"
                       "  jitstep::probe<UnitSpec, UnitWatch, ",
                       plan.passes, ", ", plan.slots_known,
                       ">(*static_cast<const jitstep::ProbeArgs*>(args));\n}\n");
-  made.findings = std::move(watch).findings();
+  made.findings = std::move(writer).findings();
   return made;
 }
 

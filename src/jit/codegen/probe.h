@@ -1,5 +1,5 @@
-// The unit that runs one step of a rule on nothing, to see what the rule leaves out or takes from where
-// nothing is: templates/kernel/contract_probe.cuh with the names that the host knows.
+// Generates the unit that runs steps of a rule on poisoned values, to find values that the rule does not set or reads
+// unset. Adds the rule's names to templates/kernel/contract_probe.cuh.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace jitstep::jit {
 
-/// A unit for the CPU. Its entry `jitstep_probe` takes a ProbeArgs; if found[i] is 1 afterwards, the rule
-/// breaks its contract by findings[i], half a sentence: "`update_state` leaves e.m.next unset".
+/// A unit for the CPU. Its entry `jitstep_probe` takes a ProbeArgs. If it sets found[i] to 1, the rule violates its
+/// contract as findings[i] describes: "`prepare` does not set c.rate".
 struct Probe {
   std::string name, text;
   std::vector<std::string> findings;

@@ -15,7 +15,7 @@ SumName name_of(const Plan& plan, const ResolvedReduction& r) {
   return {r.component, plan.components[r.component]->name, r.name};
 }
 
-// The gradient's options that are on and without which it would not take this reduction.
+// The active gradient options without which the gradient would not have this reduction.
 std::vector<std::string> flags_behind(const Plan& plan, const ResolvedReduction& r) {
   std::vector<std::string> behind;
   const auto& condition = plan.gradient().reductions[static_cast<std::size_t>(r.local)].condition;
@@ -28,19 +28,19 @@ std::vector<std::string> flags_behind(const Plan& plan, const ResolvedReduction&
   return behind;
 }
 
-void take(Plan& plan, const std::vector<std::string>& flags) {
+void activate(Plan& plan, const std::vector<std::string>& flags) {
   for (const std::string& flag : flags)
     plan.spec.gradient_flags.insert_or_assign(flag, Value(true));
   plan_reductions(plan, {});
 }
 
-// All take the sums of the gradient's that one of them takes.
+// Gives every plan the gradient sums that any of them has.
 void share_gradient_sums(std::vector<Plan>& plans) {
   for (const Plan& one : std::vector<Plan>(plans)) {
     for (const ResolvedReduction& r : one.reductions) {
       if (r.component != kGradientComponent || !is_sum(r)) continue;
       for (Plan& plan : plans)
-        if (find_sum(plan, name_of(one, r)) == nullptr) take(plan, flags_behind(one, r));
+        if (find_sum(plan, name_of(one, r)) == nullptr) activate(plan, flags_behind(one, r));
     }
   }
 }
@@ -55,16 +55,15 @@ bool same_reductions(const Manifest& a, const Manifest& b) {
                     b.reductions.end(), same);
 }
 
-// Two catalogs may have different files of one name, and one catalog two versions of a file.
+// Two catalogs may have different files of one name, and one catalog two revisions of a file.
 void check_same_sums(const Plan& a, const Plan& b) {
   for (const SumName& name : sums_of(a)) {
     if (find_sum(b, name) == nullptr ||
         same_reductions(*a.components[name.part], *b.components[name.part]))
       continue;
-    throw Error(str_cat("kernels that step together take the sum '", name.name,
-                        "' over all tensors, but ",
-                        "two different files, or versions of one, declare it as ", name.declared_by,
-                        "'s; give all of them the same file, or step them apart"));
+    throw Error(str_cat("cannot step these kernels together: two files, or two revisions of one, ",
+                        "declare the sum '", name.name, "' of ", name.declared_by,
+                        " over all tensors. Use the same file, or step them separately."));
   }
 }
 
@@ -88,7 +87,7 @@ void share_sums(std::vector<Plan>& plans) {
   share_gradient_sums(plans);
   for (const Plan& a : plans)
     for (const Plan& b : plans) check_same_sums(a, b);
-  // A sum that comes later moves what depends on it, until all agree.
+  // A sum in a later pass delays the reductions that depend on it, so iterate until all plans agree.
   EarliestPasses passes;
   for (bool agreed = false; !agreed;) {
     agreed = true;

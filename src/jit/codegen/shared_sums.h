@@ -1,4 +1,4 @@
-// Sums over all tensors, which kernels that step together take together.
+// Sums over all tensors, which several kernels of a step compute together.
 #pragma once
 
 #include <compare>
@@ -9,7 +9,7 @@
 
 namespace jitstep::jit {
 
-/// What a sum over all tensors is, whatever its number in a kernel. Sums of the same name are the same sum.
+/// Identifies a sum over all tensors, independently of its index in a kernel. Sums of the same name are the same sum.
 struct SumName {
   int part = kGradientComponent;
   std::string declared_by;  // the rule or codec
@@ -18,16 +18,16 @@ struct SumName {
   auto operator<=>(const SumName&) const = default;
 };
 
-/// The sums over all tensors that a kernel takes.
+/// The sums over all tensors that a kernel computes.
 std::vector<SumName> sums_of(const Plan& plan);
 
-/// A kernel's reduction that is this sum, or null if it does not take it.
+/// A kernel's reduction for this sum. Null if the kernel does not compute it.
 const ResolvedReduction* find_sum(const Plan& plan, const SumName& name);
 
-/// Makes the plans of kernels that step together agree. Where one takes a sum of the gradient's over all
-/// tensors, all take it, with their own numbers: a transform with a neutral number changes nothing. A sum
-/// that several take is taken in the same pass, the latest that any of them needs. Throws an Error if the
-/// same sum is declared differently.
+/// Makes the plans of kernels that step together consistent. If one plan has a sum of a gradient option over all
+/// tensors, all plans get it, with their own numbers. A gradient transform with a neutral number changes nothing. Plans
+/// that share a sum compute it in the same pass, the latest that any of them needs. Throws an Error if two plans
+/// declare the same sum differently.
 void share_sums(std::vector<Plan>& plans);
 
 }  // namespace jitstep::jit

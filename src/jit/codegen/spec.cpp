@@ -23,7 +23,7 @@ std::vector<std::string> names_of(const std::vector<Option>& options) {
   return names;
 }
 
-// `values` with what `given` says over it, checked against the declarations.
+// `values`, overridden by `given`, which is checked against the declarations.
 NamedValues override(NamedValues values, const NamedValues& given, const Manifest& manifest) {
   for (const auto& [name, value] : given) {
     const auto declared =
@@ -31,8 +31,8 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
                      [&wanted = name](const Option& option) { return option.name == wanted; });
     if (declared == manifest.flags.end()) {
       throw Error(str_cat(manifest.name, " has no flag \"", name, "\"",
-                          did_you_mean(name, names_of(manifest.flags)), "; it has ",
-                          listed(manifest.flags)));
+                          did_you_mean(name, names_of(manifest.flags)),
+                          ". Flags: ", listed(manifest.flags)));
     }
     auto problem = declared->type_problem(value);
     if (problem)
@@ -45,7 +45,7 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
   return values;
 }
 
-// The codec itself, or the one that it names for values with signs.
+// The codec itself, or the one that it declares for signed slots.
 CodecChoice for_slot(const CodecChoice& choice, const Slot& slot, const Catalog& catalog,
                      int catalog_revision) {
   const std::string& other = catalog.codec(choice.name, catalog_revision).signed_slots;
@@ -56,7 +56,7 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
   auto& slots = spec.state.slots;
   if (slots.size() != rule.slots.size()) {
     throw Error(str_cat(rule.name, " has ", rule.slots.size(), " slots (", listed(rule.slots),
-                        "); the spec lists ", slots.size()));
+                        "), but the spec lists ", slots.size()));
   }
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     const Slot& slot = rule.slots[i];
@@ -71,7 +71,7 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
   }
 }
 
-// The first edition with this rule and these codecs, which is the same for the same kernel.
+// The first revision with these versions of the rule and codecs. Equal kernels get equal numbers.
 int first_revision(const KernelSpec& spec, const Catalog& catalog) {
   int first = catalog.revision_since(Manifest::Kind::rule, spec.rule, spec.catalog_revision);
   for (const auto& choice : spec.state.slots) {
@@ -125,7 +125,7 @@ std::string to_string(const KernelSpec& spec) {
   }
   out += "] " + spec.state.weights + " " + to_string(spec.state.dtype);
   out += " gradients " + to_string(spec.gradient);
-  if (spec.catalog_revision > 1) out += str_cat(" as loaded in edition ", spec.catalog_revision);
+  if (spec.catalog_revision > 1) out += str_cat(" as loaded in revision ", spec.catalog_revision);
   return spec.strided ? out + " strided" : out;
 }
 

@@ -17,17 +17,17 @@ namespace {
 using nlohmann::json;
 using Kind = Manifest::Kind;
 
-// Deeper than anything that is understood; what is shown of a text in a message is shown by recursion.
+// Deeper than any valid text. Bounds the recursion that prints a text in a message.
 constexpr int kMaxDepth = 16;
 
 json parse(const std::string& json_text, const char* what) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of the open objects
   const auto holds = [&](int depth, json::parse_event_t event, const json& read) {
     if (depth > kMaxDepth) throw Error(str_cat(what, " is nested too deeply"));
     if (event == json::parse_event_t::object_start) keys.emplace_back();
     if (event == json::parse_event_t::object_end) keys.pop_back();
     if (event == json::parse_event_t::key && !keys.back().insert(read.get<std::string>()).second)
-      throw Error(str_cat(what, " has ", read.dump(), " twice; keep one"));
+      throw Error(str_cat(what, " has ", read.dump(), " twice. Keep one."));
     return true;
   };
   try {
@@ -37,7 +37,7 @@ json parse(const std::string& json_text, const char* what) {
   }
 }
 
-// A codec's name is any text until it is looked up.
+// A codec's name may be any text, also invalid UTF-8, which `replace` handles.
 std::string written(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -49,8 +49,8 @@ std::string written(const json& value) {
 void check_keys(const json& object, const char* what, const std::vector<std::string>& known) {
   for (const auto& [key, value] : object.items())
     if (std::find(known.begin(), known.end(), key) == known.end())
-      throw Error(str_cat(what, " has no \"", key, "\"", did_you_mean(key, known), "; it may have ",
-                          joined(known)));
+      throw Error(str_cat(what, " has no \"", key, "\"", did_you_mean(key, known),
+                          ". Keys: ", joined(known)));
 }
 
 std::string read_string(const json& value, const std::string& what) {
@@ -136,7 +136,7 @@ SpecText parse_spec(const std::string& json_text) {
   check_keys(spec, "the optimizer's spec",
              {"rule", "options", "state", "weights", "seed", "min_quantized_size"});
   if (!spec.contains("rule"))
-    throw Error("the optimizer's spec names no \"rule\"; there are " + names_of_rules());
+    throw Error("the optimizer's spec has no \"rule\". Known rules: " + names_of_rules());
   SpecText out{read_string(spec["rule"], "\"rule\""), {}, {}};
   const Manifest& rule = default_catalog().rule(out.rule);
   if (spec.contains("options")) {
@@ -166,7 +166,7 @@ std::string to_json(const Formats& formats) {
 }
 
 Formats formats_from_json(const std::string& text) {
-  const json in = parse(text, "the formats in the archive");
+  const json in = parse(text, "the formats in the checkpoint");
   Formats formats;
   read_formats(in, formats);
   if (in.contains("slots")) read_state(in["slots"], formats);

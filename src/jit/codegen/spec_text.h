@@ -8,25 +8,25 @@
 
 namespace jitstep::jit {
 
-/// What a text says: a rule that exists, values for options of it and formats. The names and types
-/// of the options are checked by OptionValues, the formats by check_formats.
+/// A parsed spec. The rule exists. OptionValues checks the names and types of the options, check_formats() checks the
+/// formats.
 struct SpecText {
   std::string rule;
   NamedValues options;
   Formats formats;
 };
 
-/// Reads {"rule", "options", "state", "weights", "seed", "min_quantized_size"}; all but the rule
-/// may be left out. An Error names what is unknown or of the wrong type and lists what there is.
+/// Reads an object with the keys rule, options, state, weights, seed and min_quantized_size. Only the rule is required.
+/// Throws an Error that names an unknown key or a value of the wrong type, and lists the valid ones.
 JITSTEP_API SpecText parse_spec(const std::string& json_text);
 
-/// A codec's name, or a JSON object: {"codec": "int8", "block": 128}. An Error if it is neither.
-/// Whether there is such a codec is checked where it is used.
+/// A codec's name, or a JSON object: {"codec": "int8", "block": 128}. Throws an Error if it is neither.
+/// Does not check that the codec exists.
 JITSTEP_API CodecChoice parse_codec(const std::string& text);
-/// A codec as JSON text, for archives; parse_codec reads it.
+/// A codec as JSON text, for checkpoints. parse_codec() reads it.
 JITSTEP_API std::string to_json(const CodecChoice& codec);
 
-/// Formats as one JSON text and back, for archives.
+/// Converts formats to JSON text and back, for checkpoints.
 JITSTEP_API std::string to_json(const Formats& formats);
 JITSTEP_API Formats formats_from_json(const std::string& text);
 

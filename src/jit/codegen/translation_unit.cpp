@@ -17,7 +17,7 @@ std::string literal(const Option& option, const Value& value, const std::string&
   return to_string(value);
 }
 
-// `jitstep::rules::adamw::Flags{.amsgrad = false, ...}`: every flag, in the order of declaration.
+// `jitstep::rules::adamw::Flags{.amsgrad = false, ...}`: all flags, in the order of declaration.
 std::string flags_text(const Plan& plan, int part, const char* type) {
   const Manifest& manifest = *plan.components[part];
   const std::string space = namespace_of(manifest);
@@ -28,7 +28,7 @@ std::string flags_text(const Plan& plan, int part, const char* type) {
   return str_cat(space, type, "{", joined(manifest.flags, ", ", field), "}");
 }
 
-// The C++ name of a part.
+// The C++ name of a component.
 std::string part_name(int part) {
   if (part == kGradientComponent) return "UnitGradient";
   return part == kRuleComponent ? "UnitRule" : str_cat("UnitCodec", part - kFirstCodecComponent);
@@ -36,13 +36,13 @@ std::string part_name(int part) {
 
 std::string numbers_name(int part) { return part_name(part) + "Numbers"; }
 
-// Never one of an integer, which may be too large for that.
+// Appends `.0` to integers, because a large integer literal may not fit an integer type.
 std::string double_text(double x) {
   const std::string digits = to_string(x);
   return digits.find_first_not_of("-0123456789") == digits.npos ? digits + ".0" : digits;
 }
 
-// A codec's numbers, each a constant or one of the rule's.
+// A codec's numbers. Each is a constant or one of the rule's numbers.
 std::string numbers_text(const Plan& plan, int part) {
   const Manifest& codec = *plan.components[static_cast<std::size_t>(part)];
   if (!codec.has_hyper) return "";
@@ -79,7 +79,7 @@ std::string codec_type(const Plan& plan, int slot) {
   return out + ">";
 }
 
-// Each codec by its name, then the list of them and of the slots' fields.
+// An alias for each codec, then the list of codecs and of the slots' fields.
 std::string codecs_text(const Plan& plan) {
   const std::vector<Slot>& slots = plan.rule().slots;
   std::string types;
@@ -98,7 +98,7 @@ std::string codecs_text(const Plan& plan) {
                  "using UnitSlotFields = jitstep::List<", joined(fields, ",\n    "), ">;\n");
 }
 
-// A row for each reduction that is taken, by name, and the list of them.
+// An alias for each active reduction, and the list of them.
 std::string reductions_text(const Plan& plan) {
   std::string rows;
   std::vector<std::string> names;
@@ -126,7 +126,7 @@ std::string aux_state_text(const Plan& plan) {
   return str_cat("using UnitMemory = jitstep::List<", joined(rows, ",\n    "), ">;\n");
 }
 
-// ---- what host and compiler must agree on ------------------------------------------------------
+// ---- assertions that host and compiler agree ----------------------------------------------------
 
 void assert_part(std::set<std::string>& asserts, const Manifest& part, Dtype parameter) {
   const auto add = [&](const std::string& name, int bytes) {
@@ -204,7 +204,7 @@ std::string include_text(const Plan& plan) {
   const auto include = [&](const Manifest& part) {
     out += str_cat("#include \"", part.source, "\"\n");
   };
-  // First, as what a user's file includes is what it was when that was loaded.
+  // The rule comes first: a user's file must get the includes that it had when it was loaded.
   include(plan.rule());
   std::map<std::string, const Manifest*> codecs;
   for (std::size_t part = kFirstCodecComponent; part < plan.components.size(); ++part)

@@ -1,4 +1,4 @@
-// The pieces of a unit's text, for units of any kind.
+// Generates the parts of a translation unit that all kinds of units share.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace jitstep::jit {
 
-/// The C++ name of a reduction that is taken, in kernel_text.
+/// The C++ name of an active reduction in kernel_text().
 std::string reduction_name(const ResolvedReduction& reduction);
 
-/// What the host's compiler is told before anything else; empty for a configuration that leaves it to itself, and
-/// nothing to compilers that do not know it.
+/// Pragmas for the host compiler, which must come first in a unit. Empty for a configuration that sets none. Compilers
+/// that do not support them skip them.
 std::string compiler_text(const KernelConfig& config);
 
-/// The arithmetic type and the includes of the plan's own files, without any schedule.
+/// The arithmetic type and the includes of the plan's components, without any file of templates/kernel/.
 std::string include_text(const Plan& plan);
 
-/// `using UnitSpec = jitstep::Spec<...>;` with what it is made of, the assertions that hold the manifests
-/// to what the compiler reads, and `using Kernel = jitstep::Step<UnitSpec, passes>;`. To follow the
-/// include of a schedule.
+/// `using UnitSpec = jitstep::Spec<...>;` with its parts, assertions that the compiler sees the same declarations as
+/// the manifest reader, and `using Kernel = jitstep::Step<UnitSpec, passes>;`. Must come after the include of a file of
+/// templates/kernel/.
 std::string kernel_text(const Plan& plan, const KernelConfig& config);
 
 }  // namespace jitstep::jit

@@ -11,7 +11,7 @@ namespace jitstep::jit {
 namespace {
 
 constexpr double kFurthest =
-    4;  // powers of two: a configuration for 1M elements says little about 64K
+    4;  // powers of two: the best configuration for 1M elements is a poor predictor for 64K
 
 double log_of(std::int64_t elements) {
   return std::log2(static_cast<double>(std::max<std::int64_t>(elements, 1)));
@@ -31,7 +31,7 @@ std::string shown(const WorkSize& size) {
                            : str_cat(size.elements, " elements in ", size.tensors, " tensors");
 }
 
-// What the record says of the configuration that it names.
+// The result of a record in words.
 std::string verdict(const TuningRecord& record) {
   switch (record.outcome) {
     case Outcome::won:
@@ -42,7 +42,7 @@ std::string verdict(const TuningRecord& record) {
     case Outcome::unresolved:
       break;
   }
-  return "no configuration was surely faster than the default";
+  return "no configuration was significantly faster than the default";
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ double size_distance(const WorkSize& one, const WorkSize& other) {
                   std::abs(log_of_each(one) - log_of_each(other)));
 }
 
-// The smaller, the better; `match` none: it does not count.
+// Smaller is better. A record with Match::none is not usable.
 struct TunedConfigs::Fit {
   Match match = Match::none;
   bool other_machine = true, other_threads = true, other_bucket = true;
@@ -123,8 +123,8 @@ ConfigChoice TunedConfigs::choose(const Plan& plan, const WorkSize& size) const 
   if (fit.other_machine)
     choice.why += ", another machine of this architecture";
   else if (fit.other_threads)
-    choice.why += str_cat(", this machine with ", hardware_.units, " in use");
-  if (fit.other_templates) choice.why += ", with other templates than today's";
+    choice.why += str_cat(", this machine with ", hardware_.units, " units in use");
+  if (fit.other_templates) choice.why += ", with other templates than the current ones";
   return choice;
 }
 

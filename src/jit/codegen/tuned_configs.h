@@ -1,4 +1,4 @@
-// Which configuration the records know for a kernel, and how well they fit.
+// Selects a kernel's configuration from tuning records.
 #pragma once
 
 #include <functional>
@@ -10,25 +10,26 @@
 
 namespace jitstep::jit {
 
-/// Records in the order in which they count: of those that fit equally well the first wins.
+/// Tuning records in the order of precedence. Of records that fit equally well, the first is used.
 class JITSTEP_API TunedConfigs {
  public:
-  /// Digest of the texts that currently make a kernel; asked only where a record of it is known.
+  /// Returns the digest of the current source of a kernel. Called only for kernels that have a record.
   using Templates = std::function<std::string(const Plan&)>;
 
-  /// `hardware`: what the kernels are for.
+  /// `hardware`: the hardware that runs the kernels.
   TunedConfigs(std::vector<TuningRecord> records, const Hardware& hardware, Templates templates);
 
-  /// The configuration of the record that fits best, or the default one. Fitting is, in this order: the same machine before
-  /// another of its architecture; the size's bucket (a power of two of elements and of elements a tensor) before a
-  /// near one, at most 2^4 away; the same templates before others; the earlier record. A record whose configuration the
-  /// kernel cannot be run with does not count, nor one of an interrupted tuning.
+  /// The configuration of the record that fits best, or the default one. Criteria, in this order: the same machine
+  /// before another one of its architecture, the same number of threads, the same size bucket before the nearest one,
+  /// the same templates, the earlier record. A size bucket is a power of two of the elements and of the elements per
+  /// tensor. Records more than 2^4 away are ignored. So are records of interrupted tunings, and configurations that the
+  /// kernel does not support.
   ConfigChoice choose(const Plan& plan, const WorkSize& size) const;
 
-  /// The records that may be chosen for this kernel at some size, in the order in which they count.
+  /// All usable records of this kernel, for any size, in the order of precedence.
   std::vector<const TuningRecord*> known(const Plan& plan) const;
 
-  /// The complete record of this kernel, size bucket, machine and templates; null if there is none.
+  /// The complete record of this kernel, size bucket, machine and templates. Null if there is none.
   const TuningRecord* exact(const Plan& plan, const WorkSize& size) const;
 
  private:
@@ -41,7 +42,7 @@ class JITSTEP_API TunedConfigs {
   Templates templates_;
 };
 
-/// How far two sizes are apart: the larger difference, in powers of two, of elements and of elements a tensor.
+/// The distance of two sizes, in powers of two: the larger of the differences in elements and in elements per tensor.
 JITSTEP_API double size_distance(const WorkSize& one, const WorkSize& other);
 
 }  // namespace jitstep::jit

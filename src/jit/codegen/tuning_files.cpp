@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFile = "tuning.jsonl";
 constexpr std::uint64_t kMostBytes = 64 << 20;
 
-// Held until it is closed, or its process ends. A file system without locks gives none: two tuners at once may then
-// lose one record of the two, but no file.
+// Locks the file until it is closed or the process ends. On a file system without locks, two concurrent tuners may lose
+// one of two records, but the file stays intact.
 FileHandle locked(const std::string& path) {
   FileHandle file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return file;
@@ -37,20 +37,18 @@ std::string lines_of(const RecordFile& file) {
   return out;
 }
 
-// Nothing if it is not there, or is not read, as others may write to it; `why` says which.
+// Empty if the file does not exist, or is not read because other users may write it. `why` gets the reason.
 std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust, std::string& why) {
   const auto bytes = read_trusted(path, trust, kMostBytes, &why);
   if (!bytes) return {};
   return parse_records(text_of(*bytes), path);
 }
 
-// A file that has lines, and no record in any of them, is somebody's.
+// A file with lines but without any record belongs to another program. Overwriting it would lose its content.
 std::optional<std::string> foreign(const std::string& path, const RecordFile& file) {
   if (file.problems.empty() || !file.records.empty() || !file.newer.empty()) return {};
-  return str_cat(path,
-                 " holds no records but something else, which would be lost; name another file, or "
-                 "remove it (",
-                 file.problems.front(), ")");
+  return str_cat("cannot add a record to ", path, ": it has other content, which would be lost (",
+                 file.problems.front(), "). Choose another file, or remove it.");
 }
 
 }  // namespace
@@ -83,12 +81,12 @@ std::string user_records(const Settings& settings) {
 std::vector<RecordSource> record_sources(const Settings& settings) {
   std::vector<RecordSource> all;
   const auto add = [&](const std::string& path, Trust trust) {
-    std::error_code unseen;  // a folder that may not be looked into has none
-    if (path.empty() || !fs::exists(path, unseen)) return;
+    std::error_code ignored;  // a folder without read permission counts as having no file
+    if (path.empty() || !fs::exists(path, ignored)) return;
     std::string why;
     const auto file = read_if_trusted(path, trust, why);
     all.push_back({path, file.value_or(RecordFile())});
-    if (!file) all.back().file.problems.push_back(str_cat(path, " is not read: ", why));
+    if (!file) all.back().file.problems.push_back(str_cat("cannot read ", path, ": ", why));
   };
   add(user_records(settings), Trust::own);
   if (!settings.cache_readonly.empty())
@@ -111,7 +109,7 @@ std::optional<std::string> add_record(const std::string& path, const TuningRecor
   if (!lock) return str_cat("cannot lock ", path, ".lock: ", std::strerror(errno));
   std::string why;
   if (fs::exists(path) && !read_trusted(path, Trust::own, kMostBytes, &why))
-    return str_cat("cannot read ", path, ", so that nothing is added: ", why);
+    return str_cat("cannot add a record to ", path, ": ", why);
   RecordFile file = read_records(path);
   if (auto problem = foreign(path, file)) return problem;
   std::erase_if(file.records, [&](const TuningRecord& old) { return record.replaces(old); });

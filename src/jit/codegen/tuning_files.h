@@ -1,4 +1,4 @@
-// Files of tuning records: reading them, and adding to one that other processes add to as well.
+// Reads files of tuning records, and adds records to a file that several processes may write.
 #pragma once
 
 #include <string>
@@ -11,39 +11,40 @@
 
 namespace jitstep::jit {
 
-/// What a file of records holds.
+/// The content of a file of records.
 struct JITSTEP_API RecordFile {
   std::vector<TuningRecord> records = {};
-  std::vector<std::string> newer = {};     // lines of newer schemas, as they are
+  std::vector<std::string> newer = {};     // unchanged lines of newer schemas
   std::vector<std::string> problems = {};  // "tuning.jsonl:3: hardware.units is 0, less than 1"
 };
 
-/// Reads the lines of a text; `name` is for the problems. Empty lines are skipped. Never throws for what it reads.
+/// Parses the lines of a text. `name`: the file's name in the problems. Skips empty lines. Never throws for invalid
+/// content.
 JITSTEP_API RecordFile parse_records(std::string_view content, const std::string& name);
 
-/// Reads a file; one that is not there, or that others may write to, holds nothing.
+/// Reads a file. Returns an empty RecordFile for a file that does not exist or that other users may write.
 JITSTEP_API RecordFile read_records(const std::string& path, Trust trust = Trust::own);
 
-/// Where the user's records lie: tuning.jsonl in the cache folder; empty if there is none.
+/// The file of the user's records: tuning.jsonl in the cache folder. Empty if there is no cache folder.
 JITSTEP_API std::string user_records(const Settings& settings);
 
-/// A place that records come from.
+/// A source of records.
 struct RecordSource {
-  std::string name;  // a file's path, or its name among those that ship
+  std::string name;  // path of a file, or name of a built-in file
   RecordFile file;
 };
 
-/// Where steps of an engine with these settings have records from, in the order in which they count: the user's file,
-/// that of the read-only layer, those that ship. A file that is not read, as others may write to it or it is too
-/// long, is a problem here.
+/// The sources of records for an engine with these settings, in the order of precedence: the user's file, the file of
+/// the read-only cache layer, the built-in files. A file that is too long, or that other users may write, is not read
+/// and gets an entry in `problems`.
 JITSTEP_API std::vector<RecordSource> record_sources(const Settings& settings);
 
-/// Why no record is added to a file: it holds something else. Nothing where there is none, or an empty one.
+/// Why add_record() rejects a file: it has other content than records. Empty for a missing or empty file.
 JITSTEP_API std::optional<std::string> foreign_records(const std::string& path);
 
-/// Adds a record, in the place of one that it replaces. Other processes may do the same at the same time: nothing
-/// of theirs is lost, nor lines of newer schemas; what was damaged is left out. The file is whole at any time. The
-/// reason, if it cannot be written.
+/// Adds a record, and removes the records that it replaces. Several processes may call it at the same time without
+/// losing records. Lines of newer schemas stay, damaged lines are removed. The file is replaced atomically. Returns the
+/// reason if the file cannot be written.
 JITSTEP_API std::optional<std::string> add_record(const std::string& path,
                                                   const TuningRecord& record);
 

@@ -19,11 +19,11 @@ constexpr struct {
   const char* name;
   double TrialTimes::*field;
 } kTimes[] = {{"seconds", &TrialTimes::seconds},
-              {"default_seconds", &TrialTimes::usual_seconds},
+              {"default_seconds", &TrialTimes::default_seconds},
               {"ratio", &TrialTimes::ratio},
               {"spread", &TrialTimes::spread}};
 
-// Six digits say more than any clock knows, and can be read in a comparison of files.
+// Six digits are more precise than any clock here, and keep file diffs readable.
 double rounded(double x) {
   if (!std::isfinite(x) || x == 0) return 0;
   const double scale = std::pow(10.0, 5 - std::floor(std::log10(std::abs(x))));
@@ -108,13 +108,13 @@ const json& record_schema() {
   return schema;
 }
 
-// JSON of any depth would be read, and freed, by functions that call themselves.
+// The JSON library parses and frees nested values recursively, so that unlimited depth would overflow the stack.
 json parsed(const std::string& line) {
   constexpr int kDeepest = 16;
   return json::parse(
       line,
       [](int depth, json::parse_event_t, const json&) {
-        if (depth > kDeepest) throw Error("it is nested too deeply");
+        if (depth > kDeepest) throw Error("the JSON is nested too deeply");
         return true;
       },
       true);
@@ -124,19 +124,18 @@ json parsed(const std::string& line) {
 
 bool TuningRecord::replaces(const TuningRecord& other) const {
   Hardware own = hardware;
-  own.bandwidth = 0;  // measured anew, and never the same
+  own.bandwidth = 0;  // differs between measurements of the same machine
   return spec == other.spec && size == other.size && same_hardware(own, other.hardware) &&
          versions == other.versions;
 }
 
-TuningRecord record_of(const ConfigSearch& tournament, TuningRecord record) {
-  record.outcome = tournament.outcome();
-  record.config =
-      tournament.outcome() == Outcome::won ? tournament.chosen() : tournament.default_config();
-  record.trials = tournament.trials();
+TuningRecord record_of(const ConfigSearch& search, TuningRecord record) {
+  record.outcome = search.outcome();
+  record.config = search.outcome() == Outcome::won ? search.chosen() : search.default_config();
+  record.trials = search.trials();
   if (record.outcome != Outcome::won) return record;
-  record.gain = 1 / tournament.confirmation()->ratio;
-  record.spread = tournament.confirmation()->spread;
+  record.gain = 1 / search.confirmation()->ratio;
+  record.spread = search.confirmation()->spread;
   return record;
 }
 
@@ -178,12 +177,12 @@ RecordLine read_record(const std::string& line) {
     if (at.is_object() && at.contains("schema") && at.at("schema").is_number_integer() &&
         at.at("schema") > kRecordSchema)
       return {.newer = true,
-              .problem = str_cat("its schema is ", at.at("schema").dump(), ", newer than ",
-                                 kRecordSchema, ": update jitstep to use it")};
+              .problem = str_cat("schema ", at.at("schema").dump(), " is newer than ",
+                                 kRecordSchema, ". Update jitstep to use this record.")};
     if (const auto problem = schema_problem(at, record_schema())) return {.problem = *problem};
     return {.record = record_of(at)};
   } catch (const json::exception&) {
-    return {.problem = "it is no JSON, or was cut short"};
+    return {.problem = "the line is not valid JSON, or truncated"};
   } catch (const Error& error) {
     return {.problem = error.what()};
   }

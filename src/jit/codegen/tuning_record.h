@@ -1,5 +1,5 @@
-// What was measured of one kernel on one machine: a line of JSON. tuning/RECORD_FORMAT.md describes it,
-// tuning/record.schema.json is its law.
+// A tuning record: the measurements of one kernel on one machine, as a line of JSON. tuning/RECORD_FORMAT.md describes
+// the format, tuning/record.schema.json defines it.
 #pragma once
 
 #include <optional>
@@ -16,19 +16,20 @@ namespace jitstep::jit {
 /// The schema of the records that this version writes.
 inline constexpr int kRecordSchema = 1;
 
-/// What a record was made with. Another compiler or library still gives good hints, other templates less so.
+/// Versions at the time of the measurement. A record of another compiler or library is still useful, one of other
+/// templates less so.
 struct RecordVersions {
   std::string jitstep;
-  std::string compiler;   // one line; empty: not known
-  std::string templates;  // digest of all texts that the kernel is made of
+  std::string compiler;   // one line; empty: unknown
+  std::string templates;  // digest of the kernel's preprocessed source
 
   bool operator==(const RecordVersions&) const = default;
 };
 
 /// The tuning of one kernel at one size.
 struct JITSTEP_API TuningRecord {
-  std::string kernel;  // its plan's name, for readers
-  std::string spec;    // to_string of its plan's spec: equal for equal kernels
+  std::string kernel;  // the plan's name, informational
+  std::string spec;    // to_string() of the plan's spec: equal for equal kernels
   WorkSize size = {};
   Hardware hardware = {};
   RecordVersions versions = {};
@@ -36,33 +37,33 @@ struct JITSTEP_API TuningRecord {
   std::string date;       // 2026-11-23
   bool complete = false;  // false: the tuner was interrupted
   Outcome outcome = Outcome::unresolved;
-  KernelConfig config = {};  // how the kernel is to be run: the winner, or the default
-  double gain = 1;  // the default's time over the winner's in the second trial; 1 without a winner
-  double spread = 0;  // of that trial: TrialTimes::spread
+  KernelConfig config = {};  // the winner, or the default
+  double gain = 1;    // default's time / winner's time in the confirmation; 1 without a winner
+  double spread = 0;  // TrialTimes::spread of the confirmation
   std::vector<Trial> trials = {};
 
-  /// Whether both are of the same kernel, size, machine and versions: then the later one replaces the other.
+  /// Whether both have the same kernel, size, machine and versions. The later record then replaces the earlier one.
   bool replaces(const TuningRecord& other) const;
   bool operator==(const TuningRecord&) const = default;
 };
 
-/// The record with what a tournament has come to so far.
-JITSTEP_API TuningRecord record_of(const ConfigSearch& tournament, TuningRecord record);
+/// The record with the results of a search so far.
+JITSTEP_API TuningRecord record_of(const ConfigSearch& search, TuningRecord record);
 
-/// The current date (UTC), as records have it.
+/// The current date (UTC) in the form of records.
 JITSTEP_API std::string today();
 
-/// One line of JSON without its end, the fields in the order of the schema.
+/// One line of JSON without a line end. The fields have the order of the schema.
 JITSTEP_API std::string to_json(const TuningRecord& record);
 
-/// A line that was read. One of a newer schema is kept for those who know it, but says nothing here.
+/// A parsed line. The record is empty for a line of a newer schema, which add_record() preserves for newer versions.
 struct JITSTEP_API RecordLine {
   std::optional<TuningRecord> record = {};
   bool newer = false;
-  std::string problem = {};  // why there is no record: "hardware.units is 0, less than 1"
+  std::string problem = {};  // why the record is empty: "hardware.units is 0, less than 1"
 };
 
-/// Reads one line. Never throws, whatever it holds.
+/// Parses one line. Never throws for invalid content.
 JITSTEP_API RecordLine read_record(const std::string& line);
 
 }  // namespace jitstep::jit

@@ -26,24 +26,24 @@ bool says_any(const std::string& line, std::initializer_list<const char*> phrase
                      [&](const char* phrase) { return line.find(phrase) != line.npos; });
 }
 
-// What to do about what the machine lacks; empty for a line that says nothing of it.
+// Advice for a line that reports a lack of resources. Empty for other lines.
 std::string advice(const std::string& line, const std::string& folder) {
   if (says_any(line, {"Too many open files"}))
-    return "close some, or raise their limit (ulimit -n)";
+    return "Close files, or raise the limit (ulimit -n).";
   if (says_any(line, {"Cannot allocate memory", "out of memory", "virtual memory exhausted",
                       "Killed signal terminated program"}))
-    return "free memory";
+    return "Free memory.";
   if (says_any(line, {"File size limit exceeded", "File too large"}))
-    return "raise the limit on the size of files (ulimit -f)";
+    return "Raise the limit on file sizes (ulimit -f).";
   if (says_any(line, {"No space left on device", "Disk quota exceeded", "Read-only file system",
                       "Input/output error", "terminated with signal"}))
-    return str_cat("make room there, where ", free_space(folder),
-                   " are free, or set TMPDIR to a folder on another disk");
+    return str_cat("Free disk space there (", free_space(folder),
+                   " are free), or set TMPDIR to a folder on another disk.");
   return "";
 }
 
-// What the machine lacks, if that is why a compiler gave up: the line of its output that says so. A
-// line about a place in the text, or of the text itself, is the text's own fault, whatever it says.
+// The line of the compiler's output that reports a lack of resources, if that caused the failure. A line with a
+// location in the source, or a quote of the source, is an error of the source, whatever it contains.
 std::string environment_failure(const std::string& source, const std::string& output) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
@@ -60,11 +60,11 @@ void refuse_failed(const std::string& source, const std::string& name, const Tar
   if (run.status > 128 && run.status - 128 < NSIG) {
     throw Error(str_cat("the host compiler was killed by signal ", run.status - 128, " (",
                         strsignal(run.status - 128), ") while compiling ", name,
-                        "; the machine may be out of memory\n", run.output));
+                        ". The machine may be out of memory.\n", run.output));
   }
   if (const std::string line = environment_failure(source, run.output); !line.empty()) {
-    throw Error(str_cat("the host compiler could not do its work for ", name, ": ", line,
-                        "\nIt worked in ", folder, "; ", advice(line, folder)));
+    throw Error(str_cat("the host compiler could not compile ", name, ": ", line,
+                        "\nIts work folder is ", folder, ". ", advice(line, folder)));
   }
   const std::string first = diagnosis(source, run.output);
   throw CompileError(
@@ -75,10 +75,10 @@ void refuse_failed(const std::string& source, const std::string& name, const Tar
 
 void refuse_stopped(const std::vector<std::string>& words, std::int64_t seconds,
                     const Finished& run) {
-  throw Error(str_cat("the host compiler did not end within ", seconds,
-                      " s and was stopped: ", joined(words, " "),
-                      "\nTry that command by hand; JITSTEP_CXX names another compiler, "
-                      "JITSTEP_COMPILE_SECONDS another limit (0: none). Its output so far: ",
+  throw Error(str_cat("the host compiler did not finish within ", seconds,
+                      " s and was killed: ", joined(words, " "),
+                      "\nRun this command yourself, set JITSTEP_CXX to another compiler, or set "
+                      "JITSTEP_COMPILE_SECONDS to a higher limit (0: none). Its output: ",
                       run.output));
 }
 

@@ -1,4 +1,4 @@
-// Why a host compiler gave no binary: the text's fault, the machine's, or the time's.
+// Classifies failures of the host compiler: source errors, lack of resources, timeout.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace jitstep::jit {
 
-/// Throws a CompileError where the text is wrong, and an Error that says what to do where the machine lacks something.
-/// `folder`: where the compiler worked.
+/// Throws a CompileError if the source is wrong, or an Error with advice if the machine lacks resources. `folder` is
+/// the compiler's work folder.
 [[noreturn]] void refuse_failed(const std::string& source, const std::string& name,
                                 const Target& target, const Finished& run,
                                 const std::string& folder);
 
-/// Throws the Error of a compiler that was stopped after so many seconds.
+/// Throws the Error for a compiler that was killed after this time.
 [[noreturn]] void refuse_stopped(const std::vector<std::string>& words, std::int64_t seconds,
                                  const Finished& run);
 

@@ -14,34 +14,30 @@ using View = std::string_view;
 
 constexpr std::size_t kLongest = 240;
 
-// What the contract says to a compiler's words; the first that fits. Types are those of
-// kernel/contract_check.cuh.
+// Explanations of compiler messages. The first matching one is used. The types are from kernel/contract_check.cuh.
 struct Hint {
-  View sign, words, folder = {};  // of the files it is for; else for all
+  View sign, words, folder = {};  // of the files it applies to; default: all
 };
-constexpr View kWritten = "a rule's `update_state` sets each slot's `next`, its `update_param` e.p";
-constexpr View kReturned = "a codec's functions return what they make and write nothing";
-constexpr View kStaged =
-    "e.transformed is for `update_param`, of a rule that declares a host transform";
-constexpr View kAlone = "`e` is one element, without neighbours";
-constexpr View kMember =
-    "name the member that is meant: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD";
-constexpr View kCopied = "`e` is not copied: what is written to a copy is lost";
+constexpr View kWritten = "`update_state` sets each slot's `next`, and `update_param` sets e.p";
+constexpr View kReturned = "a codec's functions return results and write nothing";
+constexpr View kTransformed =
+    "only `update_param` of a rule with a host transform reads e.transformed";
+constexpr View kAlone = "`e` is one element, without neighbors";
+constexpr View kMember = "name a member: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD";
+constexpr View kCopied = "`e` cannot be copied: writes to a copy are lost";
 constexpr std::array kHints = {
     Hint{"ScalarsOfOneTensor",
-         "`prepare` reads a tensor's AuxState; a `finalize` over `all` has none: return the sum, "
-         "and "
-         "use "
-         "scalars in `update_param`"},
+         "`prepare` reads a tensor's AuxState. A `finalize` over `all` has none: return the "
+         "sum, and use scalars in `update_param`"},
     Hint{"LaterResult",
-         "this reduction is finished later: order them with `after:`, or mark it `update_state`"},
-    Hint{"named 'transformed'", kStaged},
-    Hint{"member \"transformed\"", kStaged},
+         "this reduction is finalized later. Add `after:`, or mark it `update_state`"},
+    Hint{"named 'transformed'", kTransformed},
+    Hint{"member \"transformed\"", kTransformed},
     Hint{"no match for 'operator", kMember, "rules/"},
     Hint{"overloaded '", kMember, "rules/"},
     Hint{"invalid operands to binary", kMember, "rules/"},
     Hint{"matches these operands", kMember, "rules/"},
-    Hint{"PreviousSlot", "`next` is set by `update_state`, which waits for a reduction marked so"},
+    Hint{"PreviousSlot", "`update_state` sets `next`, after the reductions marked `update_state`"},
     Hint{"operator&", kAlone},
     Hint{"operator '&'", kAlone},
     Hint{"read-only", kWritten, "rules/"},
@@ -54,22 +50,22 @@ constexpr std::array kHints = {
     Hint{"deleted constructor", kCopied, "rules/"},
     Hint{"implicitly-deleted copy", kCopied, "rules/"},
     Hint{"BetweenSteps",
-         "`eval` and `train` have p and what slots were in `e`, in `c` what `prepare` returns"},
-    Hint{"ContextView", "`c` holds what `prepare` returns and the results of reductions"},
+         "`eval` and `train`: `e` has p and the slots' `prev`, `c` has `prepare`'s result"},
+    Hint{"ContextView", "`c` has `prepare`'s result and the results of reductions"},
     Hint{"float-conversion", "a rule computes in `real`: write real(0.1), or static_cast<real>"},
-    Hint{"ElementView", "`e` holds p, g and the slots"},
+    Hint{"ElementView", "`e` has p, g and the slots"},
 };
 
 bool has(View text, View part) { return text.find(part) != text.npos; }
 
-// `FILE:12:5: error: what` (g++, clang), `FILE(12): error: what` or `FILE(12): error #20-D: what`.
+// Matches `FILE:12:5: error: what` (g++, clang), `FILE(12): error: what` and `FILE(12): error #20-D: what`.
 std::optional<std::size_t> error_in(View line) {
   const std::size_t at = std::min(line.find("error: "), line.find("error #"));
   if (at == line.npos) return {};
   return line.find(": ", at) + 2;
 }
 
-// The first error of those that `fits` takes, empty if there is none.
+// The first error that `fits` accepts. Empty if there is none.
 template <class Fits>
 View first_error(View log, const Fits& fits) {
   while (!log.empty()) {
@@ -84,7 +80,7 @@ bool is_extension(const std::string& file) {
   return file.starts_with("rules/") || file.starts_with("codecs/") || file.starts_with("weights/");
 }
 
-// Where the codec begins that the words name, else the rule.
+// The location of the codec that `words` names, else of the rule.
 std::optional<SourceLocation> declaration(const Files& files, View words) {
   std::optional<SourceLocation> found;
   for (const auto& [file, lines] : files) {
@@ -98,7 +94,7 @@ std::optional<SourceLocation> declaration(const Files& files, View words) {
   return found;
 }
 
-// Where the codec begins that a compiler's words name as a type.
+// The location of the codec that a compiler message names as a type.
 std::optional<SourceLocation> codec_in(const Files& files, View words) {
   constexpr View kFolder = "codecs/", kEnding = ".cuh";
   for (const auto& [file, lines] : files) {
@@ -110,7 +106,7 @@ std::optional<SourceLocation> codec_in(const Files& files, View words) {
   return {};
 }
 
-// The text of a failed assertion: bare (g++) or in quotes (clang, NVRTC). Empty for other errors.
+// The text of a failed assertion, bare (g++) or quoted (clang, NVRTC). Empty for other errors.
 View asserted(View what) {
   if (!has(what, "static assertion failed") && !has(what, "static_assert failed")) return {};
   const std::size_t open = what.find('"');
@@ -118,8 +114,8 @@ View asserted(View what) {
   return what.substr(open + 1, what.rfind('"') - open - 1);
 }
 
-// The error's own place if a rule, codec or weight format has it, else the first such place that the log
-// mentions: what called what. What is missing is missing from the whole, or from the codec that the error names.
+// The error's own location if it is in a rule, codec or weight format, else the first such location in the log, which
+// is a caller. A missing declaration has no location, so the location is the rule, or the codec that the error names.
 std::optional<SourceLocation> location_of(const Files& files, View error, View words, View log) {
   const std::vector<SourceLocation> own = locations_of(files, error),
                                     all = locations_of(files, log);
@@ -133,7 +129,7 @@ std::optional<SourceLocation> location_of(const Files& files, View error, View w
   return own.empty() ? std::optional<SourceLocation>() : own[0];
 }
 
-// Long template arguments say nothing to who wrote a rule.
+// Shortens long template arguments, which do not help authors of rules.
 std::string without_arguments(View what) {
   constexpr std::size_t kShort = 24;
   std::string out;
@@ -152,17 +148,17 @@ std::string without_arguments(View what) {
   return out;
 }
 
-// Without "[with Arguments = ...]", which g++ and NVRTC put behind a function's name.
+// Removes "[with Arguments = ...]", which g++ and NVRTC append to a function's name.
 std::string without_values(View what) {
   const std::size_t open = what.find(" [with "), close = what.rfind(']');
   if (open == what.npos || close == what.npos || close < open) return std::string(what);
   return str_cat(what.substr(0, open), what.substr(close + 1));
 }
 
-// The function whose call templates/core/refused.cuh forbids: `expf` of "use of deleted function 'double
-// jitstep::expf(Arguments ...)'" (g++), "call to deleted function 'expf'" (clang) or "function
-// "jitstep::expf(...)" cannot be referenced -- it is a deleted function" (NVRTC). Empty for other errors.
-View refused_function(View what) {
+// The function that templates/core/refused.cuh deletes: `expf` in "use of deleted function 'double
+// jitstep::expf(Arguments ...)'" (g++), "call to deleted function 'expf'" (clang) or "function "jitstep::expf(...)"
+// cannot be referenced -- it is a deleted function" (NVRTC). Empty for other errors.
+View deleted_function(View what) {
   if (!has(what, "deleted function") || has(what, "operator") || has(what, "Element")) return {};
   const std::size_t quote = what.find_first_of("'\"");
   if (quote == what.npos) return {};
@@ -171,22 +167,23 @@ View refused_function(View what) {
   return name.substr(name.find_last_of(" :") + 1);  // 0 if there is none
 }
 
-// The functions of templates/core/elementary.cuh that have no form for float.
+// Functions of templates/core/elementary.cuh without a float overload.
 constexpr std::array<View, 5> kOfDouble = {"exp", "exp2", "log", "log2", "pow"};
 
-// What a refusal is called, by whichever compiler.
-std::string refusal(View function) {
+// The message for a deleted function, the same for every compiler.
+std::string deleted_message(View function) {
   if (function == "fma")
     return "`fma` takes three `float` or three `double`: convert with static_cast";
   if (std::find(kOfDouble.begin(), kOfDouble.end(), function) != kOfDouble.end())
     return str_cat("`", function,
                    "` takes `double`, for `prepare` and `finalize`: convert with static_cast");
-  return str_cat("`", function, "` is a compiler's own, which differs between targets; ",
-                 "templates/README.md lists what may be used");
+  return str_cat("`", function, "` is specific to one compiler and differs between targets. ",
+                 "templates/README.md lists the names that you can use.");
 }
 
-std::string in_words(View what, View file, View line) {
-  if (const View function = refused_function(what); !function.empty()) return refusal(function);
+std::string explain(View what, View file, View line) {
+  if (const View function = deleted_function(what); !function.empty())
+    return deleted_message(function);
   const std::string out = without_arguments(without_values(what));
   for (const Hint& hint : kHints)
     if (has(what, hint.sign) && file.starts_with(hint.folder))
@@ -201,17 +198,17 @@ std::string diagnosis(View preprocessed, View log) {
   View error = first_error(log, [](View) { return true; });
   if (error.empty()) return {};
   Files files = files_of(preprocessed);
-  // What a file breaks may show in the loops first; the contract says it in its own words.
+  // An error in a file may first appear in the kernel's loops. The contract's assertion explains it better.
   const View broken = first_error(log, [](View what) { return !asserted(what).empty(); });
   const std::vector<SourceLocation> own = locations_of(files, error);
   if (!broken.empty() && (own.empty() || !is_extension(own[0].file))) error = broken;
   const View what = error.substr(*error_in(error)), words = asserted(what);
   const auto location = location_of(files, error, words, log);
   if (!location) return {};
-  const std::string said =
-      words.empty() ? in_words(what, location->file, files[location->file][location->line])
+  const std::string explanation =
+      words.empty() ? explain(what, location->file, files[location->file][location->line])
                     : std::string(words);
-  std::string out = str_cat(location->file, ":", location->line, ": ", said);
+  std::string out = str_cat(location->file, ":", location->line, ": ", explanation);
   if (out.size() > kLongest) out = out.substr(0, kLongest - 3) + "...";
   return out;
 }

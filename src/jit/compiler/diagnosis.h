@@ -1,4 +1,4 @@
-// The one line that a compiler's log boils down to. Knows how g++, clang and NVRTC write.
+// Reduces a compiler log to one line. Knows the formats of g++, clang and NVRTC.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace jitstep::jit {
 
-/// "rules/mine.cuh:23: what is wrong", at most 240 bytes: the first error of a log, with a word of the
-/// contract if it is about that, placed in the rule, codec or weight format it is about, else where the
-/// compiler has it. Empty if the log names no place. `flat` is the text that was compiled.
+/// "rules/mine.cuh:23: what is wrong", at most 240 bytes: the first error of a log, with an explanation if it concerns
+/// the contract. The location is in the rule, codec or weight format that causes the error, else the compiler's own.
+/// Empty if the log has no location. `preprocessed` is the compiled source.
 std::string diagnosis(std::string_view preprocessed, std::string_view log);
 
 }  // namespace jitstep::jit

@@ -24,26 +24,26 @@ using Words = std::vector<std::string>;
 
 constexpr int kNativeRank = 100;  // above all baselines
 
-// What -march gets.
+// The value of -march.
 std::string cpu_of(const Settings& settings) {
   return settings.cpu.empty() ? "native" : settings.cpu;
 }
 
-// What decides the bits. Never -ffast-math: an object linked with it changes the rounding mode of
-// the whole process when it is loaded.
+// Options that determine results. Never -ffast-math: loading an object that was linked with it changes the rounding
+// mode of the whole process.
 Words code_flags(const Target& target, bool check, const std::string& cpu) {
   Words flags = {"-std=c++20",         "-fPIC",
                  "-ffp-contract=off",  "-fno-math-errno",
                  "-fno-trapping-math", "-fvisibility=hidden"};
-  // Refused: what NVRTC refuses by itself, variables that nobody sets (not those that g++ is not sure about:
-  // what it thinks differs between its versions), and double numbers that become a `real`.
+  // Errors for what NVRTC rejects by default, for unset variables, and for implicit conversions of double to `real`.
+  // Not -Wmaybe-uninitialized, because its results differ between versions of g++.
   flags.insert(flags.end(), {"-pedantic-errors", "-Werror=uninitialized",
                              "-Wno-maybe-uninitialized", "-Werror=float-conversion"});
-  // What a function returns is made where it goes to, which nothing fills, unless elision is off.
+  // Without -fno-elide-constructors, return values are constructed in place and never filled with the pattern.
   if (check)
     flags.insert(flags.end(),
                  {"-DJITSTEP_CHECK", "-ftrivial-auto-var-init=pattern", "-fno-elide-constructors"});
-  // What is checked runs a few times: most of its time is the compiler's.
+  // Checked kernels run only a few times, so most of the time is compile time.
   if (target.kind == Target::Kind::cpu) {
     flags.insert(flags.end(), {check ? "-O1" : "-O3", "-march=" + cpu});
   } else {
@@ -52,21 +52,21 @@ Words code_flags(const Target& target, bool check, const std::string& cpu) {
   return flags;
 }
 
-// An emulated kernel calls back into the process that loads it, so only cpu must be complete.
+// An emulated kernel calls functions of the process that loads it, so only CPU kernels must have no undefined symbols.
 Words link_flags(const Target& target) {
   Words flags = {"-shared", "-Wl,--as-needed"};
   if (target.kind == Target::Kind::cpu) flags.push_back("-Wl,--no-undefined");
   return flags;
 }
 
-// Of the words that reach the compiler proper, those that may decide bits, whether they are ours, the distribution's or a
-// wrapper's: not the folders of headers, nor what stands in the ISA.
+// True for words on the command line of the compiler proper that may change results, whoever added them: jitstep, the
+// distribution or a wrapper. False for header folders and for words of the ISA line.
 bool is_option(const std::string& word) {
   return word.size() > 1 && word.starts_with('-') && !word.starts_with("-internal-") &&
          word != "-target-feature";
 }
 
-// A script may tell apart when it is asked and when it works: it is known by its text as well.
+// A wrapper script may behave differently when it compiles, so its content is part of the identity.
 std::string wrapper_line(const std::string& program) {
   const FileHandle file(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
   char start[2] = {};
@@ -76,7 +76,7 @@ std::string wrapper_line(const std::string& program) {
   return content ? str_cat("wrapper: ", sha256_hex(text_of(*content)), "\n") : std::string();
 }
 
-// An option that reached the compiler and changes what floating-point numbers come to; empty if there is none.
+// An option in the identity that changes floating-point results. Empty if there is none.
 std::string loose_arithmetic(const std::string& identity) {
   const std::size_t begin = identity.find("\narrived:");
   if (begin == identity.npos) return {};
@@ -102,7 +102,7 @@ std::string options_line(const Target& target, const Settings& settings) {
   return options_line(target, settings.check, cpu_of(settings));
 }
 
-// The processor that an identity's options name; empty if they name none.
+// The processor in the options of an identity. Empty if there is none.
 std::string cpu_in(const std::string& identity) {
   constexpr std::string_view kOption = " -march=";
   const std::size_t options = identity.rfind("\noptions:");
@@ -112,16 +112,16 @@ std::string cpu_in(const std::string& identity) {
   return identity.substr(begin, identity.find(' ', begin) - begin);
 }
 
-// The whole environment of a compiler, for its identity and for its work alike: English messages, its
-// own place for temporary files, assembler and linker from where the compiler was looked up. Others'
-// variables (CPATH, COMPILER_PATH, DEPENDENCIES_OUTPUT, ...) would change what is cached under one key.
+// The complete environment of a compiler, both for its identity and for compiling: English messages, a private folder
+// for temporary files, and the PATH where the compiler was found, for assembler and linker. Other variables (CPATH,
+// COMPILER_PATH, DEPENDENCIES_OUTPUT, ...) would change binaries without changing the key.
 Variables environment(const Settings& settings, const std::string& folder) {
   Variables variables = settings.compiler_variables;
   variables.insert(variables.end(), {{"LC_ALL", "C"}, {"PATH", settings.path}, {"TMPDIR", folder}});
   return variables;
 }
 
-// Runs the compiler, for no longer than it may.
+// Runs the compiler with the time limit.
 Finished run_compiler(const Words& words, std::string_view input, const Settings& settings,
                       const std::string& folder, std::size_t output_ends) {
   Finished run = run_program(words, input, environment(settings, folder),
@@ -142,7 +142,7 @@ HostCompiler::HostCompiler(Settings settings) : settings_(std::move(settings)) {
   settings_.cache_dir = in_place(settings_.cache_dir);
 }
 
-// What the compiler writes with these options beside those of the code.
+// The file that the compiler writes with `options` in addition to the code options.
 std::vector<std::byte> HostCompiler::run(const std::string& source, const std::string& name,
                                          const Target& target, const Names& options,
                                          std::string& log, std::size_t output_ends) const {
@@ -158,7 +158,7 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
   const bool failed = run.status > 0 || (run.status < 0 && written.empty());
   if (failed) refuse_failed(source, name, target, run, folder.path());
   if (written.empty()) {
-    throw Error(str_cat(words[0], " gave no binary for ", name, "; its output: ", run.output));
+    throw Error(str_cat(words[0], " wrote no binary for ", name, ". Its output: ", run.output));
   }
   log = run.output;
   return written;
@@ -171,14 +171,14 @@ Binary HostCompiler::compile(const std::string& source, const std::string& name,
   return binary;
 }
 
-// -g1 adds lines and no code.
+// -g1 adds line information and does not change the code.
 std::string HostCompiler::assembly(const std::string& source, const std::string& name,
                                    const Target& target) {
   std::string log;
   return text_of(run(source, name, target, {"-S", "-g1"}, log));
 }
 
-// g++ writes it to a file. clang has its output alone, of which no remark may be left out.
+// g++ writes the report to a file. clang writes remarks to its output, which must therefore be complete.
 std::string HostCompiler::loop_report(const std::string& source, const std::string& name,
                                       const Target& target) {
   const bool clang = identity(target).find("clang version") != std::string::npos;
@@ -199,7 +199,8 @@ const std::string& HostCompiler::identity(const Target& target) {
       return known->second;
     }
   }
-  std::string found = read_identity(target);  // slow, so without the lock; twice does no harm
+  // slow, so without the lock; computing it twice is harmless
+  std::string found = read_identity(target);
   std::lock_guard lock(mutex_);
   return identities_.emplace(target, std::move(found)).first->second;
 }
@@ -218,19 +219,19 @@ std::string HostCompiler::find() const {
 std::string HostCompiler::program() const {
   if (std::string found = find(); !found.empty()) return found;
   const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
-  throw Error(str_cat("no host C++ compiler: looked for ", joined(names(), " "), what, " in PATH ",
-                      settings_.path,
-                      "; install one (apt install g++) or set JITSTEP_CXX to its path"));
+  throw Error(str_cat("no host C++ compiler: cannot find ", joined(names(), ", "), what,
+                      " in PATH ", settings_.path,
+                      ". Install one (apt install g++), or set JITSTEP_CXX to its path."));
 }
 
-// The first of this object removes what killed programs have left.
+// The first call also removes folders that killed programs left.
 PrivateFolder HostCompiler::work_folder() const {
   const std::vector<std::string> parents = scratch_folders(settings_);
   if (!swept_.exchange(true)) sweep_scratch(parents);
   return PrivateFolder(parents);
 }
 
-// Asked with the options of the work, so that a wrapper does to them what it does to those.
+// Uses the options of a compile, so that a wrapper changes them in the same way.
 std::string HostCompiler::read_identity(const Target& target) const {
   Words words = {program(), "-x", "c++", "-E", "-v", "-"};
   const Words flags = code_flags(target, settings_.check, cpu_of(settings_));
@@ -242,8 +243,8 @@ std::string HostCompiler::read_identity(const Target& target) const {
   const std::string found = resolved_identity(run.output);
   if (run.status > 0 || found.empty()) {
     throw Error(
-        str_cat(words[0], " is no g++ or clang++ that can be used (", joined(words, " "),
-                "); set JITSTEP_CXX to one",
+        str_cat(words[0], " is not a usable g++ or clang++ (", joined(words, " "),
+                "). Set JITSTEP_CXX to one",
                 baseline_level(settings_.cpu) > 0 ? " (g++ 11 or clang 12 for a baseline)" : "",
                 ". Its output: ", run.output));
   }
@@ -252,18 +253,18 @@ std::string HostCompiler::read_identity(const Target& target) const {
   return resolved + options_line(target, settings_);
 }
 
-// Native code is the best, then the highest baseline.
+// Native code ranks highest, then the highest baseline.
 Fitness HostCompiler::fitness(const std::string& identity, const Target& target) const {
   const std::string cpu = cpu_in(identity);
   if (!settings_.cpu.empty() && !cpu.empty() && cpu != settings_.cpu)
     return {.problem =
-                str_cat("it is made for ", cpu, ", and JITSTEP_CPU asks for ", settings_.cpu)};
+                str_cat("it was compiled for ", cpu, ", and JITSTEP_CPU is ", settings_.cpu)};
   if (!identity.ends_with("\n" + options_line(target, settings_.check, cpu)))
-    return {.problem = "its compiler options are others"};
+    return {.problem = "its compiler options differ"};
   if (const std::string loose = loose_arithmetic(identity); !loose.empty())
-    return {.problem = str_cat("its compiler was given ", loose, ", which changes the bits")};
+    return {.problem = str_cat("its compiler got the option ", loose, ", which changes results")};
   if (const std::string lacking = this_machine_lacks(identity); !lacking.empty())
-    return {.problem = str_cat("it is made for another CPU: this machine lacks ", lacking)};
+    return {.problem = str_cat("it was compiled for another CPU: this machine lacks ", lacking)};
   const int level = baseline_level(cpu);
   return {.rank = level == 0 ? kNativeRank : level, .baseline = level != 0};
 }

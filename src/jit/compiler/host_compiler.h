@@ -1,4 +1,4 @@
-// The machine's C++ compiler as a Compiler: targets cpu and emulated.
+// The host's C++ compiler as a Compiler, for the targets cpu and emulated.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace jitstep::jit {
 
-/// Runs g++ or clang++ as a program; safe in a forked child.
+/// Runs g++ or clang++ as a program. Safe in a forked child.
 class HostCompiler : public Compiler {
  public:
   explicit HostCompiler(Settings settings);
@@ -23,22 +23,22 @@ class HostCompiler : public Compiler {
   bool available(const Target&) override { return !find().empty(); }
   Fitness fitness(const std::string& identity, const Target& target) const override;
 
-  /// The same text in assembly, of the same code, with the `.loc` lines that say where it comes from.
+  /// The assembly of the same code, with `.loc` lines that name the source.
   std::string assembly(const std::string& text, const std::string& name, const Target& target);
 
-  /// What the compiler says of each loop of the text: whether it made vectors of it, else why not. read_loops() reads it.
+  /// The compiler's report on each loop: vectorized, or the reason why not. scalar_loops() reads it.
   std::string loop_report(const std::string& text, const std::string& name, const Target& target);
 
-  /// The path of the program, or an Error that says what to install.
+  /// The path of the program. Throws an Error with installation advice if there is none.
   std::string program() const;
 
  private:
   using Names = std::vector<std::string>;
 
-  // A megabyte of errors says no more than its first and last lines.
+  // The first and the last lines of long error output are enough.
   static constexpr std::size_t kOutputEnds = 64 << 10;
 
-  Names names() const;       // looked for in this order
+  Names names() const;       // in order of search
   std::string find() const;  // the program's path; empty if there is none
   std::vector<std::byte> run(const std::string& text, const std::string& name, const Target& target,
                              const Names& options, std::string& log,
@@ -52,8 +52,8 @@ class HostCompiler : public Compiler {
   mutable std::atomic<bool> swept_ = false;
 };
 
-/// The code-deciding words of a compiler's `-E -v` report: version, machine, the ISA flags that -march=native stands for,
-/// and the others that reach the compiler proper. No paths.
+/// The parts of a compiler's `-E -v` report that determine code: version, machine, the ISA flags of -march=native, and
+/// other options that reach the compiler proper. Without paths.
 std::string resolved_identity(const std::string& report);
 
 }  // namespace jitstep::jit

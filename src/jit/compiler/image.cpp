@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr int kCudaBackend = 190;  // EM_CUDA
+constexpr int kCudaMachine = 190;  // EM_CUDA
 #if defined(__x86_64__)
 constexpr int kHostMachine = EM_X86_64;
 #elif defined(__aarch64__)
@@ -27,7 +27,7 @@ bool lies_in(Bytes image, std::uint64_t at, std::uint64_t size) {
   return at <= image.size() && size <= image.size() - at;
 }
 
-// `count` structures, copied as they need not be aligned; nothing if they lie beyond the end.
+// Copies `count` structs, because they may be unaligned. Nothing if they extend beyond the end.
 template <class T>
 std::optional<std::vector<T>> table(Bytes image, std::uint64_t at, std::uint64_t count) {
   if (count > image.size() / sizeof(T) || !lies_in(image, at, count * sizeof(T))) return {};
@@ -45,25 +45,25 @@ bool is_elf(Bytes image) {
   return image.size() >= sizeof(Elf64_Ehdr) && std::memcmp(image.data(), ELFMAG, SELFMAG) == 0;
 }
 
-// The file's structure, or what of it lies beyond the end.
+// Reads the file's structure. Returns the part that extends beyond the end, or empty.
 std::string read(Bytes image, Elf& elf) {
   std::memcpy(&elf.head, image.data(), sizeof elf.head);
   const auto cut = [&](const char* what) {
-    return str_cat("it is cut off: ", what, " beyond its ", image.size(), " bytes");
+    return str_cat("it is truncated: ", what, " beyond its ", image.size(), " bytes");
   };
   const auto segments = table<Elf64_Phdr>(image, elf.head.e_phoff, elf.head.e_phnum);
   auto sections = table<Elf64_Shdr>(image, elf.head.e_shoff, elf.head.e_shnum);
-  if (!segments || !sections) return cut("its headers lie");
+  if (!segments || !sections) return cut("its headers extend");
   for (const Elf64_Phdr& one : *segments)
-    if (!lies_in(image, one.p_offset, one.p_filesz)) return cut("a segment lies");
+    if (!lies_in(image, one.p_offset, one.p_filesz)) return cut("a segment extends");
   for (const Elf64_Shdr& one : *sections)
     if (one.sh_type != SHT_NOBITS && !lies_in(image, one.sh_offset, one.sh_size))
-      return cut("a section lies");
+      return cut("a section extends");
   elf.sections = std::move(*sections);
   return {};
 }
 
-// Other objects can call it. Old linkers export these two of every object.
+// True for functions that other objects can call. Old linkers export _init and _fini from every object.
 bool is_entry(Bytes image, const Elf64_Sym& symbol, const Elf64_Shdr& names) {
   const int type = ELF64_ST_TYPE(symbol.st_info);
   const bool function = (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF;
@@ -88,27 +88,27 @@ bool has_entry(Bytes image, const Elf& elf) {
 
 std::string host_problem(Bytes image) {
   Elf elf;
-  if (!is_elf(image)) return "it is no shared object";
+  if (!is_elf(image)) return "it is not a shared object";
   if (std::string problem = read(image, elf); !problem.empty()) return problem;
   if (elf.head.e_machine != kHostMachine || elf.head.e_type != ET_DYN)
-    return "it is no shared object of this machine";
+    return "it is not a shared object for this machine";
   return has_entry(image, elf) ? "" : "it defines no function";
 }
 
 std::string cuda_problem(Bytes image, const Target& target) {
   if (!is_elf(image)) {
-    // PTX is text and must end with a zero, as the driver looks for one.
+    // PTX is text. The driver requires a terminating zero.
     if (!image.empty() && image.back() == std::byte{0}) return {};
     return "it is neither a cubin nor PTX";
   }
   Elf elf;
   if (std::string problem = read(image, elf); !problem.empty()) return problem;
-  // The architecture's place in the flags depends on the ELF version: either byte may hold it.
+  // The position of the architecture in the flags depends on the ELF version: check both bytes.
   const auto sm = static_cast<unsigned>(target.sm);
   const unsigned flags = elf.head.e_flags;
   const bool fits =
-      elf.head.e_machine == kCudaBackend && ((flags & 0xff) == sm || (flags >> 8 & 0xff) == sm);
-  return fits ? "" : "it is none for " + to_string(target);
+      elf.head.e_machine == kCudaMachine && ((flags & 0xff) == sm || (flags >> 8 & 0xff) == sm);
+  return fits ? "" : "it is not a cubin for " + to_string(target);
 }
 
 }  // namespace

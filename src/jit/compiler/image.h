@@ -1,4 +1,4 @@
-// Whether a binary is what it should be, as far as it can be told without loading it.
+// Validates a binary without loading it.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace jitstep::jit {
 
-/// Why an image cannot be one for `target`; empty if it may be. The ELF machine and GPU architecture are looked at, that all
-/// its headers promise lies in the file (the loader maps what a cut file lacks, and the process dies of SIGBUS), and
-/// that a shared object defines a function.
+/// Why an image cannot be one for `target`. Empty if it can. Checks the ELF machine and GPU architecture, that a shared
+/// object defines a function, and that the file contains everything its headers promise. The loader maps a truncated
+/// file, and the process would then die of SIGBUS.
 std::string image_problem(std::span<const std::byte> image, const Target& target);
 
 }  // namespace jitstep::jit

@@ -17,7 +17,7 @@
 namespace jitstep::jit {
 namespace {
 
-// One spelling for g++'s -msse4.1, clang's +sse4.1 and Linux' sse4_1.
+// One spelling for g++'s -msse4.1, clang's +sse4.1 and Linux's sse4_1.
 std::string plain(std::string_view feature) {
   std::string name;
   for (char c : feature) {
@@ -42,19 +42,19 @@ std::set<std::string> features_of(std::string_view cpuinfo) {
   return features;
 }
 
-// The feature a word of the isa line asks for; empty if it asks for none. Clang writes +bmi and, of
-// what is absent, -mwaitx; g++ writes -mbmi and -mno-mwaitx.
+// The feature that a word of the isa line requires. Empty if it requires none. clang writes +bmi, and -mwaitx for
+// absent features. g++ writes -mbmi and -mno-mwaitx.
 std::string_view feature_of(std::string_view word, bool clang) {
-  if (word == "-mshstk" || word == "+shstk") return {};  // nothing that older machines lack
-  // Never in code that does not ask for it by name. Linux hides it where the processor's is broken.
+  if (word == "-mshstk" || word == "+shstk") return {};  // old machines ignore it
+  // Compilers use it only by intrinsics. Linux hides it on processors where it is broken.
   if (word == "-mrdseed" || word == "+rdseed") return {};
   if (clang) return word.starts_with("+") ? word.substr(1) : std::string_view();
   if (word.starts_with("-mno-") || word.find('=') != std::string_view::npos) return {};
   return word.starts_with("-m") ? word.substr(2) : std::string_view();
 }
 
-// The levels of the x86-64 ABI, each with what it has beyond the one before, in Linux' words. A compiler that
-// compiles for one names no feature.
+// The levels of the x86-64 ABI, each with its features in addition to the previous level, by Linux's names. A compiler
+// for such a level lists no features.
 struct Baseline {
   std::string_view name, features;
 };
@@ -71,7 +71,7 @@ void add_baseline(int level, std::set<std::string>& features) {
   }
 }
 
-// All that code of this identity may use.
+// All features that code of this identity may use.
 std::set<std::string> features_needed(std::string_view identity) {
   std::set<std::string> features;
   const std::size_t at = identity.find("isa: ");
@@ -93,7 +93,7 @@ std::set<std::string> features_needed(std::string_view identity) {
 
 std::string this_processor() {
 #if defined(__x86_64__)
-  // Vendor and model, features, which registers the system saves, sizes of caches: what g++ and clang read.
+  // What g++ and clang read: vendor and model, features, saved registers, cache sizes.
   static constexpr struct {
     unsigned leaf, part;
   } kLeaves[] = {{0, 0},          {1, 0},          {2, 0},          {4, 0},
@@ -106,7 +106,7 @@ std::string this_processor() {
   for (const auto& [leaf, part] : kLeaves) {
     unsigned a = 0, b = 0, c = 0, d = 0;
     __get_cpuid_count(leaf, part, &a, &b, &c, &d);
-    if (leaf == 1) b &= 0xff00;  // without the number of the core
+    if (leaf == 1) b &= 0xff00;  // without the core's number
     words << a << ' ' << b << ' ' << c << ' ' << d << ' ';
   }
   return words.str();
@@ -124,7 +124,7 @@ int baseline_level(std::string_view cpu) {
 std::string machine_lacks(std::string_view identity, std::string_view cpuinfo) {
   constexpr std::size_t kShown = 6;
   const std::set<std::string> have = features_of(cpuinfo), needed = features_needed(identity);
-  if (have.empty() || needed.empty()) return "features that are not known";
+  if (have.empty() || needed.empty()) return "unknown features";
   std::vector<std::string> lacking;
   std::set_difference(needed.begin(), needed.end(), have.begin(), have.end(),
                       std::back_inserter(lacking));

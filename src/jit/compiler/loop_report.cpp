@@ -9,9 +9,9 @@
 namespace jitstep::jit {
 namespace {
 
-using Loops = std::map<SourceLocation, std::string>;  // by their `for`
+using Loops = std::map<SourceLocation, std::string>;  // by the location of their `for`
 
-// What the marked loops of a text are.
+// The descriptions of the marked loops in a source.
 Loops marked_loops(std::string_view preprocessed) {
   constexpr std::string_view kMark = "// vectorized: ";
   Loops loops;
@@ -28,37 +28,38 @@ Loops marked_loops(std::string_view preprocessed) {
   return loops;
 }
 
-bool take_prefix(std::string& text, std::string_view prefix) {
+bool remove_prefix(std::string& text, std::string_view prefix) {
   if (!text.starts_with(prefix)) return false;
   text.erase(0, prefix.size());
   return true;
 }
 
 std::string without_ending(std::string reason) {
-  reason = reason.substr(0, reason.find(" [-R"));  // the option that clang was asked by
+  reason = reason.substr(0, reason.find(" [-R"));  // the option that enabled clang's remark
   while (reason.ends_with('.')) reason.pop_back();
   return reason;
 }
 
-// The reasons, by place, of what has no vectors. g++ gives a reason in a line of its own, with the place of a statement.
+// The reasons of loops that are not vectorized, by location. g++ prints the reason in a separate line, with the
+// location of a statement.
 Loops reasons_in(std::string_view report) {
   static const std::regex kLine(R"(^(.+):(\d+):\d+: (?:missed|remark): +(.*)$)");
-  constexpr std::size_t kLongest = 1000;  // of the lines that matter; others show whole statements
+  constexpr std::size_t kLongest = 1000;  // longer lines quote whole statements
   Loops reasons;
-  std::string* open = nullptr;  // of the last loop, which waits for its reason
+  std::string* open = nullptr;  // the reason of the last loop, not yet read
   while (!report.empty()) {
     const std::string line(next_line(report));
     std::smatch found;
     if (line.size() > kLongest || !std::regex_match(line, found, kLine)) continue;
     const SourceLocation location{found[1], std::stoi(found[2])};
-    std::string said = found[3];
-    if (take_prefix(said, "couldn't vectorize loop")) {
+    std::string message = found[3];
+    if (remove_prefix(message, "couldn't vectorize loop")) {
       open = &reasons[location];
-    } else if (take_prefix(said, "loop not vectorized")) {
+    } else if (remove_prefix(message, "loop not vectorized")) {
       std::string& reason = reasons[location];
-      if (take_prefix(said, ": ") && reason.empty()) reason = without_ending(said);
-    } else if (open != nullptr && take_prefix(said, "not vectorized: ")) {
-      if (open->empty()) *open = without_ending(said);
+      if (remove_prefix(message, ": ") && reason.empty()) reason = without_ending(message);
+    } else if (open != nullptr && remove_prefix(message, "not vectorized: ")) {
+      if (open->empty()) *open = without_ending(message);
       open = nullptr;
     }
   }

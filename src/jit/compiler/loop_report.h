@@ -1,4 +1,4 @@
-// Which loops the host compiler left without vectors, read in what it reports.
+// Finds loops that the host compiler did not vectorize, from its report.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace jitstep::jit {
 
-/// A loop that the templates mark by `// vectorized: WHAT` in a line above it, and that takes one element at a time.
+/// A loop that a template marks by a preceding line `// vectorized: WHAT`, and that the compiler did not vectorize.
 struct ScalarLoop {
   std::string what;         // "the loop over elements"
   SourceLocation location;  // its `for`
-  std::string reason;       // the compiler's, "control flow in loop"; empty if it gives none
+  std::string reason;       // the compiler's reason, such as "control flow in loop"; may be empty
 };
 
-/// Each marked loop of which the compiler made no vectors in at least one of the functions that it is part of. `flat` is
-/// the text that was compiled, `report` what HostCompiler::loop_report() returned for it: g++'s or clang++'s.
+/// Each marked loop that the compiler did not vectorize in at least one function that contains it. `preprocessed` is
+/// the compiled source. `report` is the result of HostCompiler::loop_report() for it, by g++ or clang++.
 std::vector<ScalarLoop> scalar_loops(std::string_view preprocessed, std::string_view report);
 
 /// "the loop over elements (kernel/loop.cuh:207: control flow in loop)".

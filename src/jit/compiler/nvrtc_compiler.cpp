@@ -16,7 +16,7 @@ namespace {
 constexpr int kBuiltinFailure = 7;  // NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
 constexpr int kCompilationError = 6;
 
-// What decides the bits, beside the architecture. Nothing here may have side effects.
+// Options that determine results, in addition to the architecture. They must not have side effects.
 std::vector<std::string> code_options(bool check) {
   std::vector<std::string> options = {"--std=c++20",       "--device-as-default-execution-space",
                                       "--fmad=false",      "--ftz=false",
@@ -48,7 +48,7 @@ class Program {
     return api_.nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data());
   }
 
-  // The log and PTX come with an ending zero, which a text does not need.
+  // Log and PTX end with a zero, which is not part of the text.
   std::string log() {
     std::string log = fetch<std::string>(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog);
     while (!log.empty() && log.back() == '\0') log.pop_back();
@@ -78,7 +78,7 @@ std::string list_of(const std::vector<int>& archs) {
   return joined(archs, ", ", [](int arch) { return str_cat("sm_", arch); });
 }
 
-// The version call gives no build number; the head of any PTX text does.
+// The version call returns no build number, but the header of a PTX text has it.
 std::string build_of(const NvrtcLibrary& library) {
   Program program(library.api, "", "build");
   program.compile(str_cat("compute_", library.archs.back()), false);
@@ -96,7 +96,7 @@ std::string build_of(const NvrtcLibrary& library) {
   const std::string what = library.api.nvrtcGetErrorString(code);
   if (code == kBuiltinFailure) {
     throw Error(str_cat("NVRTC ", library.version(), " cannot open libnvrtc-builtins.so.",
-                        library.version(), ": it must lie beside ",
+                        library.version(), ": it must be in the folder of ",
                         library.path.empty() ? "libnvrtc.so" : library.path, "\n", log));
   }
   const std::string first = diagnosis(source, log);
@@ -108,8 +108,8 @@ std::string build_of(const NvrtcLibrary& library) {
 }
 
 constexpr char kForked[] =
-    "this process was forked from one that had used NVRTC, which may hang here: compile GPU "
-    "kernels before fork(), or start the process again (spawn)";
+    "cannot use NVRTC in a process that was forked after its parent had used NVRTC: it may hang. "
+    "Compile GPU kernels before fork(), or start a new process (spawn).";
 
 }  // namespace
 
@@ -117,14 +117,14 @@ std::string architecture_option(const NvrtcLibrary& library, const Target& targe
   const auto newer = std::upper_bound(library.archs.begin(), library.archs.end(), target.sm);
   if (newer == library.archs.begin()) {
     throw Error(str_cat("NVRTC ", library.version(), " cannot compile for ", to_string(target),
-                        "; it knows ", list_of(library.archs),
-                        ". Install an older NVRTC for this GPU"));
+                        ": it supports ", list_of(library.archs),
+                        ". Install an older NVRTC for this GPU."));
   }
   const int best = *(newer - 1);
   return str_cat(best == target.sm ? "sm_" : "compute_", best);
 }
 
-// What NVRTC makes for "sm_90" or "compute_90".
+// The result of NVRTC for "sm_90" or "compute_90".
 std::vector<std::byte> NvrtcCompiler::run(const std::string& source, const std::string& name,
                                           const Target& target, const std::string& architecture,
                                           std::string& log) {
@@ -136,7 +136,7 @@ std::vector<std::byte> NvrtcCompiler::run(const std::string& source, const std::
   if (code != 0) refuse(library, code, source, name, target, log);
   std::vector<std::byte> image = program.image(architecture.starts_with("compute_"));
   // Note: after a failure NVRTC reports success and size 0 here.
-  if (image.empty()) throw Error(str_cat("NVRTC gave an empty binary for ", name));
+  if (image.empty()) throw Error(str_cat("NVRTC returned an empty binary for ", name));
   return image;
 }
 
@@ -180,7 +180,7 @@ bool NvrtcCompiler::available(const Target& target) {
 Fitness NvrtcCompiler::fitness(const std::string& identity, const Target&) const {
   if (!identity.starts_with("NVRTC ")) return {.problem = "its compiler is not NVRTC"};
   if (!identity.ends_with(code_options_text(settings_.check)))
-    return {.problem = "its compiler options are others"};
+    return {.problem = "its compiler options differ"};
   return {.rank = 1};
 }
 
@@ -189,8 +189,8 @@ void NvrtcCompiler::add_folder(const std::string& folder) {
   settings_.nvrtc_search.push_back(folder);
 }
 
-// Nothing if there is no NVRTC that can be used here, and why. The lock is held while opening: other
-// threads need the library as well.
+// Null with the problem if there is no usable NVRTC. Holds the lock while opening, because other threads need the
+// library too.
 const NvrtcCompiler::Opened* NvrtcCompiler::open(std::string& problem) {
   std::lock_guard lock(mutex_);
   if (opened_) return opened_.get();

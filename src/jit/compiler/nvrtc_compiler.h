@@ -1,4 +1,4 @@
-// NVRTC as a Compiler: targets sm_XX. Needs no GPU.
+// NVRTC as a Compiler, for the targets sm_XX. Needs no GPU.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@
 
 namespace jitstep::jit {
 
-/// Opens NVRTC at the first call. In a child of a process that has used NVRTC compiling is an
-/// Error, as NVRTC may hang there.
+/// Opens NVRTC on first use. In a child of a process that has used NVRTC, compile() throws an Error, because NVRTC may
+/// hang.
 class NvrtcCompiler : public Compiler {
  public:
-  /// `driver_version` gives the CUDA version of the machine's driver, 0 if there is none; it is asked
-  /// when NVRTC is opened, as newer compilers' kernels do not load there.
+  /// `driver_version` returns the CUDA version of the machine's driver, or 0 without one. It is called when NVRTC is
+  /// opened, because an older driver cannot load kernels of a newer compiler.
   explicit NvrtcCompiler(Settings settings, std::function<int()> driver_version = {})
       : settings_(std::move(settings)), driver_version_(std::move(driver_version)) {}
 
@@ -28,16 +28,16 @@ class NvrtcCompiler : public Compiler {
   bool available(const Target& target) override;
   Fitness fitness(const std::string& identity, const Target& target) const override;
 
-  /// The PTX of a text: of the target's own architecture, or the newest older one that NVRTC knows.
+  /// The PTX of a source, for the target's own architecture or the newest older one that NVRTC supports.
   std::string ptx(const std::string& text, const std::string& name, const Target& target);
 
-  /// Adds a folder to look through; no effect once NVRTC is open.
+  /// Adds a folder to search. Has no effect once NVRTC is open.
   void add_folder(const std::string& folder);
 
  private:
   struct Opened {
     NvrtcLibrary library;
-    std::string build;  // the lines of a PTX text that name the compiler's build
+    std::string build;  // the lines of a PTX text with the compiler's build
   };
 
   const Opened* open(std::string& problem);
@@ -52,8 +52,8 @@ class NvrtcCompiler : public Compiler {
   std::map<Target, std::string> identities_;
 };
 
-/// What NVRTC generates for a GPU: "sm_90" if it knows it, else the newest older "compute_XX" as
-/// PTX for the driver to finish. An Error if the GPU is older than all it knows.
+/// The architecture option for a GPU: "sm_90" if NVRTC supports it, else the newest older "compute_XX", for which the
+/// driver compiles the PTX. Throws an Error if the GPU is older than all supported ones.
 std::string architecture_option(const NvrtcLibrary& library, const Target& target);
 
 }  // namespace jitstep::jit

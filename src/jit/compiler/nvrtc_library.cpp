@@ -9,7 +9,7 @@
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 
-// The folder in which the build had LibTorch.
+// LibTorch's folder at build time.
 #ifndef JITSTEP_NVRTC_HINT
 #define JITSTEP_NVRTC_HINT ""
 #endif
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kInstall[] =
-    "install it with `pip install nvidia-cuda-nvrtc` (CUDA 13) or nvidia-cuda-nvrtc-cu12, or from "
+    "Install it with `pip install nvidia-cuda-nvrtc` (CUDA 13) or nvidia-cuda-nvrtc-cu12, or from "
     "a CUDA toolkit, and set JITSTEP_NVRTC to libnvrtc.so or its folder";
 
 std::vector<fs::path> entries_of(const fs::path& folder) {
@@ -34,8 +34,9 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return found;
 }
 
-// Note: pip's NVRTC has no run path, so it would not find its other half: every compile would fail
-// with NVRTC_ERROR_BUILTIN_OPERATION_FAILURE. Once opened by its full path, it is found by name.
+// Note: pip's NVRTC has no RUNPATH, so it does not find libnvrtc-builtins, and every compile fails with
+// NVRTC_ERROR_BUILTIN_OPERATION_FAILURE. The loader finds it by name after this function has opened it by its full
+// path.
 void open_builtins(const fs::path& folder) {
   for (const fs::path& file : entries_of(folder)) {
     const std::string name = file.filename().string();
@@ -66,7 +67,7 @@ bool load_all(void* handle, NvrtcApi& api) {
          load(handle, "nvrtcGetPTX", api.nvrtcGetPTX);
 }
 
-// The reason if the file is no NVRTC that will do.
+// Opens NVRTC. Returns the reason if the file is not a usable NVRTC.
 std::string try_open(const std::string& file, NvrtcLibrary& library) {
   const bool has_path = file.find('/') != std::string::npos;
   if (has_path) open_builtins(fs::path(file).parent_path());
@@ -74,7 +75,7 @@ std::string try_open(const std::string& file, NvrtcLibrary& library) {
   if (!handle) return dlerror();
   if (!load_all(handle, library.api)) return file + " lacks functions of NVRTC 12";
   if (library.api.nvrtcVersion(&library.major, &library.minor) != 0 || library.major < 12) {
-    return str_cat(file, " is NVRTC ", library.version(), "; 12 is the oldest that will do");
+    return str_cat(file, " is NVRTC ", library.version(), ", and jitstep needs 12 or newer");
   }
   int count = 0;
   library.api.nvrtcGetNumSupportedArchs(&count);
@@ -85,7 +86,8 @@ std::string try_open(const std::string& file, NvrtcLibrary& library) {
   return {};
 }
 
-// What tools/setup.sh makes in the source folder, if this program lies in a build folder there: build/tools/jitstep.
+// The Python environment that tools/setup.sh creates in the source folder, if this program is in a build folder there,
+// such as build/tools/jitstep.
 std::string environment_of_build() {
   std::error_code failure;
   fs::path folder = fs::read_symlink("/proc/self/exe", failure);
@@ -157,10 +159,11 @@ std::optional<NvrtcLibrary> find_nvrtc(const Settings& settings, int driver_vers
     if (driver_version == 0 || library.major <= driver_version / 1000) return library;
     if (!first) first = std::move(library);
   }
-  problem = settings.nvrtc.empty() ? str_cat("NVRTC, the compiler for NVIDIA GPUs, was not found; ",
-                                             kInstall, ". Looked for:", tried)
-                                   : str_cat("JITSTEP_NVRTC is set to ", settings.nvrtc,
-                                             ", which gives no NVRTC; ", kInstall, tried);
+  problem = settings.nvrtc.empty()
+                ? str_cat("NVRTC, the compiler for NVIDIA GPUs, was not found. ", kInstall,
+                          ". Searched:", tried)
+                : str_cat("cannot open NVRTC from JITSTEP_NVRTC=", settings.nvrtc, ". ", kInstall,
+                          ".", tried);
   return first;
 }
 

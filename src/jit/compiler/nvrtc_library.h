@@ -1,4 +1,4 @@
-// libnvrtc, found and opened at run time. Own declarations: no CUDA header is needed.
+// Finds and opens libnvrtc at run time. Declares the functions itself, so no CUDA header is needed.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace jitstep::jit {
 
-/// The functions of NVRTC that are called; results are nvrtcResult, 0 is success.
+/// Function pointers of NVRTC. They return nvrtcResult, where 0 is success.
 struct NvrtcApi {
   int (*nvrtcVersion)(int* major, int* minor) = nullptr;
   const char* (*nvrtcGetErrorString)(int code) = nullptr;
@@ -28,7 +28,7 @@ struct NvrtcApi {
   int (*nvrtcGetPTX)(void* program, char* ptx) = nullptr;
 };
 
-/// An opened NVRTC. It is never closed: it does not survive that.
+/// An opened NVRTC. Never closed, because NVRTC does not support it.
 struct NvrtcLibrary {
   NvrtcApi api;
   std::string path;  // empty if the loader's own search found it
@@ -39,17 +39,17 @@ struct NvrtcLibrary {
   std::string version() const { return std::to_string(major) + "." + std::to_string(minor); }
 };
 
-/// Opens NVRTC 12 or newer: settings.nvrtc alone if set; else the folders of settings.nvrtc_search, the
-/// Python environment that is active, that of the source folder if the program is in its build folder, the folder of
-/// LibTorch when the library was built, the loader's search, /usr/local/cuda. Of those found,
-/// the first whose kernels a driver for CUDA `driver_version` (such as 12040) loads, which is one of
-/// its major version or older; the first of all if there is none such, or no driver (0). Nothing if
-/// none is found: `problem` then says where it was looked for and what to install.
+/// Opens NVRTC 12 or newer. If settings.nvrtc is set, tries only that. Otherwise it searches the folders of
+/// settings.nvrtc_search, the active Python environment, that of the source folder (if the program is in its build
+/// folder), LibTorch's folder at build time, the loader's path, and /usr/local/cuda. Of all found, it returns the first
+/// one whose kernels a driver for CUDA `driver_version` (such as 12040) can load, which needs the same or an older
+/// major version. Without such a one, or without a driver (0), it returns the first. Returns nothing if there is none.
+/// `problem` then names the searched locations and gives installation advice.
 std::optional<NvrtcLibrary> find_nvrtc(const Settings& settings, int driver_version,
                                        std::string& problem);
 
-/// All places below a folder where libnvrtc lies, newest version first: the folder itself, its lib
-/// and lib64, and nvidia/*/lib or */lib as pip lays them out, here or in the site-packages of a Python environment.
+/// All locations of libnvrtc below a folder, newest version first: the folder, its lib and lib64, and nvidia/*/lib or
+/// */lib in pip's layout, here or in the site-packages of a Python environment.
 std::vector<std::string> nvrtc_files(const std::string& folder);
 
 }  // namespace jitstep::jit

@@ -16,10 +16,10 @@ namespace jitstep::jit {
 namespace {
 
 constexpr std::uint64_t kLargest = 1 << 16;
-constexpr std::size_t kSeal = 65;  // 64 digits and the end of their line
-constexpr int kForm = 2;           // another one whenever the lines of identities change
+constexpr std::size_t kDigestLine = 65;  // 64 digits and a line break
+constexpr int kVersion = 2;              // change it with the lines of identities
 
-// Changes with every change of the file; empty if there is none.
+// A line that changes with every change of the file. Empty if there is no file.
 std::string stamp_of(const std::string& program) {
   struct stat s {};
   if (::stat(program.c_str(), &s) != 0) return {};
@@ -27,10 +27,10 @@ std::string stamp_of(const std::string& program) {
                  s.st_mtim.tv_nsec, " ", s.st_ctim.tv_sec, ".", s.st_ctim.tv_nsec, "\n");
 }
 
-// The SHA-256 of what follows finds damage.
-std::string sealed(const std::string& content) { return sha256_hex(content) + "\n" + content; }
+// Prepends the SHA-256 of the content, to detect damage.
+std::string with_digest(const std::string& content) { return sha256_hex(content) + "\n" + content; }
 
-// g++ says how it was called, clang where it lies.
+// g++ reports the name it was called by, clang its own path.
 bool is_the_compiler(const std::string& program, const std::string& report) {
   std::error_code failure;
   const std::string clang =
@@ -53,9 +53,9 @@ RememberedIdentity::RememberedIdentity(const Settings& settings,
     : folder_(settings.cache_dir), program_(words.front()), stamp_(stamp_of(program_)) {
   const std::string processor = this_processor();
   if (folder_.empty() || processor.empty() || stamp_.empty()) return;
-  std::string question = str_cat(kForm, "\n", processor, "\n", joined(words, "\n"), "\n");
-  for (const auto& [name, value] : variables) question += str_cat(name, "=", value, "\n");
-  file_ = str_cat(folder_, "/", sha256_hex(question), ".compiler");
+  std::string request = str_cat(kVersion, "\n", processor, "\n", joined(words, "\n"), "\n");
+  for (const auto& [name, value] : variables) request += str_cat(name, "=", value, "\n");
+  file_ = str_cat(folder_, "/", sha256_hex(request), ".compiler");
 }
 
 std::optional<std::string> RememberedIdentity::find() const {
@@ -63,15 +63,15 @@ std::optional<std::string> RememberedIdentity::find() const {
   const auto bytes = read_trusted(file_, Trust::own, kLargest);
   if (!bytes) return {};
   const std::string all = text_of(*bytes);
-  const std::string content = all.substr(std::min(all.size(), kSeal));
-  if (all != sealed(content) || !content.starts_with(stamp_)) return {};
+  const std::string content = all.substr(std::min(all.size(), kDigestLine));
+  if (all != with_digest(content) || !content.starts_with(stamp_)) return {};
   return content.substr(stamp_.size());
 }
 
 void RememberedIdentity::keep(const std::string& identity, const std::string& report) const {
   if (file_.empty() || !is_the_compiler(program_, report) || stamp_of(program_) != stamp_) return;
   if (make_folder(folder_) || folder_problem(folder_, Trust::own)) return;
-  (void)write_atomically(file_, bytes_of(sealed(stamp_ + identity)));
+  (void)write_atomically(file_, bytes_of(with_digest(stamp_ + identity)));
 }
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// What a compiler said when it was asked who it is, kept on disk: the next process need not run it.
+// Caches a compiler's identity on disk, so that later processes need not run the compiler for it.
 #pragma once
 
 #include <optional>
@@ -10,26 +10,27 @@
 
 namespace jitstep::jit {
 
-/// One question to one program, in the cache folder beside the kernels. The answer holds for the file that the
-/// program was then (device, inode, size, times of change) and for the processor, which decides what
-/// -march=native stands for. Trouble with the disk is an answer that is not there.
+/// The answer of one program to one command, stored in the cache folder. It is valid for the program file of that time
+/// (device, inode, size, change times) and for the processor, which determines -march=native. Disk problems count as a
+/// missing answer.
 class RememberedIdentity {
  public:
-  /// `words`: the command, its program first; `variables`: its environment, but for what differs every time.
+  /// `words` is the command, starting with the program. `variables` is its environment, without parts that always
+  /// differ.
   RememberedIdentity(const Settings& settings, const std::vector<std::string>& words,
                      const Variables& variables);
 
   /// The identity, if the same program gave it.
   std::optional<std::string> find() const;
 
-  /// Keeps it for later processes. Only of a program whose own report says that it is the compiler itself, with
-  /// no file of settings: what a wrapper runs may change while the wrapper does not.
+  /// Stores the identity for later processes, but only if the program's own report says that it is the compiler itself,
+  /// without a configuration file: the program that a wrapper runs may change although the wrapper does not.
   void keep(const std::string& identity, const std::string& report) const;
 
  private:
   std::string folder_, program_;
-  std::string file_;   // empty: nothing is remembered here
-  std::string stamp_;  // of the program before it is run
+  std::string file_;   // empty: caching is not possible
+  std::string stamp_;  // of the program, before it runs
 };
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// What an entry uses, as JSON: of the cache's files and of those for people.
+// Resources as JSON, for cache files and for reports.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ inline nlohmann::json json_of(const Resources& r) {
           {"shared_bytes", r.shared_bytes}};
 }
 
-/// The inverse. A json::exception if something is missing.
+/// The inverse. Throws a json::exception if a member is missing.
 inline Resources resources_of(const nlohmann::json& j) {
   return {
       j.at("entry"),       j.at("registers"),   j.at("spill_store_bytes"), j.at("spill_load_bytes"),

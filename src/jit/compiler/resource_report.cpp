@@ -8,7 +8,7 @@
 namespace jitstep::jit {
 namespace {
 
-// The number in front of `unit`, as in "24 bytes smem"; 0 if the line has no such unit.
+// The number before `unit`, as in "24 bytes smem". 0 if the line has no such unit.
 int number_before(const std::string& line, std::string_view unit) {
   const std::size_t at = line.find(unit);
   if (at == std::string::npos || at == 0) return 0;

@@ -1,4 +1,4 @@
-// Registers, spills and memory from the log that --ptxas-options=-v gives: needs no GPU.
+// Registers, spills and memory from the log of --ptxas-options=-v. Needs no GPU.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace jitstep::jit {
 
-/// One Resources per entry in the log, sorted by entry. What a function that was not inlined uses
-/// counts for the entry it was compiled with.
+/// One Resources per entry in the log, sorted by entry. Resources of functions that were not inlined are added to the
+/// entry that they were compiled with.
 std::vector<Resources> parse_resources(const std::string& log);
 
 }  // namespace jitstep::jit

@@ -16,7 +16,7 @@ std::string to_string(const Target& target) {
     case Target::Kind::emulated:
       return "emulated";
   }
-  throw Error("a Target of an unknown kind");
+  throw Error("the kind of a Target is unknown");
 }
 
 Target parse_target(std::string_view word) {
@@ -29,8 +29,8 @@ Target parse_target(std::string_view word) {
     const auto [stop, failure] = std::from_chars(begin, end, sm);
     if (failure == std::errc() && stop == end && sm >= 10 && sm < 1000) return Target::cuda(sm);
   }
-  throw Error(
-      str_cat("'", word, "' is no target: use cpu, emulated or sm_ with a number, as in sm_90"));
+  throw Error(str_cat("'", word,
+                      "' is not a target. Use cpu, emulated or sm_ with a number, such as sm_90."));
 }
 
 }  // namespace jitstep::jit

@@ -14,7 +14,7 @@ std::string why_missing(Compiler& compiler, const Target& target) {
   } catch (const Error& error) {
     return error.what();
   }
-  return "its compiler came while it was looked for; try again";
+  return "the compiler was installed during this call. Try again.";
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Com
                                                       const Key& key) {
   const auto rank = [&](const std::string& of) {
     const Fitness fitness = compiler.fitness(of, key.target);
-    // Nobody here knows what a wrapper does to the options.
+    // The identity does not show how a wrapper changes the options.
     return fitness.baseline && of.find("\nwrapper: ") == of.npos ? fitness.rank : 0;
   };
   auto found = disk.find_best(key, rank, {DiskCache::Layer::readonly});

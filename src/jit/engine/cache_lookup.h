@@ -1,4 +1,4 @@
-// Binaries of other compilers in the cache: which may be used, and why none may.
+// Selects cached binaries of other compilers, and explains why none fits.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,17 @@
 
 namespace jitstep::jit {
 
-/// The best binary for a machine without a compiler: see Compiler::fitness.
+/// The best binary for a machine without a compiler. See Compiler::fitness.
 std::optional<DiskCache::Found> find_without_compiler(DiskCache& disk, const Compiler& compiler,
                                                       const Key& key);
 
-/// The highest baseline of the read-only layer that this machine runs. Somebody put it there so that nobody has to
-/// compile; one in the user's own folder was made for others, and native code is as good as compiled.
+/// The highest baseline of the read-only layer that this machine can run, because that layer exists to avoid compiles.
+/// Not from the user's own folder: its baselines were compiled for other machines, and native code is preferable.
 std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Compiler& compiler,
                                                       const Key& key);
 
-/// Throws the Error of a kernel that is in no cache and cannot be compiled: its name, the folders, how the nearest
-/// entry differs, and what the compiler says of its absence. The log gets the first of these.
+/// Throws the Error for a kernel that is not cached and cannot be compiled. It has the name, the folders, how the most
+/// similar entry differs, and why there is no compiler. The log gets the same without the compiler's part.
 [[noreturn]] void refuse_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted,
                               LogLevel log);
 

@@ -14,8 +14,7 @@
 namespace jitstep::jit {
 namespace {
 
-// Values of CUdevice_attribute, CUstreamCaptureStatus and CUevent_flags; the driver's interface fixes
-// them.
+// Values of CUdevice_attribute, CUstreamCaptureStatus and CUevent_flags, which the driver API fixes.
 constexpr int kMultiprocessorCount = 16;
 constexpr int kL2CacheSize = 38;
 constexpr int kComputeCapabilityMajor = 75;
@@ -23,19 +22,18 @@ constexpr int kComputeCapabilityMinor = 76;
 constexpr int kCaptureNone = 0;
 constexpr unsigned kDisableTiming = 2;
 
-// Note: the driver takes copies of up to this size from pageable memory at once, into its command
-// buffer (CUDA C++ Programming Guide, asynchronous concurrent execution). For larger ones it may
-// first wait for all work on the stream.
+// Note: the driver copies up to this size from pageable memory at once, into its command buffer (CUDA C++ Programming
+// Guide, asynchronous concurrent execution). For larger copies it may first wait for all work on the stream.
 constexpr std::size_t kStagedBytes = std::size_t{64} << 10;
 
-// A failed call of the driver, or none.
+// A failed driver call, or none.
 struct Outcome {
   int code = 0;
   const char* call = nullptr;
 };
 
-// Runs a call with a context made current and puts the former one back. One that is current already
-// is left alone; if the driver cannot say, it is made current once more.
+// Makes a context current for a call and restores the previous one. Skips both if the context is current already. If
+// cuCtxGetCurrent() fails, pushes the context anyway.
 template <class Call>
 Outcome in_context(const CudaApi& api, void* context, const char* name, const Call& call) {
   void* current = nullptr;
@@ -46,22 +44,21 @@ Outcome in_context(const CudaApi& api, void* context, const char* name, const Ca
   return code == 0 && popped != 0 ? Outcome{popped, "cuCtxPopCurrent"} : Outcome{code, name};
 }
 
-void refuse_in_child() {
+void check_not_forked() {
   if (!forked_after(ForkSensitive::cuda_driver)) return;
   throw Error(
-      "this process was forked from one that had used the CUDA driver, whose contexts do not "
-      "survive "
-      "fork(): fork before the first use of CUDA, or start the process again (spawn)");
+      "cannot use CUDA in a process that was forked after its parent had used it: contexts do not "
+      "survive fork(). Fork before the first use of CUDA, or start a new process (spawn).");
 }
 
 }  // namespace
 
-// The names with a version are those that the driver's header maps the plain ones to.
+// The versioned names are those that the driver's header maps the plain names to.
 CudaApi open_cuda_api(const std::string& library) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     throw Error(str_cat("no CUDA driver: ", dlerror(),
-                        "; install the NVIDIA driver (libcuda.so.1 comes with it)"));
+                        ". Install the NVIDIA driver, which includes libcuda.so.1."));
   }
   CudaApi api;
   std::string missing;
@@ -92,8 +89,8 @@ CudaApi open_cuda_api(const std::string& library) {
   load("cuEventDestroy_v2", api.cuEventDestroy);
   load("cuFuncLoad", api.cuFuncLoad, false);
   if (!missing.empty()) {
-    throw Error(str_cat("the CUDA driver is too old, ", library, " lacks", missing,
-                        "; install one for CUDA 12 or newer"));
+    throw Error(str_cat("the CUDA driver is too old: ", library, " lacks", missing,
+                        ". Install a driver for CUDA 12 or newer."));
   }
   return api;
 }
@@ -106,18 +103,18 @@ int installed_driver_version(const std::string& library) {
   return ask != nullptr && ask(&version) == 0 ? version : 0;
 }
 
-// ---- checked calls; what was being done is put into words only when it failed ------------------
+// ---- checked calls. `doing` formats the description only after a failure ----------------------
 
 template <class Doing, class Call>
 void CudaDriver::run(const char* name, const Doing& doing, const Call& call) const {
-  refuse_in_child();
+  check_not_forked();
   if (const int code = call()) fail(code, name, doing());
 }
 
 template <class Doing, class Call>
 void CudaDriver::run_in(void* context, const char* name, const Doing& doing,
                         const Call& call) const {
-  refuse_in_child();
+  check_not_forked();
   const Outcome outcome = in_context(api_, context, name, call);
   if (outcome.code != 0) fail(outcome.code, outcome.call, doing());
 }
@@ -128,13 +125,13 @@ void CudaDriver::fail(int code, const char* call, const std::string& doing) cons
   if (api_.cuGetErrorString(code, &sentence) != 0 || !sentence) sentence = "no description";
   const std::string_view advice = cuda_advice(code);
   throw CudaError(str_cat(doing, " failed: ", call, " returned ", name, " (", code, "), ", sentence,
-                          advice.empty() ? "" : "; ", advice),
+                          advice.empty() ? "" : ". ", advice),
                   call, code);
 }
 
 CudaDriver::CudaDriver(const CudaApi& api) : api_(api) {
   const auto doing = [] { return "starting the CUDA driver"; };
-  refuse_in_child();
+  check_not_forked();
   note_used(ForkSensitive::cuda_driver);
   run("cuInit", doing, [&] { return api_.cuInit(0); });
   run("cuDriverGetVersion", doing, [&] { return api_.cuDriverGetVersion(&version_); });
@@ -151,7 +148,7 @@ int CudaDriver::device_count() const {
 }
 
 CudaDevice CudaDriver::device(int ordinal) const {
-  const auto doing = [&] { return str_cat("asking about GPU ", ordinal); };
+  const auto doing = [&] { return str_cat("querying GPU ", ordinal); };
   int handle = 0;
   run("cuDeviceGet", doing, [&] { return api_.cuDeviceGet(&handle, ordinal); });
   const auto attribute = [&](int which) {
@@ -167,7 +164,7 @@ CudaDevice CudaDriver::device(int ordinal) const {
 }
 
 void* CudaDriver::primary_context(int ordinal) {
-  refuse_in_child();
+  check_not_forked();
   std::lock_guard lock(mutex_);
   if (const auto known = contexts_.find(ordinal); known != contexts_.end()) return known->second;
   const auto doing = [&] { return str_cat("opening GPU ", ordinal); };
@@ -242,8 +239,7 @@ void CudaDriver::upload(void* context, void* stream, void* to, const void* from,
 bool CudaDriver::is_capturing(void* context, void* stream) const {
   int status = kCaptureNone;
   run_in(
-      context, "cuStreamIsCapturing",
-      [] { return "asking whether a CUDA graph is being captured"; },
+      context, "cuStreamIsCapturing", [] { return "querying the capture state of a stream"; },
       [&] { return api_.cuStreamIsCapturing(stream, &status); });
   return status != kCaptureNone;
 }
@@ -252,7 +248,7 @@ void* CudaDriver::create_event(void* context) const {
   void* event = nullptr;
   try {
     run_in(
-        context, "cuEventCreate", [] { return "making an event"; },
+        context, "cuEventCreate", [] { return "creating an event"; },
         [&] { return api_.cuEventCreate(&event, kDisableTiming); });
   } catch (const CudaError&) {
     if (event) destroy_event(context, event);
@@ -268,7 +264,7 @@ void CudaDriver::destroy_event(void* context, void* event) const noexcept {
 
 void CudaDriver::record_event(void* context, void* event, void* stream) const {
   run_in(
-      context, "cuEventRecord", [] { return "marking the end of a step"; },
+      context, "cuEventRecord", [] { return "recording the end of a step"; },
       [&] { return api_.cuEventRecord(event, stream); });
 }
 

@@ -1,4 +1,4 @@
-// The few functions of the CUDA driver that jitstep calls, opened at run time.
+// The CUDA driver functions that jitstep calls, opened at run time.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace jitstep::jit {
 
-/// The driver's functions with their handles as plain pointers and their results as CUresult (0 is
-/// success). Tests fill this table with functions of their own. See the CUDA driver API manual.
+/// Driver functions, with handles as plain pointers and CUresult as int (0 is success). Tests fill this table with
+/// their own functions. See the CUDA driver API manual.
 struct JITSTEP_API CudaApi {
   int (*cuInit)(unsigned flags) = nullptr;
   int (*cuDriverGetVersion)(int* version) = nullptr;
@@ -29,7 +29,7 @@ struct JITSTEP_API CudaApi {
   int (*cuModuleGetFunction)(void** function, void* module, const char* name) = nullptr;
   int (*cuLaunchKernel)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                        void* stream, void** params, void** residual) = nullptr;
+                        void* stream, void** params, void** extra) = nullptr;
   int (*cuMemcpyHtoDAsync)(unsigned long long to, const void* from, std::size_t bytes,
                            void* stream) = nullptr;
   int (*cuStreamIsCapturing)(void* stream, int* status) = nullptr;
@@ -37,19 +37,19 @@ struct JITSTEP_API CudaApi {
   int (*cuEventCreate)(void** event, unsigned flags) = nullptr;
   int (*cuEventRecord)(void* event, void* stream) = nullptr;
   int (*cuEventDestroy)(void* event) = nullptr;
-  /// From driver 12.4; may be null. Loads a function before its first launch.
+  /// Since driver 12.4. May be null. Loads a function before its first launch.
   int (*cuFuncLoad)(void* function) = nullptr;
 };
 
-/// Opens a driver library and looks up its functions. An Error says what to install if there is none,
-/// or which functions it lacks.
+/// Opens a driver library and looks up its functions. Throws an Error with installation advice if there is none, or
+/// with the functions it lacks.
 CudaApi open_cuda_api(const std::string& library = "libcuda.so.1");
 
-/// The CUDA version that the installed driver library supports, such as 13000; 0 if there is none.
-/// Starts nothing: cuInit is not called.
+/// The CUDA version that the installed driver library supports, such as 13000. 0 if there is none. Does not call
+/// cuInit.
 int installed_driver_version(const std::string& library = "libcuda.so.1");
 
-/// What the front end and the tuner want to know about a GPU.
+/// Properties of a GPU for the front end and the tuner.
 struct CudaDevice {
   int ordinal = 0;
   int sm = 0;  // compute capability times ten
@@ -57,10 +57,9 @@ struct CudaDevice {
   int l2_bytes = 0;
 };
 
-/// The driver behind checked calls. Every failure is a CudaError that says what was being done, what
-/// the driver answered and what to do; contexts that were made current for a call are put back.
-/// In a child of a process that had made a CudaDriver before fork(), every call is an Error.
-/// Thread safe. Devices are numbered as the driver does it, which is torch's numbering.
+/// The driver with checked calls. Every failure throws a CudaError with the operation, the driver's answer and advice.
+/// The current context is restored after each call. In a child of a process that had made a CudaDriver before fork(),
+/// every call throws an Error. Thread safe. Devices have the driver's numbers, which are also torch's.
 class JITSTEP_API CudaDriver {
  public:
   /// Calls cuInit.
@@ -71,30 +70,30 @@ class JITSTEP_API CudaDriver {
   int device_count() const;
   CudaDevice device(int ordinal) const;
 
-  /// The primary context of a device, retained once and kept until the process ends.
+  /// The primary context of a device, retained once and never released.
   void* primary_context(int ordinal);
 
-  /// Modules and their functions; `name` is for messages.
+  /// Modules and their functions. `name` is for messages.
   void* load_module(void* context, const void* image, const std::string& name) const;
   void unload_module(void* context, void* module) const noexcept;
   void* function(void* context, void* module, const std::string& name) const;
 
-  /// One launch in `context`; `args` points to the kernel's only parameter.
+  /// One launch in `context`. `args` points to the kernel's only parameter.
   void launch(void* context, void* function, void* stream, unsigned grid, unsigned block,
               const void* args) const;
 
-  /// Copies ordinary host memory, which may change as soon as this returns.
+  /// Copies pageable host memory, which may change as soon as this returns.
   void upload(void* context, void* stream, void* to, const void* from, std::size_t bytes) const;
 
-  /// True while `stream` records a CUDA graph, or did until a forbidden call: nothing can be done
-  /// on it then.
+  /// True while `stream` is captured into a CUDA graph, also after a forbidden call has invalidated the capture. The
+  /// stream cannot execute work then.
   bool is_capturing(void* context, void* stream) const;
 
-  /// Events order streams; they do not measure time.
+  /// Events order streams. They do not measure time.
   void* create_event(void* context) const;
   void destroy_event(void* context, void* event) const noexcept;
   void record_event(void* context, void* event, void* stream) const;
-  /// Makes later work on `stream` wait for what was recorded last.
+  /// Lets later work on `stream` wait for the last recorded event.
   void wait_event(void* context, void* stream, void* event) const;
 
  private:
@@ -110,18 +109,18 @@ class JITSTEP_API CudaDriver {
   std::map<int, void*> contexts_;
 };
 
-/// The process's driver, opened at first use. An Error says what to install if there is none.
+/// The process's driver, opened on first use. Throws an Error with installation advice if there is none.
 JITSTEP_API CudaDriver& cuda_driver();
 
-/// A function of a loaded GPU module that can be launched. Valid as long as its Kernel.
+/// A launchable function of a loaded GPU module. Valid as long as its Kernel.
 class JITSTEP_API CudaEntry {
  public:
   CudaEntry() = default;
-  /// Made by a Kernel; the driver must outlive it.
+  /// Only a Kernel makes it. The driver must outlive it.
   CudaEntry(const CudaDriver* driver, void* context, void* function)
       : driver_(driver), context_(context), function_(function) {}
 
-  /// Starts `grid` blocks of `block` threads on a CUstream; `args` points to the only parameter.
+  /// Launches `grid` blocks of `block` threads on a CUstream. `args` points to the only parameter.
   void launch(void* stream, unsigned grid, unsigned block, const void* args) const {
     driver_->launch(context_, function_, stream, grid, block, args);
   }

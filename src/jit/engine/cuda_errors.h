@@ -1,12 +1,11 @@
-// What a user can do about an error of the CUDA driver.
+// Advice for errors of the CUDA driver.
 #pragma once
 
 #include <string_view>
 
 namespace jitstep::jit {
 
-/// One clause of advice for a CUresult, such as "step outside the capture"; empty for codes that
-/// need none beyond the driver's own words.
+/// Advice for a CUresult in full sentences. Empty if the driver's own description is enough.
 std::string_view cuda_advice(int code);
 
 }  // namespace jitstep::jit

@@ -46,14 +46,14 @@ struct Engine::State {
     own_nvrtc = std::make_shared<NvrtcCompiler>(
         settings, [this] { return driver ? driver->version() : installed_driver_version(); });
     nvrtc = b.nvrtc ? b.nvrtc : own_nvrtc;
-    warn_of_no_folder("JITSTEP_TEMPLATES", settings.templates, "the built-in templates are used");
-    warn_of_no_folder("JITSTEP_OVERRIDE", settings.override_folder, "no text is replaced");
+    warn_of_no_folder("JITSTEP_TEMPLATES", settings.templates, "Using the built-in templates.");
+    warn_of_no_folder("JITSTEP_OVERRIDE", settings.override_folder, "Using generated sources.");
   }
 
   void warn_of_no_folder(const char* name, const std::string& folder, const char* then) const {
     std::error_code failure;
     if (!folder.empty() && !std::filesystem::is_directory(folder, failure))
-      warn(settings.log, str_cat(name, " is ", folder, ", which is no folder: ", then));
+      warn(settings.log, str_cat("cannot use ", name, "=", folder, ": it is not a folder. ", then));
   }
 
   Compiler& compiler_for(const Target& target) { return target.is_cuda() ? *nvrtc : *host; }
@@ -79,12 +79,12 @@ struct Engine::State {
   void check_cpu(const Built& from);
   std::unique_ptr<Module> load_module(const Built& from, int device);
 
-  // What kernels in memory are known by. A baseline that is loaded does not stand for native code.
-  std::string memory_id(const FlatText& preprocessed) const {
+  // Identifies kernels in memory. The suffix distinguishes native code from baselines that were loaded before.
+  std::string memory_id(const PreprocessedSource& preprocessed) const {
     return preprocessed.text_digest + (skips_baselines ? " native" : "");
   }
 
-  // Counts under the lock; the statistics are read by other threads.
+  // Locks, because other threads read the statistics.
   template <class Change>
   void count(const Change& change) {
     std::lock_guard lock(mutex);
@@ -93,7 +93,7 @@ struct Engine::State {
 
   Settings settings;
   TemplateStore templates;
-  FlatTexts preprocessed_sources;
+  PreprocessedSources preprocessed_sources;
   DiskCache disk;
   KernelDump dump;
   std::shared_ptr<Compiler> host, nvrtc;
@@ -103,7 +103,7 @@ struct Engine::State {
   SingleFlight<Kernel> kernels;
   std::atomic<bool> skips_baselines = false;
 
-  ForkSafeMutex mutex;  // of what follows
+  ForkSafeMutex mutex;  // guards the members below
   Statistics statistics;
 };
 
@@ -142,8 +142,8 @@ Engine::State::BuiltPointer Engine::State::make(const PreprocessedPointer& prepr
     if (problem.empty()) return found_of(preprocessed, name, key, std::move(*entry));
     count([](Statistics& s) { ++s.from_disk; });
     note(settings.log, LogLevel::info,
-         str_cat(name, " for ", to_string(key.target),
-                 " from the cache, whose binary is damaged: ", problem));
+         str_cat("the cached binary of ", name, " for ", to_string(key.target),
+                 " is damaged: ", problem, ". Compiling it again."));
     disk.discard(key);
     return compile(preprocessed, name, key);
   }
@@ -163,12 +163,12 @@ Engine::State::BuiltPointer Engine::State::found_of(const PreprocessedPointer& p
                                                     CacheEntry entry) {
   count([](Statistics& s) { ++s.from_disk; });
   note(settings.log, LogLevel::info,
-       str_cat(name, " for ", to_string(key.target), " from the cache, ",
+       str_cat("loaded ", name, " for ", to_string(key.target), " from the cache, ",
                key.digest().substr(0, 12)));
   return built_of(preprocessed, key, {name, std::move(entry.binary), entry.compile_ms}, true);
 }
 
-// A filled cache serves machines without a compiler.
+// A filled cache supports machines without a compiler.
 Engine::State::BuiltPointer Engine::State::make_without_compiler(
     const PreprocessedPointer& preprocessed, const std::string& name, const Key& key) {
   Compiler& compiler = compiler_for(key.target);
@@ -210,7 +210,8 @@ Engine::State::BuiltPointer Engine::State::compile(const PreprocessedPointer& pr
   return built_of(preprocessed, key, std::move(entry), false);
 }
 
-// What was found in place of a compiler is known to run here; what is compiled is for who asked for it.
+// Without a compiler, the lookup has checked that cached code runs here. Compiled code may be for a JITSTEP_CPU that
+// this machine does not support.
 void Engine::State::check_cpu(const Built& from) {
   if (from.target.kind != Target::Kind::cpu || baseline_level(settings.cpu) == 0) return;
   if (!host->available(from.target)) return;
@@ -218,7 +219,7 @@ void Engine::State::check_cpu(const Built& from) {
   if (fitness.rank == 0)
     throw Error(str_cat("cannot run ", from.name,
                         ", which is compiled for JITSTEP_CPU=", settings.cpu, ": ", fitness.problem,
-                        ". Set JITSTEP_CPU to a lower level or to native"));
+                        ". Set JITSTEP_CPU to a lower level or to native."));
 }
 
 std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device) {
@@ -229,14 +230,15 @@ std::unique_ptr<Module> Engine::State::load_module(const Built& from, int device
   }
   const Target there = Target::cuda(cuda().device(device).sm);
   if (there != from.target) {
-    throw Error(str_cat(from.name, " is for ", to_string(from.target), ", but GPU ", device, " is ",
-                        to_string(there), "; ask for that target"));
+    throw Error(str_cat("cannot load ", from.name, ": it is for ", to_string(from.target),
+                        ", and GPU ", device, " is ", to_string(there),
+                        ". Compile it for that target."));
   }
   return load_cuda_module(from.binary.image, from.name, cuda(), device);
 }
 
-// A file from the cache that is whole but does not load is damage of another sort: compile anew. What does not load as it
-// was compiled here is not left to others.
+// A cached binary that is undamaged may still not load. Then compile it again. A binary that was just compiled and does
+// not load is removed from the cache.
 Engine::State::KernelPointer Engine::State::load(const PreprocessedPointer& preprocessed,
                                                  const std::string& name, const BuiltPointer& from,
                                                  int device) {

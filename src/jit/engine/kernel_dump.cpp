@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a unit: whoever calls Engine::kernel may give it any name.
+// A unit's name as a file name. Callers of Engine::kernel may use any name.
 std::string as_file_name(std::string name) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -75,13 +75,13 @@ void KernelDump::write(const Built& built, const std::string& text_digest) noexc
   if (settings_.dump_folder.empty()) return;
   const auto problem = write_files(built, text_digest);
   if (problem && !warned_.exchange(true))
-    warn(settings_.log, str_cat("JITSTEP_DUMP: ", *problem,
-                                "; kernels that cannot be written there are left out"));
+    warn(settings_.log,
+         str_cat("JITSTEP_DUMP: ", *problem, ". Kernels that cannot be written are not dumped."));
 } catch (...) {
-  // A step goes on without what is for people alone.
+  // Dumps are for people only, so a failure must not stop a step.
 }
 
-// The summary last: where it is, the rest is.
+// Writes the summary last, so that its presence means that all files exist.
 std::optional<std::string> KernelDump::write_files(const Built& built,
                                                    const std::string& text_digest) const {
   const fs::path folder = fs::path(settings_.dump_folder) / folder_of_text(built.name, text_digest);
@@ -95,7 +95,7 @@ std::optional<std::string> KernelDump::write_files(const Built& built,
       {target + ".json", bytes_of(summary)}};
   for (const auto& [name, content] : files) {
     std::error_code failure;
-    if (fs::exists(folder / name, failure)) continue;  // perhaps edited: then it is the user's
+    if (fs::exists(folder / name, failure)) continue;  // the user may have edited it
     if (auto problem = write_atomically((folder / name).string(), content)) return problem;
   }
   return {};

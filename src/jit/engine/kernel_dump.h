@@ -1,4 +1,4 @@
-// Kernels as files for people: written as they are made, and edited ones taken in their place.
+// Dumps kernels as files for people, and uses edited sources instead of generated ones.
 #pragma once
 
 #include <atomic>
@@ -10,26 +10,26 @@
 
 namespace jitstep::jit {
 
-/// What the folder of a text is called below JITSTEP_DUMP and JITSTEP_OVERRIDE: the unit's name and the begin
-/// of the text's digest, as in "adamw_int8_float32-1a2b3c4d5e6f".
+/// The folder of a source in JITSTEP_DUMP and JITSTEP_OVERRIDE: the unit's name and the start of the source's digest,
+/// as in "adamw_int8_float32-1a2b3c4d5e6f".
 std::string folder_of_text(const std::string& name, const std::string& text_digest);
 
-/// The edited text of a folder, or nothing if it has none for the text of this digest, or the same one. An Error
-/// if it is not to be trusted: it is code.
+/// The edited source in a folder. Nothing if there is none for this digest, or if it is unchanged. The file is code:
+/// throws an Error if it belongs to another user or is writable by others.
 std::optional<std::string> overriding_text(const std::string& folder, const std::string& name,
                                            const std::string& text, const std::string& text_digest);
 
-/// One object: name, target, key, how long the compile took, and the resources of each entry.
+/// A JSON object with name, target, key, compile time, and the resources of each entry.
 std::string summary_json(const Built& built);
 
-/// Writes into JITSTEP_DUMP, if that is set. Thread safe.
+/// Writes to JITSTEP_DUMP, if it is set. Thread safe.
 class KernelDump {
  public:
   explicit KernelDump(Settings settings);
 
-  /// Puts into the folder of the text what is not there yet: unit.cuh, flat.cuh (what the compiler was given)
-  /// and, for its target, the binary, the log and a summary, as sm_90.cubin, sm_90.log and sm_90.json. Each file is
-  /// whole or not there. Never throws: what cannot be written is told once.
+  /// Writes missing files to the source's folder: unit.cuh, flat.cuh (the preprocessed source) and, for its target, the
+  /// binary, the log and a summary, such as sm_90.cubin, sm_90.log and sm_90.json. Writes each file atomically. Never
+  /// throws. The first failure causes a warning.
   void write(const Built& built, const std::string& text_digest) noexcept;
 
  private:

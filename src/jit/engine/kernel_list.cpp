@@ -40,8 +40,9 @@ std::vector<KernelText> read_kernel_list(const std::string& file) {
       kernels.push_back({one.at("name"), parse_target(one.at("target").get<std::string>()),
                          one.at("unit"), one.at("source")});
     } catch (const json::exception& error) {
-      throw Error(str_cat(file, ":", number,
-                          ": not a kernel as write_kernels() writes it: ", error.what()));
+      throw Error(
+          str_cat(file, ":", number,
+                  ": the line is not a kernel as write_kernels() writes it: ", error.what()));
     } catch (const Error& error) {
       throw Error(str_cat(file, ":", number, ": ", error.what()));
     }

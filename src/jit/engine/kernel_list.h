@@ -1,4 +1,4 @@
-// Kernels as a file of texts, which another process compiles. A file of code: only its owner may write to it.
+// A file with the sources of kernels, for another process to compile. It is code: only its owner may write to it.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,18 @@
 
 namespace jitstep::jit {
 
-/// A kernel as a file names it. `source` is self-contained; `unit` includes templates by their names.
+/// A kernel in such a file. `source` is preprocessed. `unit` includes templates by name.
 struct KernelText {
   std::string name;
   Target target;
   std::string unit, source;
 };
 
-/// Writes a line of JSON for each of the kernels, each of them once. An Error if the file cannot be written.
+/// Writes one line of JSON per distinct kernel. Throws an Error if the file cannot be written.
 JITSTEP_API void write_kernel_list(const std::vector<std::shared_ptr<const Built>>& kernels,
                                    const std::string& file);
 
-/// Reads such a file. An Error with its line if it is something else, or may be written by others.
+/// Reads such a file. Throws an Error if it is invalid, with the line number, or if others can write to it.
 JITSTEP_API std::vector<KernelText> read_kernel_list(const std::string& file);
 
 }  // namespace jitstep::jit

@@ -14,8 +14,8 @@
 namespace jitstep::jit {
 namespace {
 
-// Note: glibc matches loaded objects by name. The file in memory stays open as long as its object
-// is loaded, so that "/proc/self/fd/N" never names another one.
+// Note: glibc identifies loaded objects by path. The memory file stays open while its object is loaded, so that
+// "/proc/self/fd/N" never means another one.
 class HostModule : public Module {
  public:
   HostModule(void* handle, std::string name, FileHandle file, std::string path)
@@ -24,7 +24,7 @@ class HostModule : public Module {
   ~HostModule() override {
     dlclose(handle_);
     if (!file_) return;
-    // An object with unique symbols is never unloaded: then its file must stay open as well.
+    // An object with unique symbols is never unloaded, so its file must stay open.
     if (void* still = dlopen(path_.c_str(), RTLD_NOLOAD | RTLD_LAZY)) {
       dlclose(still);
       file_.release();
@@ -34,7 +34,7 @@ class HostModule : public Module {
   void* symbol(const std::string& entry) const override {
     if (void* found = dlsym(handle_, entry.c_str())) return found;
     throw Error(str_cat("the binary of ", name_, " has no entry ", entry,
-                        "; it must be extern \"C\" with default visibility"));
+                        ". Declare it extern \"C\" with default visibility."));
   }
 
  private:
@@ -63,10 +63,10 @@ class CudaModule : public Module {
   void* module_;
 };
 
-// Why an image was not loaded, in one place or in several.
+// Why an image could not be loaded, from one or several attempts.
 struct Failure {
   std::string what;
-  bool of_image = false;  // else of the machine: no memory, no room, files that may not be executed
+  bool of_image = false;  // else: memory, disk space, or noexec folders
 
   void add(const Failure& other) {
     what += (what.empty() ? "" : "; ") + other.what;
@@ -77,17 +77,17 @@ struct Failure {
     const std::string message = str_cat("loading the binary of ", name, " failed: ", what);
     if (of_image) throw ImageError(message);
     throw Error(str_cat(message,
-                        "; free memory and open files, or set TMPDIR to a folder with room, "
-                        "from which code may be loaded"));
+                        ". Free memory, close files, or set TMPDIR to a folder with free space "
+                        "that is not mounted noexec."));
   }
 };
 
-// The system's words where it could not read or map the file at all.
+// dlerror(), classified: failures to read or map the file are not the image's.
 Failure loader_failure() {
   const std::string words = dlerror();
-  for (const char* backend : {"cannot open shared object", "failed to map segment",
-                              "Cannot allocate memory", "cannot allocate"})
-    if (words.find(backend) != words.npos) return {words, false};
+  for (const char* phrase : {"cannot open shared object", "failed to map segment",
+                             "Cannot allocate memory", "cannot allocate"})
+    if (words.find(phrase) != words.npos) return {words, false};
   return {words, true};
 }
 
@@ -107,7 +107,7 @@ std::unique_ptr<Module> load_from_memory(std::span<const std::byte> image, const
   return std::make_unique<HostModule>(handle, name, std::move(file), path);
 }
 
-// The folder's random name is what keeps two objects apart; the file may go once it is mapped.
+// The random folder name distinguishes two objects. The file may be deleted once it is mapped.
 std::unique_ptr<Module> load_from_folder(std::span<const std::byte> image, const std::string& name,
                                          const std::string& parent, Failure& failure) {
   const PrivateFolder folder({parent});
@@ -138,8 +138,8 @@ std::unique_ptr<Module> load_from_folders(std::span<const std::byte> image, cons
   return nullptr;
 }
 
-// The driver's codes for an image it cannot use: INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX,
-// UNSUPPORTED_PTX_VERSION, INVALID_SOURCE. Others, such as no memory, say nothing about the image.
+// The driver's codes for an unusable image: INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, UNSUPPORTED_PTX_VERSION,
+// INVALID_SOURCE. Other codes, such as out of memory, have other causes.
 bool is_image_failure(const CudaError& error) {
   const int code = error.code();
   if (error.call() != "cuModuleLoadData") return false;
@@ -149,7 +149,7 @@ bool is_image_failure(const CudaError& error) {
 }  // namespace
 
 CudaEntry Module::cuda_entry(const std::string& name) const {
-  throw Error(str_cat(name, " is in a host binary, which cannot be launched on a GPU"));
+  throw Error(str_cat("cannot launch ", name, " on a GPU: it is in a host binary"));
 }
 
 std::unique_ptr<Module> load_host_module(std::span<const std::byte> image, const std::string& name,
@@ -177,8 +177,8 @@ std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const
   } catch (const CudaError& error) {
     if (!is_image_failure(error)) throw;
     const int version = driver.version();
-    throw ImageError(str_cat(error.what(), " (the driver is for CUDA ", version / 1000, ".",
-                             version % 1000 / 10, ")"));
+    throw ImageError(str_cat(error.what(), " The driver is for CUDA ", version / 1000, ".",
+                             version % 1000 / 10, "."));
   }
 }
 
@@ -189,16 +189,16 @@ void check_image(std::span<const std::byte> image, const std::string& name, cons
         str_cat("the binary of ", name, " for ", to_string(target), " is damaged: ", problem));
 }
 
-// A compiler may end well and leave half a file, on a full disk or by its wrapper's mistake.
+// A compiler may report success although it wrote a partial file, on a full disk or because of its wrapper.
 void try_to_load(const Binary& binary, const std::string& name, const Target& target,
                  const std::vector<std::string>& scratch) {
   try {
     check_image(binary.image, name, target);
     if (target.kind == Target::Kind::cpu) load_host_module(binary.image, name, scratch);
   } catch (const ImageError& error) {
-    throw ImageError(str_cat(error.what(), ". The compiler ended without an error; its output: ",
+    throw ImageError(str_cat(error.what(), ". The compiler reported success. Its output: ",
                              binary.log.empty() ? "none" : binary.log,
-                             "\nLook for a full disk, and at the script if JITSTEP_CXX names one"));
+                             "\nCheck for a full disk. If JITSTEP_CXX is a script, check it."));
   }
 }
 

@@ -1,4 +1,4 @@
-// A binary image loaded into the process or onto a device.
+// Binary images that are loaded into the process or onto a device.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace jitstep::jit {
 
-/// An image that is not what it should be; a cached one is compiled anew then.
+/// An invalid image. The engine then compiles a cached one again.
 struct ImageError : Error {
   using Error::Error;
 };
@@ -24,19 +24,19 @@ class Module {
  public:
   virtual ~Module() = default;
 
-  /// The address of a host symbol, or a CUfunction of a GPU image. A missing name is an Error.
+  /// The address of a host symbol, or a CUfunction of a GPU image. A missing name throws an Error.
   virtual void* symbol(const std::string& name) const = 0;
 
-  /// A launchable entry of a GPU image; an Error for host images.
+  /// A launchable entry of a GPU image. Throws an Error for host images.
   virtual CudaEntry cuda_entry(const std::string& name) const;
 };
 
-/// Loads a shared object from memory, or from one of the folders of `scratch` if the system does
-/// not let code be mapped from memory files.
+/// Loads a shared object from memory, or from one of the folders in `scratch` if the system does not allow code from
+/// memory files.
 std::unique_ptr<Module> load_host_module(std::span<const std::byte> image, const std::string& name,
                                          const std::vector<std::string>& scratch);
 
-/// Loads a shared object through a private file in the first folder that will do.
+/// Loads a shared object through a private file in the first suitable folder.
 std::unique_ptr<Module> load_host_module_from_folder(std::span<const std::byte> image,
                                                      const std::string& name,
                                                      const std::vector<std::string>& scratch);
@@ -45,11 +45,11 @@ std::unique_ptr<Module> load_host_module_from_folder(std::span<const std::byte> 
 std::unique_ptr<Module> load_cuda_module(std::span<const std::byte> image, const std::string& name,
                                          CudaDriver& driver, int device);
 
-/// An ImageError if the image cannot be one for `target`; see image_problem.
+/// Throws an ImageError if the image cannot be one for `target`. See image_problem().
 void check_image(std::span<const std::byte> image, const std::string& name, const Target& target);
 
-/// An ImageError if what a compiler has just made cannot be loaded. What is emulated needs the program that loads it, and a
-/// GPU's binary a GPU: these are looked at only.
+/// Throws an ImageError if a new binary cannot be loaded. Only validates emulated and GPU binaries, because loading
+/// them needs the emulating program or a GPU.
 void try_to_load(const Binary& binary, const std::string& name, const Target& target,
                  const std::vector<std::string>& scratch);
 

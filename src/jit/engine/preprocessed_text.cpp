@@ -12,7 +12,7 @@
 
 namespace jitstep::jit {
 
-CompileError in_users_paths(const CompileError& error, const FlatText& preprocessed,
+CompileError in_users_paths(const CompileError& error, const PreprocessedSource& preprocessed,
                             const TemplateStore& templates) {
   ShownNames shown;
   for (const std::string& name : file_names(preprocessed.text)) {
@@ -22,7 +22,8 @@ CompileError in_users_paths(const CompileError& error, const FlatText& preproces
                       with_shown_names(error.source(), shown));
 }
 
-PreprocessedPointer FlatTexts::get(const std::string& translation_unit, const std::string& name) {
+PreprocessedPointer PreprocessedSources::get(const std::string& translation_unit,
+                                             const std::string& name) {
   const std::uint64_t version = templates_.version();
   const std::string id = name + '\0' + translation_unit;
   {
@@ -31,7 +32,7 @@ PreprocessedPointer FlatTexts::get(const std::string& translation_unit, const st
     version_ = version;
     if (const auto known = known_.find(id); known != known_.end()) return known->second;
   }
-  auto made = std::make_shared<FlatText>();
+  auto made = std::make_shared<PreprocessedSource>();
   made->text = preprocess(translation_unit, name, templates_, made->included);
   made->digest = code_digest(made->text);
   made->unit = translation_unit;
@@ -42,12 +43,13 @@ PreprocessedPointer FlatTexts::get(const std::string& translation_unit, const st
   return made;
 }
 
-void FlatTexts::override_with_edited(FlatText& preprocessed, const std::string& name) const {
+void PreprocessedSources::override_with_edited(PreprocessedSource& preprocessed,
+                                               const std::string& name) const {
   auto edited =
       overriding_text(settings_.override_folder, name, preprocessed.text, preprocessed.digest);
   if (!edited) return;
-  warn(settings_.log, str_cat("JITSTEP_OVERRIDE: ", name, " is the edited text in ",
-                              folder_of_text(name, preprocessed.digest), ", not its own"));
+  warn(settings_.log, str_cat("JITSTEP_OVERRIDE: ", name, " uses the edited source in ",
+                              folder_of_text(name, preprocessed.digest)));
   preprocessed.text = std::move(*edited);
   preprocessed.digest = code_digest(preprocessed.text);
   preprocessed.is_overridden = true;

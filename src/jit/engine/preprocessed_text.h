@@ -1,4 +1,4 @@
-// Unit texts as compilers see them: self-contained, with digests, and with an edited text of the user's in place.
+// Preprocessed sources with digests, replaced by the user's edited sources if there are any.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +14,41 @@
 
 namespace jitstep::jit {
 
-/// A unit's flattened text.
-struct FlatText {
+/// A preprocessed translation unit.
+struct PreprocessedSource {
   std::string text;
-  std::string digest;       // of the code: what the disk cache knows it by
-  std::string text_digest;  // of all of it: errors name lines, which comments move
+  std::string digest;       // of the tokens; part of the cache key
+  std::string text_digest;  // of the complete text, because comments move the lines in errors
   std::string unit;
   Texts included;
-  bool is_overridden = false;  // by an edited text, which came with no templates
+  bool is_overridden = false;  // by an edited source, which has no templates
 
-  /// Many digests: of what is not in the cache alone.
+  /// Computes many digests, so call it only on cache misses.
   Sources sources() const {
     return is_overridden ? Sources{{"JITSTEP_OVERRIDE", digest}} : sources_of(unit, included);
   }
 };
 
-using PreprocessedPointer = std::shared_ptr<const FlatText>;
+using PreprocessedPointer = std::shared_ptr<const PreprocessedSource>;
 
-/// The same error with the user's own paths in place of the names of templates.
-CompileError in_users_paths(const CompileError& error, const FlatText& preprocessed,
+/// The same error with the user's own paths instead of template names.
+CompileError in_users_paths(const CompileError& error, const PreprocessedSource& preprocessed,
                             const TemplateStore& templates);
 
-/// Flattens each text once while the templates stay as they are. Thread safe. Both arguments must outlive it.
-class FlatTexts {
+/// Preprocesses each text once, until a template changes. Thread safe. Both arguments must outlive it.
+class PreprocessedSources {
  public:
-  FlatTexts(const TemplateStore& templates, const Settings& settings)
+  PreprocessedSources(const TemplateStore& templates, const Settings& settings)
       : templates_(templates), settings_(settings) {}
 
   PreprocessedPointer get(const std::string& translation_unit, const std::string& name);
 
  private:
-  void override_with_edited(FlatText& preprocessed, const std::string& name) const;
+  void override_with_edited(PreprocessedSource& preprocessed, const std::string& name) const;
 
   const TemplateStore& templates_;
   const Settings& settings_;
-  ForkSafeMutex mutex_;  // of what follows
+  ForkSafeMutex mutex_;  // guards the members below
   std::uint64_t version_ = 0;
   std::unordered_map<std::string, PreprocessedPointer> known_;
 };

@@ -26,10 +26,10 @@ struct KindNames {
 };
 
 const KindNames& names_of(Kind kind) {
-  static const KindNames rule = {"rules/", "rule",
-                                 "; load_rule, or its path in the tool, adds a file of your own"};
-  static const KindNames codec = {"codecs/", "codec",
-                                  "; load_codec, or its path in the tool, adds a file of your own"};
+  static const KindNames rule = {
+      "rules/", "rule", "To add your own file, call load_rule() or pass its path to the tool"};
+  static const KindNames codec = {
+      "codecs/", "codec", "To add your own file, call load_codec() or pass its path to the tool"};
   static const KindNames weights = {"weights/", "weight format", ""};
   static const KindNames core = {"core/", "gradient", ""};
   switch (kind) {
@@ -49,8 +49,13 @@ std::string path_of(Kind kind, const std::string& name) {
   return names_of(kind).folder + name + ".cuh";
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  return names.empty() ? "none" : joined(names);
+// `when`: when to add the missing file, or empty.
+std::string unknown_name(Kind kind, const std::string& name, const std::vector<std::string>& known,
+                         const std::string& when) {
+  const auto& [folder, one, hint] = names_of(kind);
+  return str_cat("there is no ", one, " \"", name, "\"", did_you_mean(name, known), ". Known ", one,
+                 "s: ", known.empty() ? "none" : joined(known), ".",
+                 hint.empty() ? "" : str_cat(" ", hint, when, "."));
 }
 
 }  // namespace
@@ -94,11 +99,7 @@ const Manifest& Catalog::find(Kind kind, const std::string& name, int catalog_re
   if (const Manifest* manifest = known(source_at(path, catalog_revision).second)) return *manifest;
   const bool plain = name.find_first_of("/\\.") == name.npos && !name.empty();
   const auto content = plain ? store_.find(path) : std::nullopt;
-  if (!content) {
-    throw Error(str_cat("there is no ", names_of(kind).one, " \"", name, "\"",
-                        did_you_mean(name, names(kind)), "; there are ", listed(names(kind)),
-                        names_of(kind).hint));
-  }
+  if (!content) throw Error(unknown_name(kind, name, names(kind), ""));
   const std::string shown = store_.shown_name(path);
   Manifest manifest = read(*content, shown, kind);
   manifest.path = manifest.source = path;
@@ -108,34 +109,34 @@ const Manifest& Catalog::find(Kind kind, const std::string& name, int catalog_re
 
 const Manifest& Catalog::load(Kind kind, const std::string& path) {
   const std::string content = read_code_file(path);
-  // Read once under its own path, so that errors name the user's file.
+  // Read under the user's path, so that errors name the user's file.
   Manifest manifest = read(content, path, kind);
   manifest.path = path_of(kind, manifest.name);
   manifest.source = keep(manifest, content, path);
-  const Manifest& kept = remember(std::move(manifest));
-  make_newest(kept);
-  return kept;
+  const Manifest& stored = remember(std::move(manifest));
+  make_newest(stored);
+  return stored;
 }
 
-// The name that the store keeps the file under, with all that it includes.
+// Adds the file and its includes to the store. Returns its name there.
 std::string Catalog::keep(const Manifest& manifest, const std::string& content,
                           const std::string& file) const {
   const Texts includes = newest_includes(content, manifest.path, store_);
   if (auto source = store_.keep(manifest.path, {file, content, includes})) return *source;
   const std::string& one = names_of(manifest.kind).one;
-  throw Error(str_cat("cannot load the ", one, " ", file, ": there is another ", one, " \"",
-                      manifest.name, "\" already (", store_.origin(manifest.path),
-                      "); rename the file and its namespace"));
+  throw Error(str_cat("cannot load the ", one, " ", file, ": another ", one, " \"", manifest.name,
+                      "\" exists (", store_.origin(manifest.path),
+                      "). Rename the file and its namespace."));
 }
 
-// With a look at the other files it names.
+// Also checks that the other files to which the manifest refers exist.
 Manifest Catalog::read(const std::string& content, const std::string& path, Kind kind) const {
   Manifest manifest = read_manifest(content, path, kind);
   const auto check = [&](Kind named, const std::string& name, int line) {
     if (name.empty() || has(named, name)) return;
-    throw Error(str_cat(path, ":", line, ": there is no ", names_of(named).one, " \"", name, "\"",
-                        did_you_mean(name, names(named)), "; there are ", listed(names(named)),
-                        names_of(named).hint, ", before the ", names_of(kind).one));
+    throw Error(str_cat(
+        path, ":", line, ": ",
+        unknown_name(named, name, names(named), str_cat(" before the ", names_of(kind).one))));
   };
   for (const Slot& slot : manifest.slots) check(Kind::codec, slot.codec, slot.line);
   for (const RuleDefault& state : manifest.default_states) {
@@ -158,7 +159,7 @@ const Manifest* Catalog::known(const std::string& source) const {
   return found == manifests_.end() ? nullptr : found->second.get();
 }
 
-// The first one read stays: references to it are out.
+// If two threads read the same file, the first manifest stays, because callers already hold references to it.
 const Manifest& Catalog::remember(Manifest manifest) const {
   const std::string source = manifest.source;
   auto made = std::make_unique<const Manifest>(std::move(manifest));
@@ -177,7 +178,7 @@ int Catalog::revision_since(Kind kind, const std::string& name, int catalog_revi
   return source_at(path_of(kind, name), catalog_revision).first;
 }
 
-// A file that was never loaded again is in every revision what it is now.
+// A file that was never reloaded is the same in every revision.
 std::pair<int, std::string> Catalog::source_at(const std::string& path,
                                                int catalog_revision) const {
   std::lock_guard lock(*mutex_);
@@ -190,7 +191,7 @@ std::pair<int, std::string> Catalog::source_at(const std::string& path,
 void Catalog::make_newest(const Manifest& manifest) {
   std::lock_guard lock(*mutex_);
   Revisions& all = revisions_[manifest.path];
-  // It may have been in use before it was loaded, from a folder of templates.
+  // The file may have been used before load(), from a template folder.
   if (all.empty()) all[1] = manifests_.contains(manifest.path) ? manifest.path : manifest.source;
   if (std::prev(all.end())->second != manifest.source) all[++catalog_revision_] = manifest.source;
 }

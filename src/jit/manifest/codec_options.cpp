@@ -9,15 +9,15 @@ namespace {
 
 using Problem = std::optional<std::string>;
 
-// Why one of the rule's numbers cannot be this one of a codec.
+// Why a codec's number cannot take its value from the rule's number `name`.
 Problem following_problem(const Option& number, const std::string& name, const Manifest& rule) {
   const Option* const followed = rule.find(name);
   if (followed == nullptr || followed->type != Option::Type::number)
-    return str_cat(number.name, " expects a number or the name of one of ", rule.name,
-                   "'s, which has no number \"", name, "\"");
+    return str_cat(number.name, " expects a number, or the name of a number of ", rule.name,
+                   ". It has no number \"", name, "\".");
   if (number.constraint.covers(followed->constraint)) return {};
-  return str_cat(number.name, " must be ", to_string(number.constraint), ", and ", rule.name, "'s ",
-                 name, " need not: it must be ", to_string(followed->constraint));
+  return str_cat(number.name, " must be ", to_string(number.constraint), ", but ", rule.name, "'s ",
+                 name, " can have other values: it must be ", to_string(followed->constraint));
 }
 
 Problem problem(const Manifest& codec, const Option& option, const Value& value,
@@ -41,8 +41,8 @@ NamedValues codec_options(const Manifest& codec, const NamedValues& given, const
       const Option* const option = codec.find(name);
       if (option == nullptr)
         throw Error(str_cat(codec.name, " has no option \"", name, "\"",
-                            did_you_mean(name, codec.option_names()), "; it has ",
-                            values.empty() ? "none" : joined(codec.option_names())));
+                            did_you_mean(name, codec.option_names()),
+                            ". Options: ", values.empty() ? "none" : joined(codec.option_names())));
       if (const Problem wrong = problem(codec, *option, value, rule))
         throw Error(str_cat(codec.name, ": ", *wrong));
       values[name] = value;

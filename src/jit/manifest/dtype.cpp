@@ -38,7 +38,7 @@ Dtype parse_dtype(std::string_view name) {
                                   [&](const Known& one) { return one.name == name; });
   if (found == kKnown.end())
     throw Error(str_cat("there is no dtype \"", name, "\"", did_you_mean(name, dtype_names()),
-                        "; there are ", joined(dtype_names())));
+                        ". Known dtypes: ", joined(dtype_names())));
   return static_cast<Dtype>(found - kKnown.begin());
 }
 

@@ -11,7 +11,7 @@
 namespace jitstep::jit {
 namespace {
 
-constexpr int kMaxDepth = 32;  // of parentheses and negations
+constexpr int kMaxDepth = 32;  // of nested parentheses and negations; bounds the recursion
 constexpr std::size_t kMaxNodes = 256;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -19,7 +19,7 @@ bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 
 
 }  // namespace
 
-/// Recursive descent: either > both > operation > operand.
+/// Recursive descent: either > both > comparison > operand.
 class ExpressionParser {
  public:
   ExpressionParser(std::string_view text, const Expression::Scope& scope)
@@ -83,7 +83,7 @@ class ExpressionParser {
     return {add({op, left, right}), Type::boolean};
   }
   void need_boolean(const Term& term) const {
-    if (term.type != Type::boolean) fail("expected a condition beside &&, || or !");
+    if (term.type != Type::boolean) fail("expected a condition next to &&, || or !");
   }
 
   Term either() {
@@ -139,7 +139,7 @@ class ExpressionParser {
   }
 
   Term null_test(Op op, const Term& term) {
-    if (!term.nullable) fail("expected an option that may be null beside null");
+    if (!term.nullable) fail("expected an option that may be null next to null");
     const Term test = operation(Op::is_null, term.node);
     return op == Op::same ? test : operation(Op::negate, test.node);
   }
@@ -188,7 +188,7 @@ class ExpressionParser {
     const Symbol* const symbol = scope_(name);
     if (symbol == nullptr) {
       at_ = start;
-      fail("expected an option of this file that is known here");
+      fail("expected the name of an option that is available here");
     }
     if (symbol->type == Symbol::Type::numbers) return element(name, *symbol);
     const bool nullable = symbol->type == Symbol::Type::nullable;
@@ -229,7 +229,7 @@ bool Expression::holds(const NamedValues& values) const {
   return holds([&](std::string_view name) {
     const auto found = values.find(name);
     if (found == values.end())
-      throw Error(str_cat("the condition \"", text_, "\" asks for ", name, ", which has no value"));
+      throw Error(str_cat("the condition \"", text_, "\" reads ", name, ", which has no value"));
     return found->second;
   });
 }

@@ -30,7 +30,8 @@ AddedRules& added_rules() {
 
 OptionValues internal_rule(const std::string& name, const std::string& slots,
                            const std::string& members) {
-  if (!is_internal_rule(name)) {  // two threads may add the same text
+  // Two threads may both add the rule. That is harmless, because the text is the same.
+  if (!is_internal_rule(name)) {
     default_engine().templates().add(str_cat("rules/", name, ".cuh"),
                                      text_of(name, slots, members));
     AddedRules& rules = added_rules();

@@ -1,4 +1,4 @@
-// Rules that the library needs itself, beside those that are optimizers.
+// Rules that the library uses internally and that are no optimizers.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace jitstep::jit {
 
-/// The options of a rule that is in no folder and no list: `members` of `struct Rule`, and `slots`, declarations of
-/// `struct Slots` (none: empty). One name stands for one text.
+/// The options of an internal rule, which Catalog::names() does not list. `members`: the members of `struct Rule`.
+/// `slots`: the declarations of `struct Slots`, empty for a rule without slots. Use each name with one text only.
 JITSTEP_API OptionValues internal_rule(const std::string& name, const std::string& slots,
                                        const std::string& members);
 
-/// Whether a rule of that name is one of these.
+/// Whether the name belongs to an internal rule.
 bool is_internal_rule(const std::string& name);
 
 }  // namespace jitstep::jit

@@ -20,7 +20,7 @@ int bytes_of_type(const std::string& type, Dtype parameter) {
   return type == "uint16" ? 2 : 1;
 }
 
-// "expects a number", after the option's name.
+// "expects a number". The option's name comes before it in messages.
 std::string expectation(const Option& option) {
   switch (option.type) {
     case Option::Type::number:
@@ -73,7 +73,7 @@ const Named* find_named(const std::vector<Named>& all, std::string_view name) {
   return nullptr;
 }
 
-// Rules and codecs may make an int of an integer option.
+// Rules and codecs may convert an integer option to int.
 bool fits_int(double x) { return std::abs(x) <= std::numeric_limits<int>::max(); }
 
 }  // namespace
@@ -137,17 +137,17 @@ std::optional<std::string> Option::type_problem(const Value& value) const {
 std::optional<std::string> Option::range_problem(const Value& value) const {
   const auto problem = [&](const std::string& what, double x) {
     const std::string must = to_string(constraint);
-    const bool unsaid = !std::isfinite(x) && must != "finite";
+    const bool name_finite = !std::isfinite(x) && must != "finite";
     const bool too_large = constraint.integer && std::isfinite(x) && !fits_int(x);
-    return str_cat(what, " is ", to_string(x), " and must be ", unsaid ? "finite and " : "", must,
-                   too_large ? " that an int holds" : "");
+    return str_cat(what, " is ", to_string(x), " and must be ", name_finite ? "finite and " : "",
+                   must, too_large ? " that fits an int" : "");
   };
   if (value.is_number() && !constraint.accepts(value.number()))
     return problem(name, value.number());
   if (!value.is_numbers()) return {};
   const auto& numbers = value.numbers();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    // An element may be null where the default is.
+    // An element may be null if its default is null.
     const bool null = type == Type::numbers && std::isnan(numbers[i]) && initial.is_numbers() &&
                       i < initial.numbers().size() && std::isnan(initial.numbers()[i]);
     if (!null && !constraint.accepts(numbers[i]))

@@ -12,7 +12,7 @@ void Braces::take(std::string_view code, std::size_t indent, const Place& locati
 
 void Braces::close(bool first, std::size_t indent, const Place& location) {
   if (conditional_) return;
-  if (open_.empty()) location.fail("this `}` closes nothing; take it out, or open what it closes");
+  if (open_.empty()) location.fail("this `}` has no matching `{`. Remove it, or add its `{`.");
   if (first && open_.back().indent > indent) suspects_.push_back(open_.back());
   open_.pop_back();
 }
@@ -20,7 +20,7 @@ void Braces::close(bool first, std::size_t indent, const Place& location) {
 void Braces::end() const {
   if (conditional_ || open_.empty()) return;
   const Open& guilty = suspects_.empty() ? open_.back() : suspects_.front();
-  guilty.location.fail("the `{` of this line is not closed; write its `}`");
+  guilty.location.fail("the `{` of this line is not closed. Add its `}`.");
 }
 
 }  // namespace jitstep::jit

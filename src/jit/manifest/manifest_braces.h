@@ -1,4 +1,4 @@
-// Whether the braces of a template file match. Internal to the manifest reader.
+// Checks that the braces of a template file match. Internal to the manifest reader.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,15 @@
 
 namespace jitstep::jit {
 
-/// Takes a file's lines one by one. A brace that is missing would else be found in whatever file a compiler
-/// reads next. (Where a file has #if, braces may stand in both branches: nothing is said then.)
+/// Checks a file's lines one by one. Without this check, a compiler would report a missing brace in the file that it
+/// reads next. A file with #if is not checked, because both branches may contain the same brace.
 class Braces {
  public:
-  /// A line's code without comments and quoted texts, and where it begins. A `}` too many is an Error.
+  /// `code`: a line without comments and contents of literals. `indent`: its first column. Throws an Error for a `}`
+  /// without a `{`.
   void take(std::string_view code, std::size_t indent, const Place& location);
 
-  /// The end of the file: a `{` that is still open is an Error at its line.
+  /// Call it at the end of the file. Throws an Error with the line of a `{` that is still open.
   void end() const;
 
  private:
@@ -28,7 +29,7 @@ class Braces {
   void close(bool first, std::size_t indent, const Place& location);
 
   std::vector<Open> open_;
-  std::vector<Open> suspects_;  // closed by a brace that stands under another line
+  std::vector<Open> suspects_;  // closed by a `}` with smaller indentation
   bool conditional_ = false;
 };
 

@@ -35,17 +35,18 @@ bool begins_with(const Words& words, const std::array<View, N>& starts) {
   return !words.empty() && std::find(starts.begin(), starts.end(), words[0]) != starts.end();
 }
 
-// The first attribute of a line that is not C++'s own: `gnu::optimize`.
+// The first non-standard attribute of a line: `gnu::optimize`.
 View foreign_attribute(View code) {
-  constexpr std::array<View, 7> kOwn = {"maybe_unused", "nodiscard",         "likely",  "unlikely",
-                                        "fallthrough",  "no_unique_address", "noreturn"};
+  constexpr std::array<View, 7> kStandard = {"maybe_unused", "nodiscard",   "likely",
+                                             "unlikely",     "fallthrough", "no_unique_address",
+                                             "noreturn"};
   for (std::size_t open; (open = code.find("[[")) != code.npos;) {
     View inside = code.substr(open + 2, code.find("]]", open) - open - 2);
     code.remove_prefix(open + 2);
-    while (!inside.empty()) {  // of several, which commas part
+    while (!inside.empty()) {  // commas separate several attributes
       const View one = inside.substr(0, inside.find(','));
       const Words words = words_of(one);
-      if (!words.empty() && !begins_with(words, kOwn)) return trimmed(one);
+      if (!words.empty() && !begins_with(words, kStandard)) return trimmed(one);
       inside.remove_prefix(std::min(one.size() + 1, inside.size()));
     }
   }
@@ -53,17 +54,17 @@ View foreign_attribute(View code) {
 }
 
 void check_directive(View code, const Place& location) {
-  constexpr std::array<View, 8> kTaken = {"include", "if",   "ifdef", "ifndef",
-                                          "elif",    "else", "endif", "error"};
+  constexpr std::array<View, 8> kAllowed = {"include", "if",   "ifdef", "ifndef",
+                                            "elif",    "else", "endif", "error"};
   const Words words = words_of(code);
-  if (begins_with(words, kTaken)) return;
+  if (begins_with(words, kAllowed)) return;
   if (words.size() == 2 && words[0] == "pragma" && words[1] == "once") return;
   location.fail(str_cat("`", code,
-                        "` changes how this and the files after it are compiled; a constant is ",
-                        "`static constexpr`, the rest is the compiler's: take it out"));
+                        "` changes how this file and later files are compiled. Remove it. ",
+                        "Write a constant as `static constexpr`."));
 }
 
-// What the rule language was called before, and is called now.
+// Former names in the kernel language, and their current names. Used for the error message only.
 struct Renamed {
   View old, current;
 };
@@ -86,23 +87,24 @@ void check_renamed(View code, const Place& location) {
     }
 }
 
-// What one line shows.
+// Checks that need only one line.
 void check_line(View code, const Place& location) {
   if (code.find('\\') != code.npos)
     location.fail(
-        "a backslash in code spells a letter or joins two lines, which hides what is compiled; "
-        "write the letters, and one line");
+        "a backslash in code is an escaped character or joins two lines, which hides what is "
+        "compiled. Write the character itself, on one line.");
   if (code.find("R\"") != code.npos)
-    location.fail("a raw text may hide the rest of the file; write an ordinary one");
+    location.fail("a raw string literal can hide the rest of the file. Write an ordinary one.");
   if (const View attribute = foreign_attribute(code); !attribute.empty())
-    location.fail(str_cat("the attribute `", attribute, "` is a compiler's own; take it out"));
+    location.fail(
+        str_cat("the attribute `", attribute, "` is specific to one compiler. Remove it."));
   for (const View word : {View("thread_local"), View("extern"), View("volatile")})
     if (has(words_of(code), word))
-      location.fail(str_cat("`", word, "` reaches beyond one element; take it out"));
+      location.fail(str_cat("`", word, "` reaches beyond one element. Remove it."));
   check_renamed(code, location);
 }
 
-// What comes behind the brackets that a text begins with; nothing if they are not closed.
+// The text after the bracketed part at the start. Empty if the bracket is not closed.
 View after_brackets(View text, char open, char close) {
   int depth = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -112,7 +114,7 @@ View after_brackets(View text, char open, char close) {
   return {};
 }
 
-// Without attributes, `alignas(...)` and `public:` before it.
+// Removes leading attributes, `alignas(...)` and access specifiers.
 View unmarked(View statement) {
   for (bool again = true; std::exchange(again, false);) {
     for (const View mark : {View("public:"), View("private:"), View("protected:")})
@@ -126,14 +128,14 @@ View unmarked(View statement) {
   return statement;
 }
 
-// Without `template <...>` before it.
+// Removes a leading `template <...>` too.
 View untemplated(View statement) {
   statement = unmarked(statement);
   if (!statement.starts_with("template")) return statement;
   return unmarked(after_brackets(statement, '<', '>'));
 }
 
-// What comes before the value, the arguments or the body.
+// The part before the value, the arguments or the body.
 View head_of(View statement) { return statement.substr(0, statement.find_first_of("=({[")); }
 
 bool is_function(View statement) {
@@ -145,13 +147,13 @@ bool is_constant(const Words& words) {
   return has(words, "constexpr") || has(words, "const") || has(words, "consteval");
 }
 
-// Whether it declares or defines a type. `struct Name last` and `struct Name f()` use one.
+// Whether the statement declares or defines a type. `struct Name last` and `struct Name f()` only use one.
 bool declares_type(View statement) {
   constexpr std::array<View, 4> kTypes = {"struct", "class", "union", "enum"};
   if (!begins_with(words_of(statement), kTypes)) return false;
   for (Words words; begins_with(words = words_of(statement), kTypes);)
     statement = unmarked(trimmed(statement.substr(words[0].size())));
-  do {  // its name: jitstep::Name<int>
+  do {  // the name: jitstep::Name<int>
     statement = trimmed(statement.substr(statement.starts_with("::") ? 2 : 0));
     while (!statement.empty() && in_word(statement[0])) statement.remove_prefix(1);
     statement = trimmed(statement);
@@ -161,7 +163,7 @@ bool declares_type(View statement) {
          begins_with(words_of(statement), std::array<View, 1>{"final"});
 }
 
-// A structure behind a constraint.
+// A struct after a `requires` clause.
 bool names_structure(View statement) {
   const Words words = words_of(statement);
   return begins_with(words, std::array<View, 1>{"requires"}) &&
@@ -189,7 +191,7 @@ void CodeCheck::take(View code, const Place& location) {
   read(' ', location);
 }
 
-// Whether the arguments of a template are open at the end of a statement that declares something.
+// Whether a template argument list is open at the end of a statement that declares a type or an alias.
 static bool in_template_arguments(View statement) {
   constexpr std::array<View, 5> kStarts = {"template", "struct", "class", "union", "using"};
   if (!begins_with(words_of(unmarked(statement)), kStarts)) return false;
@@ -201,7 +203,7 @@ static bool in_template_arguments(View statement) {
   return angles > 0;
 }
 
-// Takes the braces of such a value, and what is between them.
+// Consumes a braced value inside template arguments. Returns whether `c` belongs to one.
 bool CodeCheck::in_value(char c) {
   if (values_ == 0 && (c != '{' || !in_template_arguments(statement_))) return false;
   values_ += c == '{' ? 1 : c == '}' ? -1 : 0;
@@ -230,7 +232,8 @@ void CodeCheck::open() {
                                                                        : Scope::of_function);
 }
 
-// A variable that outlives an element is seen by the next one: which that is depends on threads and lanes.
+// Rejects variables that outlive an element. The next element would see their value, and which element is next depends
+// on threads and lanes.
 void CodeCheck::end_statement() {
   const std::string ended(untemplated(statement_));
   statement_.clear();
@@ -241,8 +244,8 @@ void CodeCheck::end_statement() {
   if (outlives && (local || !is_function(ended)))
     begin_.fail(
         str_cat("`", trimmed(ended),
-                "` outlives an element, and elements come in any order; keep it in Slots or ",
-                "AuxState, or make it `static constexpr`"));
+                "` outlives an element, and elements run in any order. Store it in Slots or ",
+                "AuxState, or make it `static constexpr`."));
 }
 
 }  // namespace jitstep::jit

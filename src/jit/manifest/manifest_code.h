@@ -1,5 +1,5 @@
-// What the code of a template must not do, though a compiler takes it: set the compiler's ways, rename what others
-// use, keep a value between elements. Internal to the manifest reader.
+// Checks template code for valid C++ that a template must not contain: compiler settings, macros, and variables that
+// outlive an element. Internal to the manifest reader.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace jitstep::jit {
 
-/// Looks at a file line by line, in order.
+/// Checks a file line by line, in order.
 class CodeCheck {
  public:
-  /// A line without comments, quoted texts as spaces. An Error for what changes more than this file's formulas, or what
-  /// another element sees.
+  /// `code`: a line without comments, with the contents of literals replaced by spaces. Throws an Error for code that
+  /// affects other files or other elements.
   void take(std::string_view code, const Place& location);
 
  private:
@@ -27,10 +27,10 @@ class CodeCheck {
   Scope scope() const { return scopes_.empty() ? Scope::of_namespace : scopes_.back(); }
 
   std::vector<Scope> scopes_;
-  int values_ =
-      0;  // open braces of values among the arguments of a template: Base<Options{.block = 8}>
-  std::string statement_;  // since the last brace or semicolon
-  Place begin_;            // of the statement
+  // Open braces of values among template arguments, such as Base<Options{.block = 8}>.
+  int values_ = 0;
+  std::string statement_;  // text since the last brace or semicolon
+  Place begin_;            // start of the statement
 };
 
 }  // namespace jitstep::jit

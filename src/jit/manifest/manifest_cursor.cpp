@@ -15,8 +15,8 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
-// What is quoted from a file may be a line without end, or no text at all. What is left out is from
-// the middle: what to write instead comes last.
+// A quoted line may be very long or contain control characters. A long message is shortened in the middle, because the
+// fix is at its end.
 void Place::fail(const std::string& what) const {
   constexpr std::size_t kFirst = 240, kLast = 150;
   std::string shown = what.size() > kFirst + kLast

@@ -1,4 +1,4 @@
-// Words, numbers and places in the text of a template file. Internal to the manifest reader.
+// Tokens and line numbers in the text of a template file. Internal to the manifest reader.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace jitstep::jit {
 
-/// A line of a file, for messages.
+/// A file and line, for messages.
 struct Place {
   std::string path;
   int line = 0;
@@ -17,16 +17,16 @@ struct Place {
 
 std::string_view trimmed(std::string_view text);
 
-/// Reads the small pieces of a declaration from left to right. Any mismatch is an Error.
+/// Reads the tokens of a declaration from left to right. Throws an Error on a mismatch.
 class Cursor {
  public:
   Cursor(std::string_view text, const Place& location) : text_(text), location_(location) {}
 
   bool take(std::string_view token);
-  /// The same for a whole word.
+  /// The same, but the token must be a whole word.
   bool take_word(std::string_view word);
   void expect(std::string_view token);
-  /// An identifier; `what` says what for.
+  /// Reads an identifier. `what` describes it in the error message.
   std::string identifier(const std::string& what);
   double number();
   int integer(int low, int high);

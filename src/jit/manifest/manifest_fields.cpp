@@ -71,7 +71,7 @@ void end_declaration(Cursor& cursor) {
 
 void check_default(const Option& option, const Place& location) {
   if (const auto problem = option.range_problem(option.initial))
-    location.fail(str_cat("the default is outside its own range: ", *problem));
+    location.fail(str_cat("the default value is out of range: ", *problem));
 }
 
 Value read_flag_default(Cursor& cursor, const Option& option) {
@@ -118,7 +118,7 @@ Initial read_initial(std::string_view value, const Place& location) {
   return initial;
 }
 
-// The value of a note that is one name.
+// Reads the value of a note that consists of one name.
 std::string read_name(std::string_view value, const Place& location, const char* what) {
   Cursor cursor(value, location);
   std::string name = cursor.identifier(what);
@@ -128,7 +128,7 @@ std::string read_name(std::string_view value, const Place& location, const char*
 
 constexpr std::string_view kAtConstruction = "at construction:";
 
-// `Entries<rows, Rows>`: the earlier reduction it means.
+// Reads `Entries<rows, Rows>`. Returns the index of the earlier reduction that it refers to.
 int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reduction>& earlier) {
   cursor.expect("Entries");
   cursor.expect("<");
@@ -138,8 +138,7 @@ int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reducti
   const auto found = std::find_if(earlier.begin(), earlier.end(), [&](const Reduction& r) {
     return r.coefficients == coefficients && r.domain == over;
   });
-  if (found == earlier.end())
-    cursor.fail("a reduction declared before, by domain and coefficients");
+  if (found == earlier.end()) cursor.fail("the domain and coefficients of an earlier reduction");
   if (over.kind == Domain::Kind::all) cursor.fail("a domain finer than `all`");
   for (int dims = 1; dims <= kMaxDims; ++dims) {
     if (over.reduced(dims) & ~domain.reduced(dims))
@@ -158,7 +157,7 @@ void read_after(std::string_view list, const Place& location, const std::vector<
                                     [&](const Reduction& r) { return r.name == name; });
     if (found == earlier.end())
       location.fail(
-          str_cat("no reduction `", name, "` is declared before; move it up or name another"));
+          str_cat("no earlier reduction is named `", name, "`. Declare it before this one."));
     after.push_back(static_cast<int>(found - earlier.begin()));
   } while (cursor.take(","));
   cursor.expect_end();
@@ -191,7 +190,7 @@ Option read_number(const SourceLine& line) {
     if (option.type == Option::Type::nullable && segment.starts_with(kAtConstruction))
       option.at_construction = read_name(value_of(segment), line.location, "an option");
     else if (!read_constraint(segment, line.location, option.constraint))
-      keep_prose(segment, line.location, &option.note);
+      add_free_text(segment, line.location, &option.note);
   }
   check_default(option, line.location);
   return option;
@@ -212,7 +211,7 @@ Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbol
       option.lifted = read_condition(value_of(segment), symbols, line.location);
     else if (option.type != Option::Type::number ||
              !read_constraint(segment, line.location, option.constraint))
-      keep_prose(segment, line.location, &option.note);
+      add_free_text(segment, line.location, &option.note);
   }
   check_default(option, line.location);
   return option;
@@ -236,11 +235,11 @@ Slot read_slot(const SourceLine& line, const Symbols& flags) {
     else if (segment.starts_with("if "))
       slot.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      keep_prose(segment, line.location, nullptr);
+      add_free_text(segment, line.location, nullptr);
   }
   if (!slot.is_signed && slot.initial.number < 0)
     line.location.fail(
-        "a non-negative slot begins with a negative number; make it Signed or begin at 0");
+        "a NonNegative slot has a negative initial value. Make it Signed, or start at 0.");
   return slot;
 }
 
@@ -271,7 +270,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
     else if (segment.starts_with("if "))
       reduction.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      keep_prose(segment, line.location, nullptr);
+      add_free_text(segment, line.location, nullptr);
   }
   if (reduction.source) reduction.after.push_back(*reduction.source);
   return reduction;
@@ -279,15 +278,14 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
 
 namespace {
 
-// Groups of one optimizer may differ in dtypes and flags, and all of them share it.
+// All groups of an optimizer use the same shared state, but may differ in dtype and flags.
 void check_shared_state(const AuxField& field, const Place& location) {
   if (!field.is_shared()) return;
   if (!field.is_double)
-    location.fail("memory of all tensors is kept in double: `Entry<all, double>`");
+    location.fail("shared state must have type double. Write `Entry<all, double>`.");
   if (field.condition)
     location.fail(
-        "memory of all tensors is kept whatever the flags, which may differ by group; leave "
-        "`if` out");
+        "shared state cannot depend on flags, which may differ between groups. Remove `if`.");
 }
 
 }  // namespace
@@ -314,7 +312,7 @@ AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {
     else if (segment.starts_with("if "))
       field.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      keep_prose(segment, line.location, nullptr);
+      add_free_text(segment, line.location, nullptr);
   }
   check_shared_state(field, line.location);
   return field;

@@ -1,4 +1,4 @@
-// One line of a manifest's structures at a time: declaration and notes. Internal to the reader.
+// Reads single fields of a manifest's structs: declaration and notes. Internal to the manifest reader.
 #pragma once
 
 #include <map>
@@ -10,31 +10,31 @@
 
 namespace jitstep::jit {
 
-/// What an expression of a file may name.
+/// Names that an expression of a file may use.
 using Symbols = std::map<std::string, Symbol, std::less<>>;
 using Enumerations = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-/// A condition of a file; an Error names the place.
+/// Parses a condition. Throws an Error with file and line.
 Expression read_condition(std::string_view text, const Symbols& symbols, const Place& location);
 
 /// A field of Hyper.
 Option read_number(const SourceLine& line);
 
-/// A field of Flags or, with `integers`, of a codec's Options. `symbols` is what a lifted flag may
-/// be computed from.
+/// A field of Flags or, with `integers`, of a codec's Options. `symbols`: names that the expression of a lifted flag
+/// may use.
 Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbols& symbols,
                  bool integers);
 
 Slot read_slot(const SourceLine& line, const Symbols& flags);
 
-/// `earlier` are the reductions declared before, which `after` and Entries may name.
+/// `earlier`: the reductions declared before. `after:` and Entries may refer to them.
 Reduction read_reduction(const SourceLine& line, const Symbols& flags,
                          const std::vector<Reduction>& earlier);
 
-/// `flags` are what its condition may name.
+/// `flags`: the names that its condition may use.
 AuxField read_aux_state(const SourceLine& line, const Symbols& flags);
 
-/// `float low, high;` and the like: a line of Meta or of a coefficients' structure.
+/// Reads a line of Meta or of a coefficients' struct, such as `float low, high;`.
 std::vector<Field> read_fields(const SourceLine& line, const std::vector<std::string_view>& types);
 
 }  // namespace jitstep::jit

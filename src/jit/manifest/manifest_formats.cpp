@@ -12,7 +12,7 @@
 namespace jitstep::jit {
 namespace {
 
-// The first alias that names a type itself, not one of this file's.
+// The first alias of a plain type. An alias that contains `::` refers to another declaration.
 const SourceLine* alias(const SourceLines& lines, std::string_view name) {
   const auto found = lines.aliases.find(name);
   if (found == lines.aliases.end()) return nullptr;
@@ -43,16 +43,15 @@ void check_no_code(const SourceLines& lines) {
   if (!remembers || lines.structs.contains("Meta"))
     alias(lines, "Code")
         ->location.fail(
-            remembers
-                ? "a codec without codes has no blocks; leave Meta out"
-                : "a codec without codes keeps what it finds out in `struct AuxState`; declare it");
+            remembers ? "a codec with NoCode has no blocks. Remove Meta."
+                      : "a codec with NoCode stores its data in `struct AuxState`. Declare it.");
 }
 
 void check_block(const SourceLines& lines, const Manifest& made) {
   const Option* const block = made.find("block");
   if (made.has_meta && block == nullptr)
     lines.structs.find("Meta")->second.location.fail(
-        "a codec with Meta has the option `int block`");
+        "a codec with Meta needs the option `int block`. Declare it in Options.");
   if (block != nullptr && (block->type != Option::Type::number || !block->constraint.power_of_two ||
                            !block->constraint.low || !block->constraint.high))
     Place{made.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");

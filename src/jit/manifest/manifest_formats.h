@@ -1,4 +1,4 @@
-// What the file of a codec or of a weight format says of how it is stored. Internal to the manifest reader.
+// Reads the storage declarations of codecs and weight formats. Internal to the manifest reader.
 #pragma once
 
 #include "jit/manifest/manifest_lines.h"
@@ -6,10 +6,11 @@
 
 namespace jitstep::jit {
 
-/// Reads the codes of a codec, the fields of its Meta and whether it rounds stochastically. Its options are read.
+/// Reads a codec's code type, the fields of its Meta, and whether it rounds stochastically. Its options must have been
+/// read before.
 void read_codec(const SourceLines& lines, Manifest& made);
 
-/// Reads what a weight format keeps beside the parameters, and whether it rounds stochastically.
+/// Reads a weight format's residual type, and whether it rounds stochastically.
 void read_weights(const SourceLines& lines, Manifest& made);
 
 }  // namespace jitstep::jit

@@ -25,11 +25,11 @@ Value read_option_value(Cursor& cursor) {
   if (cursor.take_word("false")) return false;
   const std::string_view rest = cursor.rest();
   if (!rest.empty() && std::string_view("0123456789.-").find(rest[0]) == rest.npos)
-    return cursor.identifier("a value, or one of the rule's numbers by its name");
+    return cursor.identifier("a value, or the name of one of the rule's numbers");
   return cursor.number();
 }
 
-// "CODEC(option = value, ...)", and perhaps a condition.
+// "CODEC(option = value, ...)", optionally with a condition.
 RuleDefault state_default(std::string_view value, const Symbols& flags, const Place& location) {
   RuleDefault made = rule_default(value, flags, location);
   const std::string codec = made.value;
@@ -40,7 +40,7 @@ RuleDefault state_default(std::string_view value, const Symbols& flags, const Pl
       const std::string name = cursor.identifier("an option of the codec");
       cursor.expect("=");
       if (!made.options.emplace(name, read_option_value(cursor)).second)
-        location.fail(str_cat("the option `", name, "` is given twice; keep one"));
+        location.fail(str_cat("the option `", name, "` is given twice. Keep one."));
     } while (cursor.take(","));
     cursor.expect(")");
   }
@@ -48,29 +48,30 @@ RuleDefault state_default(std::string_view value, const Symbols& flags, const Pl
   return made;
 }
 
-// What is said of a codec's options holds whatever the condition.
+// A rule's options for a codec do not depend on the condition, so that they may be given only once.
 void add_state_default(RuleDefault state, const Place& location, Manifest& made) {
   if (!state.options.empty() && !made.codec_options(state.value).empty())
-    location.fail(str_cat("the options of ", state.value, " are given twice; keep one"));
+    location.fail(str_cat("the options of ", state.value, " are given twice. Keep one."));
   made.default_states.push_back(std::move(state));
 }
 
-// The name that a key is for, which there is once.
+// Reads a key whose value is a name and that may occur only once.
 void read_name(std::string_view value, const char* key, const char* of, const Place& location,
                Manifest& made, std::string Manifest::*name) {
   const char* const kind = made.kind == Kind::rule ? "rule" : "codec";
-  if (!(made.*name).empty()) location.fail(str_cat("a ", kind, " has one `", key, ":`; keep one"));
+  if (!(made.*name).empty())
+    location.fail(str_cat("a ", kind, " has more than one `", key, ":`. Keep one."));
   Cursor cursor(value, location);
   made.*name = cursor.identifier(of);
   cursor.expect_end();
 }
 
-// A key that has one value.
+// Reads a key that has only one valid value.
 bool read_only(std::string_view value, const char* key, std::string_view only,
                const Place& location) {
   if (value != only)
     location.fail(
-        str_cat("cannot read the ", key, " `", value, "`: there is `", key, ": ", only, "`"));
+        str_cat("cannot read the ", key, " `", value, "`. Write `", key, ": ", only, "`."));
   return true;
 }
 
@@ -87,7 +88,7 @@ void read_dtypes(std::string_view value, const Place& location, Manifest& made) 
   cursor.expect_end();
 }
 
-// Whether a piece is a key of this kind of file; it is read then.
+// Reads the piece if it is a key of this kind of file. Returns whether it is.
 bool read_key(std::string_view piece, const Symbols& flags, const Place& location, Manifest& made) {
   const bool rule = made.kind == Kind::rule;
   const auto starts = [&](std::string_view key) { return piece.starts_with(key); };
@@ -125,15 +126,15 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& locatio
   return true;
 }
 
-// A rule's key that is not written as it is read: no colon, no space behind it, capital letters.
+// Rejects a malformed key of a rule: without a colon, without a space after it, or with capital letters.
 void refuse_key(std::string_view piece, const Place& location) {
   for (const auto& [key, of] : kRuleKeys) {
     if (!begins_with_word(piece, key)) continue;
     std::string_view value = trimmed(piece.substr(key.size()));
     if (value.starts_with(':')) value = trimmed(value.substr(1));
     if (key == "class" && !is_word(value)) continue;  // a sentence about classes
-    location.fail(str_cat("cannot read `", piece, "`: write `", key, ": ", of,
-                          "`, or begin prose with another word"));
+    location.fail(str_cat("cannot read `", piece, "`. Write `", key, ": ", of,
+                          "`, or start free text with another word."));
   }
 }
 
@@ -142,7 +143,7 @@ void refuse_key(std::string_view piece, const Place& location) {
 void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& made) {
   for (const SourceLine& line : header) {
     std::string_view left = line.notes;
-    while (!left.empty()) {  // two spaces or more set a key apart
+    while (!left.empty()) {  // two or more spaces separate keys
       const std::size_t gap = std::min(left.find("  "), left.size());
       const std::string_view piece = trimmed(left.substr(0, gap));
       left = trimmed(left.substr(gap));
@@ -153,7 +154,7 @@ void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Ma
   }
   if (made.kind == Kind::weights && made.dtypes.empty())
     Place{made.path, 1}.fail(
-        "expected `for: float32, ...` in the leading comment: the dtypes it is for");
+        "expected `for: float32, ...` in the leading comment, with the supported dtypes");
 }
 
 }  // namespace jitstep::jit

@@ -10,8 +10,8 @@
 
 namespace jitstep::jit {
 
-/// Reads the comment into `made`, whose kind and path are known. `flags`: what conditions may name. An
-/// Error, with its place, for a key that is not written as it is read.
+/// Reads the comment into `made`, whose kind and path are set. `flags`: the names that conditions may use. Throws an
+/// Error with file and line for a malformed key.
 void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& made);
 
 }  // namespace jitstep::jit

@@ -13,7 +13,7 @@
 namespace jitstep::jit {
 namespace {
 
-// Where a quoted literal that begins at `at` ends; it never spans lines.
+// The position after the literal that starts at `at`. A literal never spans lines.
 std::size_t after_literal(std::string_view text, std::size_t at) {
   const char quote = text[at];
   for (++at; at < text.size() && text[at] != '\n'; ++at) {
@@ -25,13 +25,13 @@ std::size_t after_literal(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Whether a literal begins at `at`, and not the next digits of a number: 1'000.
+// Whether a literal starts at `at`. The apostrophe in 1'000 is a digit separator.
 bool begins_literal(std::string_view text, std::size_t at) {
   const auto in_number = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   return text[at] == '"' || (text[at] == '\'' && (at == 0 || !in_number(text[at - 1])));
 }
 
-// The text with /* */ comments turned into spaces; line ends stay.
+// Replaces /* */ comments by spaces. Line ends stay, so that line numbers stay.
 std::string without_block_comments(std::string_view text) {
   std::string out(text);
   std::size_t at = 0;
@@ -53,7 +53,7 @@ std::string without_block_comments(std::string_view text) {
   return out;
 }
 
-// One line as its code and its comment; `column` is where the comment's slashes are.
+// One line, split into code and comment. `column`: the position of the comment's slashes.
 struct Pieces {
   std::string_view code, comment;
   bool has_comment = false;
@@ -87,7 +87,7 @@ class Cutter {
     bool leading = true;
     while (next()) {
       leading = leading && here_.has_comment && here_.code.empty();
-      if (takes_refusal()) continue;
+      if (read_refusal()) continue;
       if (leading)
         result_.header.push_back({location_, "", std::string(here_.comment)});
       else
@@ -104,10 +104,10 @@ class Cutter {
     if (line.ends_with('\r')) line.remove_suffix(1);
     at_ = end + 1;
     ++location_.line;
-    goes_on_ = here_.has_comment && here_.code.empty();
+    continues_ = here_.has_comment && here_.code.empty();
     here_ = pieces_of(line);
     if (here_.comment.ends_with("\\"))
-      location_.fail("a line of a manifest does not end in a backslash");
+      location_.fail("a line of a manifest cannot end in a backslash. Remove it.");
     if (const auto problem = foreign_problem(here_.code); !problem.empty()) location_.fail(problem);
     return true;
   }
@@ -138,34 +138,35 @@ class Cutter {
       assignment("static constexpr bool ", result_.constants);
   }
 
-  // `// refuse: ...`. Without its colon a comment may be a sentence that goes on; not if it compares.
-  bool takes_refusal() {
+  // Reads `// refuse: ...`. A comment that starts with `refuse` without a colon may continue a sentence of the line
+  // before. With a comparison in it, it is a misspelled refusal.
+  bool read_refusal() {
     const std::string_view comment = here_.comment;
     if (comment.starts_with("refuse:")) {
-      if (!here_.code.empty()) location_.fail("`// refuse:` stands on a line of its own");
+      if (!here_.code.empty()) location_.fail("`// refuse:` needs its own line. Move it there.");
       result_.refusals.push_back({location_, "", std::string(trimmed(comment.substr(7)))});
       return true;
     }
-    const bool sentence = goes_on_ && comment.find_first_of("<>=!&|") == comment.npos;
+    const bool sentence = continues_ && comment.find_first_of("<>=!&|") == comment.npos;
     if (here_.code.empty() && !sentence && begins_with_word(comment, "refuse"))
       refuse_note(comment, location_);
     return false;
   }
 
-  // What only the leading comment says is no prose elsewhere.
+  // Keys of the leading comment would have no effect elsewhere, so that they are errors there.
   void refuse_late_key() const {
     if (!here_.has_comment || !here_.code.empty()) return;
     for (const auto& [key, of] : kRuleKeys)
       if (here_.comment.starts_with(str_cat(key, ": ")))
         location_.fail(
-            str_cat("`// ", key, ": ...` belongs into the comment that the file begins with"));
+            str_cat("`// ", key, ": ...` must be in the file's leading comment. Move it there."));
   }
 
   void directive() {
     Cursor cursor(here_.code.substr(1), location_);
     if (cursor.take_word("include") && cursor.take("<"))
-      location_.fail(str_cat("a template includes nothing from outside; take `", here_.code,
-                             "` out: templates/README.md lists what may be used"));
+      location_.fail(str_cat("a template cannot include system headers. Remove `", here_.code,
+                             "`. templates/README.md lists the functions that you can use."));
     if (here_.code.starts_with("#if")) ++conditions_;
     if (here_.code.starts_with("#endif")) --conditions_;
   }
@@ -174,7 +175,8 @@ class Cutter {
     std::string name(trimmed(cursor.rest()));
     if (!name.ends_with("{") || !name.starts_with("jitstep::")) return;
     name.pop_back();
-    if (result_.enclosing) location_.fail("a file declares one namespace of jitstep; keep one");
+    if (result_.enclosing)
+      location_.fail("a file can declare only one jitstep namespace. Keep one.");
     result_.enclosing = {location_, std::string(trimmed(name)), ""};
   }
 
@@ -194,7 +196,7 @@ class Cutter {
     const std::string name(trimmed(code.substr(11, open - 11)));
     if (!is_word(name) || labels.empty()) return;
     if (!result_.enums.try_emplace(name, std::move(labels)).second)
-      location_.fail(str_cat("`", name, "` is declared twice; rename one"));
+      location_.fail(str_cat("`", name, "` is declared twice. Rename one."));
   }
 
   template <class Map>
@@ -221,7 +223,7 @@ class Cutter {
     if (!body.starts_with("{")) location_.fail(str_cat("expected `struct ", name, " {`"));
     if (strict && conditions_ != 0)
       location_.fail(
-          str_cat("`struct ", name, "` stands inside #if, which is not evaluated; take it out"));
+          str_cat("`struct ", name, "` is inside #if, which is not evaluated. Move it out of it."));
     SourceStruct made{location_, {}};
     if (body.size() > 1)
       one_line(name, body, strict, made);
@@ -230,7 +232,7 @@ class Cutter {
     else
       loose_lines(made);
     if (result_.structs.contains(name)) {
-      if (strict) made.location.fail(str_cat("`struct ", name, "` is declared twice; keep one"));
+      if (strict) made.location.fail(str_cat("`struct ", name, "` is declared twice. Keep one."));
       return;
     }
     result_.structs.emplace(name, std::move(made));
@@ -250,20 +252,20 @@ class Cutter {
   void many_lines(const std::string& name, SourceStruct& made) {
     std::size_t indent = 0;
     while (next()) {
-      if (takes_refusal()) continue;
+      if (read_refusal()) continue;
       if (here_.code == "};") {
         return;
       } else if (!here_.code.empty()) {
         add_line(made.fields);
         indent = here_.indent;
       } else if (!made.fields.empty() && here_.has_comment && here_.column > indent) {
-        made.fields.back().notes += " " + std::string(here_.comment);  // the notes go on
+        made.fields.back().notes += " " + std::string(here_.comment);  // continued notes
       }
     }
-    made.location.fail(str_cat("`struct ", name, "` is not closed by `};` on a line of its own"));
+    made.location.fail(str_cat("`struct ", name, "` is not closed. Add `};` on its own line."));
   }
 
-  // A declaration ends with a semicolon: formatters break long ones over lines.
+  // Appends a line. A declaration may span several lines, because formatters break long ones. It ends with a semicolon.
   void add_line(std::vector<SourceLine>& fields) const {
     const std::string code(here_.code), comment(here_.comment);
     if (fields.empty() || fields.back().code.ends_with(";")) {
@@ -274,7 +276,7 @@ class Cutter {
     if (!comment.empty()) fields.back().notes += (fields.back().notes.empty() ? "" : " ") + comment;
   }
 
-  // Looks ahead only: what is in a struct of the code may matter too.
+  // Looks ahead without consuming lines, because the struct's own lines are also part of the file's code.
   void loose_lines(SourceStruct& made) {
     const auto saved = std::pair(at_, location_);
     while (next() && here_.code != "};") {
@@ -288,9 +290,9 @@ class Cutter {
   const std::vector<std::string_view>& strict_;
   Place location_;
   std::size_t at_ = 0;
-  int conditions_ = 0;  // #if that are open
+  int conditions_ = 0;  // open #if directives
   Pieces here_;
-  bool goes_on_ = false;  // the line before is a comment
+  bool continues_ = false;  // the previous line is a comment
   SourceLines result_;
 };
 

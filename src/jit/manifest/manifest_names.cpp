@@ -4,7 +4,7 @@ namespace jitstep::jit {
 
 void refuse_in_archives(const std::string& name, const Place& location) {
   if (const auto problem = archive_problem(name); !problem.empty())
-    location.fail("`" + name + "` " + problem + "; rename it");
+    location.fail("`" + name + "` " + problem + ". Rename it.");
 }
 
 }  // namespace jitstep::jit

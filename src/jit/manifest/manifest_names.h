@@ -1,4 +1,4 @@
-// Names under which archives keep what a file declares. Internal to the manifest reader.
+// Names of declarations in checkpoints. Internal to the manifest reader.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace jitstep::jit {
 
-/// An Error for a name that could not be read back.
+/// Throws an Error for a name that torch could not load from a checkpoint.
 void refuse_in_archives(const std::string& name, const Place& location);
 
-/// What is kept is found by its own name and by torch's: an Error if one of them means another part than the last, which
-/// is new, or can be no name in archives.
+/// Checks the last, new declaration. Checkpoints find state by its own name and by torch's name. Throws an Error if one
+/// of the two also names another declaration, or cannot be a name in a checkpoint.
 template <class T>
 void check_archived(const std::vector<T>& all, const Place& location) {
   const T& made = all.back();
   if (const auto problem = name_problem(made.torch_name); !problem.empty())
-    location.fail("`" + made.torch_name + "` " + problem + "; rename it");
+    location.fail("`" + made.torch_name + "` " + problem + ". Rename it.");
   refuse_in_archives(made.torch_name, location);
   for (const T& other : all)
     for (const std::string& name : {other.name, other.torch_name})
       if (&other != &made && (name == made.name || name == made.torch_name))
-        location.fail("`" + name + "` names `" + other.name + "` and `" + made.name +
-                      "`, which archives could not tell apart; rename one");
+        location.fail("`" + name + "` names both `" + other.name + "` and `" + made.name +
+                      "`, so that checkpoints cannot tell them apart. Rename one.");
 }
 
 }  // namespace jitstep::jit

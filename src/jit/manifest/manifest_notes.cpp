@@ -40,16 +40,16 @@ bool read_bound(Cursor& cursor, Constraint& constraint) {
   return true;
 }
 
-// What a note of the grammar looks like, by the word it begins with.
+// The form of a note, by its first word, and the declarations that can have it.
 struct NoteForm {
   std::string_view word, form, owners;
 };
 constexpr std::array kNoteForms = {
     NoteForm{"codec", "codec: CODEC", "slots"},
     NoteForm{"at construction", "at construction: OPTION", "a rule's Nullable numbers"},
-    NoteForm{"torch", "torch: NAME", "slots and memory"},
-    NoteForm{"initial", "initial: NUMBER or OPTION", "slots and memory"},
-    NoteForm{"if", "if CONDITION", "slots, reductions and memory"},
+    NoteForm{"torch", "torch: NAME", "slots and auxiliary state"},
+    NoteForm{"initial", "initial: NUMBER or OPTION", "slots and auxiliary state"},
+    NoteForm{"if", "if CONDITION", "slots, reductions and auxiliary state"},
     NoteForm{"lifted", "lifted: CONDITION", "flags of type bool"},
     NoteForm{"after", "after: REDUCTION, ...", "a rule's reductions"},
     NoteForm{"update_state", "update_state", "a rule's reductions"},
@@ -83,13 +83,13 @@ void refuse_note(std::string_view segment, const Place& location) {
   for (const auto& [word, form, owners] : kNoteForms) {
     if (!begins_with_word(segment, word)) continue;
     location.fail(str_cat("cannot read `", segment, "` here: `", form, "` is for ", owners,
-                          ", and prose begins with another word"));
+                          ". Start free text with another word."));
   }
 }
 
-// Whether prose says what numbers are meant, in words or signs of its own: `must be > 0`, `0..1`, `Positive`.
+// Whether free text describes a range in a form that is not parsed: `must be > 0`, `0..1`, `Positive`.
 static bool looks_like_range(std::string_view segment) {
-  constexpr std::size_t kLongest = 200;  // std::regex takes stack for each letter
+  constexpr std::size_t kLongest = 200;  // std::regex needs stack space per character
   const std::string number = R"([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?)",
                     lead = R"(^((must|should|has to|to|be|is|are|an?|any|in|from|strictly) +)*)";
   const auto form = [](const std::string& words) { return std::regex(words, std::regex::icase); };
@@ -106,28 +106,28 @@ static bool looks_like_range(std::string_view segment) {
   const std::string begin(segment.substr(0, kLongest));
   const auto shows = [&](const std::regex& one) { return std::regex_search(begin, one); };
   return begin.find("\xe2\x89\xa4") != begin.npos || begin.find("\xe2\x89\xa5") != begin.npos ||
-         std::any_of(kForms.begin(), kForms.end(), shows);  // at most and at least as one sign
+         std::any_of(kForms.begin(), kForms.end(), shows);  // the bytes are U+2264 and U+2265
 }
 
-// It would hold nobody back.
+// Rejects such text, because it would look like a range that jitstep checks.
 static void refuse_range(std::string_view segment, const Place& location) {
   if (looks_like_range(segment))
     location.fail(str_cat("the note `", segment,
-                          "` is no range; write `>= 0`, `in [0, 1)` or the like, ",
-                          "or begin prose with another word"));
+                          "` is not a valid range. Write for example `>= 0` or `in [0, 1)`, ",
+                          "or start free text with another word."));
 }
 
-void keep_prose(std::string_view segment, const Place& location, std::string* note) {
+void add_free_text(std::string_view segment, const Place& location, std::string* note) {
   refuse_note(segment, location);
   const auto key = key_of(segment);
   if (key == "keeps") location.fail("the note `keeps:` is now called `codec:`");
   if (!key.empty())
     location.fail(
-        str_cat("the note `", key, ":` has no meaning here; prose has no word before a colon"));
+        str_cat("unknown note `", key, ":`. Free text cannot start with a word and a colon."));
   if (std::string_view("<>=!&|").find(segment[0]) != std::string_view::npos)
     location.fail(
         str_cat("cannot read the note `", segment,
-                "`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins with a word"));
+                "`. Write a range like `>= 0` or `in [0, 1)`. Start free text with a word."));
   if (note == nullptr) return;
   refuse_range(segment, location);
   *note += (note->empty() ? "" : "; ") + std::string(segment);

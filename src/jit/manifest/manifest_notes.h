@@ -1,4 +1,4 @@
-// The notes behind a declaration: constraints, `key: value` pairs and prose, separated by `;`.
+// Notes after a declaration: constraints, `key: value` pairs and free text, separated by `;`.
 // Internal to the manifest reader.
 #pragma once
 
@@ -13,18 +13,18 @@ namespace jitstep::jit {
 
 std::vector<std::string_view> segments_of(std::string_view notes);
 
-/// "torch" of "torch: exp_avg"; empty if the segment does not begin with a word and a colon.
+/// "torch" of "torch: exp_avg". Empty if the segment does not start with a word and a colon.
 std::string_view key_of(std::string_view segment);
 std::string_view value_of(std::string_view segment);
 
-/// An Error if the segment begins as a note of the grammar does, which says how that is written.
+/// Throws an Error if the segment starts with a keyword of the grammar. The message shows the correct form.
 void refuse_note(std::string_view segment, const Place& location);
 
-/// A note for people, kept in `note` unless that is null; what looks like a misspelt note for the
-/// reader is an Error.
-void keep_prose(std::string_view segment, const Place& location, std::string* note);
+/// Appends free text to `note`, unless `note` is null. Throws an Error for text that looks like a misspelled keyword
+/// or range.
+void add_free_text(std::string_view segment, const Place& location, std::string* note);
 
-/// Whether a segment is a constraint; it is added then.
+/// Adds the segment to `constraint` if it is one. Returns whether it is.
 bool read_constraint(std::string_view segment, const Place& location, Constraint& constraint);
 
 }  // namespace jitstep::jit

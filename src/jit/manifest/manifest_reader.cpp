@@ -20,14 +20,14 @@ namespace {
 
 using Kind = Manifest::Kind;
 
-constexpr int kMostLines = 64;  // of a structure that has no limit of its own
-// Of one file: a kernel has room for some more, which codecs take.
-constexpr int kMostReductions = 16, kMostMemory = 8;
-static_assert(kMostReductions < kMaxReductions && kMostMemory < kMaxAuxFields);
+constexpr int kMostLines = 64;  // in a struct without a more specific limit
+// Per file. The limits per kernel are larger, because codecs add their own reductions and fields.
+constexpr int kMostReductions = 16, kMostAuxFields = 8;
+static_assert(kMostReductions < kMaxReductions && kMostAuxFields < kMaxAuxFields);
 
 struct Grammar {
-  std::string_view space;                 // the enclosing namespace, or its parent
-  std::vector<std::string_view> structs;  // that belong to the manifest
+  std::string_view space;                 // the parent of the file's namespace
+  std::vector<std::string_view> structs;  // the structs of the manifest
 };
 
 const Grammar& grammar_of(Kind kind) {
@@ -50,12 +50,12 @@ const Grammar& grammar_of(Kind kind) {
   return gradient;
 }
 
-// What to call for a file of the other kind that can be loaded.
+// Which function loads a file of this namespace, if it is of the other kind that users can load.
 std::string_view advice(std::string_view space, Kind kind) {
   if (kind == Kind::codec && space.starts_with("jitstep::rules::"))
-    return "; it is a rule: use load_rule";
+    return ". This file is a rule. Call load_rule().";
   if (kind == Kind::rule && space.starts_with("jitstep::codecs::"))
-    return "; it is a codec: use load_codec";
+    return ". This file is a codec. Call load_codec().";
   return "";
 }
 
@@ -83,8 +83,8 @@ class Reader {
       finalize_reduction(line.location);
     });
     each("AuxState", made_.has_aux_state, [&](const SourceLine& line) {
-      add(made_.aux_state, read_aux_state(line, flags_), line.location, kMostMemory,
-          "fields of memory");
+      add(made_.aux_state, read_aux_state(line, flags_), line.location, kMostAuxFields,
+          "fields of auxiliary state");
       check_aux_state(made_.aux_state.back(), line.location);
       check_archived(made_.aux_state, line.location);
     });
@@ -108,12 +108,12 @@ class Reader {
   void add(std::vector<T>& all, T one, const Place& location, int most, std::string_view what) {
     for (const T& other : all) {
       if (other.name == one.name)
-        location.fail(str_cat("`", one.name, "` is declared twice; rename one"));
+        location.fail(str_cat("`", one.name, "` is declared twice. Rename one."));
     }
     if (const auto problem = name_problem(one.name); !problem.empty())
-      location.fail(str_cat("`", one.name, "` ", problem, "; rename it"));
+      location.fail(str_cat("`", one.name, "` ", problem, ". Rename it."));
     if (static_cast<int>(all.size()) >= most)
-      location.fail(str_cat("a file declares at most ", most, " ", what));
+      location.fail(str_cat("a file can declare at most ", most, " ", what));
     all.push_back(std::move(one));
   }
 
@@ -122,12 +122,12 @@ class Reader {
     const std::string stem = std::filesystem::path(made_.path).stem().string();
     const bool own = made_.kind != Kind::gradient;
     if (const auto problem = file_name_problem(stem); own && !problem.empty())
-      top_.fail(str_cat("the file's name is the name of its namespace, and `", stem, "` ", problem,
-                        "; rename both"));
+      top_.fail(str_cat("the file's name is also its namespace, and `", stem, "` ", problem,
+                        ". Rename both."));
     if (!lines_.enclosing) top_.fail(str_cat("expected `namespace ", space, "::", stem, " {`"));
     if (lines_.enclosing->code != space + "::" + stem)
       lines_.enclosing->location.fail(str_cat("expected `namespace ", space, "::", stem,
-                                              " {`, as the file's name says",
+                                              " {`, to match the file's name",
                                               advice(lines_.enclosing->code, made_.kind)));
     made_.name = stem;
   }
@@ -143,7 +143,7 @@ class Reader {
     const int most = made_.kind == Kind::gradient ? kCommonHyper : kMaxRuleHyper;
     if (made_.doubles() > most)
       lines_.structs.find("Hyper")->second.location.fail(
-          str_cat("Hyper holds ", made_.doubles(), " numbers; ", most, " are the most"));
+          str_cat("Hyper has ", made_.doubles(), " numbers. At most ", most, " are allowed."));
     if (made_.kind == Kind::rule) symbols_["dims"] = {};
     const bool codec = made_.kind == Kind::codec;
     each(codec ? "Options" : "Flags", made_.has_flags, [&](const SourceLine& line) {
@@ -155,14 +155,14 @@ class Reader {
     for (const Option& option : made_.hyper) check_construction(option);
   }
 
-  // One that a rule may give from its own; conditions would make another kernel of it.
+  // A rule may set a codec's number from one of its own numbers, whose value is unknown at compile time. Conditions
+  // therefore cannot use it.
   void check_number(const Option& option, const Place& location) {
     if (made_.kind != Kind::codec) return;
     symbols_.erase(option.name);
     if (option.type != Option::Type::number || option.name == "dims" || option.name == "block")
-      location.fail(
-          str_cat("a number of a codec is a plain `double`, and no `dims` or `block`, which are ",
-                  "constants in Options"));
+      location.fail(str_cat("a number of a codec must be a plain `double`. `dims` and `block` are ",
+                            "constants: declare them in Options."));
   }
 
   void check_construction(const Option& option) {
@@ -171,27 +171,25 @@ class Reader {
     if (made_.kind != Kind::rule) refuse_note("at construction:", location);
     const Option* const from = made_.find(option.at_construction);
     if (from == nullptr || from->type != Option::Type::number)
-      location.fail(str_cat("no number `", option.at_construction,
-                            "` is declared among the options; ",
-                            "`at construction:` takes the name of one"));
+      location.fail(str_cat("there is no number `", option.at_construction,
+                            "` among the options. `at construction:` needs the name of one."));
   }
 
   void name_option(const Option& option, const Place& location) {
     const bool of_codec = made_.kind == Kind::codec && option.type == Option::Type::number;
     if (option.name == "null" || option.name == "true" || option.name == "false" ||
         (option.name == "dims" && !of_codec))
-      location.fail(
-          str_cat("`", option.name, "` is a word of conditions, not a name for an option"));
+      location.fail(str_cat("`", option.name, "` is reserved in conditions. Rename the option."));
     refuse_in_archives(option.name, location);
     if (!names_.insert(option.name).second)
-      location.fail(str_cat("`", option.name, "` is declared twice; rename one"));
+      location.fail(str_cat("`", option.name, "` is declared twice. Rename one."));
     if (option.type != Option::Type::list) symbols_[option.name] = option.symbol();
   }
 
   void read_refusals() {
     for (const SourceLine& line : lines_.refusals) {
       if (made_.kind != Kind::rule)
-        line.location.fail("only a rule refuses options; take this line out");
+        line.location.fail("only a rule can have `refuse:`. Remove this line.");
       const std::size_t comma = line.notes.find(',');
       if (comma == line.notes.npos || trimmed(line.notes.substr(comma + 1)).empty())
         line.location.fail("expected `// refuse: condition, sentence`");
@@ -203,37 +201,39 @@ class Reader {
     }
   }
 
-  // ---- slots, reductions, memory
+  // ---- slots, reductions, auxiliary state
 
   void check_slot(const Slot& slot, const Place& location) {
     if (slot.name == "transformed")
-      location.fail("`transformed` is what a host transform returns, not a slot");
+      location.fail("`transformed` is the result of a host transform. Rename the slot.");
     if (slot.name == "p" || slot.name == "g")
-      location.fail(str_cat("`", slot.name, "` is the parameter or the gradient, not a slot"));
+      location.fail(
+          str_cat("`", slot.name, "` is the parameter or the gradient. Rename the slot."));
     for (const std::string& name : {slot.name, slot.torch_name}) {
       if (name == "step")
-        location.fail("`step` is the number of steps in every state, not a slot; rename it");
+        location.fail("`step` is the step count of every state. Rename the slot.");
       refuse_in_archives(name, location);
     }
     check_initial(slot.initial, false, location);
   }
 
-  // What is kept is written by a reduction of the same domain or, for a rule's tensors and for all of
-  // them, by `prepare`.
+  // A field must have a writer: a reduction over the same domain or, for a rule's fields per tensor and its shared
+  // state, `prepare`.
   void check_aux_state(const AuxField& field, const Place& location) {
     check_initial(field.initial, true, location);
     const bool prepared = made_.kind == Kind::rule &&
                           (field.domain.kind == Domain::Kind::tensor || field.is_shared());
     if (field.is_shared() && made_.kind != Kind::rule)
-      location.fail("a codec's memory belongs to a tensor; write another domain than `all`");
+      location.fail(
+          "a codec's auxiliary state belongs to one tensor. Use another domain than `all`.");
     const bool finished =
         std::any_of(made_.reductions.begin(), made_.reductions.end(),
                     [&](const Reduction& reduction) { return reduction.domain == field.domain; });
     if (!prepared && !finished)
       location.fail(
           str_cat("no reduction over `", to_string(field.domain),
-                  "` writes this memory; declare one, or keep it for each `tensor` of a rule "
-                  "or for `all`"));
+                  "` writes this auxiliary state. Declare one, or use the domain `tensor` or "
+                  "`all` in a rule."));
   }
 
   void check_initial(const Initial& initial, bool list, const Place& location) {
@@ -242,9 +242,8 @@ class Reader {
     const bool right = option != nullptr && (option->type == Option::Type::number ||
                                              (list && option->type == Option::Type::list));
     if (!right)
-      location.fail(
-          str_cat("no number `", initial.option,
-                  "` is declared among the options; `initial:` takes a number or the name of one"));
+      location.fail(str_cat("there is no number `", initial.option,
+                            "` among the options. `initial:` needs a number or the name of one."));
   }
 
   void finalize_reduction(const Place& location) {
@@ -252,18 +251,18 @@ class Reader {
     const auto always = std::count_if(made_.reductions.begin(), made_.reductions.end(),
                                       [](const Reduction& one) { return !one.condition; });
     if (always > kMostReductions)
-      location.fail(str_cat("a kernel takes at most ", kMostReductions,
-                            " reductions; leave some out by `if`, or sum several terms in one"));
+      location.fail(str_cat("a kernel can have at most ", kMostReductions,
+                            " reductions. Exclude some by `if`, or sum several terms in one."));
     const std::size_t taken = made_.kind == Kind::codec && reduction.source ? 1 : 0;
     if (made_.kind != Kind::rule && (reduction.after.size() > taken || reduction.moments))
       location.fail(
-          "only a rule's reductions come `after:` others or feed `update_state`; leave these notes "
-          "out");
+          "only a rule's reductions can have the notes `after:` and `update_state`. Remove the "
+          "note.");
     for (const Reduction& other : made_.reductions) {
       if (&other != &reduction && other.coefficients == reduction.coefficients)
         location.fail(str_cat(
             "`", reduction.coefficients,
-            "` names the coefficients of two reductions; give each a structure of its own"));
+            "` is the coefficients' struct of two reductions. Give each reduction its own."));
     }
     const auto found = lines_.structs.find(reduction.coefficients);
     if (found == lines_.structs.end())
@@ -275,7 +274,7 @@ class Reader {
     }
   }
 
-  // `real a, b;`: the rest is for the compiler alone.
+  // Reads lines such as `real a, b;`. Other lines of Scalars matter only to the compiler, so errors are ignored.
   void read_scalars() {
     const auto found = lines_.structs.find("Scalars");
     if (found == lines_.structs.end()) return;

@@ -11,9 +11,9 @@
 namespace jitstep::jit {
 namespace {
 
-constexpr int kAnyDims = 2;  // where the number of dimensions does not matter
+constexpr int kAnyDims = 2;  // for conditions that do not read the number of dimensions
 
-// Visits the options that are set: a manifest's values lie in this order.
+// Visits the options that users can set. The values of a manifest are stored in this order.
 template <class Visit>
 void for_each_set(const Manifest& manifest, const Visit& visit) {
   for (const auto* options : {&manifest.hyper, &manifest.flags})
@@ -75,7 +75,7 @@ const Manifest* OptionValues::owner(std::string_view name) const {
 const Option& OptionValues::declaration(std::string_view name) const {
   if (const Manifest* manifest = owner(name)) return *manifest->find(name);
   throw Error(str_cat(rule_->name, " has no option \"", name, "\"", did_you_mean(name, names()),
-                      "; it has ", joined(names())));
+                      ". Options: ", joined(names())));
 }
 
 const Value* OptionValues::values_of(const Manifest& manifest) const {
@@ -119,7 +119,7 @@ void OptionValues::construct() {
   }
 }
 
-// A lifted flag may use those before it.
+// Recursive, because the expression of a lifted flag may use earlier lifted flags.
 Value OptionValues::value_in(const Manifest& manifest, std::string_view name, int dims) const {
   if (name == "dims") return dims;
   const Option& option = *manifest.find(name);
@@ -139,7 +139,7 @@ void OptionValues::validate() const {
 
 void OptionValues::validate_dims(int dims) const { refuse(dims, true); }
 
-// By the conditions that depend on a parameter's dimensions, or by those that do not.
+// `by_dims` selects the conditions that read `dims`, or the others.
 void OptionValues::refuse(int dims, bool by_dims) const {
   for (const Refusal& refusal : rule_->refusals)
     if (refusal.condition.reads("dims") == by_dims && holds(refusal.condition, *rule_, dims))
@@ -178,14 +178,14 @@ std::vector<double> OptionValues::hyper() const {
 }
 
 HyperParams OptionValues::at_step(std::int64_t t, std::uint64_t seed) const {
-  HyperParams set{};
+  HyperParams params{};
   const std::vector<double> numbers = hyper();
-  std::copy(numbers.begin(), numbers.end(), set.hyper);
+  std::copy(numbers.begin(), numbers.end(), params.hyper);
   for (std::size_t i = 0; i < rule_->slots.size(); ++i)
-    set.initial[i] = initial(rule_->slots[i].initial);
-  set.t = t;
-  set.seed = seed;
-  return set;
+    params.initial[i] = initial(rule_->slots[i].initial);
+  params.t = t;
+  params.seed = seed;
+  return params;
 }
 
 double OptionValues::initial(const Initial& initial, std::size_t parameter) const {
@@ -194,8 +194,9 @@ double OptionValues::initial(const Initial& initial, std::size_t parameter) cons
   if (!value.is_numbers()) return value.number();
   if (value.numbers().empty()) return initial.number;
   if (parameter < value.numbers().size()) return value.numbers()[parameter];
-  throw Error(str_cat(rule_->name, ": the option \"", initial.option, "\" holds ",
-                      value.numbers().size(), " numbers, none for parameter ", parameter));
+  throw Error(str_cat(rule_->name, ": the option \"", initial.option, "\" has ",
+                      value.numbers().size(), " numbers, none for parameter ", parameter,
+                      ". Give one number per parameter."));
 }
 
 }  // namespace jitstep::jit

@@ -108,7 +108,7 @@ constexpr std::array<View, 97> kCppKeywords = {"alignas",
                                                "errno",
                                                "std"};
 
-// What the files of core/ call things that every rule and codec uses.
+// Names that the files of core/ declare for rules and codecs.
 constexpr std::array<View, 112> kKernelLanguageNames = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",
@@ -149,8 +149,8 @@ constexpr std::array<View, 112> kKernelLanguageNames = {
     "Item",          "AllRecord",     "ReductionRecord",
     "NoCode"};
 
-// What only some compilers know without a header. Functions are not among them: see refused.cuh.
-constexpr std::array<View, 13> kMachineNames = {
+// Names that only some compilers know without a header. Functions are in templates/core/refused.cuh.
+constexpr std::array<View, 13> kBackendNames = {
     "asm",      "__asm__", "threadIdx", "blockIdx", "blockDim",    "gridDim",     "_Pragma",
     "warpSize", "dim3",    "ptrdiff_t", "size_t",   "cudaError_t", "cudaStream_t"};
 
@@ -174,9 +174,9 @@ bool is_cuda_vector(View word) {
   return among(kElements, word.substr(0, word.size() - 1));
 }
 
-bool is_backends(View word) { return word.starts_with("__") || among(kMachineNames, word); }
+bool is_backend_name(View word) { return word.starts_with("__") || among(kBackendNames, word); }
 
-// The identifier that begins at `at`, with `::` before it if that names the global namespace.
+// The identifier that starts at `at`, with a leading `::`.
 View name_at(View code, std::size_t at) {
   std::size_t end = code.substr(at).starts_with("::") ? at + 2 : at;
   while (end < code.size() && in_word(code[end])) ++end;
@@ -193,8 +193,8 @@ View foreign_name(View code) {
                         !name.starts_with("::jitstep");
     const bool member = before == '.' || before == ':' || code.substr(0, at).ends_with("->");
     const bool space =
-        code.substr(at + name.size()).starts_with("::");  // `int4::Code` is a codec's
-    const bool foreign = is_backends(name) || (is_cuda_vector(name) && !space);
+        code.substr(at + name.size()).starts_with("::");  // `int4::Code`: the codec int4
+    const bool foreign = is_backend_name(name) || (is_cuda_vector(name) && !space);
     if (global || (!member && is_word(name) && foreign)) return name;
   }
   return {};
@@ -214,27 +214,27 @@ bool begins_with_word(View text, View word) {
 }
 
 std::string name_problem(View name) {
-  if (!is_word(name)) return "is no identifier of C++: letters, digits and _";
-  if (among(kCppKeywords, name)) return "is a word of C++";
+  if (!is_word(name)) return "is not a C++ identifier (letters, digits and _)";
+  if (among(kCppKeywords, name)) return "is a reserved word of C++";
   const bool reserved = name.find("__") != View::npos ||
                         (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
   if (reserved || name.starts_with("JITSTEP_")) return "is reserved for compilers and macros";
-  if (is_backends(name)) return "is a compiler's own";
+  if (is_backend_name(name)) return "is specific to one compiler";
   return {};
 }
 
-// Those that C++ has as well are no name in any case.
+// Python's keywords. Those that are also C++ keywords are missing here, because name_problem() rejects them.
 std::string archive_problem(View name) {
   constexpr std::array<View, 17> kWords = {
       "None", "True",   "False",  "Ellipsis", "NoneType", "as",   "assert", "def", "del",
       "elif", "global", "import", "in",       "is",       "pass", "raise",  "with"};
-  if (among(kWords, name)) return "is a word of torch's archives, which could not be read back";
-  return name.starts_with("jitstep") ? "is what jitstep's own archives call a part of theirs" : "";
+  if (among(kWords, name)) return "is reserved in torch's archives, which could not be loaded";
+  return name.starts_with("jitstep") ? "is reserved for jitstep's own data in checkpoints" : "";
 }
 
 std::string file_name_problem(View name) {
   if (std::string problem = name_problem(name); !problem.empty()) return problem;
-  return among(kKernelLanguageNames, name) ? "is a word that templates are written in" : "";
+  return among(kKernelLanguageNames, name) ? "is a name of the kernel language" : "";
 }
 
 std::string without_quotes(View code) {
@@ -242,7 +242,7 @@ std::string without_quotes(View code) {
   char quote = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const char c = out[i];
-    const bool separator = c == '\'' && i > 0 && in_word(out[i - 1]);  // of digits: 1'000
+    const bool separator = c == '\'' && i > 0 && in_word(out[i - 1]);  // digit separator: 1'000
     if (quote == 0 && (c == '"' || (c == '\'' && !separator)))
       quote = c;
     else if (quote != 0 && c == quote)
@@ -260,12 +260,12 @@ std::string foreign_problem(View line) {
   const auto other = std::find_if(code.begin(), code.end(),
                                   [](char c) { return static_cast<unsigned char>(c) > 127; });
   if (other != code.end())
-    return "a letter beyond ASCII, which not every compiler reads in code; write it in a comment "
-           "or leave it out";
+    return "code contains a character that is not ASCII, which not every compiler accepts. Write "
+           "it in a comment or remove it.";
   const View name = foreign_name(code);
   if (name.empty()) return {};
-  return str_cat("`", name, "` is a compiler's own, which differs between targets; ",
-                 "templates/README.md lists what may be used");
+  return str_cat("`", name, "` is specific to one compiler and differs between targets. ",
+                 "templates/README.md lists the names that you can use.");
 }
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// Words that mean something to a compiler or to the templates already. Internal to the manifest reader.
+// Names that are reserved by compilers, by torch's archives or by the kernel language. Internal to the manifest reader.
 #pragma once
 
 #include <string>
@@ -6,33 +6,31 @@
 
 namespace jitstep::jit {
 
-/// Whether it is an identifier.
+/// Whether the text is a C++ identifier.
 bool is_word(std::string_view text);
 
-/// Whether the text begins with this word in small or capital letters and the word ends there: before a
-/// space, a colon or the end.
+/// Whether the text starts with this lower-case word, compared without case. A space, a colon or the end must follow.
 bool begins_with_word(std::string_view text, std::string_view word);
 
-/// Why C++ or the contract of the templates refuses this name for something of a file's own ("is a word
-/// of C++"); empty if they do not.
+/// Why a file cannot declare this name ("is a reserved word of C++"). Empty if it can.
 std::string name_problem(std::string_view name);
 
-/// Why what is kept under this name could not be read back from an archive, whose fields torch writes as Python's
-/// ("is a word of torch's archives"); empty if it could.
+/// Why a checkpoint cannot have a field of this name ("is reserved in torch's archives"). Empty if it can. torch writes
+/// archive fields as Python attributes.
 std::string archive_problem(std::string_view name);
 
-/// What name_problem says, of the name of a file, which is a namespace around all that it declares: no word of the
-/// contract either.
+/// name_problem() for the name of a file. A file's name is the namespace around its declarations, so it must not hide
+/// names of the kernel language either.
 std::string file_name_problem(std::string_view name);
 
-/// A line of code in which quoted texts, which may say anything, are spaces.
+/// The line of code with the contents of literals replaced by spaces.
 std::string without_quotes(std::string_view code);
 
-/// Why a line of code, without its comment, cannot be the same for every compiler; empty if it can. (Functions
-/// of the compilers' own mathematics are refused by templates/core/refused.cuh, where a file may have its own.)
+/// Why a line of code, without its comment, is not portable between compilers. Empty if it is. Math functions are not
+/// checked here: templates/core/refused.cuh rejects them and lets a file define its own of the same name.
 std::string foreign_problem(std::string_view code);
 
-/// What a rule's leading comment may say, and of what.
+/// A key of a rule's leading comment, and its value.
 struct RuleKey {
   std::string_view key, of;
 };

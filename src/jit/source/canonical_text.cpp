@@ -24,7 +24,7 @@ constexpr auto kSpecial = [] {
   return special;
 }();
 
-// Whether two characters could be read as one token if nothing stood between them.
+// True if two characters could form one token without a separator.
 bool could_join(char a, char b) {
   const bool word = is_word(a) || is_quote(a) || a == '.';
   if (word && (is_word(b) || is_quote(b) || b == '.')) return true;
@@ -63,13 +63,13 @@ class Lexer {
     }
   }
 
-  // Leaves out what separates tokens.
+  // Drops characters that separate tokens.
   void skip(std::size_t count) {
     separated_ = true;
     rest_.remove_prefix(count);
   }
 
-  // Directives keep single blanks: `#define f(x)` is not `#define f (x)`.
+  // Directives keep single blanks, because `#define f(x)` differs from `#define f (x)`.
   void take(std::size_t count) {
     line_begins_ = false;
     const bool first = out_.empty() || out_.back() == '\n';
@@ -95,14 +95,14 @@ class Lexer {
     in_directive_ = false;
   }
 
-  // A backslash at its end takes the comment on to the next line.
+  // A backslash at the end of a line continues the comment.
   std::size_t end_of_line_comment() const {
     std::size_t end = rest_.find('\n');
     while (end != View::npos && rest_[end - 1] == '\\') end = rest_.find('\n', end + 1);
     return std::min(end, rest_.size());
   }
 
-  // The place behind `mark`, or the end of the text.
+  // The offset after `mark`, or the end of the text.
   std::size_t after(View mark, std::size_t from) const {
     const std::size_t at = rest_.find(mark, from);
     return at == View::npos ? rest_.size() : at + mark.size();
@@ -125,14 +125,14 @@ class Lexer {
     return after(close, open);
   }
 
-  // Up to what may be a blank, a comment, a literal or a directive.
+  // Up to the next blank, comment, literal or directive.
   std::size_t plain() const {
     std::size_t i = 1;
     while (i < rest_.size() && !kSpecial[static_cast<unsigned char>(rest_[i])]) ++i;
     return i;
   }
 
-  // Whether the apostrophe that comes next is inside of a number, as in 1'000.
+  // True if the next apostrophe is inside a number, as in 1'000.
   bool is_digit_separator() const {
     if (separated_ || rest_.front() != '\'') return false;
     std::size_t begin = out_.size();

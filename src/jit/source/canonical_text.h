@@ -1,4 +1,4 @@
-// A text as a compiler's lexer sees it, so that a comment or a line break recompiles nothing.
+// Source text reduced to its tokens, so that a changed comment or line break does not recompile a kernel.
 #pragma once
 
 #include <string>
@@ -6,9 +6,8 @@
 
 namespace jitstep::jit {
 
-/// The tokens of a C++ text: without comments, `#line` markers and blanks that separate no tokens.
-/// Equal results mean equal code. A text that asks for its own lines (`__LINE__`, `__FILE__`)
-/// is returned as it is.
+/// The tokens of a C++ text, without comments, `#line` markers and unnecessary blanks. Equal results mean equal code. A
+/// text with `__LINE__` or `__FILE__` is returned unchanged.
 std::string canonical_text(std::string_view text);
 
 }  // namespace jitstep::jit

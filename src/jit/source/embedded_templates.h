@@ -1,4 +1,4 @@
-// The templates built into the library. The definition is generated from templates/ by CMake.
+// The built-in templates. CMake generates the definition from templates/.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace jitstep::jit {
 
-/// Name and text of every file below templates/, sorted by name.
+/// Name and content of every file in templates/, sorted by name.
 std::span<const std::pair<std::string_view, std::string_view>> embedded_templates();
 
 }  // namespace jitstep::jit

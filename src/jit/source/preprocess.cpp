@@ -22,7 +22,7 @@ std::string_view included_name(std::string_view line) {
 
 class Preprocessor {
  public:
-  // newest: whether what the store keeps of earlier times is passed over.
+  // `newest`: ignores the versions that the store has of loaded files' includes.
   explicit Preprocessor(const TemplateStore& store, bool newest = false)
       : store_(store), newest_(newest) {}
 
@@ -53,20 +53,20 @@ class Preprocessor {
 
   void include(std::string_view wanted, const std::string& from, int line) {
     namespace fs = std::filesystem;
-    const std::string beside =
+    const std::string relative =
         (fs::path(from).parent_path() / wanted).lexically_normal().generic_string();
-    const std::string at_root = fs::path(wanted).lexically_normal().generic_string();
-    for (const std::string& stored : {beside, at_root}) {
+    const std::string from_root = fs::path(wanted).lexically_normal().generic_string();
+    for (const std::string& stored : {relative, from_root}) {
       const std::string name(without_version(stored));
       if (std::find(open_.begin(), open_.end(), name) != open_.end())
-        refuse_cycle(name, from, line);
+        throw_cycle_error(name, from, line);
       if (done_.contains(name)) return;
       if (const auto content = find(stored)) return expand_included(*content, stored);
     }
-    throw Error(str_cat(from, ":", line, ": includes \"", wanted,
-                        "\", which is no template: looked for ", beside,
-                        beside == at_root ? "" : " and " + at_root,
-                        "; give its folder in JITSTEP_TEMPLATES or add it at run time"));
+    throw Error(str_cat(from, ":", line, ": cannot find the include \"", wanted,
+                        "\": there is no template ", relative,
+                        relative == from_root ? "" : " and no template " + from_root,
+                        ". Set JITSTEP_TEMPLATES to its folder, or add it at run time."));
   }
 
   std::optional<std::string> find(const std::string& stored) const {
@@ -87,15 +87,17 @@ class Preprocessor {
     loaded_ = outer;
   }
 
-  [[noreturn]] void refuse_cycle(const std::string& name, const std::string& from, int line) const {
+  [[noreturn]] void throw_cycle_error(const std::string& name, const std::string& from,
+                                      int line) const {
     std::string chain;
     for (const std::string& file : open_) chain += file + " -> ";
-    throw Error(str_cat(from, ":", line, ": includes \"", name, "\" in a cycle: ", chain, name));
+    throw Error(
+        str_cat(from, ":", line, ": the include \"", name, "\" forms a cycle: ", chain, name));
   }
 
   const TemplateStore& store_;
   bool newest_;
-  std::shared_ptr<const LoadedFile> loaded_;  // the user's file that is open, if one is
+  std::shared_ptr<const LoadedFile> loaded_;  // the user's file that is being expanded, if any
   Texts included_;
   std::string out_;
   std::vector<std::string> open_;
@@ -111,7 +113,7 @@ std::string_view without_version(std::string_view name) {
 
 std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
                        const TemplateStore& store, Texts& included) {
-  std::string name = unit_name;  // it stands in quotes on marker lines
+  std::string name = unit_name;  // the name is quoted in #line markers
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '"' || c == '\\' || c < ' '; }, '_');
   Preprocessor preprocessor(store);

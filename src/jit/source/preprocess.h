@@ -1,4 +1,4 @@
-// One self-contained text from a unit and the templates it includes.
+// Expands a translation unit and its templates into one self-contained source.
 #pragma once
 
 #include <string>
@@ -8,21 +8,20 @@
 
 namespace jitstep::jit {
 
-/// What a text is called in markers and messages: "rules/mine.cuh" for its version "rules/mine.cuh@2".
+/// The name of a text in markers and messages: "rules/mine.cuh" for its version "rules/mine.cuh@2".
 std::string_view without_version(std::string_view name);
 
-/// Expands every `#include "..."` once, in place, looked up beside its includer and then from the
-/// root of the store; `#pragma once` goes, `#line N "name"` markers keep file and line. Includes in
-/// angle brackets stay as they are. A missing file or a cycle is an Error with file and line.
-/// Inside a file that the store keeps, includes are what they were when it was loaded.
-/// Note: conditions are not evaluated, so an include must not stand inside #if.
+/// Expands every `#include "..."` once, in place. It looks up names relative to the including file, then from the root
+/// of the store. It removes `#pragma once` and adds `#line N "name"` markers. Includes in angle brackets stay. A
+/// missing file or a cycle throws an Error with file and line. Includes of a stored file are the texts from when it was
+/// loaded. Note: it does not evaluate conditions, so an include must not be inside #if.
 std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
                        const TemplateStore& store);
-/// The same, with the texts of all that was included.
+/// The same. `included` becomes the texts of all included files.
 std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
                        const TemplateStore& store, Texts& included);
 
-/// All that a text includes, each the newest of its name.
+/// All texts that `content` includes, each in its newest version.
 Texts newest_includes(std::string_view content, const std::string& name,
                       const TemplateStore& store);
 

@@ -1,4 +1,4 @@
-// Digests of the texts a kernel is made of, by which a later reader tells what has changed.
+// Digests of a kernel's source files, so that a later process can report what has changed.
 #pragma once
 
 #include <map>
@@ -10,18 +10,18 @@
 
 namespace jitstep::jit {
 
-/// Digests by file name; the unit's own is under kUnitSource.
+/// Digests by file name. The digest of the translation unit is under kUnitSource.
 using Sources = std::map<std::string, std::string>;
 inline constexpr char kUnitSource[] = "(unit)";
 
-/// The digest of a text's code: comments, formatting and line markers do not count.
+/// The digest of a text's tokens. Comments, formatting and line markers do not change it.
 std::string code_digest(std::string_view text);
 
-/// The digests of a unit's own text and of the templates it includes.
+/// The digests of a translation unit and of the templates it includes.
 Sources sources_of(const std::string& translation_unit, const Texts& included);
 
-/// The same files with the digests they have in `store`. One that is not there keeps its digest: it may
-/// be one that a program loads at run time, of which nothing is known here.
+/// The same files with their current digests in `store`. A file that is not in the store keeps its digest, because a
+/// program may load it at run time.
 Sources sources_of_today(const Sources& then, const TemplateStore& store);
 
 /// The files that are not in `store`.

@@ -1,11 +1,11 @@
-// Lines and directives of a text, for who expands includes and who finds the way back.
+// Lines and preprocessor directives of a text.
 #pragma once
 
 #include <string_view>
 
 namespace jitstep::jit {
 
-/// Takes the first line off a text.
+/// Removes the first line from `rest` and returns it.
 inline std::string_view next_line(std::string_view& rest) {
   const std::size_t end = rest.find('\n');
   std::string_view line = rest.substr(0, end);
@@ -14,13 +14,13 @@ inline std::string_view next_line(std::string_view& rest) {
   return line;
 }
 
-/// The line from its first letter on.
+/// The line without leading blanks.
 inline std::string_view without_indent(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t");
   return begin == std::string_view::npos ? std::string_view() : line.substr(begin);
 }
 
-/// What follows `#word` in a directive line; null data if the line is no such directive.
+/// The rest of a directive line after `#word`. Null data for other lines.
 inline std::string_view directive(std::string_view line, std::string_view word) {
   line = without_indent(line);
   if (!line.starts_with('#')) return {};

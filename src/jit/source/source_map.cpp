@@ -22,12 +22,12 @@ int number_at(std::string_view text) {
   return number;
 }
 
-// What stands behind a file's name: `:12` (g++, clang) or `(12)` (NVRTC); else 0.
+// The line number after a file name: `:12` (g++, clang) or `(12)` (NVRTC). 0 if there is none.
 int line_after(std::string_view text) {
   return text.starts_with(':') || text.starts_with('(') ? number_at(text.substr(1)) : 0;
 }
 
-// What stands before it in NVRTC's `at line 12 of FILE`; else 0.
+// The line number before a file name in NVRTC's `at line 12 of FILE`. 0 if there is none.
 int line_before(std::string_view text) {
   constexpr std::string_view kWords = "at line ";
   const std::size_t at = text.rfind(kWords);
@@ -35,12 +35,12 @@ int line_before(std::string_view text) {
   return found ? number_at(text.substr(at + kWords.size())) : 0;
 }
 
-// Whether a file's name may begin at `at`: it is not the end of a longer path.
+// True if a file name may start at `at`, so that it is not the end of a longer path.
 bool begins_name(std::string_view line, std::size_t at) {
   return at == 0 || std::string_view(" \t\n(\"'").find(line[at - 1]) != line.npos;
 }
 
-// The file's line that a line of a log names.
+// The line number of `file` that a log line names, or 0.
 int mentioned(const std::string& file, std::string_view line) {
   const std::size_t at = file.empty() ? std::string_view::npos : line.find(file);
   if (at == std::string_view::npos || !begins_name(line, at)) return 0;
@@ -107,10 +107,10 @@ std::string numbered_sources(std::string_view preprocessed, std::string_view log
 }
 
 std::string excerpt(std::string_view preprocessed, std::string_view log) {
-  constexpr int kPlaces = 4, kAround = 3;
+  constexpr int kLocations = 4, kAround = 3;
   const Files files = files_of(preprocessed);
   std::vector<SourceLocation> locations = locations_of(files, log);
-  locations.resize(std::min<std::size_t>(locations.size(), kPlaces));
+  locations.resize(std::min<std::size_t>(locations.size(), kLocations));
   std::string out;
   for (const SourceLocation& location : locations) {
     const auto& lines = files.at(location.file);

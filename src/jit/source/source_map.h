@@ -1,4 +1,4 @@
-// The way back from what a compiler says to the files that its text was made of.
+// Maps locations in compiler logs to the files that a source was made of.
 #pragma once
 
 #include <map>
@@ -8,38 +8,37 @@
 
 namespace jitstep::jit {
 
-/// The files that a flattened text holds: name -> line number -> line.
+/// The files in a preprocessed source: name -> line number -> line.
 using Files = std::map<std::string, std::map<int, std::string>>;
 Files files_of(std::string_view preprocessed);
 
-/// A line of a file.
+/// A file name and a line number.
 struct SourceLocation {
   std::string file;
   int line = 0;
   auto operator<=>(const SourceLocation&) const = default;
 };
 
-/// The places in these files that a compiler log names, in the order of first mention. Only names of
-/// files count, so no grammar of log lines is needed.
+/// The locations in these files that a compiler log names, in order of first mention. It searches for file names only,
+/// so it needs no grammar of log lines.
 std::vector<SourceLocation> locations_of(const Files& files, std::string_view log);
 
-/// The sorted names of the unit and the templates that a flattened text holds.
+/// The sorted names of the translation unit and the templates in a preprocessed source.
 std::vector<std::string> file_names(std::string_view preprocessed);
 
-/// The text with a line number in front of each line.
+/// The text with line numbers.
 std::string numbered(std::string_view content);
 
-/// The whole numbered text of every file that the compiler log names, in the order of first
-/// mention. `flat` is the text that was compiled.
+/// The complete text, with line numbers, of every file that the compiler log names, in order of first mention.
 std::string numbered_sources(std::string_view preprocessed, std::string_view log);
 
-/// A few numbered lines around the first places that the compiler log names.
+/// A few lines around the first locations that the compiler log names.
 std::string excerpt(std::string_view preprocessed, std::string_view log);
 
-/// Names of templates and what they are shown as: the user's own paths.
+/// Template names and the user's paths to show instead.
 using ShownNames = std::map<std::string, std::string>;
 
-/// A log or message in which the files are called by what they are shown as.
+/// Replaces template names in a log or message by the paths to show.
 std::string with_shown_names(std::string message, const ShownNames& names);
 
 }  // namespace jitstep::jit

@@ -13,14 +13,14 @@ namespace jitstep::jit {
 void Backend::refuse_capture() {
   if (!is_capturing()) return;
   throw Error(
-      "jitstep: step() inside a CUDA graph capture, which is not ready for it: a graph cannot "
-      "repeat the making of kernels, tables and state, nor what the host counts; call capturable() "
-      "of the optimizer, and take a step of the same parameters before the capture");
+      "jitstep: step() inside a CUDA graph capture failed: a graph cannot repeat compilation, "
+      "allocation of state, or step counts on the host. Call capturable() of the optimizer, and "
+      "step() once with the same parameters before the capture.");
 }
 namespace {
 
-// Items of 32768 elements, which is what torch gives a thread at least.
-std::int64_t usual_grain(const KernelConfig& config) {
+// Items of at least 32768 elements: torch's own grain size for a thread (at::internal::GRAIN_SIZE).
+std::int64_t default_grain(const KernelConfig& config) {
   return std::max<std::int64_t>(1, 32768 / kLeaf / config.leaves_per_item);
 }
 
@@ -30,7 +30,7 @@ class CpuLaunches : public Launches {
               const KernelConfig& config, const ParallelFor& parallel_for)
       : kernel_(std::move(kernel)),
         parallel_for_(parallel_for),
-        grain_(config.min_items > 0 ? config.min_items : usual_grain(config)),
+        grain_(config.min_items > 0 ? config.min_items : default_grain(config)),
         workers_(config.max_threads) {
     for (const auto& entry : entries) entries_.push_back(kernel_->cpu(entry));
   }
@@ -47,7 +47,7 @@ class CpuLaunches : public Launches {
  private:
   std::shared_ptr<const Kernel> kernel_;
   const ParallelFor& parallel_for_;
-  std::int64_t grain_, workers_;  // 0 workers: all there are
+  std::int64_t grain_, workers_;  // 0 workers: no limit
   std::vector<CpuEntry> entries_;
 };
 

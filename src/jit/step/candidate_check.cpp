@@ -8,13 +8,13 @@
 namespace jitstep::jit {
 namespace {
 
-constexpr int kSteps = 2;  // the second one reads what the first has written
+constexpr int kSteps = 2;  // the second step reads the state that the first one has written
 constexpr int kRegisters = 65536, kSharedBytes = 48 << 10;
-constexpr int kLaunchOutOfResources = 701;  // of CUresult
+constexpr int kLaunchOutOfResources = 701;  // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
 
 std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
 
-// A driver that cannot give a block its registers says so at the launch.
+// A driver reports at the launch that a block needs too many registers.
 TrialStatus status_of(const Error& error) {
   const auto* const of_driver = dynamic_cast<const CudaError*>(&error);
   return of_driver != nullptr && of_driver->code() == kLaunchOutOfResources
@@ -22,7 +22,7 @@ TrialStatus status_of(const Error& error) {
              : TrialStatus::does_not_compile;
 }
 
-// A tensor of as many dimensions with two chunks and a ragged end, or the tensor itself if it is smaller.
+// Sizes with the same number of dimensions, two chunks and a partial one. A smaller tensor keeps its sizes.
 std::vector<std::int64_t> scratch_sizes(const std::vector<std::int64_t>& sizes, int chunk) {
   const std::int64_t wanted = std::int64_t{2} * chunk * kLeaf + 77;
   if (Shape{sizes, {}}.elements() <= wanted) return sizes;
@@ -59,7 +59,7 @@ std::optional<Trial> compared(Backend& backend, const Candidate& kernel,
   return Trial{.config = candidate,
                .status = TrialStatus::wrong_bits,
                .detail = str_cat("byte ", at - expected.begin(), " of ", expected.size(),
-                                 " differs from what the default leaves")};
+                                 " differs from the result of the default")};
 }
 
 }  // namespace
@@ -72,13 +72,13 @@ std::optional<Trial> resource_problem(const KernelConfig& config,
       return Trial{.config = config,
                    .status = TrialStatus::spills,
                    .detail = str_cat(entry.entry, " spills ", spilled, " bytes")};
-    // The hardware gives registers in lots of eight for each thread.
+    // The hardware allocates registers in units of eight per thread.
     const int registers = (entry.registers + 7) / 8 * 8 * config.threads;
     if (registers > kRegisters || entry.shared_bytes > kSharedBytes)
       return Trial{.config = config,
                    .status = TrialStatus::exceeds_resources,
-                   .detail = str_cat(entry.entry, " takes ", registers, " registers and ",
-                                     entry.shared_bytes, " bytes of shared memory in a block")};
+                   .detail = str_cat(entry.entry, " needs ", registers, " registers and ",
+                                     entry.shared_bytes, " bytes of shared memory per block")};
   }
   return {};
 }

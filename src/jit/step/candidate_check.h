@@ -1,4 +1,4 @@
-// Whether a configuration may be tried at all: it compiles, fits the device and leaves the default's bits.
+// Checks a candidate configuration before it is timed: it compiles, fits the device, and gives the default's bits.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 
 namespace jitstep::jit {
 
-/// A kernel to be tried, with the numbers of a step of it.
+/// A kernel to tune, with the hyperparameters of one step.
 struct Candidate {
   Plan plan;
   HyperParams numbers = {};
-  std::vector<std::int64_t> sizes = {};  // of one of its tensors
+  std::vector<std::int64_t> sizes = {};  // of one tensor
 };
 
-/// Why a kernel of these resources is not to be run in blocks of so many threads: it spills, or asks for more than a
-/// multiprocessor has (65536 registers, 48 KiB of static shared memory). The trial that says so, or nothing.
+/// Checks a kernel's resources for the block size of a configuration. Returns a failed trial if the kernel spills, or
+/// needs more than a multiprocessor has (65536 registers, 48 KiB of static shared memory per block). Otherwise empty.
 JITSTEP_API std::optional<Trial> resource_problem(const KernelConfig& config,
                                                   const std::vector<Resources>& resources);
 
-/// Runs both configurations on two chunks of scratch and compares everything they leave. The trial that failed, or nothing.
-/// Whatever goes wrong with the candidate is such a trial and no exception.
+/// Runs both configurations on scratch tensors of two chunks and compares all results. Returns a failed trial, or
+/// empty. Errors of the candidate are reported as a failed trial, not as an exception.
 JITSTEP_API std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
                                                  const KernelConfig& default_config,
                                                  const KernelConfig& candidate,

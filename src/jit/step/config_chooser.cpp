@@ -16,7 +16,7 @@
 namespace jitstep::jit {
 namespace {
 
-// Another one when the file is.
+// Identifies the version of a file. It changes whenever the file changes.
 std::string stamp_of(const std::string& path) {
   struct stat status {};
   if (path.empty() || ::stat(path.c_str(), &status) != 0) return {};
@@ -24,20 +24,20 @@ std::string stamp_of(const std::string& path) {
                  status.st_mtim.tv_nsec);
 }
 
-void warn_of(const RecordFile& file, const std::string& path, LogLevel level) {
+void warn_about(const RecordFile& file, const std::string& path, LogLevel level) {
   if (file.problems.empty()) return;
   warn(level, str_cat(file.problems.front(),
                       file.problems.size() > 1 ? str_cat(" (and ", file.problems.size() - 1,
                                                          " more lines of ", path, ")")
                                                : "",
-                      "; what cannot be read is skipped: delete the file, or tune again"));
+                      ". jitstep skips unreadable lines. Delete the file, or tune again."));
 }
 
-// In the order in which they count; the file that was written last of all has the newest at its end.
+// In the order of precedence. The newest record of a file is at its end, so that each file is read in reverse.
 std::vector<TuningRecord> all_records(const Settings& settings) {
   std::vector<TuningRecord> all;
   for (auto& [name, file] : record_sources(settings)) {
-    warn_of(file, name, settings.log);
+    warn_about(file, name, settings.log);
     all.insert(all.end(), std::make_move_iterator(file.records.rbegin()),
                std::make_move_iterator(file.records.rend()));
   }
@@ -79,7 +79,7 @@ ConfigChooser::ConfigChooser(Engine& engine, Hardware hardware)
     : engine_(engine), hardware_(std::move(hardware)) {}
 ConfigChooser::~ConfigChooser() = default;
 
-// Read without the lock: who warns calls a handler of the program.
+// Reads the records without the lock, because a warning calls the program's log handler.
 std::shared_ptr<const TunedConfigs> ConfigChooser::records() {
   const std::string now = stamp_of(user_records(engine_.settings()));
   {

@@ -1,5 +1,5 @@
-// How the kernels of one engine are run on one machine, by the records: the user's, the read-only layer's, the
-// shipped ones.
+// Chooses the configurations of an engine's kernels on one machine from tuning records: the user's, those of the
+// read-only cache layer, and the built-in ones.
 #pragma once
 
 #include <memory>
@@ -16,23 +16,23 @@ namespace jitstep::jit {
 
 struct Batch;
 
-/// How much a launch of these tensors steps.
+/// The number of elements and tensors of a batch.
 JITSTEP_API WorkSize work_of(const Batch& batch);
 
-/// Digest of all texts that a kernel of the plan is made of in this engine, but for its configuration.
+/// Digest of the preprocessed source of the plan's kernel in this engine, with the default configuration.
 JITSTEP_API std::string template_digest(Engine& engine, const Plan& plan, const Target& target);
 
-/// Who wrote records: nothing is known of a compiler that is missing.
+/// The versions for a new record. The compiler is empty if it is missing, and for GPUs.
 JITSTEP_API RecordVersions versions_of(Engine& engine, const Plan& plan, const Target& target);
 
-/// Thread safe; the engine must outlive it. Reads the user's file again when it has changed.
+/// Thread safe. The engine must outlive it. Reads the user's file again if it has changed.
 class JITSTEP_API ConfigChooser {
  public:
   ConfigChooser(Engine& engine, Hardware hardware);
   ~ConfigChooser();
 
   ConfigChoice choose(const Plan& plan, const WorkSize& size);
-  /// All records of this kernel on machines of this architecture, in the order in which they count.
+  /// All records of this kernel for machines of this architecture, in the order of precedence.
   std::vector<TuningRecord> known(const Plan& plan);
   /// The complete record of this kernel, size, machine and templates, if there is one.
   std::optional<TuningRecord> exact(const Plan& plan, const WorkSize& size);
@@ -44,7 +44,7 @@ class JITSTEP_API ConfigChooser {
   Hardware hardware_;
   ForkSafeMutex mutex_;
   std::shared_ptr<const TunedConfigs> records_;
-  std::string stamp_;  // of the user's file when it was read
+  std::string stamp_;  // of the user's file at the last read
 };
 
 }  // namespace jitstep::jit

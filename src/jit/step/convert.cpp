@@ -14,7 +14,7 @@
 namespace jitstep::jit {
 namespace {
 
-// An entry of kernel/step.cuh: of the weights or, with its number, of a slot.
+// An entry of kernel/step.cuh, for the weights or for a slot.
 struct Direction {
   const char* name;
   int slot = -1;
@@ -31,7 +31,7 @@ Unit conversion_unit(const Plan& plan, const KernelConfig& config, const Directi
           {entry}};
 }
 
-// Whether a codec encodes by what it finds out of the whole slot.
+// Whether a slot's codec needs the results of reductions to encode.
 bool sums_first(const Plan& plan, int slot) {
   return std::any_of(plan.reductions.begin(), plan.reductions.end(),
                      [&](const ResolvedReduction& r) {
@@ -39,7 +39,7 @@ bool sums_first(const Plan& plan, int slot) {
                      });
 }
 
-// A rule whose only slot, of the kind of another one's, becomes the gradient.
+// An internal rule that stores the gradient in its only slot. The slot is signed like `slot`.
 OptionValues slot_rule(const Slot& slot) {
   const bool is_signed = slot.is_signed;
   return internal_rule(is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot",
@@ -48,7 +48,7 @@ OptionValues slot_rule(const Slot& slot) {
                        "  KHD static void update_param(auto&, const auto&) {}\n");
 }
 
-// One of a rule's numbers.
+// The value of one of a rule's numbers. `hyper`: HyperParams::hyper, or empty for the default.
 double number_of(const Manifest& rule, const std::vector<double>& hyper, const std::string& name) {
   if (hyper.empty()) return rule.find(name)->initial.number();
   std::size_t location = kCommonHyper;
@@ -59,7 +59,7 @@ double number_of(const Manifest& rule, const std::vector<double>& hyper, const s
   return hyper.at(location);
 }
 
-// The codec of a slot, whose numbers are the rule's no more but constants.
+// The codec of a slot, with constants in place of the rule's numbers.
 CodecChoice codec_of_slot(const StoredTensor& of, std::size_t slot) {
   CodecChoice choice = of.plan.spec.state.slots[slot].value();
   for (const Option& number : of.plan.codec(static_cast<int>(slot))->hyper) {
@@ -69,7 +69,7 @@ CodecChoice codec_of_slot(const StoredTensor& of, std::size_t slot) {
   return choice;
 }
 
-// That rule's kernel, with the codec of another one's slot.
+// The plan of the internal rule, with the codec of the tensor's slot.
 Plan plan_of_slot(const OptionValues& rule, const StoredTensor& of, std::size_t slot) {
   const KernelSpec& spec = of.plan.spec;
   const Dtype real = spec.state.dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
@@ -79,7 +79,7 @@ Plan plan_of_slot(const OptionValues& rule, const StoredTensor& of, std::size_t 
                   .catalog_revision = spec.catalog_revision});
 }
 
-// The slot with its memory as that kernel's tensor, whose parameter is not looked at.
+// A tensor for that plan with the slot's buffers and auxiliary state. The rule does not read the parameter.
 StepTensor tensor_of_slot(const StoredTensor& to, int slot, const Plan& plan, void* parameter) {
   StepTensor tensor;
   tensor.p = parameter;
@@ -95,8 +95,8 @@ StepTensor tensor_of_slot(const StoredTensor& to, int slot, const Plan& plan, vo
   return tensor;
 }
 
-// The sums that a scale is made from are those of a step, which is one of the same parity as the last: it leaves
-// memory where that one did.
+// A step computes the reductions that the codec's scale needs. Its step number has the parity of the last step, so that
+// it writes the same buffer of auxiliary state.
 void encode_by_step(Backend& backend, const StoredTensor& to, int slot, const void* values) {
   const std::size_t number = static_cast<std::size_t>(slot);
   const OptionValues rule = slot_rule(to.plan.rule().slots[number]);
@@ -115,7 +115,7 @@ void convert(Backend& backend, const StoredTensor& what, const Direction& way,
   const auto launches =
       backend.launches(backend.load(source.text, source.name), source.entries, config);
   const StepTables tables = step_tables({what.tensor}, {}, 0, config);
-  HyperParams next{};  // of the step to come
+  HyperParams next{};  // of the next step
   next.t = what.t + 1;
   DeviceTable<TensorRecord> tensors;
   DeviceTable<HyperParams> hyper_params;

@@ -1,4 +1,4 @@
-// What is kept of one tensor to values and back, by kernels of their own.
+// Converts the stored state of one tensor to values and back, with separate kernels.
 #pragma once
 
 #include <vector>
@@ -10,28 +10,28 @@
 
 namespace jitstep::jit {
 
-/// What is kept of a tensor, `t` steps taken: a codec's memory is read as after step t.
+/// The stored state of a tensor after step `t`, which selects the buffer of a codec's auxiliary state.
 struct StoredTensor {
   const Plan& plan;
   const StepTensor& tensor;
   std::int64_t t = 0;
-  /// HyperParams::hyper, for codecs whose numbers are some of the rule's; empty: the defaults.
+  /// HyperParams::hyper, for codecs that use numbers of the rule. Empty: the defaults.
   std::vector<double> hyper = {};
 };
 
-/// Writes what a slot holds: device memory, as wide as the arithmetic, in element order (storage order
-/// without gaps). Zeros before step 1.
+/// Decodes a slot. `values`: device memory of the arithmetic type (float, or double for float64 parameters), in element
+/// order (storage order without gaps). Writes zeros before step 1.
 JITSTEP_API void decode_slot(Backend& backend, const StoredTensor& from, int slot, void* values);
 
-/// Sets the slot from such values. Of a codec that remembers what it found out of the whole tensor both are set, by
-/// a step of a rule that does nothing else.
+/// Encodes a slot from such values. For a codec with reductions, it sets codes and auxiliary state, by a step of an
+/// internal rule.
 JITSTEP_API void encode_slot(Backend& backend, const StoredTensor& to, int slot,
                              const void* values);
 
-/// Writes the weights as a rule sees them, from the parameter and what its format keeps beside it.
+/// Decodes the weights as a rule reads them, from the parameter and its residual.
 JITSTEP_API void decode_weights(Backend& backend, const StoredTensor& from, void* values);
 
-/// Sets the parameter, to nearest, and what its format keeps beside it from such weights.
+/// Encodes such weights: the parameter, rounded to nearest, and its residual.
 JITSTEP_API void encode_weights(Backend& backend, const StoredTensor& to, const void* values);
 
 }  // namespace jitstep::jit

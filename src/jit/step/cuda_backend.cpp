@@ -8,11 +8,11 @@
 namespace jitstep::jit {
 namespace {
 
-// Enough blocks to fill the GPU several times over; each takes its share of the items.
+// Enough blocks to fill the GPU several times over. Each block processes a part of the items.
 constexpr int kBlocksPerMultiprocessor = 32;
 
-// What the launches of one machine have in common.
-struct Place {
+// Data that all launches of one back end share.
+struct LaunchContext {
   const CudaDriver& driver;
   void* context;
   CudaHost& host;
@@ -21,16 +21,16 @@ struct Place {
 
 class CudaLaunches : public Launches {
  public:
-  CudaLaunches(const Place& location, std::shared_ptr<const Kernel> kernel,
+  CudaLaunches(const LaunchContext& launch_context, std::shared_ptr<const Kernel> kernel,
                const std::vector<std::string>& entries, int threads)
-      : location_(location),
+      : launch_context_(launch_context),
         kernel_(std::move(kernel)),
         threads_(static_cast<unsigned>(threads)),
-        stream_(location.host.stream()) {
+        stream_(launch_context.host.stream()) {
     for (const auto& entry : entries) entries_.push_back(kernel_->cuda(entry));
   }
   ~CudaLaunches() override {
-    if (event_) location_.driver.destroy_event(location_.context, event_);
+    if (event_) launch_context_.driver.destroy_event(launch_context_.context, event_);
   }
   CudaLaunches(const CudaLaunches&) = delete;
   CudaLaunches& operator=(const CudaLaunches&) = delete;
@@ -38,47 +38,46 @@ class CudaLaunches : public Launches {
   void launch(int entry, const Args& args) override {
     if (args.item_count == 0) return;
     const auto grid =
-        static_cast<unsigned>(std::min<std::int64_t>(args.item_count, location_.blocks));
+        static_cast<unsigned>(std::min<std::int64_t>(args.item_count, launch_context_.blocks));
     entries_[entry].launch(stream_, grid, threads_, &args);
   }
 
   bool wait_for_last_step() override {
-    if (!event_) event_ = location_.driver.create_event(location_.context);
-    void* const now = location_.host.stream();
+    if (!event_) event_ = launch_context_.driver.create_event(launch_context_.context);
+    void* const now = launch_context_.host.stream();
     const bool changed = now != stream_;
     if (changed) {
-      // The step before, or its record, has failed half way.
-      if (!recorded_) location_.driver.record_event(location_.context, event_, stream_);
-      location_.driver.wait_event(location_.context, now, event_);
+      // The last step failed before its event was recorded.
+      if (!recorded_) launch_context_.driver.record_event(launch_context_.context, event_, stream_);
+      launch_context_.driver.wait_event(launch_context_.context, now, event_);
       stream_ = now;
     }
     recorded_ = false;
     return changed;
   }
 
-  // Note: recorded at once rather than when another stream wants to wait, as the program may have
-  // destroyed this one by then.
-  // The kernels are launched: that this fails must not look as if the step had.
+  // Records the event now and not when another stream waits, because the program may have destroyed this stream by
+  // then. Errors are ignored: the kernels are launched, so that an exception would wrongly report a failed step.
   void record_step() override {
     try {
-      location_.driver.record_event(location_.context, event_, stream_);
+      launch_context_.driver.record_event(launch_context_.context, event_, stream_);
       recorded_ = true;
     } catch (const CudaError&) {
       recorded_ = false;
     }
   }
 
-  // An event of work outside must not be waited for in a capture, nor one of the capture outside.
-  void follow_capture() override { stream_ = location_.host.stream(); }
+  // A capture must not wait for an event of work outside it, and other work must not wait for an event of the capture.
+  void follow_capture() override { stream_ = launch_context_.host.stream(); }
 
  private:
-  Place location_;
+  LaunchContext launch_context_;
   std::shared_ptr<const Kernel> kernel_;
   std::vector<CudaEntry> entries_;
   unsigned threads_;
   void* stream_;
   void* event_ = nullptr;
-  bool recorded_ = false;  // nothing has been done since
+  bool recorded_ = false;  // whether event_ covers all work so far
 };
 
 }  // namespace
@@ -113,7 +112,7 @@ void CudaBackend::build_all(const std::vector<NamedText>& units) {
 std::unique_ptr<Launches> CudaBackend::launches(std::shared_ptr<const Kernel> kernel,
                                                 const std::vector<std::string>& entries,
                                                 const KernelConfig& config) {
-  return std::make_unique<CudaLaunches>(Place{driver_, context_, *host_, blocks_},
+  return std::make_unique<CudaLaunches>(LaunchContext{driver_, context_, *host_, blocks_},
                                         std::move(kernel), entries, config.threads);
 }
 

@@ -1,5 +1,5 @@
-// A GPU as the machine that steps run on: launches, tables and the order of streams, through the
-// driver alone. What belongs to the program around it comes through a CudaHost.
+// The back end for one GPU: launches, uploads and the order of streams, with the CUDA driver API only. The program
+// provides streams and memory through a CudaHost.
 #pragma once
 
 #include "jit/engine/cuda_driver.h"
@@ -9,24 +9,24 @@
 
 namespace jitstep::jit {
 
-/// The current stream and the memory of one device, as the program manages them.
+/// The program's current stream and allocator of one device.
 class JITSTEP_API CudaHost {
  public:
   virtual ~CudaHost() = default;
-  /// The CUstream that this thread's work goes on now. What has the same handle is taken for the
-  /// same stream: one made where another was destroyed must wait for that one's work.
+  /// The current CUstream of this thread. jitstep identifies streams by their handle. If a new stream gets the handle
+  /// of a destroyed one, the program must make it wait for the old stream's work.
   virtual void* stream() = 0;
-  /// Memory of the device, aligned to 256 bytes. Others may get it as soon as the pointer is gone and
-  /// the work is done that was on the then current stream until then.
+  /// Device memory, aligned to 256 bytes. The allocator may reuse it once the pointer is released and the work
+  /// submitted until then to the stream that is current at that time has finished.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
-  /// From now on, memory of `allocate` is used on the current stream too.
+  /// Tells the allocator that memory of `allocate` is now also used on the current stream.
   virtual void record_stream(const std::shared_ptr<void>& memory) = 0;
 };
 
-/// One GPU. Thread safe if its host is; the engine must outlive it.
+/// One GPU. Thread safe if its host is. The engine must outlive it.
 class JITSTEP_API CudaBackend : public Backend {
  public:
-  /// An Error says what is missing: driver, GPU.
+  /// Throws an Error if there is no driver or no such GPU.
   CudaBackend(Engine& engine, int device, std::unique_ptr<CudaHost> host);
 
   Target target() const override { return target_; }
@@ -51,7 +51,7 @@ class JITSTEP_API CudaBackend : public Backend {
   int device_;
   Target target_;
   CudaDevice gpu_;
-  std::int64_t blocks_;  // of a launch, at most
+  std::int64_t blocks_;  // maximum of a launch
   void* context_;
   std::unique_ptr<CudaHost> host_;
   std::shared_ptr<class ConfigChooser> chooser_;

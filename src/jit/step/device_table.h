@@ -1,4 +1,4 @@
-// Memory of a machine that grows, and tables in it.
+// Growing device buffers, and tables in them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace jitstep::jit {
 
-/// Memory on the device that grows when it must.
+/// A device buffer that grows on demand. Growing discards the content.
 class DeviceBuffer {
  public:
   void reserve(Backend& backend, std::size_t bytes) {
@@ -28,8 +28,8 @@ class DeviceBuffer {
   std::size_t capacity_ = 0;
 };
 
-/// A table on the device, sent again only when it has changed. What it was sent stays where it is until then, as a
-/// copy that was captured reads it again.
+/// A table on the device. It is uploaded only after a change. Until then the host copy keeps its address, because a
+/// captured copy in a CUDA graph reads it again on each replay.
 template <class T>
 class DeviceTable {
  public:
@@ -38,7 +38,7 @@ class DeviceTable {
     if (valid_ && sent_.size() == values.size() &&
         (bytes == 0 || std::memcmp(sent_.data(), values.data(), bytes) == 0))
       return;
-    valid_ = false;  // until all went well
+    valid_ = false;  // stays false if an allocation or upload throws
     buffer_.reserve(backend, bytes);
     sent_ = values;
     if (bytes > 0) backend.upload(buffer_.data(), sent_.data(), bytes);
@@ -51,7 +51,7 @@ class DeviceTable {
  private:
   DeviceBuffer buffer_;
   std::vector<T> sent_;
-  bool valid_ = false;  // the device has what was sent
+  bool valid_ = false;  // whether the device has `sent_`
 };
 
 }  // namespace jitstep::jit

@@ -60,7 +60,7 @@ void LaunchBatch::send_items(const Chosen& chosen) {
   apply_.send(backend_, chosen(tables_.apply));
 }
 
-// The item of a sum over all tensors belongs to none of them, and is left out with the last.
+// The item of a sum over all tensors belongs to no tensor. It is excluded only if all tensors are inactive.
 void LaunchBatch::choose(const StepInput* inputs) {
   const bool any = std::any_of(inputs, inputs + tensors().size(),
                                [](const StepInput& input) { return !input.inactive; });

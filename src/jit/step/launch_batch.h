@@ -1,5 +1,5 @@
-// One kernel and the tensors it steps: its tables, its buffers and its launches, two for each pass and one
-// to apply. What it shares with others in a step, a Step gives it.
+// One kernel and its tensors: tables, buffers and launches (two per pass, and one for `update_param`). A Step provides
+// the data that several batches share.
 #pragma once
 
 #include <memory>
@@ -15,39 +15,40 @@
 
 namespace jitstep::jit {
 
-/// A launch that launch_count() counts.
+/// Launches an entry, and counts it for launch_count().
 void launch(Launches& launches, int entry, const Args& args);
 
 class LaunchBatch {
  public:
-  /// Compiles or finds the kernel of the plan's unit and sends the tables. `common`: what Plan::common lies in, or
-  /// null.
+  /// Compiles or loads the kernel of the plan's unit and uploads the tables. `shared_state`: the buffers of
+  /// Plan::shared_state, or null.
   LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig& config, const Unit& source,
               const std::vector<StepTensor>& tensors, const SharedState* shared_state);
 
   const Plan& plan() const { return plan_; }
   const Kernel& kernel() const { return *kernel_; }
   const std::vector<TensorRecord>& tensors() const { return tables_.tensors; }
-  /// Of each tensor, without kAligned.
+  /// The layout flags of each tensor, without kAligned.
   const std::vector<int>& layout() const { return tables_.layout; }
 
-  /// Where a reduction finds what lies outside of its batch.
+  /// The record of a reduction. A SharedSum sets the fields that refer to other batches.
   ReductionRecord& reduction(int number) { return args_.reductions[number]; }
   const ReductionRecord& reduction(int number) const { return args_.reductions[number]; }
 
-  /// Has one of its tensors store the memory of all; -1: none.
+  /// Selects the tensor whose block writes the shared state. -1: none.
   void set_shared_state_writer(int tensor) { args_.shared_state_writer = tensor; }
 
-  /// Leaves out of its launches what rests; `inputs` has one for each tensor.
+  /// Excludes inactive tensors from the launches. `inputs`: one per tensor.
   void choose(const StepInput* inputs);
 
-  /// The next launches read these; `steps` has one record for each tensor.
+  /// Sets the tables that the next launches read. `steps`: one record per tensor.
   void set_inputs(const StepRecord* steps, const HyperParams* hyper_params, int hyper_params_count);
 
-  /// As Launches does it; from now on its memory is used on the stream that is current.
+  /// As Launches::wait_for_last_step(). If the stream has changed, records the use of the batch's memory on the current
+  /// stream.
   bool wait_for_last_step();
 
-  // ---- launches; nothing for a pass that it does not have
+  // ---- launches. No effect for a pass that the plan does not have
   void launch_partials(int pass);
   void launch_finalize(int pass);
   void launch_host_transform();

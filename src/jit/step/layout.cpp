@@ -9,24 +9,25 @@
 namespace jitstep::jit {
 namespace {
 
-// Strides, and numbers of bytes and bits, never overflow for so many elements.
+// Strides and counts of bytes and bits cannot overflow for this many elements.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
 std::int64_t product(const std::vector<std::int64_t>& sizes) {
   const auto refuse = [&](const char* why) {
-    throw Error(str_cat("a tensor of sizes [",
-                        joined(sizes, ", ", [](auto n) { return str_cat(n); }), "] ", why));
+    throw Error(str_cat("invalid tensor sizes [",
+                        joined(sizes, ", ", [](auto n) { return str_cat(n); }), "]: ", why));
   };
-  std::int64_t elements = 1;  // of a tensor without sizes of 0
+  std::int64_t elements = 1;  // with sizes of 0 counted as 1
   for (const std::int64_t size : sizes) {
-    if (size < 0) refuse("cannot be; sizes are 0 or more");
-    if (size > kMostElements / elements) refuse("is larger than any memory (2^48 elements)");
+    if (size < 0) refuse("sizes must be at least 0");
+    if (size > kMostElements / elements) refuse("a tensor can have at most 2^48 elements");
     elements *= std::max<std::int64_t>(size, 1);
   }
   return std::find(sizes.begin(), sizes.end(), 0) == sizes.end() ? elements : 0;
 }
 
-// Dimensions from the innermost in memory outwards. Those of one index have no place of their own.
+// The dimensions from the innermost in memory to the outermost. Dimensions of size 1 come first, because their stride
+// has no meaning.
 std::vector<int> inner_to_outer(const Shape& shape) {
   std::vector<int> order(shape.sizes.size());
   std::iota(order.rbegin(), order.rend(), 0);

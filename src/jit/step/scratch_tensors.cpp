@@ -16,7 +16,7 @@ std::uint64_t mixed(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// A number of either sign between 2^-8 and 2, of which every dtype has all bits: three behind the point.
+// A number of either sign with magnitude in [2^-7, 2) and three fraction bits, which is exact in every dtype.
 template <class Bits>
 Bits ordinary(std::uint64_t random, int exponent_bits, int fraction_bits) {
   const std::uint64_t sign = random & 1, fraction = (random >> 1) & 7;
@@ -44,7 +44,7 @@ void fill(std::vector<std::byte>& image, std::uint64_t seed, Dtype dtype) {
     case Dtype::float16:
       return fill<std::uint16_t>(image, seed, 5, 10);
   }
-  throw Error("a Dtype of an unknown kind");
+  throw Error("unknown Dtype value");
 }
 
 std::vector<double> ones(std::size_t count) { return std::vector<double>(count, 1.0); }
@@ -53,7 +53,7 @@ std::int64_t elements_of(const std::vector<std::int64_t>& sizes) {
   return Shape{sizes, {}}.elements();
 }
 
-// What a rule keeps for all tensors, as if each field began with 1.
+// Shared state of a rule, with all fields set to 1.
 SharedState shared_state_of(Backend& backend, const Plan& plan) {
   SharedState shared_state;
   if (plan.shared_state.empty()) return shared_state;
@@ -87,7 +87,7 @@ ScratchTensors::ScratchTensors(Backend& backend, const Plan& plan, const HyperPa
   for (const auto& sizes : shapes) add(sizes, static_cast<int>(tensors_.size()));
   const std::ptrdiff_t fields = shared_state_.buffers[1] - shared_state_.buffers[0];
   if (fields > 0)
-    parts_.push_back(
+    regions_.push_back(
         {shared_state_.buffers[0], 2 * sizeof(double) * static_cast<std::size_t>(fields)});
 }
 
@@ -110,18 +110,18 @@ void ScratchTensors::add(const std::vector<std::int64_t>& sizes, int id) {
   inputs_.push_back({.g = g, .aligned = true});
   const StepTensor& tensor = tensors_.back();
   const StateLayout& layout = *tensor.layout;
-  const auto keep = [&](const void* at, std::int64_t bytes) {
-    if (bytes > 0) parts_.push_back({at, static_cast<std::size_t>(bytes)});
+  const auto add_region = [&](const void* at, std::int64_t bytes) {
+    if (bytes > 0) regions_.push_back({at, static_cast<std::size_t>(bytes)});
   };
-  keep(p, n * bytes_of(plan_.spec.state.dtype));
-  keep(tensor.residual, layout.residual);
+  add_region(p, n * bytes_of(plan_.spec.state.dtype));
+  add_region(tensor.residual, layout.residual);
   for (std::size_t i = 0; i < layout.slots.size(); ++i) {
-    keep(tensor.slots[i].codes, layout.slots[i].codes);
-    keep(tensor.slots[i].meta, layout.slots[i].meta);
+    add_region(tensor.slots[i].codes, layout.slots[i].codes);
+    add_region(tensor.slots[i].meta, layout.slots[i].meta);
   }
   for (std::size_t i = 0; i < layout.aux_state.size(); ++i)
-    for (void* const half : tensor.aux_state[i])
-      keep(half, layout.aux_state[i].entries * layout.aux_state[i].bytes);
+    for (void* const buffer : tensor.aux_state[i])
+      add_region(buffer, layout.aux_state[i].entries * layout.aux_state[i].bytes);
 }
 
 std::int64_t ScratchTensors::bytes(const Plan& plan,
@@ -145,19 +145,19 @@ Step ScratchTensors::step_by(const KernelConfig& config) {
 
 void ScratchTensors::run(Step& step) {
   numbers_.t = ++t_;
-  // The values of a host transform stay as they are.
-  const HostTransform stage = plan_.rule().host_transform.empty()
-                                  ? HostTransform()
-                                  : [](const std::vector<TransformedTensor>&) {};
-  step.run(inputs_, {numbers_}, stage);
+  // The host transform changes nothing, because only the kernels are measured.
+  const HostTransform transform = plan_.rule().host_transform.empty()
+                                      ? HostTransform()
+                                      : [](const std::vector<TransformedTensor>&) {};
+  step.run(inputs_, {numbers_}, transform);
 }
 
 std::vector<std::byte> ScratchTensors::content(const DownloadFrom& download) const {
   std::vector<std::byte> all;
-  for (const Part& part : parts_) {
+  for (const Region& region : regions_) {
     const std::size_t at = all.size();
-    all.resize(at + part.bytes);
-    download(&all[at], part.at, part.bytes);
+    all.resize(at + region.bytes);
+    download(&all[at], region.at, region.bytes);
   }
   return all;
 }

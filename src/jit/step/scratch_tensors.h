@@ -1,4 +1,4 @@
-// Tensors that belong to nobody, to try a kernel on: what a tuner measures and compares never is a user's.
+// Tensors for tuning. A tuner never measures on a user's tensors.
 #pragma once
 
 #include <cstddef>
@@ -15,30 +15,30 @@
 
 namespace jitstep::jit {
 
-/// The way back from a machine's memory.
+/// Copies from device memory to the host.
 using DownloadFrom = std::function<void(void* to, const void* from, std::size_t bytes)>;
 
-/// Dense tensors with gradients and state, filled with the same ordinary numbers whenever they are made.
+/// Dense tensors with gradients and state. The values are pseudo-random, and the same in each object.
 class JITSTEP_API ScratchTensors {
  public:
-  /// `numbers`: of a step under the options that the plan is for; its step number and what lies on the device are not
-  /// taken over. The machine must outlive the tensors, and they the steps.
+  /// `numbers`: HyperParams of a step with options of this plan. The step number and the device pointers are replaced.
+  /// The back end must outlive the tensors, and the tensors must outlive the steps.
   ScratchTensors(Backend& backend, const Plan& plan, const HyperParams& numbers,
                  const std::vector<std::vector<std::int64_t>>& shapes);
 
-  /// What they take, in bytes.
+  /// The memory for tensors of these shapes, in bytes.
   static std::int64_t bytes(const Plan& plan, const std::vector<std::vector<std::int64_t>>& shapes);
 
-  /// The steps of these tensors by one configuration. Several may take turns.
+  /// A Step of these tensors with one configuration. Steps of several configurations may alternate.
   Step step_by(const KernelConfig& config);
-  /// One step more, whoever took the last one.
+  /// Runs the next step, after the last step of any Step of these tensors.
   void run(Step& step);
 
-  /// Everything that steps have left, byte for byte.
+  /// The bytes of all parameters and state.
   std::vector<std::byte> content(const DownloadFrom& download) const;
 
  private:
-  struct Part {
+  struct Region {
     const void* at;
     std::size_t bytes;
   };
@@ -54,7 +54,7 @@ class JITSTEP_API ScratchTensors {
   std::vector<StateStorage> states_;
   std::vector<StepTensor> tensors_;
   std::vector<StepInput> inputs_;
-  std::vector<Part> parts_;
+  std::vector<Region> regions_;
   std::int64_t t_ = 0;
 };
 

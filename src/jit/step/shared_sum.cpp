@@ -26,7 +26,7 @@ SharedSum::SharedSum(Backend& backend, const SumName& name, std::vector<LaunchBa
   for (std::size_t batch = 0; batch < batches.size(); ++batch) {
     if (const ResolvedReduction* const r = find_sum(batches[batch].plan(), name)) {
       terms = r->terms;
-      takers_.push_back(
+      participants_.push_back(
           {batch, count, r->number, r->reduction_layout, terms, std::max(r->coefficient_bytes, 1)});
     }
     count += batches[batch].tensors().size();
@@ -35,29 +35,28 @@ SharedSum::SharedSum(Backend& backend, const SumName& name, std::vector<LaunchBa
   const int ids = ids_of(records);
   const std::int64_t roots = (static_cast<std::int64_t>(ids) + kLeaf - 1) / kLeaf * kLeaf;
   work_.reserve(backend, (roots + most_partials(records)) * terms * sizeof(double));
-  for (const Taker& taker : takers_) {
-    ReductionRecord& record = batches[taker.batch].reduction(taker.number);
+  for (const Participant& part : participants_) {
+    ReductionRecord& record = batches[part.batch].reduction(part.number);
     record.all_ids = ids;
     record.work = static_cast<double*>(work_.data());
   }
   send(backend, batches, records);
 }
 
-// What a batch adds to a sum: the partials of its tensors.
+// The partial sums of all batches. Each active tensor with elements has one record.
 std::vector<AllRecord> SharedSum::records_of(const std::vector<LaunchBatch>& batches,
                                              const std::vector<StepInput>& inputs) const {
   std::vector<AllRecord> records;
-  for (const Taker& taker : takers_) {
-    const LaunchBatch& batch = batches[taker.batch];
-    double* const partials = batch.reduction(taker.number).partials;
-    const StepInput* input = &inputs[taker.first];
+  for (const Participant& part : participants_) {
+    const LaunchBatch& batch = batches[part.batch];
+    double* const partials = batch.reduction(part.number).partials;
+    const StepInput* input = &inputs[part.first];
     for (const TensorRecord& tensor : batch.tensors()) {
       const bool inactive = (input++)->inactive;
       if (inactive || tensor.n == 0) continue;
-      const ReductionLayout& reduction_layout =
-          tensor.reduction_layouts
-              [taker.reduction_layout];  // of its elements, or of the entries that it takes
-      records.push_back({partials + reduction_layout.first_partial * taker.terms,
+      // The layout over the tensor's elements or, for a nested reduction, over the entries of its source.
+      const ReductionLayout& reduction_layout = tensor.reduction_layouts[part.reduction_layout];
+      records.push_back({partials + reduction_layout.first_partial * part.terms,
                          reduction_layout.leaves >> reduction_layout.log2_leaves,
                          reduction_layout.members, tensor.id, 0});
     }
@@ -68,8 +67,8 @@ std::vector<AllRecord> SharedSum::records_of(const std::vector<LaunchBatch>& bat
 void SharedSum::send(Backend& backend, std::vector<LaunchBatch>& batches,
                      const std::vector<AllRecord>& records) {
   tensors_.send(backend, records);
-  for (const Taker& taker : takers_) {
-    ReductionRecord& record = batches[taker.batch].reduction(taker.number);
+  for (const Participant& part : participants_) {
+    ReductionRecord& record = batches[part.batch].reduction(part.number);
     record.all = tensors_.data();
     record.all_count = static_cast<int>(records.size());
   }
@@ -82,16 +81,16 @@ void SharedSum::choose(Backend& backend, std::vector<LaunchBatch>& batches,
 
 void SharedSum::reserve_coefficients(Backend& backend, std::vector<LaunchBatch>& batches,
                                      int hyper_params_count) {
-  for (Taker& taker : takers_) {
-    taker.coefficients.reserve(backend, static_cast<std::size_t>(hyper_params_count) * taker.bytes);
-    batches[taker.batch].reduction(taker.number).coefficients = taker.coefficients.data();
+  for (Participant& part : participants_) {
+    part.coefficients.reserve(backend, static_cast<std::size_t>(hyper_params_count) * part.bytes);
+    batches[part.batch].reduction(part.number).coefficients = part.coefficients.data();
   }
 }
 
 void SharedSum::record_stream(Backend& backend) const {
   tensors_.record_stream(backend);
   work_.record_stream(backend);
-  for (const Taker& taker : takers_) taker.coefficients.record_stream(backend);
+  for (const Participant& part : participants_) part.coefficients.record_stream(backend);
 }
 
 std::vector<SharedSum> shared_sums(Backend& backend, std::vector<LaunchBatch>& batches) {

@@ -8,33 +8,33 @@
 
 namespace jitstep::jit {
 
-/// Where the batches that take a sum find each other's partials, and room to add them up in. All of them
-/// add up the same; what `finalize` makes of it is each batch's own.
+/// Holds the list of partial sums of all batches with this sum, and a work buffer for adding them. All batches add the
+/// same partial sums. Each batch has its own result of `finalize`.
 class SharedSum {
  public:
   SharedSum(Backend& backend, const SumName& name, std::vector<LaunchBatch>& batches);
 
   const SumName& name() const { return name_; }
 
-  /// Takes the sum over those tensors that do not rest; `inputs` of all batches.
+  /// Restricts the sum to active tensors. `inputs`: one per tensor of all batches.
   void choose(Backend& backend, std::vector<LaunchBatch>& batches,
               const std::vector<StepInput>& inputs);
 
-  /// Room for what `finalize` makes of each of the step's sets.
+  /// Allocates the results of `finalize`, one for each HyperParams of the step.
   void reserve_coefficients(Backend& backend, std::vector<LaunchBatch>& batches,
                             int hyper_params_count);
 
-  /// Its memory is used on the stream that is current.
+  /// Records the use of its memory on the current stream.
   void record_stream(Backend& backend) const;
 
  private:
-  // A batch that takes the sum.
-  struct Taker {
-    std::size_t batch, first;  // and the number of its first tensor among all
-    int number;                // of the reduction in its kernel
+  // A batch with this sum.
+  struct Participant {
+    std::size_t batch, first;  // `first`: index of its first tensor among those of all batches
+    int number;                // of the reduction in the batch's kernel
     int reduction_layout;
     int terms;
-    int bytes;  // of its coefficients
+    int bytes;  // of the coefficients
     DeviceBuffer coefficients = {};
   };
 
@@ -44,12 +44,12 @@ class SharedSum {
             const std::vector<AllRecord>& records);
 
   SumName name_;
-  std::vector<Taker> takers_;
+  std::vector<Participant> participants_;
   DeviceTable<AllRecord> tensors_;
   DeviceBuffer work_;
 };
 
-/// All sums over all tensors that any of the batches takes.
+/// All sums over all tensors of the batches.
 std::vector<SharedSum> shared_sums(Backend& backend, std::vector<LaunchBatch>& batches);
 
 }  // namespace jitstep::jit

@@ -9,7 +9,7 @@ namespace {
 Shape dense_shape(const std::vector<std::int64_t>& sizes) {
   Shape shape{sizes.empty() ? std::vector<std::int64_t>{1} : sizes, {}};
   shape.strides.resize(shape.sizes.size());
-  shape.elements();  // refuses sizes that cannot be
+  shape.elements();  // throws for invalid sizes
   std::int64_t next = 1;
   for (std::size_t d = shape.sizes.size(); d-- > 0; next *= shape.sizes[d]) shape.strides[d] = next;
   return shape;

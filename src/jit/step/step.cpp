@@ -18,7 +18,7 @@
 namespace jitstep::jit {
 namespace {
 
-// What a step is given, as the device has it.
+// The device copies of a step's inputs.
 struct DeviceTables {
   DeviceTable<StepRecord> steps = {};
   DeviceTable<HyperParams> hyper_params = {};
@@ -28,29 +28,29 @@ struct DeviceTables {
 }  // namespace
 
 struct Step::State {
-  // What is left to be launched.
+  // Which launches of the step remain.
   enum class Phase { idle, prepared, reduced };
 
   Backend& backend;
-  std::vector<ConfigChoice> choices = {};  // of the batches
+  std::vector<ConfigChoice> choices = {};  // one per batch
   std::vector<LaunchBatch> batches = {};
   std::vector<SharedSum> sums = {};
   std::vector<const TensorRecord*> tensors = {};  // of all batches
-  std::vector<char> inactive = {};                // whom the items leave out; empty: not known
-  std::vector<StepRecord> records = {};           // of all tensors
+  std::vector<char> inactive = {};       // tensors that the work items exclude; empty: unknown
+  std::vector<StepRecord> records = {};  // of all tensors
   DeviceTables live = {};
-  std::deque<DeviceTables> captured = {};  // of the steps that graphs repeat, which send them again
-  std::optional<StepCounter> counter = {};  // where the device counts
+  std::deque<DeviceTables> captured = {};   // one per captured step; each replay uploads it again
+  std::optional<StepCounter> counter = {};  // if the device counts steps
   bool capturing = false;
-  SharedState* shared_state = nullptr;  // where a rule keeps some
-  std::vector<HyperParams> numbered_params =
-      {};  // then: a step's sets, with the number all tensors count
+  SharedState* shared_state = nullptr;  // null if the caller gave none
+  // With shared state: the HyperParams of a step, with the global step.
+  std::vector<HyperParams> numbered_params = {};
   int passes = 0;
   bool has_host_transform = false;
   Phase phase = Phase::idle;
-  bool has_writer = false;               // some tensor that takes part has elements
-  bool has_aux_state = false;            // every tensor has what its kernel needs
-  std::optional<Mode> target_mode = {};  // what is prepared; none: a step
+  bool has_writer = false;               // whether any active tensor has elements
+  bool has_aux_state = false;            // whether check_aux_state() has succeeded
+  std::optional<Mode> target_mode = {};  // of a prepared mode switch; empty: a step
 
   void choose_shared_state_writer();
   void add_batches(const std::vector<Batch>& given);
@@ -69,11 +69,11 @@ struct Step::State {
 namespace {
 
 ConfigChoice choice_for(Backend& backend, const Plan& plan, const Batch& batch) {
-  if (batch.config) return {.config = *batch.config, .why = "the program asked for it"};
+  if (batch.config) return {.config = *batch.config, .why = "set by the program"};
   return backend.choose_config(plan, work_of(batch));
 }
 
-// Kernels that are not there yet are compiled at the same time.
+// Compiles missing kernels in parallel.
 std::vector<Unit> units_of(Backend& backend, const std::vector<Plan>& plans,
                            const std::vector<ConfigChoice>& choices) {
   if (Engine* const checker = backend.contract_checker())
@@ -109,7 +109,7 @@ void Step::State::add_batches(const std::vector<Batch>& given) {
   if (shared_state != nullptr) choose_shared_state_writer();
 }
 
-// The tensor of lowest id that has work.
+// Selects the active tensor of lowest id that has elements.
 void Step::State::choose_shared_state_writer() {
   LaunchBatch* writer_batch = nullptr;
   int index = -1, lowest = std::numeric_limits<int>::max();
@@ -133,10 +133,10 @@ bool Step::State::same_inactive_tensors(const std::vector<StepInput>& inputs) co
   return std::equal(inactive.begin(), inactive.end(), inputs.begin(), inputs.end(), same);
 }
 
-// Brings items and sums in line with who takes part.
+// Excludes inactive tensors from work items and sums.
 void Step::State::choose(const std::vector<StepInput>& inputs) {
   if (same_inactive_tensors(inputs)) return;
-  inactive.clear();  // until all went well
+  inactive.clear();  // stays empty if an upload throws
   const StepInput* own = inputs.data();
   for (LaunchBatch& batch : batches) {
     batch.choose(own);
@@ -157,7 +157,8 @@ void Step::State::wait_for_last_step() {
   for (const SharedSum& sum : sums) sum.record_stream(backend);
 }
 
-// A graph finds buffers and tables of items as they are now, so that this step must be like the one before.
+// A captured graph reuses the current buffers and work lists, so the captured step must have the same active tensors as
+// the previous one.
 void Step::State::follow_capture(const std::vector<StepInput>& inputs) {
   if (!counter || target_mode || !same_inactive_tensors(inputs)) backend.refuse_capture();
   for (LaunchBatch& batch : batches) batch.follow_capture();
@@ -183,9 +184,9 @@ void Step::State::send(const std::vector<StepInput>& inputs,
   steps.send(backend, records);
   if (shared_state != nullptr) {
     numbered_params = hyper_params;
-    for (HyperParams& set : numbered_params) {
-      set.global_step = shared_state->steps + (target_mode ? 0 : 1);
-      set.shared_step_offset = shared_state->step_offset;
+    for (HyperParams& params : numbered_params) {
+      params.global_step = shared_state->steps + (target_mode ? 0 : 1);
+      params.shared_step_offset = shared_state->step_offset;
     }
   }
   table.send(backend, shared_state != nullptr ? numbered_params : hyper_params);
@@ -208,7 +209,7 @@ Step::Step(Step&&) noexcept = default;
 Step& Step::operator=(Step&&) noexcept = default;
 
 Step::State& Step::state() const {
-  if (!state_) throw Error("this Step was moved from; use the one that it was moved to");
+  if (!state_) throw Error("this Step was moved from. Use the Step that it was moved to.");
   return *state_;
 }
 
@@ -237,7 +238,7 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
   if (capturing)
     follow_capture(inputs);
   else if (!captured.empty())
-    throw Error("a Step that was captured is the graph's; make another one for steps outside");
+    throw Error("this Step belongs to a CUDA graph. Create another one for steps outside of it.");
   else
     wait_for_last_step();
   if (has_host_transform && !target_mode)
@@ -255,11 +256,11 @@ void Step::State::launch_sums() {
 
 void Step::State::launch_host_transform(const HostTransform& transform) {
   for (LaunchBatch& batch : batches) batch.launch_host_transform();
-  std::vector<TransformedTensor> handed;
+  std::vector<TransformedTensor> transformed;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
     if (void* const values = device_tables().transformed.all()[tensor])
-      handed.push_back({tensor, values});
-  transform(handed);
+      transformed.push_back({tensor, values});
+  transform(transformed);
 }
 
 void Step::State::finish_step() {
@@ -291,22 +292,22 @@ void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
   State& state = this->state();
   state.phase = State::Phase::idle;
   check_inputs(inputs, state.tensors, hyper_params);
-  // Kernels find the set of the step to come behind that of the last one.
-  std::vector<StepInput> turned = inputs;
-  for (StepInput& input : turned) input.hyper_index *= 2;
+  // Kernels expect the HyperParams of the next step directly after those of the last step.
+  std::vector<StepInput> paired = inputs;
+  for (StepInput& input : paired) input.hyper_index *= 2;
   std::vector<HyperParams> pairs;
-  for (const HyperParams& set : hyper_params) {
-    pairs.insert(pairs.end(), 2, set);
+  for (const HyperParams& params : hyper_params) {
+    pairs.insert(pairs.end(), 2, params);
     ++pairs.back().t;
   }
   state.target_mode = to;
-  state.prepare(turned, pairs);
+  state.prepare(paired, pairs);
 }
 
 void Step::host_transform(const HostTransform& transform) {
   State& state = this->state();
   if (state.phase != State::Phase::prepared || state.target_mode)
-    throw Error("Step::host_transform() without a prepare() of a step that succeeded before it");
+    throw Error("Step::host_transform() needs a prepared step. Call prepare() first.");
   state.phase = State::Phase::idle;
   try {
     state.launch_sums();
@@ -322,11 +323,12 @@ void Step::launch() {
   State& state = this->state();
   const State::Phase phase = std::exchange(state.phase, State::Phase::idle);
   if (phase == State::Phase::idle)
-    throw Error("Step::launch() without a prepare() that succeeded before it");
+    throw Error("Step::launch() needs a prepared step. Call prepare() first.");
   if (phase == State::Phase::prepared && !state.target_mode) {
     if (state.has_host_transform)
       throw Error(
-          "Step::launch() of a rule with a host transform: call Step::host_transform() before it");
+          "Step::launch() of a rule with a host transform needs its result. Call "
+          "Step::host_transform() first.");
     state.launch_sums();
   }
   if (!state.target_mode) state.finish_step();

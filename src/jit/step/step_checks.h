@@ -1,4 +1,4 @@
-// What a step refuses before anything is changed: an Error names the tensor.
+// Validation of a step's inputs, before anything is changed. Each function throws an Error that names the tensor.
 #pragma once
 
 #include <vector>
@@ -11,43 +11,43 @@
 
 namespace jitstep::jit {
 
-/// Tensors that no kernel of this plan can step, whatever they hold: shapes, counts, numbers.
+/// Checks shapes, counts and ids of tensors for this plan.
 JITSTEP_API void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors);
 
-/// Rules with memory of domain `all` that was not given, or that two of them would share.
+/// Checks that a rule with shared state gets it, and that only one rule uses it.
 void check_shared_state(const std::vector<Plan>& plans, const SharedState* shared_state);
 
-/// Ids that are not distinct: they order the sums over all tensors.
+/// Checks that ids are distinct. They order the sums over all tensors.
 void check_ids(const std::vector<const StepTensor*>& tensors);
 
-/// Two tensors of which something lies at one address: both would be written at once. Memory that is not
-/// given yet, and tensors without elements, share none.
+/// Checks that no two tensors have a buffer at the same address, which both would write at once. Ignores null pointers
+/// and tensors without elements.
 JITSTEP_API void check_distinct(const std::vector<const StepTensor*>& tensors);
 
-/// The plans of batches that can be stepped together, which take each other's sums over all tensors. Memory is not looked
-/// at: it may come later.
+/// Checks that the batches can be stepped together. Returns their plans after share_sums(). Does not check that buffers
+/// are set, which may happen later.
 std::vector<Plan> plans_of(const std::vector<Batch>& batches);
 
-/// Memory that is missing: of parameters, slots, memory fields or what a weight format keeps beside.
+/// Checks that the buffers of parameters, slots, auxiliary state and residuals are set.
 void check_aux_state(const Plan& plan, const std::vector<TensorRecord>& tensors);
 
-/// Inputs of a step: one for each tensor, with a set that is there.
+/// Checks that there is one input per tensor, each with a valid index of HyperParams.
 void check_inputs(const std::vector<StepInput>& inputs,
                   const std::vector<const TensorRecord*>& tensors,
                   const std::vector<HyperParams>& hyper_params);
 
-/// The gradients of such inputs.
+/// Checks that active tensors have a gradient.
 void check_gradients(const std::vector<StepInput>& inputs,
                      const std::vector<const TensorRecord*>& tensors);
 
-/// What a device needs to skip a step, or to count all of them: one found_inf for all, and for each tensor a count of
-/// its own. `common`: null for a rule that keeps no memory of all.
+/// Checks what the device needs to skip or count steps: one found_inf for all tensors, and a separate step offset for
+/// each tensor. `shared_state`: null for a rule without shared state.
 JITSTEP_API void check_counters(const std::vector<StepInput>& inputs,
                                 const std::vector<const TensorRecord*>& tensors,
                                 const std::vector<HyperParams>& hyper_params,
                                 const SharedState* shared_state, bool on_device);
 
-/// Sets with a grad_scale for a kernel that does not divide.
+/// Checks that the kernel divides gradients if HyperParams have a grad_scale.
 JITSTEP_API void check_scale(const Plan& plan, const std::vector<HyperParams>& hyper_params);
 
 }  // namespace jitstep::jit

@@ -6,7 +6,7 @@
 namespace jitstep::jit {
 namespace {
 
-constexpr int kThreads = 32;  // as templates/kernel/count.cuh has it
+constexpr int kThreads = 32;  // must equal Count::kThreads in templates/kernel/count.cuh
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The launch by which a device counts a step itself.
+// The launch that counts a step on the device.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,15 @@ namespace jitstep::jit {
 
 class StepCounter {
  public:
-  /// Compiles or finds its kernel.
+  /// Compiles or loads its kernel.
   explicit StepCounter(Backend& backend);
 
   bool wait_for_last_step() { return launches_->wait_for_last_step(); }
   void record_step() { launches_->record_step(); }
   void follow_capture() { launches_->follow_capture(); }
 
-  /// After everything else of a step: takes one from the lag of every tensor whose record names a set, and, if `common`,
-  /// from that of all.
+  /// Must be the last launch of a step. Decrements the step offset of each tensor with HyperParams and, if
+  /// `shared_state`, the step offset of the shared state.
   void launch(const StepRecord* steps, std::size_t tensors, const HyperParams* hyper_params,
               bool shared_state);
 

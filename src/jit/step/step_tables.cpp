@@ -7,7 +7,8 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// A tensor's shape for the kernels: never without dimensions, and flat where it has more than kMaxDims.
+// A tensor's shape for the kernels. A scalar gets one dimension. A tensor with more than kMaxDims dimensions is
+// flattened.
 Shape kernel_shape(const Shape& shape) {
   if (shape.sizes.empty()) return {{1}, {1}};
   if (shape.sizes.size() <= kMaxDims) return shape;
@@ -23,8 +24,8 @@ void set_dims(TensorRecord& record, const StepTensor& tensor, const Shape& shape
   }
 }
 
-// Space of a reduction over the entries of another domain: positions run over the dimensions that
-// the coarser domain reduces and the finer one does not.
+// The extent of a nested reduction. Its members run over the dimensions that the coarser domain reduces and the finer
+// one does not.
 Extent extent_over(const Shape& shape, const ResolvedReduction& r) {
   const int dims = static_cast<int>(shape.sizes.size());
   const unsigned coarse = r.domain.reduced(dims), fine = r.source_domain.reduced(dims);
@@ -122,24 +123,24 @@ class Builder {
   }
 
   void add_pass(const TensorRecord& record, int index, std::size_t pass) {
-    std::uint32_t walked = 0, finished = 0;
+    std::uint32_t reduced = 0, finished = 0;
     for (const auto& r : reductions_) {
       if (r.pass != static_cast<int>(pass)) continue;
       const ReductionLayout& reduction_layout = record.reduction_layouts[r.reduction_layout];
       const std::uint32_t bit = 1u << r.reduction_layout;
-      if (!(walked & bit))
+      if (!(reduced & bit))
         push(tables_.partials[pass], index, r.reduction_layout,
              reduction_layout.entries * reduction_layout.leaves,
              leaf_by_leaf(r.reduction_layout) ? kLeaf : config_.leaves_per_item);
       if (!(finished & bit) && !r.is_global)
         push(tables_.finish[pass], index, r.reduction_layout, reduction_layout.entries,
              config_.leaves_per_item);
-      walked |= bit;
+      reduced |= bit;
       if (!r.is_global) finished |= bit;
     }
   }
 
-  // Whether a thread that is alone makes a partial sum of each leaf: of all spaces but the elements' own order
+  // Whether a single thread writes one partial sum per leaf. True for all layouts but the elements' own order
   // (kernel/entry_sums.cuh).
   bool leaf_by_leaf(int reduction_layout) const {
     return config_.threads == 1 && reduction_layout != 0;

@@ -1,5 +1,5 @@
-// The tables a step's kernels read, built on the host: which tensors, which work items, where sums
-// and coefficients go. Knows layouts and passes; knows no formula, no torch and no device.
+// Builds the tables that a step's kernels read: tensors, work items, and the offsets of sums and coefficients.
+// Independent of formulas, torch and the device.
 #pragma once
 
 #include <array>
@@ -11,17 +11,17 @@
 
 namespace jitstep::jit {
 
-/// The static half of a batch: everything but gradients, step numbers and hyperparameters.
+/// The constant tables of a batch: all but gradients, step numbers and hyperparameters.
 struct StepTables {
   /// The work items of one launch.
   using Items = std::vector<Item>;
 
   std::vector<TensorRecord> tensors;
-  std::vector<int> layout;      // of each tensor, without kAligned
+  std::vector<int> layout;      // flags of each tensor, without kAligned
   std::vector<Items> partials;  // [pass]
   std::vector<Items> finish;    // [pass]
   Items apply;
-  /// Entries and partials of each space over all tensors: what the buffers must hold.
+  /// Entries and partial sums of each reduction layout, over all tensors. They determine the sizes of the buffers.
   std::array<std::int64_t, kReductionLayouts> entries{};
   std::array<std::int64_t, kReductionLayouts> partial_count{};
 };

@@ -1,4 +1,4 @@
-// The memory through which the elements of a step hand their values to a host transform, and get them back.
+// The buffer for the values that a host transform reads and replaces.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace jitstep::jit {
 
-/// Lives as long as one step.
+/// Allocated for one step.
 class TransformValues {
  public:
-  /// Room for the tensors of the batches whose rules have a stage, but for those that rest.
+  /// Allocates values for the active tensors of batches with a host transform.
   void reserve(Backend& backend, const std::vector<LaunchBatch>& batches,
                const std::vector<StepInput>& inputs);
   void release();
 
-  /// One for each tensor, batch after batch: its values, aligned to 256 bytes; null without stage or
-  /// elements.
+  /// One pointer per tensor, batch after batch, aligned to 256 bytes. Null for a tensor without host transform, without
+  /// elements, or inactive.
   const std::vector<void*>& all() const { return all_; }
 
  private:

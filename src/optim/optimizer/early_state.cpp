@@ -1,4 +1,4 @@
-// State that is there before the first step, of rules that declare it, as torch's Adagrad makes its own.
+// State that exists before the first step, for rules that declare it. torch's Adagrad creates its state so early.
 #include <torch/types.h>
 
 #include "jitstep/jit/manifest.h"
@@ -7,44 +7,43 @@
 
 namespace jitstep {
 
-// Of the parameters of a group that is about to be added; empty if its rule makes none so early.
-std::map<void*, std::unique_ptr<ParamState>> Optimizer::early_states(const ParamGroup& group,
-                                                                     const ParameterName& first) {
-  std::map<void*, std::unique_ptr<ParamState>> states;
+// The early states of parameters that are about to be added. Empty if the rule declares no early state.
+std::map<void*, std::unique_ptr<ParamState>> Optimizer::Impl::early_states(
+    const ParamGroup& group, const ParameterName& first) {
+  std::map<void*, std::unique_ptr<ParamState>> early;
   const auto& options = static_cast<const Options&>(group.options());
-  if (!options.manifest().early_state) return states;
-  GroupRecord record;
-  HyperParams hyper_params;
-  with_group_context(first.group,
-                     [&] { record.refresh(options, ValidationPhase::step, hyper_params); });
-  std::map<void*, int> numbered;  // in its group, where none counts twice
+  if (!options.manifest().early_state) return early;
+  const auto record =
+      with_group_context(first.group, [&] { return GroupRecord(options, ValidationPhase::step); });
+  std::map<void*, int> numbered;  // number in the group, without duplicates
   const auto number_of = [&](const torch::Tensor& p) {
     const int next = static_cast<int>(numbered.size());
     return numbered.try_emplace(p.unsafeGetTensorImpl(), next).first->second;
   };
   if (first.index > 0)
-    for (const torch::Tensor& p : param_groups_[first.group].params()) number_of(p);
+    for (const torch::Tensor& p : param_groups()[first.group].params()) number_of(p);
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
     const int number = number_of(p);
-    auto& state = states[p.unsafeGetTensorImpl()];
+    auto& state = early[p.unsafeGetTensorImpl()];
     if (state) continue;
     state = make_param_state(options.rule(), default_options().catalog_revision());
-    about(p, {first.group, first.index + i}, [&] {
+    with_context(p, {first.group, first.index + i}, [&] {
       const auto plan = record.plan(p);
-      state->bind(p, plan, impl_->id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
+      state->bind(p, plan, id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
       state->is_early_ = true;
     });
   }
-  return states;
+  return early;
 }
 
-// A group to which parameters were added, and their early states. A state that is there already stays.
-void Optimizer::take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states) {
+// Registers a group after parameters were added, and their early states. An existing state is not replaced.
+void Optimizer::Impl::take_in(std::size_t group,
+                              std::map<void*, std::unique_ptr<ParamState>> early) {
   register_members(group);
-  for (auto& [key, state] : states)
-    if (auto& held = state_[key]; !held) held = std::move(state);
-  if (steps_in_backward()) hook_gradients();
+  for (auto& [key, state] : early)
+    if (auto& held = states()[key]; !held) held = std::move(state);
+  if (hooks) hook_gradients();
 }
 
 }  // namespace jitstep

@@ -29,24 +29,26 @@
 namespace jitstep {
 namespace {
 
-// To add a gradient is the step of a rule whose parameter is the sum.
+// Adding a gradient is a step of an internal rule whose parameter is the sum.
 jit::OptionValues rule_values() {
-  return jit::internal_rule("jitstep_gradient_sum", "",
-                            "  static constexpr uint32 weights_stream = 128;\n"
-                            "  KHD static void update_param(auto& e, const auto&) { e.p += e.g; }\n");
+  return jit::internal_rule(
+      "jitstep_gradient_sum", "",
+      "  static constexpr uint32 weights_stream = 128;\n"
+      "  KHD static void update_param(auto& e, const auto&) { e.p += e.g; }\n");
 }
 
 namespace autograd = torch::autograd;
 
-// Torch shows one member of the backward that is under way in this thread, and no more.
+// torch's API returns only one member of the GraphTask that runs in this thread. The GraphTask is found from that
+// member's offset.
 const autograd::GraphTask* current_task() {
-  const auto* const param_record = autograd::get_current_graph_task_exec_info();
-  if (param_record == nullptr) return nullptr;
+  const auto* const exec_info = autograd::get_current_graph_task_exec_info();
+  if (exec_info == nullptr) return nullptr;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
   constexpr std::size_t offset = offsetof(autograd::GraphTask, exec_info_);
 #pragma GCC diagnostic pop
-  return reinterpret_cast<const autograd::GraphTask*>(reinterpret_cast<const char*>(param_record) -
+  return reinterpret_cast<const autograd::GraphTask*>(reinterpret_cast<const char*>(exec_info) -
                                                       offset);
 }
 
@@ -55,26 +57,26 @@ using Plans = std::map<torch::Dtype, std::shared_ptr<const jit::Plan>>;
 std::shared_ptr<const jit::Plan> make_plan(torch::Dtype dtype, Rounding rounding) {
   jit::Formats formats;
   formats.weights = rounding == Rounding::stochastic ? "stochastic" : "native";
-  const jit::Dtype kept = dtype_of(torch::empty({0}, dtype));
-  return std::make_shared<jit::Plan>(jit::resolve(rule_values(), formats, {.dtype = kept}));
+  const jit::Dtype sum_dtype = dtype_of(torch::empty({0}, dtype));
+  return std::make_shared<jit::Plan>(jit::resolve(rule_values(), formats, {.dtype = sum_dtype}));
 }
 
 // One parameter and its sum.
 struct Sum {
   torch::Tensor p;
   torch::Dtype dtype = torch::kBFloat16;
-  torch::Tensor values = {};               // kept from one window to the next
-  bool started = false;                    // it holds something
-  bool waits = false;                      // for its gradient to be added
+  torch::Tensor values = {};               // reused from one accumulation window to the next
+  bool started = false;                    // a gradient was added in this window
+  bool waits = false;                      // p has a gradient that is not added yet
   StateBuffers state = {};                 // the kernel, and the parameter's number
-  int version = 0;                         // another one when values or gradient have another form
+  StepParam param = {};                    // the values and the gradient of a step
   TensorFingerprint fingerprint = {};      // of the values
-  TensorFingerprint gradient_form = {};    // as it was last read
-  std::optional<c10::Stream> stream = {};  // on which it came
+  TensorFingerprint gradient_form = {};    // of the last gradient
+  std::optional<c10::Stream> stream = {};  // the stream of the last gradient
 
   ParameterName name() const { return {0, static_cast<std::size_t>(state.id)}; }
 
-  // -0 is what changes no number that is added to it.
+  // Fills with -0, the neutral element: -0 + x is x for every x, also for x = -0.
   void begin() {
     const bool own = values.defined() && values.use_count() == 1 &&
                      values.storage().use_count() == 1 && fingerprint.same_storage(values) &&
@@ -82,22 +84,26 @@ struct Sum {
     if (!own) {
       values = torch::empty_like(p, p.options().dtype(dtype).requires_grad(false));
       fingerprint = TensorFingerprint(values);
-      ++version;
+      ++param.version;
     }
     values.fill_(-0.0);
   }
 
-  StepParameter in_step(const torch::Tensor* gradient) {
-    return {&values, gradient, &state, name(), version};
+  StepParam* in_step(const torch::Tensor* g) {
+    param.name = name();
+    param.p = &values;
+    param.grad = g;
+    param.buffers = &state;
+    return &param;
   }
 };
 
 void check_sum(const Sum& sum) {
   TORCH_CHECK(sum.values.sizes() == sum.p.sizes() && sum.values.device() == sum.p.device(),
-              "GradAccumulator: the sum for parameter ", sum.state.id, " is of shape ",
+              "jitstep: GradAccumulator: the sum of parameter ", sum.state.id, " has the shape ",
               sum.values.sizes(), " on ", sum.values.device(),
-              ", and the parameter is now of shape ", sum.p.sizes(), " on ", sum.p.device(),
-              "; reset() the sums when parameters change");
+              ", but the parameter now has the shape ", sum.p.sizes(), " on ", sum.p.device(),
+              ". Call reset() after parameters change.");
 }
 
 std::vector<torch::Tensor> parameters_of(const std::deque<Sum>& sums) {
@@ -112,19 +118,20 @@ struct GradAccumulator::State : std::enable_shared_from_this<State> {
   GradAccumulatorOptions options;
   std::deque<Sum> sums;
   std::vector<HyperParams> hyper_params;
-  std::int64_t backwards = 0, micro_batches = 0;  // ever; in this window
-  // Devices have threads of their own. Torch may call back at once, in the thread that asks it to.
+  std::int64_t backwards = 0, micro_batches = 0;  // since construction; in this window
+  // backward() uses one thread per device. Recursive, because torch may run a callback immediately in the thread that
+  // registers it.
   std::recursive_mutex mutex;
   std::optional<GradHooks> hooks;
 
-  // ---- of the outermost backward that is under way
-  std::set<int> tasks;        // torch's numbers of it and of those inside of it, so far
-  int last_task = -1;         // whose gradient came last
-  std::vector<Sum*> waiting;  // for their gradients to be added
+  // ---- about the outermost backward that is running
+  std::set<int> tasks;        // torch's task ids of it and of the nested ones so far
+  int last_task = -1;         // the task of the last gradient
+  std::vector<Sum*> waiting;  // gradients that are not added yet
   std::int64_t bytes = 0;     // of these gradients
-  std::size_t steps = 0;      // of adding
+  std::size_t steps = 0;      // adding steps so far
   bool added = false;
-  std::deque<Stepper> steppers;  // of each step: the next backward finds its tables again
+  std::deque<Stepper> steppers;  // one per step, so that the next backward reuses its tables
 
   void add_parameters(const std::vector<torch::Tensor>& parameters);
   void note_backward();
@@ -156,7 +163,7 @@ void GradAccumulator::State::add_parameters(const std::vector<torch::Tensor>& pa
   }
 }
 
-// A function for torch to call, which does nothing when the sums are gone.
+// A callback for torch. It does nothing if the accumulator no longer exists.
 template <class Call>
 auto GradAccumulator::State::locked(Call call) {
   return [weak = weak_from_this(), call](auto&...) {
@@ -167,14 +174,16 @@ auto GradAccumulator::State::locked(Call call) {
   };
 }
 
-// The first gradient of a backward asks for a call at its end. Random bits are of one backward each.
+// The first gradient of a backward registers a callback for its end. Each backward gets its own number, because random
+// bits depend on it.
 void GradAccumulator::State::note_backward() {
   const int now = autograd::get_current_graph_task_id();
   if (std::exchange(last_task, now) != now) ++backwards;
   if (tasks.insert(now).second) await_end();
 }
 
-// Only when a backward inside of another, as checkpointing makes it, has ended does torch say which one is outside.
+// A backward may be nested in another, as with activation checkpointing. torch reveals the outer one only after the
+// inner one has ended.
 void GradAccumulator::State::await_end() {
   const autograd::GraphTask* const task = current_task();
   if (task != nullptr && task->reentrant_depth_ > 0)
@@ -183,7 +192,7 @@ void GradAccumulator::State::await_end() {
     autograd::Engine::get_default_engine().queue_callback(locked(&State::end_backward));
 }
 
-// One that ended in another thread than began it is counted alone.
+// An inner backward that ended in another thread than it began in counts as a separate one.
 void GradAccumulator::State::on_inner_end() {
   const int outer = autograd::get_current_graph_task_id();
   if (outer < 0)
@@ -192,13 +201,14 @@ void GradAccumulator::State::on_inner_end() {
     await_end();
 }
 
-// What was left by a backward that failed is waiting already. Of other streams' gradients one must not know yet.
+// A gradient that a failed backward left behind is in `waiting` already. Only gradients of this stream are added here,
+// because those of other streams may not be complete yet.
 void GradAccumulator::State::on_gradient(Sum& sum) {
   const std::lock_guard lock(mutex);
   note_backward();
   if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
   sum.stream = current_stream(sum.p.device());
-  if (has_aux_state(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
+  if (has_data(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
   if (bytes <= options.max_waiting_bytes()) return;
   const auto rest = std::stable_partition(
       waiting.begin(), waiting.end(), [&](const Sum* one) { return one->stream != sum.stream; });
@@ -217,7 +227,7 @@ void GradAccumulator::State::end_backward() {
   if (std::exchange(added, false)) ++micro_batches;
 }
 
-// With what a backward that failed has left.
+// Drops the sums, and the gradients that a failed backward left behind.
 void GradAccumulator::State::drop() {
   for (Sum* const sum : std::exchange(waiting, {})) {
     sum->waits = false;
@@ -231,7 +241,7 @@ void GradAccumulator::State::drop() {
   added = false;
 }
 
-// All are looked at before any is added. `all`: of this backward.
+// Checks all gradients before it adds any. `all`: these are all gradients of this backward.
 void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
   const OwnOperations own;
   std::vector<Sum*> present;
@@ -252,30 +262,31 @@ void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
 
 void GradAccumulator::State::step(const std::vector<Sum*>& present,
                                   const std::deque<torch::Tensor>& gradients, bool all) {
-  std::vector<StepParameter> parameters, inactive;
+  std::vector<StepParam*> active, inactive;
   for (std::size_t i = 0; i < present.size(); ++i) {
     Sum& sum = *present[i];
     if (!sum.started) sum.begin();
-    if (!sum.gradient_form.same_metadata(gradients[i])) ++sum.version;
+    if (!sum.gradient_form.same_metadata(gradients[i])) ++sum.param.version;
     sum.gradient_form = TensorFingerprint(gradients[i], TensorFingerprint::Access::read);
     sum.state.t = backwards - 1;
-    parameters.push_back(sum.in_step(&gradients[i]));
+    active.push_back(sum.in_step(&gradients[i]));
   }
   if (all)
     for (Sum& sum : sums)
       if (sum.values.defined() && sum.state.t != backwards - 1)
         inactive.push_back(sum.in_step(nullptr));
   if (steps == steppers.size()) steppers.emplace_back();
-  steppers[steps++].step({parameters, inactive, hyper_params}, nullptr, {});
+  steppers[steps++].step({active, inactive, hyper_params}, nullptr, {});
 }
 
 GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
                                  const GradAccumulatorOptions& options)
     : state_(std::make_shared<State>()) {
   TORCH_CHECK(options.dtype() == torch::kBFloat16 || options.dtype() == torch::kFloat32,
-              "GradAccumulator: dtype is ", options.dtype(), "; make it bfloat16 or float32");
-  TORCH_CHECK(options.max_waiting_bytes() >= 0, "GradAccumulator: max_waiting_bytes is ",
-              options.max_waiting_bytes(), "; make it 0 or more");
+              "jitstep: GradAccumulator: dtype is ", options.dtype(),
+              ". Set it to bfloat16 or float32.");
+  TORCH_CHECK(options.max_waiting_bytes() >= 0, "jitstep: GradAccumulator: max_waiting_bytes is ",
+              options.max_waiting_bytes(), ". Set it to 0 or more.");
   state_->options = options;
   state_->hyper_params = {rule_values().at_step(1, options.seed())};
   state_->add_parameters(parameters);
@@ -293,7 +304,7 @@ void GradAccumulator::assign_gradients() {
   const std::lock_guard lock(state_->mutex);
   for (const Sum& sum : state_->sums)
     if (sum.started) check_sum(sum);
-  state_->end_backward();  // of a backward that failed
+  state_->end_backward();  // in case a backward failed
   std::vector<torch::Tensor> assigned;
   for (Sum& sum : state_->sums)
     if (std::exchange(sum.started, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);

@@ -20,7 +20,7 @@ class Hook : public autograd::PostAccumulateGradHook {
         number_(number),
         others_(std::move(others)) {}
 
-  // What is called last may destroy this hook.
+  // The call of on_gradient is last, because it may destroy this hook.
   void operator()(const torch::Tensor& p) override {
     if (others_) (*others_)(p);
     if (!p.grad().defined()) return;
@@ -58,9 +58,9 @@ GradHooks::GradHooks(const char* owner, std::vector<torch::Tensor> parameters,
       on_gradient_(std::make_shared<const OnGradient>(std::move(on_gradient))) {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (const Hook* const hook = hook_of(parameters_[i]))
-      TORCH_CHECK(false, "jitstep: ", owner, " for parameter ", i, " of shape ",
-                  parameters_[i].sizes(), ", whose gradients go to ", hook->owner(),
-                  " already; end that first");
+      TORCH_CHECK(false, "jitstep: ", owner, " cannot use parameter ", i, " of shape ",
+                  parameters_[i].sizes(), ": its gradients already go to ", hook->owner(),
+                  ". Destroy or switch off that one first.");
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     autograd::impl::set_post_acc_grad_hooks(
         parameters_[i], std::make_unique<Hook>(owner, on_gradient_, i, take_hooks(parameters_[i])));

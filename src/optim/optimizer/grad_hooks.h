@@ -1,4 +1,4 @@
-// Torch's hooks behind the accumulation of gradients, for as long as somebody wants them.
+// Hooks that torch calls after it has accumulated a parameter's gradient.
 #pragma once
 
 #include <torch/types.h>
@@ -9,18 +9,18 @@
 
 namespace jitstep {
 
-/// Has torch say when a backward has brought gradients to parameters.
+/// Registers hooks on parameters for as long as the object lives.
 class GradHooks {
  public:
-  /// Called with a parameter's number when its gradient is there, in the thread that works on its device, several of
-  /// which may call at the same time. What it throws, backward() throws.
+  /// Called with a parameter's number when its gradient is complete, in the backward thread of its device. Several
+  /// threads may call it at the same time. backward() rethrows its exceptions.
   using OnGradient = std::function<void(std::size_t)>;
 
-  /// `parameters`: leaves, each once. Hooks of others that they have are called first, and one that leaves no gradient
-  /// ends the matter. A c10::Error, before anything is changed, if one of them has hooks of this class: its gradient
-  /// can go one way only. `owner` names this one in such a message.
+  /// `parameters`: leaf tensors without duplicates. Existing hooks are called first. If they remove the gradient,
+  /// `on_gradient` is not called. Throws a c10::Error, before anything changes, if a parameter already has a hook of
+  /// this class, because its gradient can have one consumer only. `owner` names the new hooks in such a message.
   GradHooks(const char* owner, std::vector<torch::Tensor> parameters, OnGradient on_gradient);
-  /// Takes the hooks back; one that others have been put before stays, and does nothing. May be called by a hook.
+  /// Removes the hooks. A hook that another one wraps remains, and does nothing. A hook may call this.
   ~GradHooks();
   GradHooks(const GradHooks&) = delete;
   GradHooks& operator=(const GradHooks&) = delete;

@@ -17,34 +17,35 @@
 namespace jitstep {
 namespace {
 
-// It is kept as a float32, and an infinite one would never come down again.
+// The scale is stored as float32. An infinite scale could never shrink again.
 void check_scale(const char* name, double scale) {
   TORCH_CHECK(
       scale > 0 && scale <= std::numeric_limits<float>::max() && static_cast<float>(scale) > 0,
-      "GradScaler: ", name, " is ", scale, " and must be > 0 and a finite float32");
+      "jitstep: GradScaler: ", name, " is ", scale, ". Set it to a finite float32 > 0.");
 }
 
 void check_options(const GradScalerOptions& options) {
   check_scale("init_scale", options.init_scale());
-  TORCH_CHECK(options.growth_factor() > 1, "GradScaler: growth_factor is ", options.growth_factor(),
-              " and must be > 1");
+  TORCH_CHECK(options.growth_factor() > 1, "jitstep: GradScaler: growth_factor is ",
+              options.growth_factor(), ". Set it to a number > 1.");
   TORCH_CHECK(options.backoff_factor() > 0 && options.backoff_factor() < 1,
-              "GradScaler: backoff_factor is ", options.backoff_factor(), " and must be in (0, 1)");
-  TORCH_CHECK(options.growth_interval() > 0, "GradScaler: growth_interval is ",
-              options.growth_interval(), " and must be > 0");
+              "jitstep: GradScaler: backoff_factor is ", options.backoff_factor(),
+              ". Set it to a number in (0, 1).");
+  TORCH_CHECK(options.growth_interval() > 0, "jitstep: GradScaler: growth_interval is ",
+              options.growth_interval(), ". Set it to a number > 0.");
 }
 
 bool shares_no_elements(const torch::Tensor& g) {
   return g.is_non_overlapping_and_dense() || jit::is_non_overlapping(shape_of(g));
 }
 
-// An optimizer's gradients, each once. Torch's function takes those of one dtype at a time and writes each
-// element where it lies, which it must have to itself.
+// An optimizer's gradients without duplicates. torch's function multiplies gradients of one dtype in place, so the
+// elements of a gradient must not share memory.
 struct Gradients {
   std::optional<torch::Device> device;
-  std::vector<torch::Tensor> parameters;                    // that have one
+  std::vector<torch::Tensor> parameters;                    // with a gradient
   std::unordered_map<const void*, torch::Tensor> writable;  // by gradient: itself, or a copy
-  std::map<torch::ScalarType, std::vector<torch::Tensor>> of_dtype;  // of these
+  std::map<torch::ScalarType, std::vector<torch::Tensor>> of_dtype;  // the writable ones
 
   void add(const torch::Tensor& p, const ParameterName& name) {
     const torch::Tensor& g = p.grad();
@@ -52,17 +53,17 @@ struct Gradients {
     torch::Tensor own = is_lazy(g) ? materialised(g) : g;
     check_gradient(p, own, name);
     if (!device) device = g.device();
-    TORCH_CHECK(g.device() == *device, "GradScaler: the gradient of ", describe(p, name), " is on ",
-                g.device(), " and others are on ", *device,
-                "; give each device an optimizer of its own");
+    TORCH_CHECK(g.device() == *device, "jitstep: GradScaler: the gradient of ", describe(p, name),
+                " is on ", g.device(), ", but others are on ", *device,
+                ". Use one optimizer per device.");
     parameters.push_back(p);
     if (!shares_no_elements(own)) own = own.clone();
     if (writable.emplace(g.unsafeGetTensorImpl(), own).second)
       of_dtype[g.scalar_type()].push_back(own);
   }
 
-  // Copies take the place of the gradients that they were made of.
-  void keep() const {
+  // Replaces gradients by their copies.
+  void assign() const {
     for (const torch::Tensor& p : parameters)
       if (const auto found = writable.find(p.grad().unsafeGetTensorImpl()); found != writable.end())
         p.mutable_grad() = found->second;
@@ -71,20 +72,21 @@ struct Gradients {
 
 Gradients gradients_of(Optimizer& optimizer) {
   TORCH_CHECK(!optimizer.steps_in_backward(),
-              "GradScaler: the optimizer steps in backward(), with gradients that are scaled and ",
-              "before it is known whether all are finite; call step_in_backward(false), or train ",
-              "in bfloat16, which needs no scaler");
+              "jitstep: GradScaler does not work with an optimizer that steps in backward(): the ",
+              "step would use scaled gradients before all are known to be finite. Call ",
+              "step_in_backward(false), or train in bfloat16, which needs no scaler.");
   Gradients gradients;
   for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
     const auto& params = optimizer.param_groups()[g].params();
     for (std::size_t i = 0; i < params.size(); ++i) gradients.add(params[i], {g, i});
   }
-  TORCH_CHECK(gradients.device, "GradScaler: no parameter of the optimizer has a gradient; call ",
-              "scale(loss).backward() first");
+  TORCH_CHECK(gradients.device,
+              "jitstep: GradScaler: no parameter of the optimizer has a gradient.",
+              " Call scale(loss).backward() first.");
   return gradients;
 }
 
-// Multiplies them; 1 if one of them is not finite, else 0: a float32 where they are.
+// Multiplies the gradients in place. Returns a float32 on their device: 1 if an element is not finite, else 0.
 torch::Tensor multiply(const Gradients& gradients, const torch::Tensor& factor) {
   torch::Tensor found = torch::zeros({}, factor.options().device(*gradients.device));
   const torch::Tensor here = factor.to(*gradients.device, true);
@@ -93,13 +95,13 @@ torch::Tensor multiply(const Gradients& gradients, const torch::Tensor& factor) 
   return found;
 }
 
-// The same without a change.
+// Only checks the gradients: multiplies by 1.
 torch::Tensor found_inf_in(const Gradients& gradients) {
   return multiply(gradients,
                   torch::ones({}, torch::dtype(torch::kFloat32).device(*gradients.device)));
 }
 
-// Lends the optimizer both tensors for one step.
+// Sets the optimizer's grad_scale and found_inf for one step and restores them.
 class ScopedGradScale {
  public:
   ScopedGradScale(Optimizer& optimizer, const torch::Tensor& scale, const torch::Tensor& found)
@@ -119,13 +121,15 @@ class ScopedGradScale {
   torch::Tensor scale_, found_;
 };
 
-// What stays the same when an optimizer is moved.
+// The address of the default options identifies an optimizer. It does not change when the optimizer is moved.
 const void* key_of(Optimizer& optimizer) { return &optimizer.defaults(); }
 
 double read_number(torch::serialize::InputArchive& archive, const std::string& key) {
   c10::IValue value;
-  TORCH_CHECK(archive.try_read(key, value) && value.isDouble(), "the archive has no number \"", key,
-              "\"; it is of no GradScaler, or of one that was off");
+  TORCH_CHECK(archive.try_read(key, value) && value.isDouble(),
+              "jitstep: the archive has no number \"", key,
+              "\": it contains no GradScaler, or one that was disabled. Load the file that an "
+              "enabled GradScaler was saved to.");
   return value.toDouble();
 }
 
@@ -142,13 +146,14 @@ void GradScaler::place_on(const torch::Device& device) {
 }
 
 void GradScaler::check_scaled(const char* caller) const {
-  TORCH_CHECK(scale_.defined(), "GradScaler: ", caller,
-              "() before any scale(); call scale(loss).backward() first");
+  TORCH_CHECK(scale_.defined(), "jitstep: GradScaler: ", caller,
+              "() before any scale(). Call scale(loss).backward() first.");
 }
 
 torch::Tensor GradScaler::scale(const torch::Tensor& outputs) {
   if (!is_enabled()) return outputs;
-  TORCH_CHECK(outputs.defined(), "GradScaler: scale() of an undefined tensor; give it the loss");
+  TORCH_CHECK(outputs.defined(),
+              "jitstep: GradScaler: scale() of an undefined tensor. Pass the loss.");
   place_on(outputs.device());
   return outputs * scale_.to(outputs.device(), true);
 }
@@ -158,16 +163,17 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   check_scaled("unscale_");
   const OwnOperations own;
   Progress& progress = progress_[key_of(optimizer)];
-  TORCH_CHECK(progress.stage == Stage::ready, "GradScaler: unscale_() ",
+  TORCH_CHECK(progress.stage == Stage::ready, "jitstep: GradScaler: unscale_() ",
               progress.stage == Stage::unscaled ? "twice" : "after step()",
-              " for an optimizer since the last update(); call update() at the end of each step");
+              " for an optimizer since the last update(). Call update() at the end of each step.");
   const Gradients gradients = gradients_of(optimizer);
   TORCH_CHECK(
       !gradients.of_dtype.contains(torch::kFloat16),
-      "GradScaler: unscale_() of float16 gradients, which would vanish; leave it to step()");
+      "jitstep: GradScaler: unscale_() of float16 gradients would underflow to 0. Leave the ",
+      "unscaling to step().");
   progress.found_inf =
       multiply(gradients, scale_.to(torch::kFloat64).reciprocal().to(torch::kFloat32));
-  gradients.keep();
+  gradients.assign();
   progress.stage = Stage::unscaled;
 }
 
@@ -179,16 +185,17 @@ void GradScaler::step(Optimizer& optimizer) {
   check_scaled("step");
   const OwnOperations own;
   Progress& progress = progress_[key_of(optimizer)];
-  TORCH_CHECK(progress.stage != Stage::stepped, "GradScaler: step() twice for an optimizer since ",
-              "the last update(); call update() at the end of each step");
-  progress.failed = true;  // until it has not
+  TORCH_CHECK(progress.stage != Stage::stepped,
+              "jitstep: GradScaler: step() twice for an optimizer ",
+              "since the last update(). Call update() at the end of each step.");
+  progress.failed = true;  // reset at the end, unless the step throws
   torch::Tensor scale = optimizer.grad_scale(), found = progress.found_inf;
   if (progress.stage == Stage::ready) {
     found = found_inf_in(gradients_of(optimizer));
     const torch::Tensor here = scale_.to(found.device(), true);
     scale = scale.defined() ? here * scale : here;
   }
-  const ScopedGradScale lent(optimizer, scale, found);
+  const ScopedGradScale scoped(optimizer, scale, found);
   optimizer.step();
   progress = {Stage::stepped, found};
 }
@@ -199,15 +206,15 @@ void GradScaler::update() {
   const OwnOperations own;
   torch::Tensor found;
   for (const auto& [optimizer, progress] : progress_) {
-    TORCH_CHECK(!progress.failed, "GradScaler: update() after a step() that failed, whose ",
-                "gradients belong to the current scale; call step(optimizer) again, or go on ",
-                "without it by update(get_scale())");
+    TORCH_CHECK(!progress.failed, "jitstep: GradScaler: update() after a step() that threw: the ",
+                "gradients belong to the current scale. Call step(optimizer) again, or skip that ",
+                "step with update(get_scale()).");
     if (!progress.found_inf.defined()) continue;
     const torch::Tensor here = progress.found_inf.to(scale_.device(), true);
     found = found.defined() ? found + here : here;
   }
   TORCH_CHECK(found.defined(),
-              "GradScaler: update() before any step(); call step(optimizer) first");
+              "jitstep: GradScaler: update() before any step(). Call step(optimizer) first.");
   at::_amp_update_scale_(scale_, growth_, found, options_.growth_factor(),
                          options_.backoff_factor(), options_.growth_interval());
   progress_.clear();
@@ -227,7 +234,7 @@ double GradScaler::get_scale() const {
   return scale_.defined() ? scale_.item<double>() : options_.init_scale();
 }
 
-// Under the names of torch's state_dict().
+// Uses the names of torch's state_dict().
 void GradScaler::save(torch::serialize::OutputArchive& archive) const {
   if (!is_enabled()) return;
   archive.write("scale", c10::IValue(get_scale()));

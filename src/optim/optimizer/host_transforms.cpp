@@ -12,25 +12,25 @@
 namespace jitstep {
 namespace {
 
-struct Stages {
+struct Registry {
   jit::ForkSafeMutex mutex;
   std::map<std::string, GroupTransform> functions = {{"newton_schulz", newton_schulz}};
 };
 
-Stages& stages() {
-  static Stages& all = *new Stages;
+Registry& registry() {
+  static Registry& all = *new Registry;
   return all;
 }
 
 void check_made(const torch::Tensor& made, const torch::Tensor& values) {
   TORCH_CHECK(made.defined() && made.sizes() == values.sizes() && made.is_floating_point(),
-              "a host transform returned ",
+              "jitstep: a host transform returned ",
               made.defined() ? c10::str(made.dtype(), " of shape ", made.sizes()) : "no tensor",
-              " for a parameter of shape ", values.sizes(), "; return ", values.dtype(),
-              " of the same shape");
+              " for a parameter of shape ", values.sizes(), ". Return ", values.dtype(),
+              " of the same shape.");
 }
 
-// One parameter after another.
+// Applies the function to one parameter after another.
 GroupTransform each(TransformFunction function) {
   return [function = std::move(function)](const std::vector<torch::Tensor>& values,
                                           const jit::OptionValues& options) {
@@ -45,21 +45,23 @@ GroupTransform each(TransformFunction function) {
 }  // namespace
 
 void register_host_transform(const std::string& name, TransformFunction function) {
-  TORCH_CHECK(function, "register_host_transform(\"", name, "\") without a function");
-  const std::lock_guard lock(stages().mutex);
-  TORCH_CHECK(stages().functions.try_emplace(name, each(std::move(function))).second,
-              "there is a host transform \"", name, "\" already; choose another name");
+  TORCH_CHECK(function, "jitstep: register_host_transform(\"", name,
+              "\") got an empty function. Pass a function.");
+  const std::lock_guard lock(registry().mutex);
+  TORCH_CHECK(registry().functions.try_emplace(name, each(std::move(function))).second,
+              "jitstep: the host transform \"", name,
+              "\" is registered already. Choose another name.");
 }
 
 GroupTransform find_host_transform(const std::string& rule, const std::string& name) {
-  const std::lock_guard lock(stages().mutex);
-  const auto found = stages().functions.find(name);
-  if (found != stages().functions.end()) return found->second;
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().functions.find(name);
+  if (found != registry().functions.end()) return found->second;
   std::vector<std::string> known;
-  for (const auto& [other, function] : stages().functions) known.push_back(other);
-  TORCH_CHECK(false, "the rule ", rule, " has the host transform \"", name, "\"",
-              jit::did_you_mean(name, known), "; there are ", jit::joined(known),
-              "; register_host_transform adds one of your own");
+  for (const auto& [other, function] : registry().functions) known.push_back(other);
+  TORCH_CHECK(false, "jitstep: the rule ", rule, " names an unknown host transform \"", name, "\"",
+              jit::did_you_mean(name, known), ". Known: ", jit::joined(known),
+              ". Add yours with register_host_transform.");
 }
 
 }  // namespace jitstep

@@ -1,4 +1,4 @@
-// The host transforms there are.
+// Registry of host transforms, and the ones that ship.
 #pragma once
 
 #include <functional>
@@ -9,18 +9,18 @@
 
 namespace jitstep {
 
-/// A stage as optimizers call it: with the values of all parameters of one group and device, which it replaces. It may
-/// take them together as long as no result depends on which there are. Otherwise as TransformFunction.
+/// A transform as optimizers call it: it replaces the values of all parameters of one group and device. It may batch
+/// parameters if no result depends on the other parameters. Otherwise like TransformFunction.
 using GroupTransform =
     std::function<void(const std::vector<torch::Tensor>& values, const jit::OptionValues& options)>;
 
-/// The stage that a rule names. A c10::Error that lists those known if there is none.
+/// The transform of this name. Throws a c10::Error that lists the known names if there is none. Thread-safe.
 GroupTransform find_host_transform(const std::string& rule, const std::string& name);
 
-/// `newton_schulz`: makes each of `values` the orthogonal matrix nearest to it, roughly, times what the rate is
-/// multiplied by for a matrix of its sizes; as torch 2.13's Muon, but matrices of equal sizes (transposed ones too) go
-/// through the products together. Options: ns_coefficients, ns_steps, eps, ns_dtype (bf16 or real) and adjust_lr_fn
-/// (original or match_rms_adamw).
+/// `newton_schulz`: replaces each matrix in `values` by an approximation of the nearest orthogonal matrix, times the
+/// factor of adjust_lr_fn for its sizes. Source: torch 2.13's Muon. Here, matrices of equal sizes (or transposed sizes)
+/// share batched products. Options: ns_coefficients, ns_steps, eps, ns_dtype (bf16 or real) and adjust_lr_fn (original
+/// or match_rms_adamw).
 void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionValues& options);
 
 }  // namespace jitstep

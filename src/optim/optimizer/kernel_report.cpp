@@ -1,4 +1,4 @@
-// Which kernels an optimizer uses, and those it will use.
+// Reports of the kernels that an optimizer uses, or will use in its first step.
 #include "jitstep/kernel_report.h"
 
 #include <torch/types.h>
@@ -14,7 +14,7 @@
 namespace jitstep {
 namespace {
 
-// "0/0, 0/1, 1/0 and 12 others": group and place.
+// "0/0, 0/1, 1/0 and 12 others": group and index.
 std::string names_of(const std::vector<KernelReport::Parameter>& parameters) {
   constexpr std::size_t kShown = 8;
   const std::size_t shown = std::min(parameters.size(), kShown);
@@ -33,9 +33,9 @@ std::string KernelReport::text() const {
   std::string lines = jit::str_cat(
       name(), " for ", jit::to_string(target()), " on ", device, "\n  key        ", built->key,
       "\n  made       ", built->from_cache ? "found in the cache" : "compiled", ", ",
-      built->compile_ms, " ms, ", binary().size(), " bytes\n  configuration    ",
+      built->compile_ms, " ms, ", binary().size(), " bytes\n  config     ",
       jit::to_string(how.config), ": ", how.why, "\n  parameters ", parameters.size(),
-      " (group/place ", names_of(parameters), ")\n");
+      " (group/index ", names_of(parameters), ")\n");
   for (const jit::Resources& one : resources())
     lines += jit::str_cat("  ", one.entry, ": ", one.registers, " registers, ", one.shared_bytes,
                           " bytes shared, ", one.stack_bytes, " stack, ",
@@ -51,33 +51,37 @@ void add_kernel(std::vector<KernelReport>& reports, KernelReport one) {
   same->parameters.insert(same->parameters.end(), one.parameters.begin(), one.parameters.end());
 }
 
-// Of all parameters: for the gradients that there are, elsewhere for ones like the parameters.
-std::vector<KernelReport> Optimizer::compiled_kernels() {
+// Compiles the kernels of all parameters. A parameter without a gradient is assumed to get one with its own dtype and
+// strides.
+std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
   const OwnOperations own;
   if (!groups_unchanged()) sync_groups();
   std::deque<StateBuffers> outlines;
-  std::vector<StepParameter> parameters;
-  for (std::size_t g = 0; g < impl_->groups.size(); ++g) {
-    const GroupRecord& record = impl_->groups[g].record;
+  std::deque<StepParam> outlined;
+  std::vector<StepParam*> active_params;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const GroupRecord& group = groups[g].record;
     refresh_options(g);
-    for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
-      ParamRecord& param_record = impl_->groups[g].param_records[i];
-      if (param_record.repeated) continue;
-      param_record.gradient_checked = false;
-      const torch::Tensor& p = param_groups_[g].params()[i];
-      about(p, {g, i}, [&] { outlines.push_back(state_outline(record.plan(p))); });
+    for (std::size_t i = 0; i < param_groups()[g].params().size(); ++i) {
+      ParamRecord& record = groups[g].param_records[i];
+      if (record.repeated) continue;
+      record.gradient_checked = false;
+      record.p = &param_groups()[g].params()[i];
+      with_context(*record.p, record.name,
+                   [&] { outlines.push_back(state_outline(group.plan(*record.p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
-      const torch::Tensor* const grad = gradient_of(p, {g, i});
-      parameters.push_back({&p, grad == nullptr ? &p : grad, &outlines.back(), {g, i}, 0});
+      const torch::Tensor* const grad = gradient_of(record);
+      outlined.push_back(
+          {record.name, record.p, grad == nullptr ? record.p : grad, &outlines.back()});
+      active_params.push_back(&outlined.back());
     }
   }
-  SharedStateTensors shared_state;
-  if (!parameters.empty())
-    shared_state.bind(parameters.front().p->device(),
-                      impl_->groups.front().record.initial_common());
-  Stepper stepper;
-  stepper.prepare(parameters, {}, shared_state.aux_state(), impl_->extras.grad_scale.defined());
-  return stepper.kernels();
+  SharedStateTensors initial_state;
+  if (!outlined.empty())
+    initial_state.bind(outlined.front().p->device(), groups.front().record.initial_shared_state());
+  Stepper preview;
+  preview.prepare(active_params, {}, initial_state.aux_state(), extras.grad_scale.defined());
+  return preview.kernels();
 }
 
 void write_kernels(const std::vector<KernelReport>& kernels, const std::string& file) {
@@ -86,15 +90,15 @@ void write_kernels(const std::vector<KernelReport>& kernels, const std::string& 
   as_torch_error([&] { jit::write_kernel_list(built, file); });
 }
 
-void Optimizer::compile() { compiled_kernels(); }
+void Optimizer::compile() { impl_->compiled_kernels(); }
 
 std::vector<KernelReport> Optimizer::kernels() {
   std::vector<KernelReport> reports = impl_->stepper.kernels();
   for (const Impl::Group& group : impl_->groups)
-    for (const ParamRecord& param_record : group.param_records)
-      if (param_record.alone)
-        for (KernelReport& one : param_record.alone->kernels()) add_kernel(reports, std::move(one));
-  return reports.empty() ? compiled_kernels() : reports;
+    for (const Impl::ParamRecord& record : group.param_records)
+      if (record.alone)
+        for (KernelReport& one : record.alone->kernels()) add_kernel(reports, std::move(one));
+  return reports.empty() ? impl_->compiled_kernels() : reports;
 }
 
 }  // namespace jitstep

@@ -23,10 +23,10 @@ std::string dtype_name(const torch::Tensor& tensor) {
   return is_supported(type) ? jit::to_string(dtype_of(tensor)) : c10::toString(type);
 }
 
-// Finds the bytes of tensors that were not found before.
+// Counts the bytes of tensors, without those that were counted before.
 class Measure {
  public:
-  // Of the whole storage tensors never take more than it has: an expanded one repeats its elements.
+  // All tensors of a storage together count at most its bytes, because an expanded tensor repeats elements.
   std::int64_t bytes_of(const torch::Tensor& tensor) {
     const c10::Storage& storage = tensor.storage();
     const auto all = static_cast<std::int64_t>(tensor.nbytes());
@@ -39,28 +39,28 @@ class Measure {
     return bytes;
   }
 
-  // No part for a tensor that is not there.
+  // An undefined tensor adds no entry.
   void add(Entries& entries, Kind kind, const std::string& name, const std::string& format,
            const torch::Tensor& tensor) {
     if (!tensor.defined()) return;
-    const std::int64_t bytes = has_aux_state(tensor) ? bytes_of(tensor) : 0;
+    const std::int64_t bytes = has_data(tensor) ? bytes_of(tensor) : 0;
     if (!entries.empty() && entries.back().kind == kind && entries.back().name == name) {
-      ++entries.back().tensors,
-          entries.back().bytes += bytes;  // the other half of a field of memory
+      // The second buffer of a field of auxiliary state.
+      ++entries.back().tensors, entries.back().bytes += bytes;
       return;
     }
     entries.push_back({kind, name, format, 1, bytes});
   }
 
  private:
-  std::map<const void*, std::int64_t> left_;  // bytes of a storage that belong to no tensor yet
+  std::map<const void*, std::int64_t> left_;  // bytes of a storage that are not counted yet
   std::set<std::tuple<const void*, std::int64_t, std::int64_t>> seen_;
 };
 
-// What is held for a parameter.
+// The state of a parameter.
 struct Held {
   const StateBuffers& buffers;
-  const std::vector<jit::Slot>& slots;  // as its rule declares them
+  const std::vector<jit::Slot>& slots;  // declared by its rule
 };
 
 void add_state(Measure& measure, const Held& held, Entries& entries) {
@@ -68,7 +68,7 @@ void add_state(Measure& measure, const Held& held, Entries& entries) {
   for (std::size_t i = 0; i < state.slots.size(); ++i) {
     const auto& [codes, meta] = state.slots[i];
     if (!codes.defined()) continue;
-    // fp32 is as wide as the arithmetic.
+    // The codec is called fp32 but stores real_dtype, which is float64 for float64 parameters.
     const std::string format =
         codes.scalar_type() == torch::kFloat64 ? dtype_name(codes) : state.format.slots.at(i)->name;
     measure.add(entries, Kind::state, held.slots[i].name, format, codes);
@@ -81,7 +81,7 @@ void add_state(Measure& measure, const Held& held, Entries& entries) {
   measure.add(entries, Kind::aux_state, "skipped steps", "int64", state.t.step_offset());
 }
 
-Entries parts_of(Measure& measure, const torch::Tensor& p, const Held* held) {
+Entries entries_of(Measure& measure, const torch::Tensor& p, const Held* held) {
   Entries entries;
   measure.add(entries, Kind::parameters, "", dtype_name(p), p);
   if (p.grad().defined()) measure.add(entries, Kind::gradients, "", dtype_name(p.grad()), p.grad());
@@ -92,7 +92,7 @@ Entries parts_of(Measure& measure, const torch::Tensor& p, const Held* held) {
 }  // namespace
 
 MemoryReport Optimizer::memory_report() const {
-  std::map<const void*, Held> states;  // of no parameter so far
+  std::map<const void*, Held> states;  // states whose parameter was not found in a group yet
   for (const auto& [key, held] : state_)
     if (const auto* const state = dynamic_cast<const ParamState*>(held.get()))
       states.emplace(key, Held{state->buffers_, state->declared_slots()});
@@ -105,13 +105,13 @@ MemoryReport Optimizer::memory_report() const {
       if (!listed.insert(p.unsafeGetTensorImpl()).second) continue;
       const auto own = states.extract(p.unsafeGetTensorImpl());
       const Held* const held = own.empty() ? nullptr : &own.mapped();
-      report.parameters.push_back({g, i, p.sizes().vec(), p.numel(), rule_of(g), held != nullptr,
-                                   parts_of(measure, p, held)});
+      report.parameters.push_back({g, i, p.sizes().vec(), p.numel(), impl_->rule_of(g),
+                                   held != nullptr, entries_of(measure, p, held)});
     }
   for (const auto& [key, held] : states) add_state(measure, held, report.others);
   const SharedStateTensors& shared_state = impl_->shared_state;
   measure.add(report.others, Kind::aux_state,
-              jit::joined(shared_names(default_options().manifest())), "float64",
+              jit::joined(shared_names(impl_->default_options().manifest())), "float64",
               shared_state.buffers());
   measure.add(report.others, Kind::aux_state, "skipped steps", "int64", shared_state.step_offset());
   return report;

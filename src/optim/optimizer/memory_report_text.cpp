@@ -1,4 +1,4 @@
-// A memory report for people and for programs. Knows no tensor.
+// A memory report as text and as JSON. Independent of torch.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,8 +18,8 @@ using Parameter = MemoryReport::Parameter;
 using Kind = MemoryReport::Kind;
 using Row = std::vector<std::string>;
 
-constexpr const char* kKinds[] = {"parameters", "gradients",         "state",
-                                  "scales",     "beside parameters", "memory"};
+constexpr const char* kKinds[] = {"parameters", "gradients", "state",
+                                  "scales",     "residual",  "auxiliary state"};
 
 const char* name_of(Kind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
@@ -54,12 +54,12 @@ std::string head(const MemoryReport& report) {
                                   report.elements(), " elements: ", report.bytes(), " bytes");
   if (without > 0)
     line += jit::str_cat("; ", without, without == 1 ? " has" : " have",
-                         " no state, which the first step makes");
+                         " no state yet, which the first step creates");
   return line + "\n\n";
 }
 
 std::string formats_table(const MemoryReport& report) {
-  std::vector<Row> rows = {{"", "kept in", "tensors", "bytes", "bytes/element"}};
+  std::vector<Row> rows = {{"", "format", "tensors", "bytes", "bytes/element"}};
   for (const Entry& entry : report.by_format())
     rows.push_back({name_of(entry.kind), entry.format, jit::str_cat(entry.tensors),
                     jit::str_cat(entry.bytes), per_element(entry.bytes, report.elements())});
@@ -69,20 +69,20 @@ std::string formats_table(const MemoryReport& report) {
 }
 
 // "bfloat16, split16, m int4, v int4".
-std::string kept_in(const Parameter& parameter) {
-  Row words;
+std::string formats_of(const Parameter& parameter) {
+  Row formats;
   for (const Entry& entry : parameter.entries)
     if (entry.kind == Kind::parameters || entry.kind == Kind::residual)
-      words.push_back(entry.format);
+      formats.push_back(entry.format);
   for (const Entry& entry : parameter.entries)
-    if (entry.kind == Kind::state) words.push_back(entry.name + " " + entry.format);
-  if (!parameter.has_state) words.push_back("no state yet");
-  return jit::joined(words);
+    if (entry.kind == Kind::state) formats.push_back(entry.name + " " + entry.format);
+  if (!parameter.has_state) formats.push_back("no state yet");
+  return jit::joined(formats);
 }
 
 std::string parameters_table(const MemoryReport& report) {
-  std::vector<Row> rows = {{"group", "place", "sizes", "rule", "parameter", "gradient", "state",
-                            "bytes/element", "kept in"}};
+  std::vector<Row> rows = {{"group", "index", "sizes", "rule", "parameter", "gradient", "state",
+                            "bytes/element", "formats"}};
   for (const Parameter& parameter : report.parameters)
     rows.push_back(
         {jit::str_cat(parameter.group), jit::str_cat(parameter.index),
@@ -90,10 +90,10 @@ std::string parameters_table(const MemoryReport& report) {
          parameter.rule, jit::str_cat(bytes_of(parameter.entries, Kind::parameters)),
          jit::str_cat(bytes_of(parameter.entries, Kind::gradients)),
          jit::str_cat(sum_of(parameter.entries, is_state)),
-         per_element(parameter.bytes(), parameter.elements), kept_in(parameter)});
+         per_element(parameter.bytes(), parameter.elements), formats_of(parameter)});
   if (!report.others.empty())
     rows.push_back({"-", "-", "", "", "0", "0", jit::str_cat(sum_of(report.others, is_state)), "-",
-                    "what belongs to no single parameter"});
+                    "of no single parameter"});
   return jit::text_table(rows, {0, 1, 4, 5, 6, 7});
 }
 
@@ -113,10 +113,10 @@ json json_of(const std::vector<Entry>& entries) {
 }
 
 json json_of(const Parameter& parameter) {
-  return {{"group", parameter.group},   {"place", parameter.index},
+  return {{"group", parameter.group},   {"index", parameter.index},
           {"sizes", parameter.sizes},   {"elements", parameter.elements},
           {"rule", parameter.rule},     {"has_state", parameter.has_state},
-          {"bytes", parameter.bytes()}, {"parts", json_of(parameter.entries)}};
+          {"bytes", parameter.bytes()}, {"entries", json_of(parameter.entries)}};
 }
 
 constexpr auto kEvery = [](const Entry&) { return true; };

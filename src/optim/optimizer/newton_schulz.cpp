@@ -1,4 +1,4 @@
-// The iteration of torch.optim.Muon, operation by operation, for matrices of equal sizes together.
+// The iteration of torch.optim.Muon, with the same operations, batched over matrices of equal sizes.
 #include <torch/types.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace jitstep {
 namespace {
 
-// Of one batch: what the iteration holds beside the values is a few times this, however many there are.
+// Elements of one batch. This bounds the iteration's temporary memory to a few times this size.
 constexpr std::int64_t kBatchElements = std::int64_t{1} << 22;
 
 bool is_tall(const torch::Tensor& matrix) { return matrix.size(0) > matrix.size(1); }
@@ -23,16 +23,16 @@ double rate_factor(const torch::Tensor& values, const std::string& adjust) {
   return std::sqrt(std::max(1.0, rows / columns));
 }
 
-// Of no more rows than columns, and no singular value above 1. The norm is each matrix' own operation: over
-// a batch torch would add it up in an order that depends on how many there are.
+// A copy with at most as many rows as columns, and no singular value above 1. The norm is computed per matrix: for a
+// batch, torch's order of summation would depend on the number of matrices.
 torch::Tensor scaled(const torch::Tensor& values, torch::Dtype dtype, double eps) {
   const torch::Tensor x = values.to(dtype, /*non_blocking=*/false, /*copy=*/true);
   x.div_(x.norm().clamp_min(eps));
   return is_tall(values) ? x.t() : x;
 }
 
-// Of each matrix of [batch, rows, columns]; each of the three results of a round is rounded once.
-torch::Tensor orthogonalised(torch::Tensor x, const std::vector<double>& coefficients, int steps) {
+// Iterates on [batch, rows, columns]. Each of the three results of an iteration is rounded once.
+torch::Tensor orthogonalized(torch::Tensor x, const std::vector<double>& coefficients, int steps) {
   for (int step = 0; step < steps; ++step) {
     const torch::Tensor gram = x.bmm(x.mT());
     const torch::Tensor update = torch::baddbmm(gram, gram, gram, coefficients[1], coefficients[2]);
@@ -41,7 +41,7 @@ torch::Tensor orthogonalised(torch::Tensor x, const std::vector<double>& coeffic
   return x;
 }
 
-// Numbers of matrices that go through the products together.
+// Indices of the matrices in each batch.
 std::vector<std::vector<std::size_t>> batches_of(const std::vector<torch::Tensor>& values) {
   std::vector<std::vector<std::size_t>> batches;
   std::map<std::tuple<std::int64_t, std::int64_t, torch::Dtype>, std::size_t> open;
@@ -49,8 +49,8 @@ std::vector<std::vector<std::size_t>> batches_of(const std::vector<torch::Tensor
     const auto [least, most] = std::minmax({values[i].size(0), values[i].size(1)});
     const auto [found, fresh] =
         open.try_emplace({least, most, values[i].scalar_type()}, batches.size());
-    const auto room = std::max<std::int64_t>(1, kBatchElements / values[i].numel());
-    if (!fresh && static_cast<std::int64_t>(batches[found->second].size()) >= room)
+    const auto most_matrices = std::max<std::int64_t>(1, kBatchElements / values[i].numel());
+    if (!fresh && static_cast<std::int64_t>(batches[found->second].size()) >= most_matrices)
       found->second = batches.size();
     if (found->second == batches.size()) batches.emplace_back();
     batches[found->second].push_back(i);
@@ -63,8 +63,9 @@ std::vector<std::vector<std::size_t>> batches_of(const std::vector<torch::Tensor
 void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionValues& options) {
   for (const torch::Tensor& one : values)
     TORCH_CHECK(one.dim() == 2,
-                "the host transform newton_schulz is for matrices, not for a tensor of ", one.dim(),
-                " dimensions; refuse them in the rule: `// refuse: dims != 2, ...`");
+                "jitstep: the host transform newton_schulz cannot transform a tensor of ",
+                one.dim(), " dimensions: it is for matrices. Reject other tensors in the rule: ",
+                "`// refuse: dims != 2, ...`.");
   const bool narrow = options.get("ns_dtype").choice() == "bf16";
   for (const auto& batch : batches_of(values)) {
     std::vector<torch::Tensor> all;
@@ -72,7 +73,7 @@ void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionVa
       all.push_back(scaled(values[i], narrow ? torch::kBFloat16 : values[i].scalar_type(),
                            options.get("eps").number()));
     const torch::Tensor x =
-        orthogonalised(torch::stack(all), options.get("ns_coefficients").numbers(),
+        orthogonalized(torch::stack(all), options.get("ns_coefficients").numbers(),
                        static_cast<int>(options.get("ns_steps").number()));
     for (std::size_t k = 0; k < batch.size(); ++k) {
       const torch::Tensor& one = values[batch[k]];

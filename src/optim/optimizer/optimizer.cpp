@@ -20,53 +20,52 @@
 namespace jitstep {
 namespace {
 
-// Several tensor handles may stand for one parameter; torch keeps state by what they share.
+// Several tensor handles may refer to one parameter. torch indexes state by their common TensorImpl.
 void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 
-// What rule and codecs are now they stay for this optimizer.
-std::unique_ptr<Options> of_today(std::unique_ptr<Options> defaults) {
+// Fixes the current revision of rule and codecs for this optimizer, so that a reload does not affect it.
+std::unique_ptr<Options> with_current_revision(std::unique_ptr<Options> defaults) {
   defaults->set_catalog_revision(jit::default_catalog().catalog_revision());
   return defaults;
 }
 
 std::unique_ptr<Options> defaults_of_first(
     const std::vector<torch::optim::OptimizerParamGroup>& groups) {
-  TORCH_CHECK(!groups.empty(), "an optimizer of several rules needs a parameter group to begin ",
-              "with, whose options name its rule");
+  TORCH_CHECK(!groups.empty(), "jitstep: Optimizer(groups) got no parameter groups. Pass at least ",
+              "one, with options that name its optimizer.");
   return make_options(options_with_rule(groups.front()).rule());
 }
 
-// What an optimizer keeps once is one rule's.
+// An optimizer has one mode and one shared state, so a rule with either cannot be mixed with others.
 void check_can_share(const jit::Manifest& rule) {
-  TORCH_CHECK(
-      !rule.modes && shared_names(rule).empty(), "the rule ", rule.name, " has ",
-      rule.modes ? "modes" : "memory of all parameters",
-      " and cannot share an optimizer with other rules; make one for its parameters alone, ",
-      "jitstep::Optimizer(\"", rule.name, "\", groups)");
+  TORCH_CHECK(!rule.modes && shared_names(rule).empty(), "jitstep: the rule ", rule.name,
+              " cannot share an optimizer with other rules: it has ",
+              rule.modes ? "modes" : "shared state",
+              ". Make a separate optimizer: jitstep::Optimizer(\"", rule.name, "\", groups).");
 }
 
-GroupTransform stage_of(const Options& options) {
-  const std::string& stage = options.manifest().host_transform;
-  return stage.empty() ? GroupTransform() : find_host_transform(options.rule(), stage);
+GroupTransform transform_of(const Options& options) {
+  const std::string& name = options.manifest().host_transform;
+  return name.empty() ? GroupTransform() : find_host_transform(options.rule(), name);
 }
 
 }  // namespace
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
                      NonTrainablePolicy frozen)
-    : torch::optim::Optimizer(std::vector<ParamGroup>{}, of_today(std::move(defaults))),
+    : torch::optim::Optimizer(std::vector<ParamGroup>{},
+                              with_current_revision(std::move(defaults))),
       impl_(std::make_unique<Impl>(*this, frozen)) {
-  HyperParams hyper_params;
-  GroupRecord().refresh(default_options(), ValidationPhase::construction,
-                        hyper_params);  // validates
-  impl_->tunes = default_options().tunes();
+  static_cast<void>(
+      GroupRecord(impl_->default_options(), ValidationPhase::construction));  // validates
+  impl_->tunes = impl_->default_options().tunes();
   for (const auto& group : groups) add_param_group(group);
 }
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults)
     : Optimizer(groups, std::move(defaults), NonTrainablePolicy::warn) {}
 
-// NOLINTNEXTLINE(performance-noexcept-move-constructor): that of torch's class may throw.
+// NOLINTNEXTLINE(performance-noexcept-move-constructor): the base class's move constructor may throw.
 Optimizer::Optimizer(Optimizer&& other)
     : torch::optim::Optimizer(std::move(other)), impl_(std::move(other.impl_)) {
   impl_->optimizer = this;
@@ -98,40 +97,40 @@ std::unique_ptr<Optimizer> Optimizer::from_spec(std::vector<torch::Tensor> param
   return std::make_unique<Optimizer>(spec.rule, std::move(params), options);
 }
 
-const Options& Optimizer::default_options() const {
-  return static_cast<const Options&>(defaults());
+const Options& Optimizer::Impl::default_options() const {
+  return static_cast<const Options&>(optimizer->defaults());
 }
 
-const std::string& Optimizer::rule() const { return default_options().rule(); }
+const std::string& Optimizer::rule() const { return impl_->default_options().rule(); }
 
-const Options& Optimizer::group_options(std::size_t group) const {
-  const auto* const options = dynamic_cast<const Options*>(&param_groups_[group].options());
+const Options& Optimizer::Impl::group_options(std::size_t group) const {
+  const auto* const options = dynamic_cast<const Options*>(&param_groups()[group].options());
   TORCH_CHECK(options != nullptr && options->rule() == rule_of(group),
-              "the options of parameter group ", group,
-              " were replaced by those of another optimizer; use jitstep's options of ",
-              rule_of(group));
+              "jitstep: the options of parameter group ", group,
+              " were replaced by those of another optimizer. Use jitstep's options of ",
+              rule_of(group), ".");
   return *options;
 }
 
-const std::string& Optimizer::rule_of(std::size_t group) const {
-  return group < impl_->groups.size() ? impl_->groups[group].rule : rule();
+const std::string& Optimizer::Impl::rule_of(std::size_t group) const {
+  return group < groups.size() ? groups[group].rule : rule();
 }
 
-Options& Optimizer::group_options(std::size_t group) {
+Options& Optimizer::Impl::group_options(std::size_t group) {
   return const_cast<Options&>(std::as_const(*this).group_options(group));
 }
 
 // ---- groups ------------------------------------------------------------------------------------
 
-// What a group's options leave open.
-std::unique_ptr<Options> Optimizer::defaults_for(const ParamGroup& group) const {
-  if (!impl_->several_rules) return default_options().copy();
+// The values for options that a group does not set.
+std::unique_ptr<Options> Optimizer::Impl::defaults_for(const ParamGroup& group) const {
+  if (!several_rules) return default_options().copy();
   auto own = make_options(options_with_rule(group).rule(), default_options().catalog_revision());
   own->set_catalog_revision(default_options().catalog_revision());
   return own;
 }
 
-Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
+Optimizer::ParamGroup Optimizer::Impl::merged(const ParamGroup& group) const {
   default_options().check_unharmed();
   if (group.has_options())
     if (const auto* const own = dynamic_cast<const Options*>(&group.options()))
@@ -144,33 +143,31 @@ Optimizer::ParamGroup Optimizer::merged(const ParamGroup& group) const {
   return ParamGroup(group.params(), std::move(options));
 }
 
-// Every argument of a group, but whether it shares parameters with others.
-// `first` is what its first parameter is called.
-void Optimizer::check_group(const ParamGroup& group, const ParameterName& first,
-                            ValidationPhase phase) const {
+// Checks all arguments of a group, except that its parameters are in no other group. `first` is the name of its first
+// parameter.
+void Optimizer::Impl::check_group(const ParamGroup& group, const ParameterName& first,
+                                  ValidationPhase phase) const {
   std::set<std::tuple<torch::ScalarType, std::int64_t, std::int64_t>> kinds;
-  GroupRecord record;
-  HyperParams hyper_params;
   const auto& options = static_cast<const Options&>(group.options());
-  with_group_context(first.group, [&] {
-    if (impl_->several_rules) check_can_share(options.manifest());
-    record.refresh(options, phase, hyper_params);
-    stage_of(options);  // is there one?
+  const auto record = with_group_context(first.group, [&] {
+    if (several_rules) check_can_share(options.manifest());
+    transform_of(options);  // throws if the transform is not registered
+    return GroupRecord(options, phase);
   });
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
     const ParameterName name{first.group, first.index + i};
     check_parameter(p, name);
     if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second)
-      about(p, name, [&] { record.plan(p); });
+      with_context(p, name, [&] { record.plan(p); });
   }
-  check_frozen(group.params(), first, impl_->frozen);
+  check_frozen(group.params(), first, frozen);
 }
 
-// A parameter in two groups would be stepped twice, and memory of two parameters written by both at
-// once. Within a group it may be listed twice, as parameters() of modules that share one gives it.
-// `more` has parameters about to be added, the first of which will be called `first`; or it is null.
-void Optimizer::check_distinct(const ParamGroup* more, const ParameterName& first) const {
+// A parameter in two groups would be stepped twice. Two parameters that share memory would both write to it at once.
+// Within a group a parameter may be listed twice, because parameters() of modules that share one lists it twice.
+// `more`: parameters about to be added, or null. `first`: the name of the first of them.
+void Optimizer::Impl::check_distinct(const ParamGroup* more, const ParameterName& first) const {
   struct Seen {
     const ParamGroup* list;
     ParameterName name;
@@ -184,101 +181,104 @@ void Optimizer::check_distinct(const ParamGroup* more, const ParameterName& firs
       const auto [found, added] = seen.emplace(key_of(p), Seen{&list, name});
       const ParameterName& before = found->second.name;
       TORCH_CHECK(added || found->second.list == &list,
-                  "some parameters appear in more than one parameter group: ", describe(p, name),
-                  " is parameter ", before.index, " of group ", before.group,
-                  " as well; list each parameter once");
+                  "jitstep: some parameters appear in more than one parameter group: ",
+                  describe(p, name), " is also parameter ", before.index, " of group ",
+                  before.group, ". List each parameter once.");
       if (added) all.push_back({&p, name});
     }
   };
-  for (std::size_t g = 0; g < param_groups_.size(); ++g) check(param_groups_[g], {g, 0});
+  for (std::size_t g = 0; g < param_groups().size(); ++g) check(param_groups()[g], {g, 0});
   if (more != nullptr) check(*more, first);
   check_disjoint(all);
 }
 
-void Optimizer::check_distinct() const { check_distinct(nullptr, {}); }
+void Optimizer::Impl::check_distinct() const { check_distinct(nullptr, {}); }
 
 void Optimizer::add_param_group(const ParamGroup& group) {
-  if (!groups_unchanged()) sync_groups();
-  const ParamGroup whole = merged(group);
+  if (!impl_->groups_unchanged()) impl_->sync_groups();
+  const ParamGroup whole = impl_->merged(group);
   const ParameterName first{param_groups_.size(), 0};
-  check_group(whole, first, ValidationPhase::construction);
-  check_distinct(&whole, first);
-  auto states = early_states(whole, first);
+  impl_->check_group(whole, first, ValidationPhase::construction);
+  impl_->check_distinct(&whole, first);
+  auto states = impl_->early_states(whole, first);
   torch::optim::Optimizer::add_param_group(whole);
-  // Torch replaces options it does not know by the defaults.
+  // torch replaces options of a class that it does not know by the defaults.
   param_groups_.back().set_options(whole.options().clone());
   impl_->resize(param_groups_.size());
-  take_in(impl_->groups.size() - 1, std::move(states));
+  impl_->take_in(impl_->groups.size() - 1, std::move(states));
 }
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
-  if (!groups_unchanged()) sync_groups();
-  TORCH_CHECK(!param_groups_.empty(),
-              "add_parameters needs a parameter group; use add_param_group");
+  if (!impl_->groups_unchanged()) impl_->sync_groups();
+  TORCH_CHECK(
+      !param_groups_.empty(),
+      "jitstep: add_parameters: the optimizer has no parameter group. Call add_param_group.");
   const ParamGroup added(parameters, param_groups_[0].options().clone());
   const ParameterName first{0, param_groups_[0].params().size()};
-  check_group(added, first, ValidationPhase::step);
-  check_distinct(&added, first);
-  auto states = early_states(added, first);
+  impl_->check_group(added, first, ValidationPhase::step);
+  impl_->check_distinct(&added, first);
+  auto states = impl_->early_states(added, first);
   torch::optim::Optimizer::add_parameters(parameters);
-  take_in(0, std::move(states));
+  impl_->take_in(0, std::move(states));
 }
 
-// Whether a group has the parameters it had when last looked at: torch's users may change them.
-bool Optimizer::group_unchanged(std::size_t g) const {
-  const auto& params = param_groups_[g].params();
-  const auto& param_records = impl_->groups[g].param_records;
+// True if a group's parameters are those of its records. Users may change param_groups() directly.
+bool Optimizer::Impl::group_unchanged(std::size_t g) const {
+  const auto& params = param_groups()[g].params();
+  const auto& param_records = groups[g].param_records;
   if (params.size() != param_records.size()) return false;
   for (std::size_t i = 0; i < params.size(); ++i)
     if (key_of(params[i]) != param_records[i].key) return false;
   return true;
 }
 
-bool Optimizer::groups_unchanged() const {
-  if (impl_->groups.size() != param_groups_.size()) return false;
-  for (std::size_t g = 0; g < impl_->groups.size(); ++g)
+bool Optimizer::Impl::groups_unchanged() const {
+  if (groups.size() != param_groups().size()) return false;
+  for (std::size_t g = 0; g < groups.size(); ++g)
     if (!group_unchanged(g)) return false;
   return true;
 }
 
-// Brings the records in line with the groups. Groups that were added through torch's base class get
-// their options merged; everything new is checked.
-void Optimizer::sync_groups() {
-  const std::size_t known = impl_->groups.size();
-  for (std::size_t g = known; g < param_groups_.size(); ++g)
-    param_groups_[g] = merged(param_groups_[g]);
-  for (std::size_t g = 0; g < param_groups_.size(); ++g)
+// Updates the records after the groups changed. Groups that were added through torch's base class get their options
+// merged. New groups and parameters are checked.
+void Optimizer::Impl::sync_groups() {
+  const std::size_t known = groups.size();
+  for (std::size_t g = known; g < param_groups().size(); ++g)
+    param_groups()[g] = merged(param_groups()[g]);
+  for (std::size_t g = 0; g < param_groups().size(); ++g)
     if (g >= known || !group_unchanged(g))
-      check_group(param_groups_[g], {g, 0},
+      check_group(param_groups()[g], {g, 0},
                   g < known ? ValidationPhase::step : ValidationPhase::construction);
   check_distinct();
-  impl_->resize(param_groups_.size());
-  for (std::size_t g = 0; g < impl_->groups.size(); ++g)
+  resize(param_groups().size());
+  for (std::size_t g = 0; g < groups.size(); ++g)
     if (g >= known || !group_unchanged(g)) register_members(g);
-  if (steps_in_backward()) hook_gradients();
+  if (hooks) hook_gradients();
 }
 
-void Optimizer::register_members(std::size_t g) {
-  impl_->memory_checked = false;
-  const auto& options = static_cast<const Options&>(param_groups_[g].options());
-  impl_->groups[g].rule = options.rule();
-  impl_->groups[g].stage = stage_of(options);
-  auto& param_records = impl_->groups[g].param_records;
+void Optimizer::Impl::register_members(std::size_t g) {
+  memory_checked = false;
+  const auto& options = static_cast<const Options&>(param_groups()[g].options());
+  groups[g].rule = options.rule();
+  groups[g].transform = transform_of(options);
+  auto& param_records = groups[g].param_records;
   param_records.clear();
   std::set<void*> listed;
-  for (const auto& p : param_groups_[g].params()) {
+  for (const auto& p : param_groups()[g].params()) {
     const bool repeated = !listed.insert(key_of(p)).second;
-    param_records.push_back({.key = key_of(p),
-                             .id = impl_->id_of(key_of(p)),
-                             .number = static_cast<int>(listed.size()) - 1,
-                             .repeated = repeated});
+    ParamRecord& record = param_records.emplace_back();
+    record.name = {g, param_records.size() - 1};
+    record.key = key_of(p);
+    record.id = id_of(record.key);
+    record.number = static_cast<int>(listed.size()) - 1;
+    record.repeated = repeated;
   }
   warn_of_repeated(g);
 }
 
-// Names the first parameter that its group lists again, and how many more there are.
-void Optimizer::warn_of_repeated(std::size_t g) const {
-  const auto& param_records = impl_->groups[g].param_records;
+// Warns about duplicates in a group: names the first one, and the number of others.
+void Optimizer::Impl::warn_of_repeated(std::size_t g) const {
+  const auto& param_records = groups[g].param_records;
   const auto again =
       std::find_if(param_records.begin(), param_records.end(), std::mem_fn(&ParamRecord::repeated));
   if (again == param_records.end()) return;
@@ -290,24 +290,24 @@ void Optimizer::warn_of_repeated(std::size_t g) const {
     if (param_record.repeated && !same(param_record)) others.insert(param_record.key);
   const auto index = static_cast<std::size_t>(first - param_records.begin());
   const std::string more = others.empty() ? "" : c10::str(" (", others.size(), " more like it)");
-  TORCH_WARN("jitstep: ", describe(param_groups_[g].params()[index], {g, index}), " is listed ",
+  TORCH_WARN("jitstep: ", describe(param_groups()[g].params()[index], {g, index}), " is listed ",
              times, " times in its group, again as parameter ", again - param_records.begin(), more,
-             ", as parameters() of modules that share one gives it; it is stepped once");
+             ". parameters() of modules that share a parameter lists it so. It is stepped once.");
 }
 
 ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
-  const auto has_it = [&](const ParamGroup& group) {
+  const auto contains = [&](const ParamGroup& group) {
     const auto& params = group.params();
     return std::any_of(params.begin(), params.end(),
                        [&](const auto& p) { return key_of(p) == key_of(parameter); });
   };
-  const auto group = std::find_if(param_groups_.begin(), param_groups_.end(), has_it);
-  TORCH_CHECK(group != param_groups_.end(), "the tensor is no parameter of this optimizer");
-  GroupRecord record;
-  HyperParams hyper_params;
+  const auto group = std::find_if(param_groups_.begin(), param_groups_.end(), contains);
+  TORCH_CHECK(
+      group != param_groups_.end(),
+      "jitstep: formats_of: the tensor is not a parameter of this optimizer. Pass one of its ",
+      "parameters.");
   const auto g = static_cast<std::size_t>(group - param_groups_.begin());
-  record.refresh(group_options(g), ValidationPhase::step, hyper_params);
-  const auto plan = record.plan(parameter);
+  const auto plan = GroupRecord(impl_->group_options(g), ValidationPhase::step).plan(parameter);
   const jit::StateFormat& format = plan->spec.state;
   ParameterFormats formats{{}, format.weights};
   const auto& slots = plan->rule().slots;
@@ -338,24 +338,21 @@ std::int64_t Optimizer::state_bytes() const {
   return sum;
 }
 
-std::vector<double> Optimizer::shared_values() const {
-  if (auto values = impl_->shared_state.values()) return *values;
-  GroupRecord record;
-  HyperParams hyper_params;
-  record.refresh(param_groups_.empty() ? default_options() : group_options(0),
-                 ValidationPhase::step, hyper_params);
-  return record.initial_common();
+std::vector<double> Optimizer::Impl::shared_values() const {
+  if (auto values = shared_state.values()) return *values;
+  const Options& options = param_groups().empty() ? default_options() : group_options(0);
+  return GroupRecord(options, ValidationPhase::step).initial_shared_state();
 }
 
 double Optimizer::aux_state(const std::string& name) const {
-  return shared_values().at(shared_index(default_options().manifest(), name));
+  return impl_->shared_values().at(shared_index(impl_->default_options().manifest(), name));
 }
 
 void Optimizer::set_aux_state(const std::string& name, double value) {
-  std::vector<double> values = shared_values();
-  values.at(shared_index(default_options().manifest(), name)) = value;
-  TORCH_CHECK(std::isfinite(value), rule(), ": the memory \"", name, "\" cannot be ", value,
-              "; give a finite number");
+  std::vector<double> values = impl_->shared_values();
+  values.at(shared_index(impl_->default_options().manifest(), name)) = value;
+  TORCH_CHECK(std::isfinite(value), "jitstep: ", rule(), ": the shared state \"", name,
+              "\" cannot be ", value, ". Give a finite number.");
   impl_->shared_state.set(values);
 }
 

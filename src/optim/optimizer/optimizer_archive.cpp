@@ -1,5 +1,4 @@
-// Saving and loading. Everything is read and bound before anything is replaced: a load that fails changes
-// nothing.
+// Saving and loading. load() reads and binds everything before it replaces anything, so a failed load changes nothing.
 #include <torch/serialize.h>
 
 #include <algorithm>
@@ -18,9 +17,9 @@ namespace jitstep {
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-// What is kept in other formats than it was saved in, for one warning; and the parameters that are rounded anew with
-// them, which are put back unless all goes well.
-class Optimizer::Conversions {
+// Collects format conversions of a load, for one warning. Also has copies of parameters that are rounded again, and
+// restores them unless commit() was called.
+class Optimizer::Impl::Conversions {
  public:
   Conversions() = default;
   Conversions(const Conversions&) = delete;
@@ -50,13 +49,13 @@ class Optimizer::Conversions {
     if (differs) ++parameters_;
   }
 
-  void keep() { rewritten_.clear(); }
+  void commit() { rewritten_.clear(); }
 
   void warn() const {
     if (parameters_ == 0) return;
-    TORCH_WARN("jitstep: state was saved in other formats than this optimizer keeps, and was ",
-               "converted: ", jit::joined(formats_), " (", parameters_,
-               parameters_ == 1 ? " parameter" : " parameters", ")");
+    TORCH_WARN("jitstep: the archive's formats differ from this optimizer's. State was converted: ",
+               jit::joined(formats_), " (", parameters_,
+               parameters_ == 1 ? " parameter" : " parameters", ").");
   }
 
  private:
@@ -77,11 +76,13 @@ bool has_stepped(const StateMap& states) {
 }  // namespace
 
 void Optimizer::save(OutputArchive& archive) const {
-  // States that came from another optimizer may have taken steps where this one has not.
+  // States from another optimizer may have taken steps although this optimizer has not.
   auto shared_state = impl_->shared_state.values();
-  if (!shared_state && !shared_names(default_options().manifest()).empty() && has_stepped(state_))
-    shared_state = shared_values();
-  // A state without slots may have come to a parameter of another shape: it is saved as the next step would take it.
+  if (!shared_state && !shared_names(impl_->default_options().manifest()).empty() &&
+      has_stepped(state_))
+    shared_state = impl_->shared_values();
+  // The parameter of a state without slots may have another shape now. The archive has the state as the next step would
+  // resize it.
   std::map<void*, ParamState> resized;
   for (const ParamGroup& group : param_groups_)
     for (const torch::Tensor& p : group.params()) {
@@ -92,7 +93,7 @@ void Optimizer::save(OutputArchive& archive) const {
           p.sizes() != state->layout_.sizes)
         resized.try_emplace(held->first, *state).first->second.resize(p.sizes());
     }
-  write_archive(archive, default_options(), impl_->mode, {state_, resized}, param_groups_,
+  write_archive(archive, impl_->default_options(), impl_->mode, {state_, resized}, param_groups_,
                 shared_state);
 }
 
@@ -114,36 +115,35 @@ void Optimizer::load(const std::string& file) {
 
 void Optimizer::load(InputArchive& archive) {
   const OwnOperations own;
-  if (!groups_unchanged()) sync_groups();
-  check_origin(archive, default_options(), param_groups_);
+  if (!impl_->groups_unchanged()) impl_->sync_groups();
+  check_origin(archive, impl_->default_options(), param_groups_);
   const jit::Mode mode = read_mode(archive);
-  std::vector<ArchivedGroup> groups = read_archive(archive, default_options(), param_groups_);
-  const auto shared_state = read_shared_state(archive, default_options(), groups);
-  Conversions conversions;
-  for (std::size_t g = 0; g < groups.size(); ++g) bind_archived(g, groups[g], conversions);
+  std::vector<ArchivedGroup> groups =
+      read_archive(archive, impl_->default_options(), param_groups_);
+  const auto shared_state = read_shared_state(archive, impl_->default_options(), groups);
+  Impl::Conversions conversions;
+  for (std::size_t g = 0; g < groups.size(); ++g) impl_->bind_archived(g, groups[g], conversions);
   const std::set<int> loaded = distinct_ids(groups);
-  for (std::size_t g = 0; g < groups.size(); ++g) take_archived(g, groups[g]);
-  renumber(loaded);
+  for (std::size_t g = 0; g < groups.size(); ++g) impl_->take_archived(g, groups[g]);
+  impl_->renumber(loaded);
   impl_->shared_state.clear();
   if (shared_state) impl_->shared_state.set(*shared_state);
   impl_->mode = mode;
-  conversions.keep();
+  conversions.commit();
   conversions.warn();
 }
 
-// Makes the states those of the group's parameters, in this optimizer's formats.
-void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& conversions) const {
-  GroupRecord record;
-  HyperParams hyper_params;
-  with_group_context(g, [&] {
-    record.refresh(group.options ? *group.options : group_options(g), ValidationPhase::step,
-                   hyper_params);
+// Binds the loaded states to the group's parameters, in this optimizer's formats.
+void Optimizer::Impl::bind_archived(std::size_t g, ArchivedGroup& group,
+                                    Conversions& conversions) const {
+  const auto record = with_group_context(g, [&] {
+    return GroupRecord(group.options ? *group.options : group_options(g), ValidationPhase::step);
   });
   for (std::size_t i = 0; i < group.states.size(); ++i) {
-    const torch::Tensor& p = param_groups_[g].params()[i];
-    const ParamRecord& param_record = impl_->groups[g].param_records[i];
+    const torch::Tensor& p = param_groups()[g].params()[i];
+    const ParamRecord& param_record = groups[g].param_records[i];
     if (param_record.repeated) group.states[i].reset();
-    about(p, {g, i}, [&] {
+    with_context(p, {g, i}, [&] {
       const auto plan = record.plan(p);
       if (!group.states[i]) return;
       conversions.note(*group.states[i], p, *plan);
@@ -154,30 +154,30 @@ void Optimizer::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& 
   }
 }
 
-// Replaces the group's options and states.
-void Optimizer::take_archived(std::size_t g, ArchivedGroup& group) {
+// Replaces the group's options and states by the loaded ones.
+void Optimizer::Impl::take_archived(std::size_t g, ArchivedGroup& group) {
   if (group.options) {
     group_options(g).assign(group.options->values());
     group_options(g).edit_formats() = group.options->formats();
   }
   for (std::size_t i = 0; i < group.states.size(); ++i) {
-    const ParamRecord& param_record = impl_->groups[g].param_records[i];
+    const ParamRecord& param_record = groups[g].param_records[i];
     if (param_record.repeated) continue;
     if (group.states[i])
-      state_[param_record.key] = std::move(group.states[i]);
+      states()[param_record.key] = std::move(group.states[i]);
     else
-      state_.erase(param_record.key);
+      states().erase(param_record.key);
   }
 }
 
-// Parameters without a loaded state give up an id that a loaded one has.
-void Optimizer::renumber(const std::set<int>& taken) {
-  const int known = static_cast<int>(impl_->ids.size());
+// Gives a new id to each parameter without a loaded state whose id a loaded state uses.
+void Optimizer::Impl::renumber(const std::set<int>& taken) {
+  const int known = static_cast<int>(ids.size());
   int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, known);
-  for (Impl::Group& group : impl_->groups)
+  for (Group& group : groups)
     for (ParamRecord& param_record : group.param_records)
-      if (state_.find(param_record.key) == state_.end() && taken.contains(param_record.id))
-        impl_->ids[param_record.key] = param_record.id = next++;
+      if (states().find(param_record.key) == states().end() && taken.contains(param_record.id))
+        ids[param_record.key] = param_record.id = next++;
 }
 
 }  // namespace jitstep

@@ -1,4 +1,5 @@
-// What an optimizer's steps are given beside gradients: numbers on the device, leave to clear, and counters there.
+// Additional inputs of a step: numbers on the device (grad_scale, found_inf, lr), clearing of gradients, and step
+// counters on the device.
 #include <torch/types.h>
 
 #include <algorithm>
@@ -17,24 +18,24 @@ torch::Tensor checked_number(torch::Tensor number, const char* name) {
   TORCH_CHECK(number.layout() == torch::kStrided && number.scalar_type() == torch::kFloat32 &&
                   number.numel() == 1,
               "jitstep: ", name, " is ", number.dtype(), " of shape ", number.sizes(),
-              " and layout ", number.layout(), "; give one float32, as torch.amp makes it");
+              " and layout ", number.layout(), ". Pass a float32 tensor of one element.");
   return number.detach();
 }
 
-void check_place(const torch::Tensor& number, const char* name, const StepParameter& one) {
+void check_device(const torch::Tensor& number, const char* name, const StepParam& one) {
   TORCH_CHECK(!number.defined() || number.device() == one.p->device(), "jitstep: ", name, " is on ",
-              number.device(), " and ", describe(*one.p, one.name), " on ", one.p->device(),
-              "; give the optimizer one on its parameters' device");
+              number.device(), ", but ", describe(*one.p, one.name), " is on ", one.p->device(),
+              ". Set one on the parameters' device.");
 }
 
-// The memory that a step uses for one parameter. A gradient without memory needs no clearing.
-void add_memory(const StepParameter& one, std::vector<StepMemory>& memory) {
+// Appends the tensors that a step reads or writes for one parameter. A gradient without data needs no clearing.
+void add_memory(const StepParam& one, std::vector<StepMemory>& memory) {
   const NamedParameter parameter{one.p, one.name};
   memory.push_back({one.p, parameter});
-  if (has_aux_state(one.p->grad()))
+  if (has_data(one.p->grad()))
     memory.push_back({&one.p->grad(), parameter, StepMemory::Use::cleared});
-  one.state->for_each_tensor([&](const torch::Tensor& tensor) {
-    if (tensor.defined()) memory.push_back({&tensor, parameter, StepMemory::Use::kept});
+  one.buffers->for_each_tensor([&](const torch::Tensor& tensor) {
+    if (tensor.defined()) memory.push_back({&tensor, parameter, StepMemory::Use::state});
   });
 }
 
@@ -43,7 +44,7 @@ bool lacks_counter(const StepCount& t, const StepExtras& extras) {
   return extras.found_inf.defined() && !t.step_offset().defined();
 }
 
-// For parameters of one device: of all steps, or of those that it skips.
+// Creates counters for parameters of one device. `all`: they count all steps. Otherwise they count skipped steps.
 void attach_counters(const torch::Device& device, const std::vector<StepCount*>& counts, bool all) {
   std::vector<std::int64_t> step_offsets;
   for (const StepCount* const t : counts) step_offsets.push_back(all ? t->step_offset_now() : 0);
@@ -62,7 +63,7 @@ torch::Tensor checked_lr(torch::Tensor lr) {
   const bool number = lr.scalar_type() == torch::kFloat32 || lr.scalar_type() == torch::kFloat64;
   TORCH_CHECK(lr.layout() == torch::kStrided && number && lr.numel() == 1, "jitstep: lr is ",
               lr.dtype(), " of shape ", lr.sizes(), " and layout ", lr.layout(),
-              "; give one float32 or float64");
+              ". Pass a float32 or float64 tensor of one element.");
   return lr.detach();
 }
 
@@ -92,10 +93,11 @@ void Optimizer::capturable(bool on) { impl_->extras.capturable = on; }
 bool Optimizer::is_capturable() const { return impl_->extras.capturable; }
 
 void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
-  TORCH_CHECK(group < param_groups_.size(), "jitstep: set_lr() of group ", group, "; there are ",
-              param_groups_.size());
-  TORCH_CHECK(group_options(group).manifest().find("lr") != nullptr, "jitstep: set_lr() of group ",
-              group, ", whose rule ", rule_of(group), " has no option lr");
+  TORCH_CHECK(group < param_groups_.size(), "jitstep: set_lr() of group ", group,
+              ": there is no such group. The number of groups is ", param_groups_.size(), ".");
+  TORCH_CHECK(impl_->group_options(group).manifest().find("lr") != nullptr,
+              "jitstep: set_lr() of group ", group, ": its optimizer ", impl_->rule_of(group),
+              " has no option lr. Call set_lr() for other groups only.");
   auto& lrs = impl_->lrs;
   lrs.resize(std::max(lrs.size(), group + 1));
   lrs[group] = checked_lr(std::move(lr));
@@ -106,72 +108,70 @@ void Optimizer::set_lr(const torch::Tensor& lr) {
   for (std::size_t g = 0; g < param_groups_.size(); ++g) set_lr(g, lr);
 }
 
-// Where kernels find the learning rate of a group, if it is a tensor.
-void Optimizer::point_to_lr(std::size_t g) {
-  const auto& lrs = impl_->lrs;
+// Passes the address of a group's learning rate to the kernels, if it is a tensor.
+void Optimizer::Impl::point_to_lr(std::size_t g) {
   const torch::Tensor lr = g < lrs.size() ? lrs[g] : torch::Tensor();
-  impl_->hyper_params[g].lr = lr.defined() ? lr.const_data_ptr() : nullptr;
-  impl_->hyper_params[g].lr_bytes = lr.defined() ? static_cast<int64>(lr.element_size()) : 0;
+  hyper_params[g].lr = lr.defined() ? lr.const_data_ptr() : nullptr;
+  hyper_params[g].lr_bytes = lr.defined() ? static_cast<int64>(lr.element_size()) : 0;
 }
 
-void Optimizer::check_extras() const {
-  for (const StepParameter& one : impl_->work) {
-    if (one.name.group < impl_->lrs.size()) check_place(impl_->lrs[one.name.group], "lr", one);
-    check_place(impl_->extras.grad_scale, "grad_scale", one);
-    check_place(impl_->extras.found_inf, "found_inf", one);
+void Optimizer::Impl::check_extras() const {
+  if (lrs.empty() && !extras.grad_scale.defined() && !extras.found_inf.defined()) return;
+  for (const StepParam* const param : active) {
+    if (param->name.group < lrs.size()) check_device(lrs[param->name.group], "lr", *param);
+    check_device(extras.grad_scale, "grad_scale", *param);
+    check_device(extras.found_inf, "found_inf", *param);
   }
 }
 
-// Each thread would read another number where one of them writes.
-void Optimizer::check_numbers() const {
-  for (std::size_t g = 0; g < impl_->lrs.size(); ++g)
-    if (impl_->lrs[g].defined())
-      impl_->memory.check_number(impl_->lrs[g], c10::str("the lr of group ", g));
-  impl_->memory.check_number(impl_->extras.grad_scale, "grad_scale");
-  impl_->memory.check_number(impl_->extras.found_inf, "found_inf");
+// A number must not share memory with a parameter. Otherwise threads would read different values while one writes it.
+void Optimizer::Impl::check_numbers() const {
+  for (std::size_t g = 0; g < lrs.size(); ++g)
+    if (lrs[g].defined()) memory.check_number(lrs[g], c10::str("the lr of group ", g));
+  memory.check_number(extras.grad_scale, "grad_scale");
+  memory.check_number(extras.found_inf, "found_inf");
 }
 
-// Looks again when a gradient or some state lies elsewhere than in the step before.
-void Optimizer::check_cleared() {
-  Impl& records = *impl_;
-  const bool same =
-      records.pending.empty() && records.new_gradients.empty() && records.materialised.empty();
-  if (!records.extras.clears || (records.clearing_checked && same)) return;
-  records.clearing_checked = false;
-  std::vector<StepMemory> memory;
-  for (const StepParameter& one : records.work) add_memory(one, memory);
-  for (const torch::Tensor* number : {&records.extras.grad_scale, &records.extras.found_inf})
-    if (number->defined()) memory.push_back({number, {}, StepMemory::Use::number});
-  for (const torch::Tensor& lr : records.lrs)
-    if (lr.defined()) memory.push_back({&lr, {}, StepMemory::Use::number});
-  jitstep::check_cleared(memory);
-  records.clearing_checked = true;
+// Checks gradients that the step clears. Repeats the check only after the storage of a gradient or state changed.
+void Optimizer::Impl::check_cleared() {
+  const bool same = pending.empty() && new_gradients.empty() && materialised.empty();
+  if (!extras.clears || (clearing_checked && same)) return;
+  clearing_checked = false;
+  std::vector<StepMemory> used;
+  for (const StepParam* const param : active) add_memory(*param, used);
+  for (const torch::Tensor* number : {&extras.grad_scale, &extras.found_inf})
+    if (number->defined()) used.push_back({number, {}, StepMemory::Use::number});
+  for (const torch::Tensor& lr : lrs)
+    if (lr.defined()) used.push_back({&lr, {}, StepMemory::Use::number});
+  jitstep::check_cleared(used);
+  clearing_checked = true;
 }
 
-// Has the device count the steps that it skips, before one that it may, or all of them.
-void Optimizer::count_steps() {
-  const StepExtras& extras = impl_->extras;
+// Creates step counters on the device: with found_inf for skipped steps, if capturable for all steps.
+void Optimizer::Impl::count_steps() {
+  ever_capturable |= extras.capturable;
+  if (!ever_capturable && !extras.found_inf.defined() && pending.empty()) return;
   std::unordered_map<torch::Device, std::vector<StepCount*>> without;
-  for (const StepParameter& one : impl_->work) {
-    StepCount& t = one.state->t;
+  for (const StepParam* const param : active) {
+    StepCount& t = param->buffers->t;
     if (!extras.capturable && t.is_on_device()) t.count_on_host();
-    if (lacks_counter(t, extras)) without[one.p->device()].push_back(&t);
+    if (lacks_counter(t, extras)) without[param->p->device()].push_back(&t);
   }
   for (const auto& [device, counts] : without) {
-    backend_of(device).refuse_capture();  // which would record the making of counters
+    backend_of(device).refuse_capture();  // a capture would record the creation of counters
     attach_counters(device, counts, extras.capturable);
   }
-  if (impl_->work.empty() || impl_->shared_state.aux_state() == nullptr) return;
-  if (impl_->shared_state.is_on_device() != extras.capturable)
-    impl_->shared_state.count_on_device(extras.capturable);
-  if (extras.found_inf.defined()) impl_->shared_state.count_skips();
+  if (active.empty() || shared_state.aux_state() == nullptr) return;
+  if (shared_state.is_on_device() != extras.capturable)
+    shared_state.count_on_device(extras.capturable);
+  if (extras.found_inf.defined()) shared_state.count_skips();
 }
 
-// Of gradients that torch only says are negated, the kernels have read and cleared a copy.
-void Optimizer::clear_materialised() {
-  if (!impl_->extras.clears || impl_->materialised.empty()) return;
-  for (const StepParameter& one : impl_->work)
-    if (one.p->grad().is_neg()) one.p->mutable_grad().zero_();
+// Kernels have read and cleared a copy of lazily negated gradients. This clears the gradients themselves.
+void Optimizer::Impl::clear_materialised() {
+  if (!extras.clears || materialised.empty()) return;
+  for (const StepParam* const param : active)
+    if (param->p->grad().is_neg()) param->p->mutable_grad().zero_();
 }
 
 void Optimizer::set_tuning_agreement(TuningAgreement agree) {

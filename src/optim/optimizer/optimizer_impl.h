@@ -1,20 +1,27 @@
-// What an optimizer derives from its groups and parameters, kept from step to step.
+// Private data of an Optimizer: records of groups and parameters, cached from step to step.
 #pragma once
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <typeinfo>
 #include <unordered_map>
 #include <vector>
 
+#include "jitstep/kernel_report.h"
 #include "jitstep/optimizer.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/host_transforms.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/options/group_record.h"
+#include "optim/state/archive.h"
 #include "optim/state/shared_state_tensors.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/memory_overlap.h"
@@ -22,122 +29,201 @@
 
 namespace jitstep {
 
-// Whether a kernel takes a sum over all parameters, or memory that all of them share.
+// True if a kernel has a reduction over all parameters, or shared state.
 bool shares(const jit::Plan& plan);
 
-// A parameter as it was when last looked at.
-struct Optimizer::ParamRecord {
-  void* key = nullptr;
-  torch::optim::OptimizerParamState* held = nullptr;
-  ParamState* state = nullptr;           // the same, once it is known to be one
-  const std::type_info* type = nullptr;  // of what is held: another object may come to lie there
-  std::shared_ptr<const jit::Plan> plan = nullptr;  // of this binding of the state alone
-  TensorFingerprint fingerprint = {};               // when last looked at
-  TensorFingerprint gradient = {};                  // as it was last read
-  bool gradient_checked = false;                    // as long as it lies there
-  int version = 0;                                  // another one when the kernels' tables must be
-  int revision = -1;                                // of the group when the state was bound
-  int id = 0;
-  int number = 0;  // in its group, where none counts twice: options that list parameters go by it
-  bool repeated = false;  // listed before in its group, and stepped there
-  bool shares = false;    // its kernel takes a sum over all parameters, or memory of all
-  std::optional<Stepper> alone = {};  // of the steps that it takes inside of a backward()
-
-  // Whether what is held for it now is the object that was last looked at.
-  bool knows(const torch::optim::OptimizerParamState* now) const {
-    return now == held && (now == nullptr || typeid(*now) == *type);
-  }
-  // Whether that is the state that it was bound with, under these options, by nobody else since, and still fits: a
-  // parameter that stays has the form it was bound with. At step 0 binding looks whether there is anything to go on
-  // from.
-  bool is_bound(const torch::optim::OptimizerParamState* now, int of_group, const torch::Tensor& p,
-                bool storage_unchanged) const {
-    return now != nullptr && knows(now) && revision == of_group && state->is_bound() &&
-           state->buffers_.plan == plan && state->buffers_.t.counted() > 0 &&
-           ((storage_unchanged && !state->is_shared()) || state->fits(p));
-  }
-  StepParameter in_step(const torch::Tensor& p, const torch::Tensor* grad,
-                        const ParameterName& name) const {
-    return {&p, grad, state == nullptr ? nullptr : &state->buffers_, name, version};
-  }
-};
-
+// Everything private to an Optimizer. It reads torch's groups and states through the Optimizer, which may move.
 struct Optimizer::Impl {
+  enum class Operation { step, switch_mode };
+  class Conversions;
+  // Cached data about one parameter, from the last time it was checked.
+  struct ParamRecord : StepParam {
+    void* key = nullptr;
+    torch::optim::OptimizerParamState* held = nullptr;
+    ParamState* state = nullptr;           // `held`, once its type was checked
+    const std::type_info* type = nullptr;  // of *held: a new object may have the same address
+    std::shared_ptr<const jit::Plan> plan = nullptr;  // unique to this binding of the state
+    TensorFingerprint fingerprint = {};               // of the parameter
+    TensorFingerprint gradient = {};                  // of the last gradient
+    bool gradient_checked = false;                    // valid while `gradient` matches
+    int revision = -1;                                // of the group when the state was bound
+    int id = 0;
+    int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
+    bool repeated = false;              // a duplicate in its group, which is not stepped
+    bool shares = false;                // see shares(plan)
+    std::optional<Stepper> alone = {};  // for steps inside backward()
+
+    void set_state(ParamState* now) {
+      held = state = now;
+      type = now == nullptr ? nullptr : &typeid(*now);
+      buffers = now == nullptr ? nullptr : &now->buffers_;
+    }
+    // True if `now` is the same object as at the last check.
+    bool knows(const torch::optim::OptimizerParamState* now) const {
+      return now == held && (now == nullptr || typeid(*now) == *type);
+    }
+    // True if the known state is bound to p with the group's current options, and still fits. If the storage did not
+    // move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
+    bool is_bound(int group_revision, bool storage_unchanged) const {
+      return state != nullptr && revision == group_revision && state->is_bound() &&
+             state->guard_.is_intact() && buffers->plan == plan && has_stepped(buffers->t) &&
+             ((storage_unchanged && !state->is_shared()) || state->fits(*p));
+    }
+    static bool has_stepped(const StepCount& t) {
+      return t.counted() > 0 && t.counted() < std::numeric_limits<std::int64_t>::max();
+    }
+  };
+
   struct Group {
     GroupRecord record;
     std::vector<ParamRecord> param_records;
     std::string rule;
-    GroupTransform stage;  // of the rule; empty: it has none
+    GroupTransform transform;  // empty if the rule has none
   };
-  // A parameter of this step whose state must be made or bound again first.
+  // A parameter of this step whose state must be created or bound again first.
   struct PendingBinding {
-    std::size_t work, group, index;
+    ParamRecord* record;
     std::shared_ptr<const jit::Plan> plan;
-    bool made;                         // in this step: there was no state before
-    std::optional<ParamState> before;  // what there was, once it may have changed
-    torch::Tensor parameter = {};      // as it was, where it is rounded anew
+    bool made;                         // this step created the state
+    std::optional<ParamState> before;  // for the rollback: the state before bind()
+    torch::Tensor parameter = {};      // for the rollback: a copy if bind() rounds it again
   };
 
   Impl(Optimizer& of, NonTrainablePolicy what) : optimizer(&of), frozen(what) {}
 
-  Optimizer* optimizer;  // which may move
+  Optimizer* optimizer;  // updated when the Optimizer is moved
   NonTrainablePolicy frozen;
-  bool several_rules = false;  // each group's options say theirs
+  bool several_rules = false;  // each group's options name its rule
   std::vector<Group> groups;
-  std::vector<HyperParams> hyper_params;  // of the groups
+  std::vector<HyperParams> hyper_params;  // one per group
   std::unordered_map<void*, int> ids;
-  std::vector<StepParameter> work, inactive;  // of this step: with a gradient, and without
+  std::vector<StepParam*> active, inactive;  // of this step: with a gradient, and without
   std::vector<PendingBinding> pending;
-  std::vector<ParameterName> new_gradients;  // of this step: those that lie elsewhere than before
-  std::deque<torch::Tensor> materialised;    // gradients of this step that had no memory to read
+  std::vector<ParamRecord*> new_gradients;  // of this step: gradients whose storage changed
+  std::deque<torch::Tensor> materialised;   // of this step: copies of lazy gradients
   ParameterMemory memory;
-  bool memory_checked = false;  // as long as no parameter lies elsewhere
+  bool several_devices = false;  // this step's parameters are on more than one
+  bool memory_checked = false;   // valid while no parameter's storage changes
   StepExtras extras;
-  std::vector<torch::Tensor> lrs;   // of the first groups; undefined: the options'
-  int versions = 0;                 // given to members
-  bool clearing_checked = false;    // as long as no gradient and no state lies elsewhere
+  std::vector<torch::Tensor> lrs;   // by group, may be shorter; undefined: the option lr is used
+  int versions = 0;                 // the last ParamRecord::version
+  bool clearing_checked = false;    // valid while the storage of no gradient and state changes
   SharedStateTensors shared_state;  // outlives the stepper's tables
   Stepper stepper;
-  bool tunes = false;              // as the options ask
-  bool tuning_is_settled = false;  // the stepper has a tuner, or is to have none
+  bool ever_capturable = false;    // some step counts may be on the device
+  bool tunes = false;              // the options request tuning in steps
+  bool tuning_is_settled = false;  // it is decided whether the stepper has a tuner
   jit::Agreement agree = {};
-  jit::Mode mode = jit::Mode::train;  // of a rule that has modes
-  std::mutex stepping;                // inside of a backward(), where each device has a thread
-  std::optional<GradHooks> hooks;     // while steps are taken there
+  jit::Mode mode = jit::Mode::train;  // for a rule with modes
+  std::mutex stepping;                // inside backward(), which uses one thread per device
+  std::optional<GradHooks> hooks;     // while step_in_backward() is on
 
   void resize(std::size_t count) {
     groups.resize(count);
     hyper_params.resize(count);
   }
-  // What the groups' rules have done by the host; empty: none has anything.
-  TransformOfGroup stage() const {
+  // The host transforms of all groups; empty if no group has one.
+  TransformOfGroup transform() const {
     const bool any =
-        std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.stage; });
+        std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.transform; });
     if (!any) return {};
     return [this](std::size_t g, const std::vector<torch::Tensor>& values) {
-      groups[g].stage(values, groups[g].record.values());
+      groups[g].transform(values, groups[g].record.values());
     };
   }
   void start_gathering() {
-    work.clear();
+    active.clear();
+    several_devices = false;
     inactive.clear();
     pending.clear();
     new_gradients.clear();
     materialised.clear();
   }
-  // Whether a parameter lies where it lay when last looked at. If not, what was known of it is void: its state may no
-  // longer fit, kernels' tables have its old address, and it may share memory with others.
-  bool storage_unchanged(ParamRecord& param_record, const torch::Tensor& p) {
-    if (param_record.fingerprint.same_storage(p)) return true;
-    if (!param_record.fingerprint.same_metadata(p)) param_record.revision = -1;
-    param_record.fingerprint = TensorFingerprint(p);
-    param_record.gradient_checked = false;
-    param_record.version = ++versions;
+  // True if a parameter's storage and metadata are unchanged. If not, invalidates the cached data: the state may no
+  // longer fit, kernel tables have the old address, and the parameter may share memory with others.
+  bool check_storage(ParamRecord& record) {
+    if (record.fingerprint.same_storage(*record.p)) return true;
+    if (!record.fingerprint.same_metadata(*record.p)) record.revision = -1;
+    record.fingerprint = TensorFingerprint(*record.p);
+    record.gradient_checked = false;
+    record.version = ++versions;
     memory_checked = false;
     return false;
   }
-  // Numbers in the order of first appearance.
+  // Ids count in order of first appearance.
   int id_of(void* key) { return ids.emplace(key, static_cast<int>(ids.size())).first->second; }
+
+  // ---- torch's part of the optimizer
+  using States = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
+  std::vector<ParamGroup>& param_groups() const { return optimizer->param_groups_; }
+  States& states() const { return optimizer->state_; }
+  torch::optim::OptimizerParamState* held_state(void* key) const {
+    const auto found = states().find(key);
+    return found == states().end() ? nullptr : found->second.get();
+  }
+  const Options& default_options() const;
+  const Options& group_options(std::size_t group) const;
+  Options& group_options(std::size_t group);
+  const std::string& rule() const { return default_options().rule(); }
+  const std::string& rule_of(std::size_t group) const;
+
+  // ---- groups (optimizer.cpp, early_state.cpp)
+  std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
+  ParamGroup merged(const ParamGroup& group) const;
+  void check_group(const ParamGroup& group, const ParameterName& first,
+                   ValidationPhase phase) const;
+  void check_distinct() const;
+  void check_distinct(const ParamGroup* more, const ParameterName& first) const;
+  bool group_unchanged(std::size_t group) const;
+  bool groups_unchanged() const;
+  void sync_groups();
+  void warn_of_repeated(std::size_t group) const;
+  void register_members(std::size_t group);
+  std::map<void*, std::unique_ptr<ParamState>> early_states(const ParamGroup& group,
+                                                            const ParameterName& first);
+  void take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states);
+  std::vector<double> shared_values() const;
+
+  // ---- steps (optimizer_step.cpp, optimizer_extras.cpp)
+  void check_training() const;
+  void switch_mode(jit::Mode to);
+  void with_rollback(const std::function<void()>& launch);
+  void gather_inputs(Operation operation);
+  void gather_group(std::size_t group, Operation operation);
+  void gather_param(ParamRecord& record, const torch::Tensor& p, Operation operation);
+  void refresh_options(std::size_t group);
+  void point_to_lr(std::size_t group);
+  const torch::Tensor* gradient_of(ParamRecord& record);
+  void check_devices() const;
+  void check_extras() const;
+  void check_memory();
+  void check_new_gradients();
+  void check_numbers() const;
+  void check_cleared();
+  void count_steps();
+  void clear_materialised();
+
+  // ---- states (optimizer_step.cpp)
+  bool find_state(ParamRecord& record, bool storage_unchanged) const;
+  void look_up(ParamRecord& record, torch::optim::OptimizerParamState* held) const;
+  void add_pending(ParamRecord& record);
+  std::set<int> ids_except(const std::set<const ParamState*>& excluded) const;
+  std::vector<int> ids_of_pending() const;
+  ParamState& state_for(const torch::Tensor& p, std::size_t group);
+  void bind_states();
+  void bind_shared_state();
+  void restore_states();
+
+  // ---- steps inside backward() (optimizer_in_backward.cpp)
+  void hook_gradients();
+  void step_alone(const ParameterName& name);
+  void collect_alone(const ParameterName& name);
+
+  // ---- checkpoints and reports (optimizer_archive.cpp, kernel_report.cpp)
+  void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;
+  void take_archived(std::size_t group, ArchivedGroup& archived);
+  void renumber(const std::set<int>& taken);
+  std::vector<KernelReport> compiled_kernels();
 };
 
 }  // namespace jitstep

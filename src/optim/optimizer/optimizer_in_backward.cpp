@@ -1,4 +1,4 @@
-// Steps inside of a backward(): each parameter alone, as soon as its gradient is there.
+// Steps inside backward(): each parameter separately, as soon as its gradient is complete.
 #include <torch/types.h>
 
 #include "jitstep/jit/plan.h"
@@ -10,16 +10,16 @@ namespace {
 
 void check_alone(const torch::Tensor& p, const ParameterName& name, const std::string& rule,
                  bool shares) {
-  TORCH_CHECK(!shares, "jitstep: step_in_backward() with ", describe(p, name), ", a parameter of ",
-              rule, ", under max_grad_norm or another sum or memory of all parameters, which is ",
-              "known only when the last gradient is there; leave it out, or call step() after ",
-              "backward() and step_in_backward(false)");
+  TORCH_CHECK(!shares, "jitstep: step_in_backward() cannot step ", describe(p, name), " of ", rule,
+              ": max_grad_norm, another sum over all parameters, or shared state needs all ",
+              "gradients at once. Leave it out, or call step_in_backward(false), and step() after ",
+              "backward().");
 }
 
 void check_unskipped(const torch::Tensor& found_inf) {
-  TORCH_CHECK(!found_inf.defined(), "jitstep: step_in_backward() with found_inf, which is known ",
-              "only when the last gradient is there; call set_found_inf({}), or step() after ",
-              "backward() and step_in_backward(false)");
+  TORCH_CHECK(!found_inf.defined(), "jitstep: step_in_backward() does not work with found_inf, ",
+              "which needs all gradients at once. Call set_found_inf({}), or call ",
+              "step_in_backward(false), and step() after backward().");
 }
 
 }  // namespace
@@ -27,74 +27,73 @@ void check_unskipped(const torch::Tensor& found_inf) {
 void Optimizer::step_in_backward(bool on) {
   if (!on) return impl_->hooks.reset();
   const OwnOperations own;
-  if (!groups_unchanged()) sync_groups();
+  if (!impl_->groups_unchanged()) impl_->sync_groups();
   check_unskipped(impl_->extras.found_inf);
   for (std::size_t g = 0; g < impl_->groups.size(); ++g) {
     const Impl::Group& group = impl_->groups[g];
-    refresh_options(g);
+    impl_->refresh_options(g);
     for (std::size_t i = 0; i < group.param_records.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
       check_alone(p, {g, i}, group.rule,
-                  about(p, {g, i}, [&] { return shares(*group.record.plan(p)); }));
+                  with_context(p, {g, i}, [&] { return shares(*group.record.plan(p)); }));
     }
   }
-  if (!impl_->memory_checked) check_memory();
-  hook_gradients();
+  if (!impl_->memory_checked) impl_->check_memory();
+  impl_->hook_gradients();
 }
 
 bool Optimizer::steps_in_backward() const { return impl_->hooks.has_value(); }
 
-// Every current parameter, and no other.
-void Optimizer::hook_gradients() {
-  impl_->hooks.reset();
+// Replaces all hooks by hooks on the current parameters.
+void Optimizer::Impl::hook_gradients() {
+  hooks.reset();
   std::vector<torch::Tensor> parameters;
   std::vector<ParameterName> names;
-  for (std::size_t g = 0; g < impl_->groups.size(); ++g)
-    for (std::size_t i = 0; i < impl_->groups[g].param_records.size(); ++i) {
-      if (impl_->groups[g].param_records[i].repeated) continue;
-      parameters.push_back(param_groups_[g].params()[i]);
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (std::size_t i = 0; i < groups[g].param_records.size(); ++i) {
+      if (groups[g].param_records[i].repeated) continue;
+      parameters.push_back(param_groups()[g].params()[i]);
       names.push_back({g, i});
     }
-  impl_->hooks.emplace("an optimizer that steps in backward()", std::move(parameters),
-                       [records = impl_.get(), names = std::move(names)](std::size_t parameter) {
-                         const std::lock_guard lock(records->stepping);
-                         records->optimizer->step_alone(names[parameter]);
-                       });
+  hooks.emplace("an optimizer that steps in backward()", std::move(parameters),
+                [this, names = std::move(names)](std::size_t parameter) {
+                  const std::lock_guard lock(stepping);
+                  step_alone(names[parameter]);
+                });
 }
 
-void Optimizer::step_alone(const ParameterName& name) {
+void Optimizer::Impl::step_alone(const ParameterName& name) {
   const OwnOperations own;
   check_training();
   const auto& [g, i] = name;
-  TORCH_CHECK(g < param_groups_.size() && i < param_groups_[g].params().size() &&
-                  param_groups_[g].params()[i].unsafeGetTensorImpl() ==
-                      impl_->groups[g].param_records[i].key,
-              "jitstep: the parameters of group ", g, " were changed after step_in_backward(); ",
-              "call it again");
+  TORCH_CHECK(
+      g < param_groups().size() && i < param_groups()[g].params().size() &&
+          param_groups()[g].params()[i].unsafeGetTensorImpl() == groups[g].param_records[i].key,
+      "jitstep: the parameters of group ", g, " changed after step_in_backward(). ",
+      "Call it again.");
   collect_alone(name);
-  ParamRecord& param_record = impl_->groups[g].param_records[i];
+  ParamRecord& param_record = groups[g].param_records[i];
   if (!param_record.alone) param_record.alone.emplace();
-  StepExtras extras = impl_->extras;
-  extras.clears = false;  // the gradient goes as a whole
+  StepExtras alone = extras;
+  alone.clears = false;  // the gradient is reset below instead
   with_rollback([&] {
     count_steps();
-    param_record.alone->step({impl_->work, impl_->inactive, impl_->hyper_params}, nullptr, extras,
-                             impl_->stage());
+    param_record.alone->step({active, inactive, hyper_params}, nullptr, alone, transform());
   });
-  param_groups_[g].params()[i].mutable_grad().reset();
+  param_groups()[g].params()[i].mutable_grad().reset();
 }
 
-// As `collect` does it for all: the parameter's turn takes no time for the others'.
-void Optimizer::collect_alone(const ParameterName& name) {
+// Like gather_inputs() for a single parameter, so that its step does not visit the other parameters.
+void Optimizer::Impl::collect_alone(const ParameterName& name) {
   const auto& [g, i] = name;
-  const torch::Tensor& p = param_groups_[g].params()[i];
-  impl_->start_gathering();
+  const torch::Tensor& p = param_groups()[g].params()[i];
+  start_gathering();
   refresh_options(g);
-  gather_param(g, i, Operation::step);
-  check_alone(p, name, impl_->groups[g].rule, impl_->groups[g].param_records[i].shares);
-  check_unskipped(impl_->extras.found_inf);
+  gather_param(groups[g].param_records[i], p, Operation::step);
+  check_alone(p, name, groups[g].rule, groups[g].param_records[i].shares);
+  check_unskipped(extras.found_inf);
   check_extras();
-  if (!impl_->memory_checked) check_memory();
+  if (!memory_checked) check_memory();
   check_new_gradients();
 }
 

@@ -17,20 +17,22 @@ namespace {
 constexpr const char* kClassKey = "jitstep_scheduler";
 
 void check(const WarmupDecay& form, const std::vector<double>& base_lrs) {
-  TORCH_CHECK(form.warmup_steps >= 0, "warmup_steps must be >= 0, and is ", form.warmup_steps);
-  TORCH_CHECK(form.steps > form.warmup_steps, "steps must be more than warmup_steps, and is ",
-              form.steps, " with ", form.warmup_steps,
-              " of warm-up; give the number of all steps, those of the warm-up included");
+  TORCH_CHECK(form.warmup_steps >= 0, "jitstep: warmup_steps is ", form.warmup_steps,
+              ". Set it to 0 or more.");
+  TORCH_CHECK(form.steps > form.warmup_steps, "jitstep: steps is ", form.steps,
+              ", but warmup_steps is ", form.warmup_steps,
+              ". Set steps to the number of all steps, including warm-up.");
   for (const double base : base_lrs)
-    TORCH_CHECK(form.end_lr >= 0 && form.end_lr <= base, "end_lr must be in [0, ", base,
-                "], the rate that a parameter group starts from, and is ", form.end_lr);
+    TORCH_CHECK(form.end_lr >= 0 && form.end_lr <= base, "jitstep: end_lr is ", form.end_lr,
+                ". Set it to a number in [0, ", base, "]. ", base,
+                " is the initial learning rate of a parameter group.");
 }
 
 double warmed_up(double base, std::int64_t step, const WarmupDecay& form) {
   return base * static_cast<double>(step + 1) / static_cast<double>(form.warmup_steps + 1);
 }
 
-// How far the decay has come: 0 when the warm-up ends, 1 at the end.
+// Progress of the decay: 0 when the warm-up ends, 1 at the last step.
 double progress(std::int64_t step, const WarmupDecay& form) {
   const auto done = static_cast<double>(step - form.warmup_steps);
   return std::min(1.0, done / static_cast<double>(form.steps - form.warmup_steps));
@@ -59,19 +61,23 @@ void ClosedFormLR::save(torch::serialize::OutputArchive& archive) const {
 
 void ClosedFormLR::load(torch::serialize::InputArchive& archive) {
   c10::IValue written;
-  TORCH_CHECK(archive.try_read(kClassKey, written) && written.isString(),
-              "the archive holds no scheduler of jitstep; load the file that one was saved to");
+  TORCH_CHECK(
+      archive.try_read(kClassKey, written) && written.isString(),
+      "jitstep: the archive contains no scheduler of jitstep. Load a file that one was saved "
+      "to.");
   const std::string& name = written.toStringRef();
-  TORCH_CHECK(name == name_, "the archive holds a ", name, " and cannot be loaded into a ", name_);
+  TORCH_CHECK(name == name_, "jitstep: the archive contains a ", name,
+              " and cannot be loaded into a ", name_, ". Load it into a ", name, ".");
   const std::int64_t last = read_integer(archive, "last_step");
   c10::IValue lrs;
   archive.read("base_lrs", lrs);
   TORCH_CHECK(last >= 0 && last < std::numeric_limits<unsigned>::max() && lrs.isDoubleList(),
-              "the archive of a ", name_, " is damaged; save the scheduler again");
+              "jitstep: the archive of a ", name_, " is damaged. Save the scheduler again.");
   const std::vector<double> base_lrs = lrs.toDoubleVector();
-  TORCH_CHECK(base_lrs.size() == get_current_lrs().size(), "the archive holds the rates of ",
-              base_lrs.size(), " parameter groups, and the optimizer has ",
-              get_current_lrs().size(), "; make it with the same groups");
+  TORCH_CHECK(base_lrs.size() == get_current_lrs().size(),
+              "jitstep: the archive has the learning rates of ", base_lrs.size(),
+              " parameter groups, but the optimizer has ", get_current_lrs().size(),
+              ". Create it with the same groups.");
   base_lrs_ = base_lrs;
   step_count_ = static_cast<unsigned>(last);
   step();
@@ -92,7 +98,8 @@ torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archi
 PolynomialLR::PolynomialLR(torch::optim::Optimizer& optimizer, WarmupDecay form, double power)
     : ClosedFormLR(optimizer, "PolynomialLR"), form_(form), power_(power) {
   check(form_, base_lrs());
-  TORCH_CHECK(power > 0 && std::isfinite(power), "power must be a number > 0, and is ", power);
+  TORCH_CHECK(power > 0 && std::isfinite(power), "jitstep: power is ", power,
+              ". Set it to a finite number > 0.");
   start();
 }
 
@@ -117,10 +124,10 @@ PreheatLR::PreheatLR(torch::optim::Optimizer& optimizer, double preheat_steps, d
     : ClosedFormLR(optimizer, "PreheatLR"),
       preheat_steps_(preheat_steps),
       decay_power_(decay_power) {
-  TORCH_CHECK(preheat_steps > 0 && std::isfinite(preheat_steps),
-              "preheat_steps must be a number > 0, and is ", preheat_steps);
-  TORCH_CHECK(decay_power <= 0 && std::isfinite(decay_power),
-              "decay_power must be a number <= 0, and is ", decay_power);
+  TORCH_CHECK(preheat_steps > 0 && std::isfinite(preheat_steps), "jitstep: preheat_steps is ",
+              preheat_steps, ". Set it to a finite number > 0.");
+  TORCH_CHECK(decay_power <= 0 && std::isfinite(decay_power), "jitstep: decay_power is ",
+              decay_power, ". Set it to a finite number <= 0.");
   start();
 }
 
@@ -131,7 +138,7 @@ double PreheatLR::rate(double base, std::int64_t step) const {
 
 LambdaLR::LambdaLR(torch::optim::Optimizer& optimizer, std::function<double(std::int64_t)> factor)
     : ClosedFormLR(optimizer, "LambdaLR"), factor_(std::move(factor)) {
-  TORCH_CHECK(factor_, "LambdaLR without a function; give one of the step");
+  TORCH_CHECK(factor_, "jitstep: LambdaLR got an empty function. Pass a function of the step.");
   start();
 }
 

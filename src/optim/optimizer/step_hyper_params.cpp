@@ -1,28 +1,44 @@
 #include "optim/optimizer/step_hyper_params.h"
 
 namespace jitstep {
-
-int hyper_index_for(std::vector<HyperParams>& hyper_params, std::vector<int>& made,
-                    const HyperParams& base, std::int64_t t, const torch::Tensor& step_offset) {
-  for (const int one : made)
-    if (hyper_params[one].t == t && !step_offset.defined()) return one;
-  hyper_params.push_back(base);
-  hyper_params.back().t = t;
-  const int hyper_index = static_cast<int>(hyper_params.size()) - 1;
-  if (step_offset.defined())
-    hyper_params.back().step_offset = reinterpret_cast<int64*>(step_offset.data_ptr());
-  else
-    made.push_back(hyper_index);
-  return hyper_index;
-}
+namespace {
 
 const float* address(const torch::Tensor& number) {
   return number.defined() ? number.const_data_ptr<float>() : nullptr;
 }
 
-void count_empty(const StepParameter& parameter, const torch::Tensor& found_inf) {
-  if (found_inf.defined() && parameter.p->numel() == 0)
-    parameter.state->t.step_offset().add_(found_inf.reshape({}).ne(0));
+}  // namespace
+
+void StepHyperParams::start(const std::vector<HyperParams>& groups, const StepExtras& extras) {
+  groups_ = &groups;
+  grad_scale_ = address(extras.grad_scale);
+  found_inf_ = address(extras.found_inf);
+  all_.clear();
+  shared_.resize(groups.size());
+  for (auto& of_group : shared_) of_group.clear();
+  last_.assign(groups.size(), {});
+}
+
+int StepHyperParams::add(std::size_t group, std::int64_t t, const torch::Tensor& step_offset) {
+  if (!step_offset.defined())
+    for (const int one : shared_[group])
+      if (all_[static_cast<std::size_t>(one)].t == t) return (last_[group] = {t, one}).index;
+  const int index = static_cast<int>(all_.size());
+  HyperParams& made = all_.emplace_back((*groups_)[group]);
+  made.t = t;
+  made.grad_scale = grad_scale_;
+  made.found_inf = found_inf_;
+  if (step_offset.defined()) {
+    made.step_offset = reinterpret_cast<int64*>(step_offset.data_ptr());
+  } else {
+    shared_[group].push_back(index);
+    last_[group] = {t, index};
+  }
+  return index;
+}
+
+void count_empty(const StepParam& param, const torch::Tensor& found_inf) {
+  if (param.p->numel() == 0) param.buffers->t.step_offset().add_(found_inf.reshape({}).ne(0));
 }
 
 bool is_skipped(const StepExtras& extras) {

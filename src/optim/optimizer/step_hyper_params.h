@@ -1,4 +1,4 @@
-// The numbers that a step is taken with: those of groups, at step numbers, and those that lie on the device.
+// The HyperParams of a step: those of the groups, at step numbers, with the numbers that are on the device.
 #pragma once
 
 #include <vector>
@@ -7,18 +7,40 @@
 
 namespace jitstep {
 
-/// The set of a group at a step number, made at its first use in this step. A parameter whose device counts
-/// steps that it skips has one of its own, which is none of those that were made for others.
-int hyper_index_for(std::vector<HyperParams>& hyper_params, std::vector<int>& made,
-                    const HyperParams& base, std::int64_t t, const torch::Tensor& step_offset);
+/// Not thread-safe. Belongs to the tables of a Stepper.
+class StepHyperParams {
+ public:
+  /// Starts a step without HyperParams. `groups` and `extras` must outlive the calls of index().
+  void start(const std::vector<HyperParams>& groups, const StepExtras& extras);
 
-/// Where a number on the device lies; null without one.
-const float* address(const torch::Tensor& number);
+  /// The index of a group's HyperParams at step number t. A parameter whose device counts its skipped steps in
+  /// `step_offset` gets HyperParams of its own.
+  int index(std::size_t group, std::int64_t t, const torch::Tensor& step_offset) {
+    const Last& last = last_[group];
+    return last.t == t && !step_offset.defined() ? last.index : add(group, t, step_offset);
+  }
 
-/// What kernels count they count for tensors with elements.
-void count_empty(const StepParameter& parameter, const torch::Tensor& found_inf);
+  const std::vector<HyperParams>& all() const { return all_; }
 
-/// Whether the device skipped a step. Waits for it.
+ private:
+  struct Last {
+    std::int64_t t = -1;
+    int index = -1;
+  };
+
+  int add(std::size_t group, std::int64_t t, const torch::Tensor& step_offset);
+
+  std::vector<HyperParams> all_;
+  std::vector<std::vector<int>> shared_;  // by group: indices of those without a step offset
+  std::vector<Last> last_;                // by group: what index() returned last from shared_
+  const std::vector<HyperParams>* groups_ = nullptr;
+  const float *grad_scale_ = nullptr, *found_inf_ = nullptr;
+};
+
+/// Counts a step of an empty parameter that the device skips. Kernels count for tensors with elements only.
+void count_empty(const StepParam& param, const torch::Tensor& found_inf);
+
+/// True if the device skipped a step. Waits for it.
 bool is_skipped(const StepExtras& extras);
 
 }  // namespace jitstep

@@ -12,10 +12,10 @@
 namespace jitstep {
 namespace {
 
-// With others trials must end where theirs do.
-jit::TrialRules rules_for(bool alone) {
+// Processes that train together must end their trials in the same step, so all trials have the same length.
+jit::TrialRules rules_for(bool single_process) {
   jit::TrialRules rules;
-  if (alone) return rules;
+  if (single_process) return rules;
   rules.least_rounds = rules.most_rounds = 9;
   rules.hopeless = std::numeric_limits<double>::infinity();
   return rules;
@@ -33,15 +33,15 @@ StepTuner::StepTuner(jit::Engine& engine, jit::Agreement agree)
   engine_.skip_baselines();
 }
 
-// What is known of one device is nothing on another.
-void StepTuner::be_for(const jit::Hardware& hardware) {
+// Results of one device are not valid for another.
+void StepTuner::set_hardware(const jit::Hardware& hardware) {
   if (chooser_ && hardware == hardware_) return;
   kernels_.clear();
   hardware_ = hardware;
   chooser_.emplace(engine_, hardware);
 }
 
-// With others nobody relies on records, which may not be the same everywhere.
+// Processes that train together ignore tuning records, which may differ between machines.
 bool StepTuner::is_known(const jit::Batch& batch) {
   const jit::WorkSize size = work_of(batch);
   return size.elements == 0 || (!agree_ && chooser_->exact(batch.plan, size).has_value());
@@ -60,56 +60,58 @@ StepTuner::Kernel& StepTuner::kernel_of(const jit::Batch& batch) {
 }
 
 void StepTuner::begin(const TunedTables& tables, const jit::Hardware& hardware) {
-  of_batches_.clear();
+  kernel_of_batch_.clear();
   steps_.clear();
-  known_.clear();
-  be_for(hardware);
+  untuned_configs_.clear();
+  set_hardware(hardware);
   for (const jit::Batch& batch : tables.batches) {
     const bool tuned = kernels_.contains(key_of(batch)) || !is_known(batch);
-    of_batches_.push_back(tuned ? &kernel_of(batch) : nullptr);
-    known_.push_back(tables.backend.choose_config(batch.plan, work_of(batch)).config);
+    kernel_of_batch_.push_back(tuned ? &kernel_of(batch) : nullptr);
+    untuned_configs_.push_back(tables.backend.choose_config(batch.plan, work_of(batch)).config);
   }
 }
 
 StepTuner::Kernel* StepTuner::active() {
-  for (Kernel* const kernel : of_batches_)
-    if (kernel != nullptr && !kernel->tournament.done()) return kernel;
+  for (Kernel* const kernel : kernel_of_batch_)
+    if (kernel != nullptr && !kernel->search.done()) return kernel;
   return nullptr;
 }
 
-// Candidates are checked one after another until one can be run.
-void StepTuner::drop_unusable(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
-                              const std::vector<HyperParams>& hyper_params) {
+// Checks candidates one after another until one can run.
+void StepTuner::reject_unusable(const TunedTables& tables,
+                                const std::vector<jit::StepInput>& inputs,
+                                const std::vector<HyperParams>& hyper_params) {
   while (Kernel* const kernel = active()) {
-    jit::ConfigSearch& tournament = kernel->tournament;
-    if (!tournament.is_new()) return;
+    jit::ConfigSearch& search = kernel->search;
+    if (!search.is_new()) return;
     const auto batch = static_cast<std::size_t>(
-        std::find(of_batches_.begin(), of_batches_.end(), kernel) - of_batches_.begin());
+        std::find(kernel_of_batch_.begin(), kernel_of_batch_.end(), kernel) -
+        kernel_of_batch_.begin());
     std::size_t first = 0;
     for (std::size_t i = 0; i < batch; ++i) first += tables.batches[i].tensors.size();
-    const jit::Candidate tried{kernel->plan,
-                               hyper_params.at(static_cast<std::size_t>(inputs[first].hyper_index)),
-                               tables.batches[batch].tensors.front().shape.sizes};
+    const jit::Candidate candidate{
+        kernel->plan, hyper_params.at(static_cast<std::size_t>(inputs[first].hyper_index)),
+        tables.batches[batch].tensors.front().shape.sizes};
     const jit::KernelConfig default_config =
         jit::default_kernel_config(kernel->plan, hardware_.target);
-    const auto problem = jit::check_candidate(tables.backend, tried, default_config,
-                                              tournament.next(), tables.download);
+    const auto problem = jit::check_candidate(tables.backend, candidate, default_config,
+                                              search.next(), tables.download);
     if (!problem) return;
-    tournament.reject(problem->status, problem->detail);
+    search.reject(problem->status, problem->detail);
   }
 }
 
-jit::Step& StepTuner::step_of_now(const TunedTables& tables) {
+jit::Step& StepTuner::current_step(const TunedTables& tables) {
   const Kernel* const running = active();
   std::vector<jit::KernelConfig> configs;
-  for (std::size_t i = 0; i < of_batches_.size(); ++i) {
-    const Kernel* const kernel = of_batches_[i];
-    const bool settled = kernel != nullptr && (kernel == running || kernel->tournament.done());
-    configs.push_back(settled ? kernel->tournament.next() : known_[i]);
+  for (std::size_t i = 0; i < kernel_of_batch_.size(); ++i) {
+    const Kernel* const kernel = kernel_of_batch_[i];
+    const bool settled = kernel != nullptr && (kernel == running || kernel->search.done());
+    configs.push_back(settled ? kernel->search.next() : untuned_configs_[i]);
   }
   const auto known = steps_.find(configs);
   if (known != steps_.end()) return known->second;
-  if (running == nullptr) steps_.clear();  // what is made now stays
+  if (running == nullptr) steps_.clear();  // the search is over: only the final step is needed
   std::vector<jit::Batch> batches = tables.batches;
   for (std::size_t i = 0; i < batches.size(); ++i) batches[i].config = configs[i];
   return steps_.try_emplace(configs, tables.backend, batches, tables.shared_state).first->second;
@@ -119,37 +121,38 @@ jit::Step* StepTuner::choose(const TunedTables& tables, const std::vector<jit::S
                              const std::vector<HyperParams>& hyper_params) {
   timed_ = false;
   const auto tuned = [](const Kernel* kernel) { return kernel != nullptr; };
-  if (std::none_of(of_batches_.begin(), of_batches_.end(), tuned)) return nullptr;
+  if (std::none_of(kernel_of_batch_.begin(), kernel_of_batch_.end(), tuned)) return nullptr;
   const bool whole = std::none_of(inputs.begin(), inputs.end(),
                                   [](const jit::StepInput& input) { return input.inactive; });
-  if (whole) drop_unusable(tables, inputs, hyper_params);
+  if (whole) reject_unusable(tables, inputs, hyper_params);
   const Kernel* const running = active();
   if (running != nullptr && !whole) return nullptr;
   timed_ = running != nullptr;
-  return &step_of_now(tables);
+  return &current_step(tables);
 }
 
 void StepTuner::record(double seconds) {
   Kernel* const kernel = timed_ ? active() : nullptr;
   if (kernel == nullptr) return;
-  kernel->tournament.record(seconds);
-  if (kernel->tournament.done()) write(*kernel);
+  kernel->search.record(seconds);
+  if (kernel->search.done()) write(*kernel);
 }
 
 void StepTuner::write(Kernel& kernel) {
   const std::string path = jit::user_records(engine_.settings());
   if (path.empty() || std::exchange(kernel.written, true)) return;
   const jit::TuningRecord record = jit::record_of(
-      kernel.tournament, {.kernel = kernel.plan.name,
-                          .spec = to_string(kernel.plan.spec),
-                          .size = kernel.size,
-                          .hardware = hardware_,
-                          .versions = jit::versions_of(engine_, kernel.plan, hardware_.target),
-                          .strategy = "in steps",
-                          .date = jit::today(),
-                          .complete = true});
+      kernel.search, {.kernel = kernel.plan.name,
+                      .spec = to_string(kernel.plan.spec),
+                      .size = kernel.size,
+                      .hardware = hardware_,
+                      .versions = jit::versions_of(engine_, kernel.plan, hardware_.target),
+                      .strategy = "in steps",
+                      .date = jit::today(),
+                      .complete = true});
   if (const auto problem = jit::add_record(path, record))
-    jit::warn(engine_.settings().log, jit::str_cat("what was tuned is not kept: ", *problem));
+    jit::warn(engine_.settings().log,
+              jit::str_cat("the tuning result cannot be stored: ", *problem));
 }
 
 std::unique_ptr<StepTuner> make_step_tuner(bool requested, jit::Agreement agree) {
@@ -160,8 +163,8 @@ std::unique_ptr<StepTuner> make_step_tuner(bool requested, jit::Agreement agree)
     jit::warn(
         settings.log,
         jit::str_cat("steps are not tuned: WORLD_SIZE is ", settings.ranks,
-                     ", and processes that train together must choose alike; give the optimizer "
-                     "a set_tuning_agreement, or tune before by `jitstep tune`"));
+                     ", and processes that train together must choose the same configuration. Call "
+                     "set_tuning_agreement() of the optimizer, or run `jitstep tune` first."));
     return nullptr;
   }
   return std::make_unique<StepTuner>(engine, std::move(agree));

@@ -1,5 +1,5 @@
-// Tunes the kernels of an optimizer in its own steps: each one tries one configuration, on data that no other configuration
-// sees. Knows steps and times; the order of trials is jit's.
+// Tunes an optimizer's kernels in its own steps. Each step tries one configuration, on its own data. jit::ConfigSearch
+// decides the order of trials.
 #pragma once
 
 #include <map>
@@ -16,64 +16,65 @@
 
 namespace jitstep {
 
-/// The tensors of one device as a tuner sees them.
+/// The tensors of one device, as the tuner needs them.
 struct TunedTables {
   jit::Backend& backend;
   const std::vector<jit::Batch>& batches;
   jit::SharedState* shared_state;
-  jit::DownloadFrom download;  // from its memory, when all work on it is over
+  jit::DownloadFrom download;  // from device memory, after all work on the device
 };
 
-/// Not thread safe: belongs to one Stepper. What it has found out it writes to the user's records.
+/// Writes its results to the user's tuning records. Not thread-safe. Belongs to one Stepper.
 class StepTuner {
  public:
-  /// `agree`: as of Optimizer::set_tuning_agreement; trials are then of a fixed length, so that all processes are
-  /// at the same one in the same step.
+  /// `agree`: see Optimizer::set_tuning_agreement. If set, trials have a fixed length, so that all processes run the
+  /// same trial in the same step.
   StepTuner(jit::Engine& engine, jit::Agreement agree);
 
-  /// What is found out later is of these tables, on this machine.
+  /// Starts tuning for these tables on this hardware. Call it again when the tables change.
   void begin(const TunedTables& tables, const jit::Hardware& hardware);
 
-  /// The step that is to be run now instead of the usual one, checked on scratch when it is new; null if nothing is
-  /// left to be tuned, and nothing was won. `inputs`, `sets`: of this step.
+  /// The step to run now instead of the default one. A new configuration is first checked on scratch tensors. Null if
+  /// no kernel of these tables is tuned, or if tensors are inactive during the search. `inputs`, `hyper_params`: of
+  /// this step.
   jit::Step* choose(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
                     const std::vector<HyperParams>& hyper_params);
-  /// Whether the step that choose() gave is to be timed.
+  /// True if the step from choose() must be timed.
   bool is_trial() const { return timed_; }
-  /// The seconds of the step that choose() gave; not to be called for one that the device may have skipped.
+  /// Records the seconds of the step from choose(). Do not call it for a step that the device skipped.
   void record(double seconds);
 
  private:
-  // The tuning of one kernel at one size, whichever tables it is in.
+  // The search for one kernel at one size. It outlives the tables.
   struct Kernel {
     jit::Plan plan;
     jit::WorkSize size;
-    jit::ConfigSearch tournament;
+    jit::ConfigSearch search;
     bool written = false;
   };
 
-  void be_for(const jit::Hardware& hardware);
+  void set_hardware(const jit::Hardware& hardware);
   Kernel* active();
   Kernel& kernel_of(const jit::Batch& batch);
   bool is_known(const jit::Batch& batch);
-  void drop_unusable(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
-                     const std::vector<HyperParams>& hyper_params);
-  jit::Step& step_of_now(const TunedTables& tables);
+  void reject_unusable(const TunedTables& tables, const std::vector<jit::StepInput>& inputs,
+                       const std::vector<HyperParams>& hyper_params);
+  jit::Step& current_step(const TunedTables& tables);
   void write(Kernel& kernel);
 
   jit::Engine& engine_;
   jit::Agreement agree_;
   jit::TrialRules rules_;
   jit::Hardware hardware_;                     // of the current tables
-  std::optional<jit::ConfigChooser> chooser_;  // for it
+  std::optional<jit::ConfigChooser> chooser_;  // for hardware_
   std::map<std::string, Kernel> kernels_;
-  std::vector<Kernel*> of_batches_;  // of the current tables; null: known before
+  std::vector<Kernel*> kernel_of_batch_;  // of the current tables; null: an exact record exists
   std::map<std::vector<jit::KernelConfig>, jit::Step> steps_;
-  std::vector<jit::KernelConfig> known_;  // of batches that are not tuned
-  bool timed_ = false;                    // whether the step that was chosen is a trial
+  std::vector<jit::KernelConfig> untuned_configs_;  // by batch: used until its search begins
+  bool timed_ = false;                              // the chosen step is a trial
 };
 
-/// A tuner as settings and options ask for, or null; a warning says why one that is asked for cannot be had.
+/// A tuner if the settings or `requested` ask for one, else null. Warns if tuning was requested but is not possible.
 std::unique_ptr<StepTuner> make_step_tuner(bool requested, jit::Agreement agree);
 
 }  // namespace jitstep

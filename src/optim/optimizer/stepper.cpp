@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "jit/step/step_checks.h"
@@ -16,38 +18,36 @@
 namespace jitstep {
 namespace {
 
-// What a parameter was when the tables were built, and where it is in them.
-struct TableRow {
-  const StateBuffers* state;
-  int revision, version;
-  std::size_t device = 0, batch = 0;  // which of State::devices, and of its batches
-  std::size_t index = 0;              // of its input there
-  jit::StepTensor tensor;
-
-  bool is(const StepParameter& now) const {
-    return state == now.state && version == now.version && revision == now.state->revision;
-  }
-};
-
 // All parameters of one device.
 struct DeviceStep {
   torch::Device device;
   jit::Backend* backend;
   std::vector<jit::Batch> batches = {};
+  std::vector<std::vector<ParameterName>> names = {};  // of each batch's tensors
+  std::vector<std::size_t> first = {};                 // index of each batch's first input
   std::optional<jit::Step> step = {};
-  std::vector<jit::StepInput> inputs = {};   // batch after batch
-  std::vector<std::size_t> parameters = {};  // of this step, whose they are
+  std::vector<jit::StepInput> inputs = {};    // in the order of batches
+  std::vector<const StepParam*> params = {};  // by input, of the current step
+
+  const jit::StepTensor& tensor(const TableRow& row) const {
+    return batches[row.batch].tensors[row.index - first[row.batch]];
+  }
 };
 
-jit::KernelSpec spec_of(const StepParameter& parameter, bool scaled) {
-  jit::KernelSpec spec = parameter.state->plan->spec;
+jit::KernelSpec spec_of(const StepParam& param, bool scaled) {
+  jit::KernelSpec spec = param.buffers->plan->spec;
   if (scaled) spec.gradient_flags["scaled"] = true;
-  spec.gradient = dtype_of(*parameter.grad);
-  const jit::Shape shape = shape_of(*parameter.p);
+  spec.gradient = dtype_of(*param.grad);
+  const jit::Shape shape = shape_of(*param.p);
   const auto compact = jit::compact_strides(shape);
-  const jit::Shape grad = shape_of(*parameter.grad);
+  const jit::Shape grad = shape_of(*param.grad);
   spec.strided = !jit::is_dense(shape, compact) || !jit::is_dense(grad, compact);
   return spec;
+}
+
+std::uint64_t new_tables_id() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
 }
 
 template <class T, class Same, class Make>
@@ -61,146 +61,148 @@ std::size_t find_or_add(std::vector<T>& items, Same same, Make make) {
 }  // namespace
 
 struct Stepper::State {
-  std::vector<TableRow> rows;
-  std::vector<const TableRow*> found;    // of the parameters of this step
-  std::vector<std::vector<int>> row_of;  // of the members, by group and place; -1: none
+  std::uint64_t id = new_tables_id();  // rows of other tables have another one
   std::vector<DeviceStep> devices;
-  std::array<double*, 2> shared_state = {};  // where that memory lay when the tables were built
-  bool scaled = false;                       // whether their kernels divide by a grad_scale
-  std::vector<HyperParams> hyper_params;
-  std::vector<std::vector<int>> hyper_params_of_group;  // those made in this step
+  std::array<double*, 2> shared_state = {};  // addresses when the tables were built
+  bool scaled = false;                       // the kernels divide by grad_scale
+  StepHyperParams hyper_params;
 
-  // What the tables have of a parameter; null if that is out of date.
-  const TableRow* find(const StepParameter& now) const;
-  // Sets `found` and says whether they have all of them.
-  bool find_all(const std::vector<StepParameter>& parameters);
-  void add(TableRow row, const StepParameter& of, const jit::KernelSpec& spec);
-  void assign_inputs();
+  bool has_row(const StepParam& param) const {
+    const TableRow& row = param.row;
+    return row.tables == id && row.buffers == param.buffers && row.version == param.version &&
+           row.revision == param.buffers->revision;
+  }
+  void add(StepParam& param, jit::StepTensor tensor, const jit::KernelSpec& spec);
+  void number_inputs(const std::vector<StepParam*>& params);
+  bool set_inputs(const StepMembers& now, const StepExtras& extras, int ahead);
 };
-
-const TableRow* Stepper::State::find(const StepParameter& now) const {
-  if (rows.size() == 1) return rows[0].is(now) ? &rows[0] : nullptr;
-  const auto& [group, index] = now.name;
-  if (group >= row_of.size() || index >= row_of[group].size()) return nullptr;
-  const int row_index = row_of[group][index];
-  if (row_index < 0) return nullptr;
-  const TableRow& row = rows[static_cast<std::size_t>(row_index)];
-  return row.is(now) ? &row : nullptr;
-}
-
-bool Stepper::State::find_all(const std::vector<StepParameter>& parameters) {
-  found.clear();
-  for (const StepParameter& one : parameters) found.push_back(find(one));
-  return std::find(found.begin(), found.end(), nullptr) == found.end();
-}
 
 Stepper::Stepper() : state_(std::make_unique<State>()) {}
 Stepper::~Stepper() = default;
 Stepper::Stepper(Stepper&&) noexcept = default;
 Stepper& Stepper::operator=(Stepper&&) noexcept = default;
 
-// Puts a member into the batch of its kernel.
-void Stepper::State::add(TableRow m, const StepParameter& of, const jit::KernelSpec& spec) {
-  const torch::Device device = of.p->device();
-  m.device = find_or_add(
+// Adds a parameter to the batch of its kernel.
+void Stepper::State::add(StepParam& param, jit::StepTensor tensor, const jit::KernelSpec& spec) {
+  const torch::Device device = param.p->device();
+  TableRow& row = param.row;
+  row = {id, param.buffers, param.buffers->revision, param.version};
+  row.device = find_or_add(
       devices, [&](const DeviceStep& known) { return known.device == device; },
       [&] {
         return DeviceStep{device, as_torch_error([&] { return &backend_of(device); })};
       });
-  auto& batches = devices[m.device].batches;
-  m.batch = find_or_add(
+  DeviceStep& of_device = devices[row.device];
+  auto& batches = of_device.batches;
+  auto& names = of_device.names;
+  row.batch = find_or_add(
       batches, [&](const jit::Batch& batch) { return batch.plan.spec == spec; },
       [&] {
         return jit::Batch{jit::resolve(spec), {}};
       });
-  about(*of.p, of.name, [&] {
-    rethrow_as_torch_error([&] { jit::check_tensors(batches[m.batch].plan, {m.tensor}); });
+  with_context(*param.p, param.name, [&] {
+    rethrow_as_torch_error([&] { jit::check_tensors(batches[row.batch].plan, {tensor}); });
   });
-  m.index = batches[m.batch].tensors.size();
-  batches[m.batch].tensors.push_back(m.tensor);
-  const auto& [group, index] = of.name;
-  if (group >= row_of.size()) row_of.resize(group + 1);
-  if (index >= row_of[group].size()) row_of[group].resize(index + 1, -1);
-  row_of[group][index] = static_cast<int>(rows.size());
-  rows.push_back(std::move(m));
+  names.resize(batches.size());
+  names[row.batch].push_back(param.name);
+  row.index = batches[row.batch].tensors.size();
+  batches[row.batch].tensors.push_back(std::move(tensor));
 }
 
-// Inputs of a batch follow those of the batches before it.
-void Stepper::State::assign_inputs() {
-  std::vector<std::vector<std::size_t>> first(devices.size());
-  for (std::size_t i = 0; i < devices.size(); ++i) {
+// Numbers the inputs batch by batch.
+void Stepper::State::number_inputs(const std::vector<StepParam*>& params) {
+  for (DeviceStep& device : devices) {
     std::size_t count = 0;
-    for (const jit::Batch& batch : devices[i].batches) {
-      first[i].push_back(count);
+    for (const jit::Batch& batch : device.batches) {
+      device.first.push_back(count);
       count += batch.tensors.size();
     }
-    devices[i].inputs.resize(count);
-    devices[i].parameters.resize(count);
+    device.inputs.resize(count);
+    device.params.resize(count);
   }
-  for (TableRow& row : rows) row.index += first[row.device][row.batch];
+  for (StepParam* const param : params)
+    if (has_row(*param)) param->row.index += devices[param->row.device].first[param->row.batch];
+}
+
+// Sets the inputs of a step. False if the tables lack the current row of a parameter. `ahead`: 0 for the HyperParams of
+// the last step, 1 for those of the next one.
+bool Stepper::State::set_inputs(const StepMembers& now, const StepExtras& extras, int ahead) {
+  hyper_params.start(now.groups, extras);
+  for (DeviceStep& device : devices)
+    std::fill(device.inputs.begin(), device.inputs.end(), jit::StepInput{.inactive = true});
+  for (const StepParam* const param : now.active) {
+    if (!has_row(*param)) return false;
+    const TableRow& row = param->row;
+    DeviceStep& device = devices[row.device];
+    const void* const g = param->grad->const_data_ptr();
+    const StepCount& t = param->buffers->t;
+    device.params[row.index] = param;
+    device.inputs[row.index] = {
+        g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
+        device.device.is_cpu() || is_aligned(device.tensor(row), g),
+        extras.clears ? param->grad->mutable_data_ptr() : nullptr};
+  }
+  return true;
 }
 
 namespace {
 
-// As torch's own in-place operations do, so that autograd sees that p has changed.
+// torch's in-place operations do this, too. It tells autograd that p has changed.
 void bump_version(const torch::Tensor& p) {
   if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
 }
 
-// One group after another, each with all of its parameters on the device.
-void run_transform(const TransformOfGroup& transform, const std::vector<StepParameter>& parameters,
-                   const DeviceStep& device, const std::vector<jit::TransformedTensor>& tensors) {
+// Calls the transform once per group, with all of the group's parameters on the device.
+void run_transform(const TransformOfGroup& transform, const DeviceStep& device,
+                   const std::vector<jit::TransformedTensor>& tensors) {
   std::map<std::size_t, std::vector<torch::Tensor>> values;
   for (const jit::TransformedTensor& one : tensors) {
-    const StepParameter& parameter = parameters[device.parameters[one.tensor]];
-    values[parameter.name.group].push_back(values_at(one.values, *parameter.p));
+    const StepParam& param = *device.params[one.tensor];
+    values[param.name.group].push_back(values_at(one.values, *param.p));
   }
-  for (const auto& [group, given] : values) transform(group, given);
+  for (const auto& [group, of_group] : values) transform(group, of_group);
 }
 
 }  // namespace
 
-// Where the memory of all parameters lies.
+// The addresses of the shared state.
 static std::array<double*, 2> buffers_of(const jit::SharedState* shared_state) {
   return shared_state == nullptr ? std::array<double*, 2>{} : shared_state->buffers;
 }
 
-// Copies of a state share its tensors: one may have been given to another parameter.
-static void check_apart(const DeviceStep& device) {
+// Copies of a state share its tensors, and the user may have given a copy to another parameter.
+static void check_no_sharing(const DeviceStep& device) {
   std::vector<const jit::StepTensor*> all;
   for (const jit::Batch& batch : device.batches)
     for (const jit::StepTensor& tensor : batch.tensors) all.push_back(&tensor);
   rethrow_as_torch_error([&] { jit::check_distinct(all); });
 }
 
-void Stepper::prepare(const std::vector<StepParameter>& parameters,
-                      const std::vector<StepParameter>& inactive, jit::SharedState* shared_state,
+void Stepper::prepare(const std::vector<StepParam*>& active,
+                      const std::vector<StepParam*>& inactive, jit::SharedState* shared_state,
                       bool scaled) {
   State fresh;
   fresh.shared_state = buffers_of(shared_state);
   fresh.scaled = scaled;
-  fresh.rows.reserve(parameters.size() + inactive.size());
-  for (const StepParameter& one : parameters)
-    fresh.add({.state = one.state,
-               .revision = one.state->revision,
-               .version = one.version,
-               .tensor = step_tensor(*one.p, *one.state, one.grad->strides())},
-              one, spec_of(one, scaled));
-  for (const StepParameter& one : inactive) {
-    const TableRow* const known = state_->scaled == scaled ? state_->find(one) : nullptr;
-    if (known != nullptr)
-      fresh.add(*known, one, state_->devices[known->device].batches[known->batch].plan.spec);
+  for (StepParam* const param : active)
+    fresh.add(*param, step_tensor(*param->p, *param->buffers, param->grad->strides()),
+              spec_of(*param, scaled));
+  for (StepParam* const param : inactive) {
+    if (state_->scaled != scaled || !state_->has_row(*param)) continue;
+    const DeviceStep& known = state_->devices[param->row.device];
+    fresh.add(*param, known.tensor(param->row), known.batches[param->row.batch].plan.spec);
   }
-  fresh.assign_inputs();
+  fresh.number_inputs(active);
+  fresh.number_inputs(inactive);
   for (DeviceStep& device : fresh.devices)
-    check_apart(device),
+    check_no_sharing(device),
         as_torch_error([&] { device.step.emplace(*device.backend, device.batches, shared_state); });
   for (DeviceStep& device : state_->devices)
     if (device.step && !device.backend->is_capturing()) device.step->activate_step();
   *state_ = std::move(fresh);
 }
 
-// Outside of the capture steps begin with tables of their own.
+// After a capture its graph owns the tables. Steps outside the capture start with new ones.
 void Stepper::leave_to_graphs() {
   const auto& devices = state_->devices;
   const bool left = std::any_of(devices.begin(), devices.end(), [](const DeviceStep& device) {
@@ -209,46 +211,19 @@ void Stepper::leave_to_graphs() {
   if (left) captured_.push_back(std::exchange(state_, std::make_unique<State>()));
 }
 
-// Brings tables and inputs in line with the parameters, each with the numbers of the step it has taken last
-// (`ahead` 0) or is about to take (1). Says whether the tables are new.
+// Updates tables and inputs for the parameters. True if the tables are new.
 bool Stepper::update(const StepMembers& now, jit::SharedState* shared_state,
                      const StepExtras& extras, int ahead) {
-  State& state = *state_;
-  const auto& [parameters, inactive, groups] = now;
   const bool scaled = extras.grad_scale.defined();
-  const bool known = state.shared_state == buffers_of(shared_state) && state.scaled == scaled &&
-                     state.find_all(parameters);
-  if (!known) {
-    prepare(parameters, inactive, shared_state, scaled);
-    state.find_all(parameters);
-  }
-  state.hyper_params.clear();
-  state.hyper_params_of_group.resize(groups.size());
-  for (auto& made : state.hyper_params_of_group) made.clear();
-  for (DeviceStep& device : state.devices)
-    std::fill(device.inputs.begin(), device.inputs.end(), jit::StepInput{.inactive = true});
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const StepParameter& parameter = parameters[i];
-    const TableRow& row = *state.found[i];
-    DeviceStep& device = state.devices[row.device];
-    void* const cleared = extras.clears ? parameter.grad->mutable_data_ptr() : nullptr;
-    const void* g = parameter.grad->const_data_ptr();
-    const StepCount& t = parameter.state->t;
-    const int hyper_index =
-        hyper_index_for(state.hyper_params, state.hyper_params_of_group[parameter.name.group],
-                        groups[parameter.name.group], t.counted() + ahead, t.step_offset());
-    device.inputs[row.index] = {g, hyper_index, device.device.is_cpu() || is_aligned(row.tensor, g),
-                                cleared};
-    device.parameters[row.index] = i;
-  }
-  for (HyperParams& one : state.hyper_params) {
-    one.grad_scale = address(extras.grad_scale);
-    one.found_inf = address(extras.found_inf);
-  }
-  return !known;
+  if (state_->shared_state == buffers_of(shared_state) && state_->scaled == scaled &&
+      state_->set_inputs(now, extras, ahead))
+    return false;
+  prepare(now.active, now.inactive, shared_state, scaled);
+  state_->set_inputs(now, extras, ahead);
+  return true;
 }
 
-// The step that is a trial of a configuration, or has been chosen by trials; null: the usual one.
+// A step with a configuration that the tuner tries or has chosen. Null: use the default step.
 jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_state,
                                const StepExtras& extras) {
   if (!tuner_ || state_->devices.size() != 1) return nullptr;
@@ -258,12 +233,12 @@ jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_sta
                              download(at, to, from, bytes);
                            }};
   if (tables_are_new) activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
-  if (extras.capturable) return nullptr;  // as a graph repeats it, by tables that it owns
-  if (device.backend->is_capturing()) return nullptr;  // to be refused like any other
-  return tuner_->choose(tables, device.inputs, state_->hyper_params);
+  if (extras.capturable) return nullptr;  // a graph repeats the step with tables that it owns
+  if (device.backend->is_capturing()) return nullptr;  // the default step throws
+  return tuner_->choose(tables, device.inputs, state_->hyper_params.all());
 }
 
-// Each jit::Step orders its own launches alone, so that one must be over before another takes its turn.
+// A jit::Step orders only its own launches, so one must be complete before another one is used.
 void Stepper::activate(jit::Step* tuned) {
   if (std::exchange(last_tuned_, tuned) == tuned) return;
   for (const DeviceStep& device : state_->devices)
@@ -283,26 +258,26 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   const auto step_on = [&](DeviceStep& device) -> jit::Step& {
     return tuned != nullptr ? *tuned : *device.step;
   };
-  // All devices are ready before the first of them changes anything.
+  // Prepare all devices before the first one changes anything.
   for (DeviceStep& device : state.devices)
-    step_on(device).prepare(device.inputs, state.hyper_params);
+    step_on(device).prepare(device.inputs, state.hyper_params.all());
   if (is_trial) wait_for_all(state.devices[0].device);
   const auto start = std::chrono::steady_clock::now();
   if (transform)
     for (DeviceStep& device : state.devices)
       step_on(device).host_transform([&](const std::vector<jit::TransformedTensor>& tensors) {
-        run_transform(transform, now.parameters, device, tensors);
+        run_transform(transform, device, tensors);
       });
   for (DeviceStep& device : state.devices) step_on(device).launch();
   if (is_trial) wait_for_all(state.devices[0].device);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  for (const StepParameter& parameter : now.parameters) {
-    parameter.state->t.count();
-    count_empty(parameter, extras.found_inf);
-    bump_version(*parameter.p);
-    if (extras.clears) bump_version(*parameter.grad);
+  for (const StepParam* const param : now.active) {
+    param->buffers->t.count();
+    if (extras.found_inf.defined()) count_empty(*param, extras.found_inf);
+    bump_version(*param->p);
+    if (extras.clears) bump_version(*param->grad);
   }
-  // Last, as it may ask a function of the program's.
+  // Must be last, because it may call the user's TuningAgreement.
   if (is_trial && !is_skipped(extras)) tuner_->record(seconds.count());
 }
 
@@ -310,32 +285,25 @@ void Stepper::switch_mode(jit::Mode to, const StepMembers& now, jit::SharedState
   leave_to_graphs();
   const bool rebuilt = update(now, shared_state, {}, 0);
   State& state = *state_;
-  if (rebuilt)  // of tables that know nothing of gradients: the next step makes its own
-    for (TableRow& row : state.rows) row.version = -1;
+  if (rebuilt)
+    state.id = new_tables_id();  // no rows: the next step builds tables for its gradients
   activate(nullptr);
   for (DeviceStep& device : state.devices)
-    device.step->prepare(to, device.inputs, state.hyper_params);
+    device.step->prepare(to, device.inputs, state.hyper_params.all());
   for (DeviceStep& device : state.devices) device.step->launch();
-  for (const auto& parameter : now.parameters) bump_version(*parameter.p);
+  for (const StepParam* const param : now.active) bump_version(*param->p);
 }
 
 std::vector<KernelReport> Stepper::kernels() const {
   std::vector<KernelReport> reports;
-  for (std::size_t d = 0; d < state_->devices.size(); ++d) {
-    const DeviceStep& device = state_->devices[d];
+  for (const DeviceStep& device : state_->devices)
     for (std::size_t b = 0; b < device.batches.size(); ++b) {
       KernelReport report{
           device.device.str(), device.step->choice(b), {}, device.step->kernel(b).built()};
-      for (std::size_t g = 0; g < state_->row_of.size(); ++g)
-        for (std::size_t i = 0; i < state_->row_of[g].size(); ++i) {
-          if (const int row_index = state_->row_of[g][i]; row_index >= 0)
-            if (const TableRow& one = state_->rows[static_cast<std::size_t>(row_index)];
-                one.device == d && one.batch == b)
-              report.parameters.push_back({g, i});
-        }
+      for (const auto& [group, index] : device.names[b])
+        report.parameters.push_back({group, index});
       add_kernel(reports, std::move(report));
     }
-  }
   return reports;
 }
 

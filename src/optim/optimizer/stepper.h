@@ -1,9 +1,10 @@
-// Runs steps: finds the kernel of each parameter, groups parameters that share one, keeps the tables
-// the kernels read, launches. Knows torch's tensors and streams; knows no rule and no option.
+// Runs steps: finds the kernel of each parameter, batches parameters with the same kernel, caches the kernels' tables,
+// and launches. Depends on torch's tensors and streams, but on no rule and no option.
 #pragma once
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -17,39 +18,49 @@
 
 namespace jitstep {
 
-/// One parameter.
-struct StepParameter {
-  const torch::Tensor* p;
-  const torch::Tensor* grad;  // null: it rests
-  StateBuffers* state;
-  ParameterName name;  // its group: an index into the numbers given to `step`
-  int version = 0;     // another one when p lies elsewhere, or p or the gradient has another form
+/// Where a Stepper's tables have a parameter. Outdated as soon as one of the tokens differs.
+struct TableRow {
+  std::uint64_t tables = 0;               // identifies the tables; 0: in none
+  const StateBuffers* buffers = nullptr;  // of the parameter when the tables were built
+  int revision = 0, version = 0;          // of the buffers, and of the parameter
+  std::size_t device = 0, batch = 0;      // indices into Stepper::State::devices and its batches
+  std::size_t index = 0;                  // of its input on the device
 };
 
-/// Whom a step is of.
+/// A parameter of steps. It outlives the tables that refer to it.
+struct StepParam {
+  ParameterName name = {};              // its group is an index into StepMembers::groups
+  const torch::Tensor* p = nullptr;     // set for each step
+  const torch::Tensor* grad = nullptr;  // set for each step; null: inactive
+  StateBuffers* buffers = nullptr;      // null: no state yet
+  int version = 0;    // changes with the storage of p, and the metadata of p or the gradient
+  TableRow row = {};  // written by the Stepper
+};
+
+/// The parameters of a step.
 struct StepMembers {
-  const std::vector<StepParameter>& parameters;  // with gradients
-  /// Without one in this step. What is known of them is kept, so that they may come back at little cost.
-  const std::vector<StepParameter>& inactive;
-  const std::vector<HyperParams>& groups;  // the numbers of each parameter group, whatever their t
+  const std::vector<StepParam*>& active;  // with gradients
+  /// Parameters without a gradient in this step. Their rows stay in the tables, so that they can return at little cost.
+  const std::vector<StepParam*>& inactive;
+  const std::vector<HyperParams>& groups;  // one per parameter group; their t is ignored
 };
 
-/// What a step is given beside parameters, gradients and numbers.
+/// Additional inputs of a step.
 struct StepExtras {
-  torch::Tensor grad_scale;  // undefined: gradients are not divided by one
-  torch::Tensor found_inf;   // undefined: no step is skipped; float32, one element, as grad_scale
-  bool clears = false;       // it leaves zeros in the gradients
+  torch::Tensor grad_scale;  // float32, one element; undefined: gradients are not scaled
+  torch::Tensor found_inf;   // float32, one element; undefined: no step is skipped
+  bool clears = false;       // the step sets gradients to zero
   bool capturable = false;   // the device counts the step: every StepCount is_on_device()
 };
 
-/// Replaces the values that the elements of some parameters of one group handed to its host transform.
+/// Applies a group's host transform: replaces `values`, one tensor per parameter.
 using TransformOfGroup =
     std::function<void(std::size_t group, const std::vector<torch::Tensor>& values)>;
 
-/// Adds a report, or its parameters to the report of the same kernel.
+/// Adds a report. If there is a report of the same kernel and device, adds only the parameters to that.
 void add_kernel(std::vector<KernelReport>& reports, KernelReport one);
 
-/// Not thread safe: belongs to one optimizer.
+/// Not thread-safe. Belongs to one optimizer.
 class Stepper {
  public:
   Stepper();
@@ -57,47 +68,47 @@ class Stepper {
   Stepper(Stepper&&) noexcept;
   Stepper& operator=(Stepper&&) noexcept;
 
-  /// Compiles, loads and checks everything a step with these parameters needs. Throws before
-  /// anything is changed. `common`: what the rule keeps for all of them, or null; it must outlive them.
-  /// `scaled`: the steps to come have a grad_scale.
-  void prepare(const std::vector<StepParameter>& parameters,
-               const std::vector<StepParameter>& inactive, jit::SharedState* shared_state,
-               bool scaled);
+  /// Compiles, loads and checks everything that a step with these parameters needs. Throws before it changes anything.
+  /// `shared_state`: the rule's shared state, or null. It must outlive the Stepper. `scaled`: the next steps have a
+  /// grad_scale.
+  void prepare(const std::vector<StepParam*>& active, const std::vector<StepParam*>& inactive,
+               jit::SharedState* shared_state, bool scaled);
 
-  /// One step of all parameters; counts each one's t. Calls `prepare` when there are others than were known, or
-  /// their specs or layouts have changed since the last step. Memory and tables are made ready on all
-  /// devices first: until then an Error, such as of a CUDA graph capture, leaves everything as it
-  /// was. Only where a launch itself fails may parameters have been stepped; no t is counted then.
-  /// stage: for groups whose rules have one.
-  /// With found_inf the device skips the step or not, and counts that in each StepCount's lag, which is there;
-  /// nobody waits for it. In a CUDA graph capture, of a capturable step whose tables are there, the tables go over to
-  /// the graph, and stay as long as this does.
-  void step(const StepMembers& rows, jit::SharedState* shared_state, const StepExtras& extras,
+  /// One step of all parameters. Increments each parameter's t. Calls `prepare` if parameters, their specs or their
+  /// layouts changed since the last step. Prepares memory and tables on all devices first. An error before the first
+  /// launch, for example during a CUDA graph capture, changes nothing. If a launch fails, some parameters may have been
+  /// stepped, but no t is incremented.
+  /// `transform`: for groups whose rules have a host transform.
+  /// With found_inf, the device decides whether it skips the step, and counts skipped steps in each StepCount's
+  /// step_offset, which must exist. The host does not wait for the device.
+  /// During a CUDA graph capture the step must be capturable and its tables must exist. The graph then owns the tables.
+  /// They live as long as the Stepper.
+  void step(const StepMembers& members, jit::SharedState* shared_state, const StepExtras& extras,
             const TransformOfGroup& transform = {});
 
-  /// From now on steps are tuned, where all parameters are on one device.
+  /// Tunes the following steps if all parameters are on one device. Null: does not tune.
   void tune(std::unique_ptr<StepTuner> tuner) { tuner_ = std::move(tuner); }
 
-  /// Turns parameters that have taken a step to another mode, under the same conditions; their gradients
-  /// are not looked at.
-  void switch_mode(jit::Mode to, const StepMembers& rows, jit::SharedState* shared_state = nullptr);
+  /// Switches parameters that have taken a step to another mode. Errors as for `step`. Ignores gradients.
+  void switch_mode(jit::Mode to, const StepMembers& members,
+                   jit::SharedState* shared_state = nullptr);
 
-  /// What it was prepared with, a report for each kernel; none before.
+  /// One report per prepared kernel. Empty before the first prepare().
   std::vector<KernelReport> kernels() const;
 
  private:
   struct State;
 
-  bool update(const StepMembers& rows, jit::SharedState* shared_state, const StepExtras& extras,
+  bool update(const StepMembers& members, jit::SharedState* shared_state, const StepExtras& extras,
               int ahead);
   void leave_to_graphs();
   jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state,
                         const StepExtras& extras);
   void activate(jit::Step* tuned);
   std::unique_ptr<State> state_;
-  std::vector<std::unique_ptr<State>> captured_;  // which graphs repeat
+  std::vector<std::unique_ptr<State>> captured_;  // tables that captured graphs use
   std::unique_ptr<StepTuner> tuner_;              // null: steps are not tuned
-  jit::Step* last_tuned_ = nullptr;               // which took the last step; null: the usual one
+  jit::Step* last_tuned_ = nullptr;               // the last step's; null: the default step
 };
 
 }  // namespace jitstep

@@ -15,16 +15,18 @@ std::unique_ptr<Options> options_like(const Options& defaults,
   if (generic != nullptr && generic->rule().empty())
     return checked_options(defaults.rule(), *generic, defaults.catalog_revision());
   const auto* const ours = dynamic_cast<const Options*>(&given);
-  TORCH_CHECK(ours != nullptr, "the options of a parameter group belong to another optimizer than ",
+  TORCH_CHECK(ours != nullptr,
+              "jitstep: the options of a parameter group belong to another optimizer than ",
               defaults.rule(),
-              "; use jitstep's options class of this rule, or jitstep::GenericOptions");
-  TORCH_CHECK(ours->rule() == defaults.rule(), "the options of a parameter group belong to ",
-              "another optimizer than ", defaults.rule(), ": they are of the rule ", ours->rule(),
-              "; groups of several rules, as muon_groups makes them, are for ",
-              "jitstep::Optimizer(groups)");
+              ": their class is not one of jitstep. Use jitstep's options class of ",
+              defaults.rule(), ", or jitstep::GenericOptions.");
+  TORCH_CHECK(ours->rule() == defaults.rule(),
+              "jitstep: the options of a parameter group belong to ", "another optimizer than ",
+              defaults.rule(), ": they are options of ", ours->rule(),
+              ". To mix optimizers, as with muon_groups, use jitstep::Optimizer(groups).");
   TORCH_CHECK(&ours->manifest() == &defaults.manifest(),
-              "the options of a parameter group are of another version of ", defaults.rule(),
-              ", whose file was loaded again; make new options for this optimizer");
+              "jitstep: the options of a parameter group are of another version of ",
+              defaults.rule(), ": its file was reloaded. Create new options for this optimizer.");
   return ours->copy();
 }
 
@@ -32,8 +34,8 @@ const Options& options_with_rule(const torch::optim::OptimizerParamGroup& group)
   const auto* const ours =
       group.has_options() ? dynamic_cast<const Options*>(&group.options()) : nullptr;
   TORCH_CHECK(ours != nullptr && !ours->rule().empty(),
-              "a parameter group of an optimizer of several rules needs options that name its ",
-              "rule, such as jitstep::AdamWOptions or *jitstep::make_options(\"adamw\")");
+              "jitstep: a parameter group of Optimizer(groups) does not name its optimizer. Give ",
+              "it options such as jitstep::AdamWOptions or *jitstep::make_options(\"adamw\").");
   return *ours;
 }
 

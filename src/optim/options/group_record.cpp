@@ -19,9 +19,10 @@ void validate(const jit::OptionValues& values, ValidationPhase phase) {
   const double rate = number ? values.get("lr").number() : 0;
   if (phase == ValidationPhase::construction || rate >= 0 || !std::isfinite(rate))
     return values.validate();
-  jit::OptionValues other_way = values;
-  other_way.set("lr", -rate);
-  other_way.validate();
+  // A schedule may make lr negative after construction. All other ranges still apply.
+  jit::OptionValues positive = values;
+  positive.set("lr", -rate);
+  positive.validate();
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const
   });
 }
 
-std::vector<double> GroupRecord::initial_common() const {
+std::vector<double> GroupRecord::initial_shared_state() const {
   return rethrow_as_torch_error([&] { return jit::initial_common_memory(*values_); });
 }
 

@@ -1,4 +1,4 @@
-// What an optimizer derives from the options of one parameter group, kept until they change.
+// Data derived from the options of one parameter group, cached until the options change.
 #pragma once
 
 #include <cstdint>
@@ -12,39 +12,46 @@
 
 namespace jitstep {
 
-/// When options are looked at. Torch checks their ranges when an optimizer is made and never again:
-/// a learning rate that became negative later, as a schedule may make it, steps the other way.
+/// When options are validated. torch checks ranges at construction only, so a schedule may make a learning rate
+/// negative later. In phase `step` a negative learning rate is therefore valid.
 enum class ValidationPhase { construction, step };
 
-/// What a parameter's state holds before step 1.
+/// Values of a parameter's state before step 1.
 struct InitialValues {
   std::vector<double> slots;      // [slot]
   std::vector<double> aux_state;  // [field of the kernel's plan]
-  std::vector<double> hyper;      // HyperParams::hyper, where a codec may take numbers from there
+  std::vector<double> hyper;      // HyperParams::hyper; empty unless a codec reads it
 };
 
-/// The validated options of one group in the words of the kernels.
+/// The validated options of one group, as kernels need them.
 class GroupRecord {
  public:
-  /// Brings the record and the group's numbers (without a step number) up to date; a comparison of
-  /// a few numbers when nothing changed. A c10::Error for options that are out of range, before
-  /// anything is changed.
+  /// Empty until refresh().
+  GroupRecord() = default;
+  /// Validates options. Throws a c10::Error if one is out of range.
+  GroupRecord(const Options& options, ValidationPhase phase) {
+    HyperParams numbers;
+    refresh(options, phase, numbers);
+  }
+
+  /// Updates the record and the group's `numbers` (all but the step number). Compares a few numbers if nothing changed.
+  /// Throws a c10::Error if an option is out of range; then nothing has changed.
   void refresh(const Options& options, ValidationPhase phase, HyperParams& numbers);
 
-  /// Grows whenever parameters may need another kernel: flags or formats changed.
+  /// Increases when flags or formats change, because parameters may then need another kernel.
   int revision() const { return revision_; }
 
-  /// The options as they were when last brought up to date.
+  /// The options at the last refresh().
   const jit::OptionValues& values() const { return *values_; }
 
-  /// The kernel of one of the group's parameters: a c10::Error if its formats do not go together.
+  /// The plan of one of the group's parameters. Throws a c10::Error if its formats cannot be combined.
   std::shared_ptr<const jit::Plan> plan(const torch::Tensor& parameter) const;
 
-  /// What memory of all parameters begins with.
-  std::vector<double> initial_common() const;
+  /// Initial values of the shared state.
+  std::vector<double> initial_shared_state() const;
 
-  /// What the state under that kernel begins with; the parameter's `number` in the group indexes options that list
-  /// parameters.
+  /// Initial values of the state of a parameter with this plan. `number`: the parameter's number in its group, without
+  /// duplicates. It indexes options that have one value per parameter.
   InitialValues initial(const jit::Plan& plan, int number) const;
 
  private:

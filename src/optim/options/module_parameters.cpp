@@ -52,7 +52,7 @@ bool ModuleParameter::is_named(const std::string& part) const {
 std::vector<ModuleParameter> trained_parameters(const torch::nn::Module& module) {
   std::vector<ModuleParameter> parameters;
   std::size_t indices = 0;
-  std::unordered_map<void*, std::size_t> seen;  // as torch's optimizers tell parameters apart
+  std::unordered_map<void*, std::size_t> seen;  // by TensorImpl, as in torch's optimizers
   module.apply([&](const std::string& path, const torch::nn::Module& owner) {
     for (const auto& item : owner.named_parameters(/*recurse=*/false)) {
       if (!item.value().requires_grad()) continue;
@@ -64,9 +64,9 @@ std::vector<ModuleParameter> trained_parameters(const torch::nn::Module& module)
     }
   });
   TORCH_CHECK(
-      !parameters.empty(), "the module ", module.name(),
-      " has no parameter that requires a gradient; register its layers by register_module, ",
-      "and freeze what is not trained after its groups are made");
+      !parameters.empty(), "jitstep: the module ", module.name(),
+      " has no parameter that requires a gradient. Register its layers with register_module, ",
+      "and freeze parameters only after you made its groups.");
   return parameters;
 }
 

@@ -1,4 +1,4 @@
-// The parameters of a module that are trained, each with every place where it is registered.
+// The trained parameters of a module, each with all its registrations.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -8,10 +8,10 @@
 
 namespace jitstep {
 
-/// Layers whose parameters are told from others.
+/// Kinds of layers whose parameters form separate groups.
 enum class Layer { embedding, normalisation, other };
 
-/// Where a module holds a parameter.
+/// One registration of a parameter.
 struct ParameterIndex {
   std::string name;    // in the whole module: "layer2.norm.weight"
   std::string key;     // in its layer: "weight"
@@ -22,17 +22,17 @@ struct ParameterIndex {
 /// A parameter that requires a gradient.
 struct ModuleParameter {
   torch::Tensor tensor;
-  std::vector<ParameterIndex> indices;  // one at least; several if modules share it
+  std::vector<ParameterIndex> indices;  // at least one; several if modules share the parameter
 
-  /// Whether it is one of such a layer, whatever its shape.
+  /// True if one of its registrations is in such a layer, for any shape.
   bool in(Layer layer) const;
-  /// Whether a word of its key is "bias", as in "bias", "bias_ih_l0" and "in_proj_bias".
+  /// True if one of its keys contains the word "bias", as "bias", "bias_ih_l0" and "in_proj_bias" do.
   bool is_bias() const;
-  /// Whether one of its names contains the text.
+  /// True if one of its names contains `part`.
   bool is_named(const std::string& part) const;
 };
 
-/// All of them, in the order of first registration. A c10::Error if there are none.
+/// All parameters that require a gradient, in order of first registration. Throws a c10::Error if there are none.
 std::vector<ModuleParameter> trained_parameters(const torch::nn::Module& module);
 
 }  // namespace jitstep

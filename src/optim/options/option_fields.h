@@ -1,4 +1,4 @@
-// Options as C++ values and as the words of src/jit: what the generated option classes are made of.
+// Conversion between C++ members and jit::Value, for the generated option classes.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace jitstep::fields {
 
-/// The values of a choice, in order; the generated header says them for each of its enumerations.
+/// Names of a choice's values, in order. The generated source specializes it for each enumeration.
 template <class Choice>
 struct Names;
 
@@ -56,7 +56,7 @@ void from_value(const jit::Value& value, T& x) {
 }
 
 inline void append(std::vector<double>& numbers, double x) {
-  // A NaN, which stands for null, is unequal to itself and would be new in every step.
+  // NaN stands for null. It is unequal to itself, so a snapshot with NaN would differ in every step.
   const bool null = std::isnan(x);
   numbers.insert(numbers.end(), {null ? 1.0 : 0.0, null ? 0.0 : x});
 }

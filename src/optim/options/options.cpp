@@ -18,12 +18,12 @@ c10::IValue tuple_of(const jit::Value::Numbers& numbers) {
   return c10::ivalue::Tuple::create(std::move(parts));
 }
 
-// Torch's own types: double, tuple of doubles, bool; a choice is a string, a list a list.
+// The types that torch writes: double, tuple of doubles, bool. A choice is a string, a list a list of doubles.
 c10::IValue to_ivalue(const jit::Option& option, const jit::Value& value) {
   switch (option.type) {
     case jit::Option::Type::number:
       return value.number();
-    case jit::Option::Type::nullable:  // null is NaN: an archive holds no empty value
+    case jit::Option::Type::nullable:  // null is NaN, because torch's archives have no empty value
       return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.number();
     case jit::Option::Type::numbers:
       return tuple_of(value.numbers());
@@ -58,13 +58,13 @@ jit::Value from_ivalue(const jit::Option& option, const c10::IValue& value) {
   return {};
 }
 
-// Torch takes a value of another type for a bug of its own.
+// torch reports a value of another type as an internal error. This reports the option instead.
 jit::Value archived(const jit::Option& option, const c10::IValue& value) {
   try {
     return from_ivalue(option, value);
   } catch (const c10::Error&) {
-    TORCH_CHECK(false, "the option \"", option.name, "\" of the archive is ", value.tagKind(),
-                ", which it cannot be; the archive is damaged: save the optimizer again");
+    TORCH_CHECK(false, "jitstep: the archive is damaged: its option \"", option.name,
+                "\" has the type ", value.tagKind(), ". Save the optimizer again.");
   }
 }
 
@@ -92,7 +92,7 @@ std::size_t Options::index(const std::string& name) const {
   const auto found = std::find(all.begin(), all.end(), name);
   if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
   rethrow_as_torch_error([&] { defaults().declaration(name); });
-  TORCH_CHECK(false, "the options of ", rule(), " have no \"", name, "\"");
+  TORCH_CHECK(false, "jitstep: ", rule(), " has no option \"", name, "\".");
 }
 
 void Options::put(const std::string& name, const jit::Value& value) {
@@ -166,11 +166,10 @@ bool Options::equals(const Options& other) const {
 }
 
 void Options::check_unharmed() const {
-  TORCH_CHECK(guard() == nullptr || guard()->is_intact(), "jitstep: options of ",
-              rule().empty() ? "no rule yet" : rule(), " were written to through a cast to an ",
-              "options class of torch's, such as static_cast<torch::optim::AdamOptions&>, which ",
-              "they are not; cast them to jitstep's class of the rule, or call set_lr() and put() ",
-              "of jitstep::Options");
+  TORCH_CHECK(guard() == nullptr || guard()->is_intact(), "jitstep: the options of ",
+              rule().empty() ? "no rule yet" : rule(), " were overwritten through a wrong cast to ",
+              "an options class of torch, such as static_cast<torch::optim::AdamOptions&>. Cast ",
+              "them to jitstep's options class, or call set_lr() and put() of jitstep::Options.");
 }
 
 void Options::serialize(torch::serialize::OutputArchive& archive) const {
@@ -181,7 +180,7 @@ void Options::serialize(torch::serialize::OutputArchive& archive) const {
   archive.write(kFormatsKey, c10::IValue(jit::to_json(formats())));
 }
 
-// What the archive does not have, such as our own options in one of torch's, stays as it is.
+// Options that the archive lacks keep their values. torch's archives lack jitstep's additional options.
 void Options::serialize(torch::serialize::InputArchive& archive) {
   const jit::OptionValues declared = defaults();
   c10::IValue value;
@@ -190,8 +189,8 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
       put(names()[i], archived(declared.declaration(names()[i]), value));
   }
   if (!archive.try_read(kFormatsKey, value)) return;
-  TORCH_CHECK(value.isString(), "\"", kFormatsKey, "\" of the archive is ", value.tagKind(),
-              " instead of a string; it is damaged: save the optimizer again");
+  TORCH_CHECK(value.isString(), "jitstep: the archive is damaged: its entry \"", kFormatsKey,
+              "\" is ", value.tagKind(), " instead of a string. Save the optimizer again.");
   edit_formats() =
       rethrow_as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
 }
@@ -206,7 +205,7 @@ void Options::set_lr(double lr) {
   put(index("lr"), lr);
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): a value is small, and the interface is set.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a Value is small, and the signature is public.
 GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
   given_[name] = value;
   if (!rule().empty()) Options::put(name, value);

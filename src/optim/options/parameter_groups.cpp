@@ -18,22 +18,23 @@ using torch::optim::OptimizerParamGroup;
 bool is_chosen(const ModuleParameter& parameter, const std::vector<std::string>& names,
                const ParameterPredicate& predicate) {
   const auto named = [&](const std::string& name) { return parameter.is_named(name); };
-  const auto meant = [&](const ParameterIndex& index) {
+  const auto matches = [&](const ParameterIndex& index) {
     return predicate(index.name, parameter.tensor);
   };
   const auto& indices = parameter.indices;
   return std::any_of(names.begin(), names.end(), named) ||
-         (predicate && std::any_of(indices.begin(), indices.end(), meant));
+         (predicate && std::any_of(indices.begin(), indices.end(), matches));
 }
 
-// A name with a slip of the pen would choose nothing, unseen.
+// A misspelled name would silently match no parameter.
 void check_names(const std::vector<ModuleParameter>& parameters,
                  const std::vector<std::string>& names) {
   for (const std::string& name : names)
     TORCH_CHECK(std::any_of(parameters.begin(), parameters.end(),
                             [&](const auto& one) { return one.is_named(name); }),
-                "no name of a trained parameter contains \"", name, "\"; the first is ",
-                parameters.front().indices.front().name);
+                "jitstep: no name of a trained parameter contains \"", name,
+                "\". Check the spelling; the first name is \"",
+                parameters.front().indices.front().name, "\".");
 }
 
 bool is_excluded(const ModuleParameter& parameter, const DecayExclusions& exclusions) {
@@ -44,8 +45,8 @@ bool is_excluded(const ModuleParameter& parameter, const DecayExclusions& exclus
 
 void check_named(const Options& options) {
   TORCH_CHECK(!options.rule().empty(),
-              "GenericOptions name no rule until an optimizer has taken them; give ",
-              "*make_options(\"adamw\", options) for them, or decay_groups the name of the rule");
+              "jitstep: GenericOptions name no optimizer before an optimizer uses them. Pass ",
+              "*make_options(\"adamw\", options), or pass the optimizer's name to decay_groups.");
 }
 
 bool has(const Options& options, const std::string& name) {
@@ -53,11 +54,12 @@ bool has(const Options& options, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Otherwise its two groups would be the same.
+// Without these options the two groups would be equal.
 void check_decays(const Options& options) {
-  TORCH_CHECK(has(options, "weight_decay") || has(options, "adapt"), "decay_groups: the rule ",
-              options.rule(), " has no option weight_decay and no adapt, so that its groups ",
-              "would not differ; give the optimizer the module's parameters() instead");
+  TORCH_CHECK(has(options, "weight_decay") || has(options, "adapt"),
+              "jitstep: decay_groups cannot split parameters for ", options.rule(),
+              ": it has no option weight_decay and no adapt, so both groups would be equal. Give ",
+              "the optimizer the module's parameters() instead.");
 }
 
 std::unique_ptr<Options> without_decay(const Options& options, bool always_adapt) {
@@ -67,7 +69,7 @@ std::unique_ptr<Options> without_decay(const Options& options, bool always_adapt
   return out;
 }
 
-// Whether parameters of so many dimensions may be stepped under these options.
+// True if the optimizer accepts parameters of so many dimensions under these options.
 bool takes(const Options& options, int dims) {
   try {
     options.values().validate_dims(dims);
@@ -80,19 +82,20 @@ bool takes(const Options& options, int dims) {
 void check_rules(const Options& muon, const Options& others) {
   check_named(muon);
   check_named(others);
-  TORCH_CHECK(!takes(muon, 1), "muon_groups: the first options are of ", muon.rule(),
-              ", which takes parameters of any shape, and are meant for a rule of matrices alone, ",
-              "such as MuonOptions; for two other rules make the groups yourself");
-  TORCH_CHECK(takes(others, 1), "muon_groups: the second options are of ", others.rule(),
-              ", which takes matrices alone, and are meant for everything else; give it ",
-              "AdamWOptions or those of another rule for any shape");
+  TORCH_CHECK(!takes(muon, 1), "jitstep: wrong first options of muon_groups: ", muon.rule(),
+              " accepts parameters of any shape. Pass options of an optimizer for matrices only, ",
+              "such as MuonOptions. For two other optimizers, make the groups yourself.");
+  TORCH_CHECK(takes(others, 1), "jitstep: wrong second options of muon_groups: ", others.rule(),
+              " accepts matrices only, and these options are for all other parameters. Pass ",
+              "AdamWOptions, or options of another optimizer for any shape.");
 }
 
 bool is_matrix(const ModuleParameter& parameter) {
   return parameter.tensor.dim() == 2 && !parameter.is_bias() && !parameter.in(Layer::normalisation);
 }
 
-// By every place where one is registered: a last layer that shares the embedding's weight comes out as that.
+// The last matrix by order of registration. It considers all registrations, so that a last layer that shares the
+// embedding's weight is found.
 const ModuleParameter* last_matrix(const std::vector<ModuleParameter>& parameters) {
   const ModuleParameter* last = nullptr;
   std::size_t number = 0;
@@ -105,16 +108,17 @@ const ModuleParameter* last_matrix(const std::vector<ModuleParameter>& parameter
   return last;
 }
 
-// The parameters that are chosen come second.
+// Two groups: parameters for which `chosen` is false with the options `first`, the others with `second`.
 template <class Chosen>
 std::vector<OptimizerParamGroup> split(const std::vector<ModuleParameter>& parameters,
                                        const Chosen& chosen, std::unique_ptr<Options> first,
                                        std::unique_ptr<Options> second) {
-  std::vector<torch::Tensor> rest, taken;
-  for (const ModuleParameter& one : parameters) (chosen(one) ? taken : rest).push_back(one.tensor);
+  std::vector<torch::Tensor> rest, selected;
+  for (const ModuleParameter& one : parameters)
+    (chosen(one) ? selected : rest).push_back(one.tensor);
   std::vector<OptimizerParamGroup> groups;
   groups.emplace_back(std::move(rest), std::move(first));
-  groups.emplace_back(std::move(taken), std::move(second));
+  groups.emplace_back(std::move(selected), std::move(second));
   return groups;
 }
 
@@ -154,12 +158,12 @@ std::vector<OptimizerParamGroup> muon_groups(const torch::nn::Module& module, co
   auto groups = split(
       parameters, [&](const ModuleParameter& one) { return !is_hidden(one) || &one == output; },
       muon.copy(), others.copy());
-  TORCH_CHECK(!groups.front().params().empty(),
-              "muon_groups: no trained parameter is a hidden matrix for ", muon.rule(), "; ",
+  TORCH_CHECK(!groups.front().params().empty(), "jitstep: muon_groups found no hidden matrix for ",
+              muon.rule(), " among the trained parameters. ",
               output != nullptr && is_hidden(*output)
-                  ? "set last_layer to false to take the last layer's, or "
-                  : "",
-              "use an optimizer of ", others.rule(), " alone");
+                  ? "Set last_layer to false to include the last layer's, or use "
+                  : "Use ",
+              "an optimizer of ", others.rule(), " alone.");
   return groups;
 }
 

@@ -1,5 +1,4 @@
-// What the options classes of all shipped rules do with the table of their members: included by the
-// generated rules.cpp, which instantiates it.
+// Implementation of TypedOptions by a table of members. The generated rules.cpp includes and instantiates it.
 #pragma once
 
 #include <tuple>
@@ -10,7 +9,7 @@
 namespace jitstep {
 namespace fields {
 
-// visit(place, field) for each option of a class.
+// Calls visit(index, field) for each option of a class.
 template <class Owner, class Visit>
 void for_each(const Visit& visit) {
   std::size_t index = 0;

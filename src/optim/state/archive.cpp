@@ -15,7 +15,7 @@ using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 constexpr std::int64_t kSchema = 1;
-constexpr const char* kLayout = "1.5.0";  // torch's word for the version that introduced it
+constexpr const char* kLayout = "1.5.0";  // the torch version that introduced this layout
 constexpr const char* kEval = "eval";
 constexpr const char* kTrain = "train";
 
@@ -23,7 +23,7 @@ const Options& options_of(const OptimizerParamGroup& group) {
   return static_cast<const Options&>(group.options());
 }
 
-// "adamw"; where groups have several rules, that of each: "muon, adamw".
+// "adamw". If groups have different rules, one name per group: "muon, adamw".
 std::string rules_of(const Options& defaults, const std::vector<OptimizerParamGroup>& groups) {
   std::vector<std::string> rules;
   for (const auto& group : groups) rules.push_back(options_of(group).rule());
@@ -36,31 +36,35 @@ std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerPara
   std::unique_ptr<Options> options = options_of(group).copy();
   const jit::Formats formats = options->formats();
   options->serialize(archive);
-  // Numbers are the archive's, formats the optimizer's; the seed belongs to the run.
+  // Option values come from the archive and formats from the optimizer. The seed comes from the archive, because the
+  // run continues with the same random bits.
   const auto seed = options->formats().seed;
   options->edit_formats() = formats;
   options->edit_formats().seed = seed;
   return options;
 }
 
-// Torch's archives do not say whose they are; another optimizer's has options that ours has not.
+// torch's archives do not name their optimizer. An option that ours lacks shows that the archive is another
+// optimizer's.
 void check_torchs(InputArchive& options, const OptimizerParamGroup& group) {
   const Options& ours = options_of(group);
   const auto& names = ours.names();
   for (const std::string& key : options.keys())
     TORCH_CHECK(std::find(names.begin(), names.end(), key) != names.end(),
-                "the archive is of another optimizer than ", ours.rule(), ", which has no option ",
-                key, "; load it into the optimizer of the name that it was saved by");
+                "jitstep: the archive was not saved by ", ours.rule(),
+                ": that optimizer has no option ", key,
+                ". Load it into the optimizer of the same name as the one that saved it.");
 }
 
 void check_size(InputArchive& group_archive, std::size_t g, const OptimizerParamGroup& group) {
   const std::int64_t size = read_size(group_archive, "params/size");
-  TORCH_CHECK(size == std::ssize(group.params()), "the archive was saved with ", size,
-              size == 1 ? " parameter" : " parameters", " in parameter group ", g, ", which has ",
-              group.params().size(), " in this optimizer; load it into groups of the same sizes");
+  TORCH_CHECK(size == std::ssize(group.params()), "jitstep: the archive was saved with ", size,
+              size == 1 ? " parameter" : " parameters", " in parameter group ", g,
+              ", but this optimizer has ", group.params().size(),
+              ". Load it into groups of the same sizes.");
 }
 
-// ---- torch's archives from before version 1.5 -------------------------------------------------
+// ---- archives of torch before version 1.5 ------------------------------------------------------
 
 const char* old_name(const std::string& name) {
   static const std::map<std::string, const char*> names = {
@@ -80,13 +84,13 @@ bool has(InputArchive& archive, const std::string& key) {
   return archive.try_read(key + "/size", size);
 }
 
-// SGD counted the steps of the whole optimizer.
+// In these archives SGD has one step count for the whole optimizer.
 std::int64_t old_steps(InputArchive& archive) {
   c10::IValue iteration;
   return archive.try_read("iteration_", iteration) ? iteration.toInt() : 0;
 }
 
-// Whether there is anything of an optimizer of this rule.
+// True if the archive has any buffer that this rule's optimizer wrote before torch 1.5.
 bool is_old(InputArchive& archive, const std::vector<jit::Slot>& slots) {
   c10::IValue iteration;
   return has(archive, "step_buffers") || archive.try_read("iteration_", iteration) ||
@@ -100,18 +104,19 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
                                     const std::vector<OptimizerParamGroup>& groups) {
   const std::string& rule = defaults.rule();
   const auto& slots = defaults.manifest().slots;
-  TORCH_CHECK(is_old(archive, slots), "jitstep: the archive holds no optimizer: neither what ",
-              "torch::save writes of one nor ", rule, "'s buffers as before torch 1.5. ",
-              "Load the file that an optimizer was saved to");
+  TORCH_CHECK(is_old(archive, slots), "jitstep: the archive contains no optimizer: it has neither ",
+              "torch's current layout nor buffers of ", rule, " from before torch 1.5. ",
+              "Load a file that an optimizer was saved to.");
   TORCH_WARN("Your serialized ", rule, " optimizer is still using the old serialization format. ",
              "You should re-save it to use the new serialization format.");
   std::vector<ArchivedGroup> out(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) out[g].states.resize(groups[g].params().size());
   if (groups.empty()) return out;
-  auto& states = out[0].states;  // there were no groups
+  auto& states = out[0].states;  // the old layout has no groups
   const auto state = [&](std::size_t i) -> ParamState& {
     TORCH_CHECK(i < states.size(),
-                "the archive holds state for more parameters than the optimizer");
+                "jitstep: the archive has state for more parameters than this optimizer has (",
+                states.size(), "). Load it into an optimizer with the same parameters.");
     if (!states[i]) states[i] = make_param_state(rule, defaults.catalog_revision());
     return *states[i];
   };
@@ -125,13 +130,13 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
   std::vector<torch::Tensor> steps;
   if (has(archive, "step_buffers")) torch::optim::serialize(archive, "step_buffers", steps);
   for (std::size_t i = 0; i < steps.size(); ++i) state(i).step() = steps[i].item<std::int64_t>();
-  const std::int64_t shared_state = std::max<std::int64_t>(1, old_steps(archive));
+  const std::int64_t common_steps = std::max<std::int64_t>(1, old_steps(archive));
   for (auto& one : states)
-    if (one && one->step() == 0) one->step() = shared_state;
+    if (one && one->step() == 0) one->step() = common_steps;
   return out;
 }
 
-// As torch::optim::detail::serialize, whose key is the parameter's address.
+// Uses the keys of torch::optim::detail::serialize: the parameter's address.
 void write_states(OutputArchive& archive, const StatesToSave& states) {
   for (const auto& [key, held] : states.all) {
     OutputArchive one(archive.compilation_unit());
@@ -171,26 +176,26 @@ bool has_layout(InputArchive& archive) {
   c10::IValue version;
   if (!archive.try_read("pytorch_version", version)) return false;
   const std::string layout = read_string(archive, "pytorch_version");
-  TORCH_CHECK(layout == kLayout, "the archive has torch's layout of version ", layout,
-              " and this version of jitstep reads that of ", kLayout,
-              "; update jitstep to load it");
+  TORCH_CHECK(layout == kLayout, "jitstep: the archive has torch's layout of version ", layout,
+              ", but this version of jitstep reads ", kLayout, " only. Update jitstep to load it.");
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return true;
   const std::int64_t schema = read_integer(ours, "schema");
-  TORCH_CHECK(schema <= kSchema, "the archive is of schema ", schema,
-              " and this version of jitstep reads up to ", kSchema, "; update jitstep to load it");
+  TORCH_CHECK(schema <= kSchema, "jitstep: the archive has schema ", schema,
+              ", but this version of jitstep reads at most ", kSchema,
+              ". Update jitstep to load it.");
   return true;
 }
 
-// Torch's archives say no rule; ours do.
+// torch's archives do not name a rule, so only jitstep's own archives are checked.
 void check_origin(InputArchive& archive, const Options& defaults,
                   const std::vector<OptimizerParamGroup>& groups) {
   InputArchive ours;
   if (!has_layout(archive) || !archive.try_read("jitstep", ours)) return;
   const std::string written = read_string(ours, "rule"), rule = rules_of(defaults, groups);
-  TORCH_CHECK(written == rule, "the archive holds the state of the rule ", written,
-              " and cannot be loaded into an optimizer of the rule ", rule,
-              "; load it into one of its own rule");
+  TORCH_CHECK(written == rule,
+              "jitstep: the archive cannot be loaded into an optimizer of the rule ", rule,
+              ": it has state of the rule ", written, ". Load it into an optimizer of that rule.");
 }
 
 std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group, InputArchive& states,
@@ -212,9 +217,9 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
   InputArchive states = read_part(archive, "state");
   InputArchive all_groups = read_part(archive, "param_groups");
   const std::int64_t count = read_size(all_groups, "param_groups/size");
-  TORCH_CHECK(count == std::ssize(groups), "the archive was saved with ", count,
-              count == 1 ? " parameter group" : " parameter groups", " and this optimizer has ",
-              groups.size(), "; load it into one of as many");
+  TORCH_CHECK(count == std::ssize(groups), "jitstep: the archive was saved with ", count,
+              count == 1 ? " parameter group" : " parameter groups", ", but this optimizer has ",
+              groups.size(), ". Load it into an optimizer with as many groups.");
   std::vector<ArchivedGroup> out(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     InputArchive group = read_part(all_groups, "param_groups/" + std::to_string(g));
@@ -237,8 +242,8 @@ std::optional<std::vector<double>> read_shared_state(InputArchive& archive, cons
   for (const std::string& name : names) {
     c10::IValue value;
     if (!ours.try_read("memory_" + name, value)) continue;
-    TORCH_CHECK(value.isDouble(), "\"memory_", name,
-                "\" of the archive is no number; it is damaged");
+    TORCH_CHECK(value.isDouble(), "jitstep: the archive is damaged: its entry \"memory_", name,
+                "\" is not a number. Save the optimizer again.");
     values.push_back(value.toDouble());
   }
   const auto has_stepped = [&](const ArchivedGroup& group) {
@@ -248,9 +253,10 @@ std::optional<std::vector<double>> read_shared_state(InputArchive& archive, cons
   };
   if (values.empty() && std::none_of(groups.begin(), groups.end(), has_stepped))
     return std::nullopt;
-  TORCH_CHECK(values.size() == names.size(), "the archive holds ", values.size(), " of the ",
-              names.size(), " numbers that ", defaults.rule(),
-              " keeps for all parameters; it is damaged, or of ", "another version of the rule");
+  TORCH_CHECK(values.size() == names.size(), "jitstep: the archive has ", values.size(), " of the ",
+              names.size(), " values of shared state that ", defaults.rule(),
+              " needs. It is damaged, or another version of the rule wrote it. Save the optimizer "
+              "again.");
   return values;
 }
 
@@ -260,8 +266,9 @@ jit::Mode read_mode(InputArchive& archive) {
   if (!archive.try_read("jitstep", ours) || !ours.try_read("mode", written))
     return jit::Mode::train;
   const std::string mode = read_string(ours, "mode");
-  TORCH_CHECK(mode == kEval || mode == kTrain, "\"mode\" of the archive is \"", mode,
-              "\" and neither \"train\" nor \"eval\"; it is damaged: save the optimizer again");
+  TORCH_CHECK(mode == kEval || mode == kTrain,
+              "jitstep: the archive is damaged: its \"mode\" is \"", mode,
+              "\" instead of \"train\" or \"eval\". Save the optimizer again.");
   return mode == kEval ? jit::Mode::eval : jit::Mode::train;
 }
 
@@ -272,9 +279,9 @@ std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {
     for (const auto& state : group.states)
       TORCH_CHECK(
           !state || (state->id() >= 0 && state->id() < kMost && ids.insert(state->id()).second),
-          "the archive gives two parameters the same tensor id, or one that is none; it is "
-          "damaged: "
-          "save the optimizer again");
+          "jitstep: the archive is damaged: two parameters have the same tensor id, or an id is "
+          "out "
+          "of range. Save the optimizer again.");
   return ids;
 }
 

@@ -1,5 +1,5 @@
-// Entries of torch's archives, by type. A c10::Error names an entry that is not there or is of another
-// type: such an archive is damaged, or no optimizer's.
+// Typed access to the entries of torch's archives. The functions throw a c10::Error that names an entry if it is
+// missing or has another type. Such an archive is damaged, or contains no optimizer.
 #pragma once
 
 #include <torch/serialize/archive.h>
@@ -13,13 +13,13 @@ namespace jitstep {
 torch::serialize::InputArchive read_part(torch::serialize::InputArchive& archive,
                                          const std::string& key);
 std::int64_t read_integer(torch::serialize::InputArchive& archive, const std::string& key);
-/// Of a list, which torch keeps in a tensor.
+/// The size of a list. torch writes it as a tensor of one element.
 std::int64_t read_size(torch::serialize::InputArchive& archive, const std::string& key);
 std::vector<std::int64_t> read_integers(torch::serialize::InputArchive& archive,
                                         const std::string& key);
 std::string read_string(torch::serialize::InputArchive& archive, const std::string& key);
 
-/// Undefined if it is not there.
+/// An undefined tensor if the entry is missing.
 torch::Tensor read_tensor(torch::serialize::InputArchive& archive, const std::string& key);
 
 }  // namespace jitstep

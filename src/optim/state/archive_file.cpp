@@ -24,22 +24,22 @@ std::string first_line(const std::exception& error) {
   return all.substr(0, all.find('\n'));
 }
 
-// Where links lead, be it to a file that there is not yet.
+// Resolves symbolic links. The target need not exist yet.
 fs::path followed(fs::path file) {
-  constexpr int kMostLinks = 40;  // as many as the system follows
+  constexpr int kMostLinks = 40;  // Linux's own limit
   std::error_code problem;
   for (int links = 0; fs::is_symlink(file, problem); ++links) {
-    TORCH_CHECK(links < kMostLinks, "the optimizer cannot be saved to ", file.string(),
-                ", a link that leads back to itself; remove it");
+    TORCH_CHECK(links < kMostLinks, "jitstep: the optimizer cannot be saved to ", file.string(),
+                ": the symbolic link leads back to itself. Remove it.");
     const fs::path to = fs::read_symlink(file);
     file = to.is_absolute() ? to : file.parent_path() / to;
   }
   return file;
 }
 
-// A new file beside another, of a name that nobody can foretell: where others may write to the folder, they would have
-// put a link there, to a file of this user's.
-jit::FileHandle new_file_beside(const fs::path& file, std::string& name) {
+// Creates a temporary file in the same folder. Its name is random: in a folder that others can write to, an attacker
+// could otherwise place a link there to one of this user's files.
+jit::FileHandle new_temporary_file(const fs::path& file, std::string& name) {
   for (;;) {
     std::uint64_t number = 0;
     if (::getrandom(&number, sizeof(number), 0) < 0) return jit::FileHandle();
@@ -51,8 +51,7 @@ jit::FileHandle new_file_beside(const fs::path& file, std::string& name) {
   }
 }
 
-// Torch's own writer ends the program where a disk is full: this one takes all that it is given, and says at the end
-// that it could not.
+// torch's own file writer terminates the program if the disk is full. This one accepts all data and throws at the end.
 void write_whole(OutputArchive& archive, int file) {
   int failure = 0;
   archive.save_to([&](const void* data, std::size_t size) {
@@ -65,46 +64,51 @@ void write_whole(OutputArchive& archive, int file) {
 
 }  // namespace
 
-// Torch says neither which file nor what may have become of it.
+// torch's error names neither the file nor a likely cause.
 InputArchive open_archive(const std::string& file, std::optional<torch::Device> device) {
-  TORCH_CHECK(!fs::is_directory(file), file,
-              " is a folder; name the file in it that an optimizer was saved to");
-  TORCH_CHECK(fs::is_regular_file(file), "there is no file ", file, " to load an optimizer from");
+  TORCH_CHECK(!fs::is_directory(file), "jitstep: cannot load an optimizer from ", file,
+              ": it is a folder. Name the file in it that an optimizer was saved to.");
+  TORCH_CHECK(fs::is_regular_file(file), "jitstep: cannot load an optimizer from ", file,
+              ": there is no such file. Check the path.");
   InputArchive archive;
   try {
     archive.load_from(file, device);
   } catch (const std::exception& error) {
     TORCH_CHECK(
-        false, file, " is no whole archive: it was cut short, damaged or written by ",
-        "something else; load one that was saved to its end (torch says: ", first_line(error), ")");
+        false, "jitstep: cannot load an optimizer from ", file,
+        ": the file is truncated, damaged or not an archive. Load a complete archive. torch "
+        "reports: ",
+        first_line(error));
   }
   return archive;
 }
 
-// Aside first: what an earlier save has left is worth more than the half of a new one.
+// Writes to a temporary file first, so that an interrupted save does not destroy an earlier archive.
 void write_file(OutputArchive& archive, const std::string& file) {
   std::error_code problem;
   const fs::path target = followed(file);
   const fs::file_status before = fs::status(target, problem);
   TORCH_CHECK(!fs::exists(before) || fs::is_regular_file(before),
-              "the optimizer cannot be saved to ", file, ", which is no regular file and would be ",
-              "replaced; name another, or torch::save into a stream");
+              "jitstep: the optimizer cannot be saved to ", file,
+              ": it is not a regular file, and saving would replace it. Name another file, or use ",
+              "torch::save with a stream.");
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  TORCH_CHECK(fs::is_directory(folder), "the optimizer cannot be saved to ", file,
-              ": there is no folder ", folder.string());
-  std::string aside;
-  const jit::FileHandle part = new_file_beside(target, aside);
-  TORCH_CHECK(part, "the optimizer cannot be saved to ", file, ": ", jit::failure_advice(errno));
+  TORCH_CHECK(fs::is_directory(folder), "jitstep: the optimizer cannot be saved to ", file,
+              ": there is no folder ", folder.string(), ". Create it.");
+  std::string temporary;
+  const jit::FileHandle part = new_temporary_file(target, temporary);
+  TORCH_CHECK(part, "jitstep: the optimizer cannot be saved to ", file, ": ",
+              jit::failure_advice(errno));
   try {
     write_whole(archive, part.get());
     const bool rights = !fs::is_regular_file(before) ||
                         ::fchmod(part.get(), static_cast<mode_t>(before.permissions())) == 0;
-    // Some file systems say only here that they have no room.
+    // Some file systems report a full disk only at fsync.
     if (!rights || ::fsync(part.get()) != 0) throw std::runtime_error(jit::failure_advice(errno));
-    fs::rename(aside, target);
+    fs::rename(temporary, target);
   } catch (const std::exception& error) {
-    fs::remove(aside, problem);
-    TORCH_CHECK(false, "the optimizer cannot be saved to ", file, ": ", first_line(error));
+    fs::remove(temporary, problem);
+    TORCH_CHECK(false, "jitstep: the optimizer cannot be saved to ", file, ": ", first_line(error));
   }
 }
 

@@ -1,4 +1,4 @@
-// Archives as files: what is no whole archive is named, and a file is replaced by nothing but a whole one.
+// Reading and writing archive files. A write replaces a file completely or not at all.
 #pragma once
 
 #include <torch/serialize/archive.h>
@@ -8,13 +8,13 @@
 
 namespace jitstep {
 
-/// Reads a file; its tensors come to `device`, or to where they were when it was written. A c10::Error names a file that
-/// is not there, was cut short or is no archive.
+/// Reads a file. Its tensors are loaded to `device`, or to the devices that they were saved from. Throws a c10::Error
+/// that names the file if it is missing, truncated or not an archive.
 torch::serialize::InputArchive open_archive(const std::string& file,
                                             std::optional<torch::Device> device = std::nullopt);
 
-/// Writes a file, or the one that a link leads to. What was there stays until the new one is whole, and for good if that
-/// cannot be written, which is a c10::Error.
+/// Writes a file; follows symbolic links. Replaces an existing file only after the new one is complete. Throws a
+/// c10::Error if that fails; the existing file is unchanged then.
 void write_file(torch::serialize::OutputArchive& archive, const std::string& file);
 
 }  // namespace jitstep

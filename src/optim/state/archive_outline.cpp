@@ -16,18 +16,19 @@ namespace {
 using torch::serialize::InputArchive;
 using Sizes = std::vector<std::int64_t>;
 
-constexpr std::int64_t kMostParameters = 1 << 24;  // as many as there are tensor ids
+constexpr std::int64_t kMostParameters = 1 << 24;  // the number of tensor ids
 
 std::int64_t elements_of(const Sizes& sizes) {
   std::int64_t product = 1;
   for (const std::int64_t size : sizes)
-    TORCH_CHECK(size >= 0 && !__builtin_mul_overflow(product, size, &product), "the shape ", sizes,
-                " of the archive is none; it is damaged: save the optimizer again");
+    TORCH_CHECK(size >= 0 && !__builtin_mul_overflow(product, size, &product),
+                "jitstep: the archive is damaged: it has an invalid shape ", sizes,
+                ". Save the optimizer again.");
   return product;
 }
 
-// Before a tensor is made of what an archive says: two codes lie in a byte at most, and what has none keeps something of
-// each row and column.
+// Checks the shape against the stored bytes before a tensor of that shape is allocated. A byte has at most two codes. A
+// slot without codes stores at least one value per row and column, so elements <= bytes^2.
 void check_held(const ParamState& state, std::int64_t elements) {
   const StateBuffers& held = state.buffers();
   const auto most = static_cast<double>(held.bytes());
@@ -37,9 +38,9 @@ void check_held(const ParamState& state, std::int64_t elements) {
     const auto& codec = jit::default_catalog().codec(held.format.slots.at(i).value().name);
     const bool coded = codec.code_bits(held.format.dtype) > 0;
     TORCH_CHECK(coded ? elements <= 2 * codes.numel() : elements <= most * most,
-                "the archive holds ", coded ? codes.numel() : held.bytes(),
-                coded ? " codes" : " bytes", " of a slot for ", elements,
-                " elements; it is damaged: save the optimizer again");
+                "jitstep: the archive is damaged: it has ", coded ? codes.numel() : held.bytes(),
+                " bytes of ", coded ? "codes" : "state", " in a slot for ", elements,
+                " elements. Save the optimizer again.");
   }
 }
 
@@ -47,22 +48,24 @@ torch::Tensor values_in(const ParamState& state) {
   for (const auto& slot : state.buffers().slots)
     if (slot.codes.defined()) return slot.codes;
   TORCH_CHECK(
-      false, "the archive holds a state with none of the slots of ", state.rule(),
-      "; it is another rule's, or of a parameter whose state holds no tensor, and says no shape");
+      false,
+      "jitstep: the archive does not contain a parameter's shape: its state has none of the ",
+      "slots of ", state.rule(),
+      ". It is another rule's state, or a state without tensors. Check the name of the rule.");
 }
 
-// Torch's own states say no shape, but each slot has it.
+// States that torch saved have no entry for the shape, but each slot has the parameter's shape.
 torch::Tensor parameter_like(InputArchive& archive, const ParamState& state) {
   InputArchive formats;
   if (!archive.try_read("jitstep", formats)) return torch::empty_like(values_in(state));
   const Sizes sizes = read_integers(formats, "sizes"), strides = read_integers(formats, "strides");
-  TORCH_CHECK(sizes.size() == strides.size(), "the archive holds ", strides.size(),
-              " strides for the shape ", sizes, "; it is damaged: save the optimizer again");
+  TORCH_CHECK(sizes.size() == strides.size(), "jitstep: the archive is damaged: it has ",
+              strides.size(), " strides for the shape ", sizes, ". Save the optimizer again.");
   check_held(state, elements_of(sizes));
   return torch::empty_strided(sizes, strides, torch_dtype(state.buffers().format.dtype));
 }
 
-// Of as many dimensions as another of the group, as rules may refuse others.
+// Has as many dimensions as another parameter of the group, because a rule may reject other numbers of dimensions.
 torch::Tensor parameter_without_state(const std::map<std::string, torch::Tensor>& others) {
   for (const auto& [key, other] : others)
     if (other.defined()) return torch::empty(Sizes(other.dim(), 0), other.scalar_type());
@@ -74,8 +77,9 @@ OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std:
   InputArchive options = read_part(archive, "options");
   group.options->serialize(options);
   const std::int64_t count = read_size(archive, "params/size");
-  TORCH_CHECK(count >= 0 && count <= kMostParameters, "the archive says that a group has ", count,
-              " parameters; it is damaged: save the optimizer again");
+  TORCH_CHECK(count >= 0 && count <= kMostParameters,
+              "jitstep: the archive is damaged: a group has ", count,
+              " parameters. Save the optimizer again.");
   group.states = read_states(archive, states, *group.options, static_cast<std::size_t>(count));
   std::vector<std::string> keys;
   std::map<std::string, torch::Tensor> parameters;
@@ -96,13 +100,14 @@ OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std:
 }  // namespace
 
 std::vector<std::string> archived_rules(InputArchive& archive) {
-  TORCH_CHECK(has_layout(archive), "the archive holds no optimizer, or one of before torch 1.5; ",
-              "name a file that an optimizer of today was saved to");
+  TORCH_CHECK(has_layout(archive),
+              "jitstep: the archive contains no optimizer, or one from before ",
+              "torch 1.5. Name a file that a current optimizer was saved to.");
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return {};
   std::vector<std::string> rules;
-  std::istringstream words(read_string(ours, "rule"));
-  for (std::string rule; std::getline(words >> std::ws, rule, ',');) rules.push_back(rule);
+  std::istringstream names(read_string(ours, "rule"));
+  for (std::string rule; std::getline(names >> std::ws, rule, ',');) rules.push_back(rule);
   return rules;
 }
 
@@ -111,8 +116,9 @@ std::vector<OutlinedGroup> read_outline(InputArchive& archive,
   InputArchive states = read_part(archive, "state");
   InputArchive groups = read_part(archive, "param_groups");
   const std::int64_t count = read_size(groups, "param_groups/size");
-  TORCH_CHECK(rules.size() == 1 || std::ssize(rules) == count, "the archive has ", count,
-              " parameter groups of ", rules.size(), " rules; it is damaged");
+  TORCH_CHECK(rules.size() == 1 || std::ssize(rules) == count,
+              "jitstep: the archive is damaged: it has ", count, " parameter groups and ",
+              rules.size(), " rules. Save the optimizer again.");
   std::vector<OutlinedGroup> out;
   for (std::int64_t g = 0; g < count; ++g) {
     InputArchive group = read_part(groups, "param_groups/" + std::to_string(g));

@@ -1,4 +1,4 @@
-// What an archive says of the optimizer that it was saved by, for who has neither that nor its parameters.
+// Reads an optimizer's archive without the optimizer and its parameters, for `jitstep convert`.
 #pragma once
 
 #include <torch/types.h>
@@ -14,20 +14,20 @@ namespace jitstep {
 
 /// One parameter group.
 struct OutlinedGroup {
-  std::unique_ptr<Options> options;  // values and formats, as they were saved
-  /// Unbound; null: none was saved, or the parameter is listed again.
+  std::unique_ptr<Options> options;  // values and formats, as saved
+  /// Unbound states. Null if no state was saved, and for a duplicate parameter.
   std::vector<std::unique_ptr<ParamState>> states;
-  /// As the states' were, but for their values, which are undefined; without elements where there is no state. One that is
-  /// listed again is the same tensor.
+  /// Tensors with the parameters' shape, strides and dtype, but undefined values. Without elements if there is no
+  /// state. Duplicate parameters are the same tensor.
   std::vector<torch::Tensor> parameters;
 };
 
-/// The rule of each group; none if the archive does not say, as torch's own do not. A c10::Error if it holds no
-/// optimizer in torch's layout of today.
+/// The rule of each group, or one rule for all. Empty if the archive does not name it, as torch's archives. Throws a
+/// c10::Error if the archive has no optimizer in torch's current layout.
 std::vector<std::string> archived_rules(torch::serialize::InputArchive& archive);
 
-/// The groups, of these rules: one for all, or one for each. A c10::Error for an archive that is damaged, and for rules
-/// and codecs that are not there.
+/// Reads the groups. `rules`: one for all groups, or one per group. Throws a c10::Error for a damaged archive and for
+/// unknown rules and codecs.
 std::vector<OutlinedGroup> read_outline(torch::serialize::InputArchive& archive,
                                         const std::vector<std::string>& rules);
 

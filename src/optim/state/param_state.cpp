@@ -34,8 +34,9 @@ std::size_t ParamState::index(const std::string& name) const {
   if (found != slots.end()) return static_cast<std::size_t>(found - slots.begin());
   std::vector<std::string> names;
   for (const jit::Slot& slot : slots) names.insert(names.end(), {slot.name, slot.torch_name});
-  TORCH_CHECK(false, rule_, " has no slot \"", name, "\"", jit::did_you_mean(name, names),
-              "; it has ", slots.empty() ? "none" : jit::joined(slots, ", ", &jit::Slot::name));
+  TORCH_CHECK(
+      false, "jitstep: ", rule_, " has no slot \"", name, "\"", jit::did_you_mean(name, names),
+      ". Its slots: ", slots.empty() ? "none" : jit::joined(slots, ", ", &jit::Slot::name), ".");
 }
 
 bool ParamState::holds_values(std::size_t slot) const {
@@ -50,9 +51,10 @@ torch::Tensor ParamState::slot_value(std::size_t slot) const {
     return decode_slot(buffers_, owner_.parameter, static_cast<int>(slot));
   const auto& codes = buffers_.slots[slot].codes;
   if (!codes.defined() || holds_values(slot)) return codes;
-  TORCH_CHECK(
-      buffers_.plan != nullptr, "the slot ", declared_slots()[slot].name,
-      " is quantised and not bound to a parameter yet; read it after the optimizer took it");
+  TORCH_CHECK(buffers_.plan != nullptr, "jitstep: the slot ", declared_slots()[slot].name,
+              " cannot be decoded: it is quantized, and its state is not bound to a parameter yet. "
+              "Read it ",
+              "after an optimizer has used the state.");
   return old_values(slot, buffers_.plan, codes.device());
 }
 
@@ -61,16 +63,17 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   check_sign(declared_slots().at(slot), values);
   buffers_.revision = next_revision();
   escaped_.set();
-  if (is_bound() && !same_layout(owner_.parameter)) owner_ = {};  // it has become another one
+  // A parameter of another layout is another parameter.
+  if (is_bound() && !same_layout(owner_.parameter)) owner_ = {};
   if (is_bound() && !values.defined()) {
     buffers_.slots.at(slot) = {};
     return;
   }
   if (is_bound()) {
-    TORCH_CHECK(buffers_.format.slots.at(slot), "the slot ", declared_slots()[slot].name,
-                " is left out under the optimizer's options; change them first");
+    TORCH_CHECK(buffers_.format.slots.at(slot), "jitstep: the slot ", declared_slots()[slot].name,
+                " does not exist under the optimizer's options. Change the options first.");
     const std::int64_t before = step();
-    if (has_id()) count_given();  // by which values are encoded
+    if (has_id()) count_given();  // encode_slot depends on the step number
     try {
       encode_slot(buffers_, owner_.parameter, static_cast<int>(slot), values);
     } catch (...) {
@@ -81,7 +84,7 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   }
   if (has_id() && values.defined() && values.sizes() != layout_.sizes) resize(values.sizes());
   if (catalog_revision_ == 0)
-    catalog_revision_ = jit::default_catalog().catalog_revision();  // by which slots are numbered
+    catalog_revision_ = jit::default_catalog().catalog_revision();  // fixes the numbers of slots
   buffers_.slots.resize(declared_slots().size());
   buffers_.format.slots.resize(buffers_.slots.size());
   buffers_.slots[slot] = {values, {}};
@@ -89,8 +92,9 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   if (has_id() && values.defined()) count_given();
 }
 
-// Values of another shape are those of another parameter. Nothing goes along that the formats keep in the shape and
-// order of the old one; slots become values, to be set as well before an optimizer takes them.
+// Values of another shape belong to another parameter. Auxiliary state of codecs and the residual depend on the old
+// shape and are dropped. Slots become unencoded values. The user must set all of them before an optimizer uses the
+// state.
 void ParamState::resize(torch::IntArrayRef sizes) {
   std::vector<StateBuffers::Slot> values;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) values.push_back({slot_value(i), {}});

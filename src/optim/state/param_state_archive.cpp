@@ -1,4 +1,4 @@
-// Reading and writing the state of one parameter: STATE_FORMAT.md.
+// Reads and writes the state of one parameter. STATE_FORMAT.md has the format.
 #include <limits>
 
 #include "jit/codegen/spec_text.h"
@@ -18,11 +18,13 @@ void write_tensor(torch::serialize::OutputArchive& archive, const std::string& k
   if (tensor.defined()) archive.write(key, c10::IValue(tensor));
 }
 
-// What kernels will read as bytes.
+// Kernels read the tensor as bytes, so the dtype must be uint8.
 torch::Tensor read_bytes(torch::serialize::InputArchive& archive, const std::string& key) {
   const torch::Tensor bytes = read_tensor(archive, key);
   TORCH_CHECK(!bytes.defined() || (bytes.scalar_type() == torch::kUInt8 && bytes.is_contiguous()),
-              "\"", key, "\" of a parameter's state is not bytes; the archive is damaged");
+              "jitstep: the archive is damaged: \"", key,
+              "\" of a parameter's state is not a contiguous uint8 tensor. Save the optimizer ",
+              "again.");
   return bytes;
 }
 
@@ -30,7 +32,7 @@ std::string aux_state_key(const std::string& key, int half) {
   return "memory_" + key + "_" + std::to_string(half);
 }
 
-// ResolvedAuxState::key of whatever may be kept in this format.
+// ResolvedAuxState::key of all auxiliary state that this format may have.
 std::vector<std::string> aux_state_keys(const std::string& name, int catalog_revision,
                                         const jit::StateFormat& format) {
   const jit::Manifest& rule = jit::default_catalog().rule(name, catalog_revision);
@@ -85,11 +87,13 @@ void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
 
 void ParamState::read_formats(torch::serialize::InputArchive& archive) {
   const std::int64_t schema = read_integer(archive, "schema");
-  TORCH_CHECK(schema <= kSchema, "the archive holds jitstep state of schema ", schema,
-              " and this version reads up to ", kSchema, "; update jitstep to load it");
+  TORCH_CHECK(schema <= kSchema, "jitstep: the archive has state of schema ", schema,
+              ", but this version of jitstep reads at most ", kSchema,
+              ". Update jitstep to load it.");
   const std::int64_t id = read_integer(archive, "id");
-  TORCH_CHECK(id >= 0 && id <= std::numeric_limits<int>::max(), "the archive holds the tensor id ",
-              id, "; it is damaged: save the optimizer again");
+  TORCH_CHECK(id >= 0 && id <= std::numeric_limits<int>::max(),
+              "jitstep: the archive is damaged: it has the tensor id ", id,
+              ". Save the optimizer again.");
   buffers_.id = static_cast<int>(id);
   buffers_.format.dtype =
       rethrow_as_torch_error([&] { return jit::parse_dtype(read_string(archive, "dtype")); });
@@ -107,18 +111,21 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
     });
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};
-    TORCH_CHECK(buffers_.slots[i].codes.defined(), "the archive says how the slot ",
-                slots[i].torch_name, " is coded and holds no \"codes_", slots[i].name,
-                "\"; it is damaged: save the optimizer again");
+    TORCH_CHECK(buffers_.slots[i].codes.defined(),
+                "jitstep: the archive is damaged: it has the codec of the slot ",
+                slots[i].torch_name, ", but no \"codes_", slots[i].name,
+                "\". Save the optimizer again.");
   }
-  TORCH_CHECK(!read_tensor(archive, aux_state_key("0", 0)).defined(),
-              "the archive numbers its memory and does not name it; it is of an early version of ",
-              "jitstep, and only that can load it");
+  TORCH_CHECK(
+      !read_tensor(archive, aux_state_key("0", 0)).defined(),
+      "jitstep: the archive has auxiliary state without names: an early version of jitstep ",
+      "wrote it. Load it with that version.");
   for (const std::string& key : aux_state_keys(rule_, catalog_revision_, buffers_.format)) {
     const std::array buffers = {read_tensor(archive, aux_state_key(key, 0)),
                                 read_tensor(archive, aux_state_key(key, 1))};
-    TORCH_CHECK(buffers[0].defined() == buffers[1].defined(), "one half of the memory ", key,
-                " is missing; the archive is damaged");
+    TORCH_CHECK(buffers[0].defined() == buffers[1].defined(),
+                "jitstep: the archive is damaged: one of the two buffers of the auxiliary state ",
+                key, " is missing. Save the optimizer again.");
     if (buffers[0].defined()) buffers_.aux_state.push_back({key, buffers});
   }
   buffers_.residual = read_bytes(archive, "extra");
@@ -138,7 +145,7 @@ void ParamState::serialize(torch::serialize::InputArchive& archive) {
     const auto values = read_tensor(archive, slots[i].torch_name);
     if (values.defined()) set_slot_value(i, values), any = true;
   }
-  // torch's SGD keeps no step number: with a momentum buffer, at least one step was taken.
+  // torch's SGD saves no step number. A momentum buffer means that at least one step was taken.
   c10::IValue step;
   buffers_.t = archive.try_read("step", step) ? read_integer(archive, "step") : any ? 1 : 0;
   torch::serialize::InputArchive formats;

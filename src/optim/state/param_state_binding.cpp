@@ -1,4 +1,4 @@
-// A state becomes that of a parameter: what it holds is moved or converted into the formats of the parameter's kernel.
+// Binds a state to a parameter: moves or converts its buffers to the formats of the parameter's kernel.
 #include <torch/types.h>
 
 #include <algorithm>
@@ -21,53 +21,55 @@
 namespace jitstep {
 namespace {
 
-// What a kernel that was made for one may do with the other, once they are on one device.
+// True if a kernel for tensor `a` can also use tensor `b` on the same device.
 bool same_form(const torch::Tensor& a, const torch::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides() && has_aux_state(a) == has_aux_state(b);
+         a.strides() == b.strides() && has_data(a) == has_data(b);
 }
 
-// Of the parameter, then of all that is kept for it.
-std::vector<TensorFingerprint> places_of(const torch::Tensor& p, const StateBuffers& buffers) {
-  std::vector<TensorFingerprint> indices = {TensorFingerprint(p)};
-  buffers.for_each_tensor([&](const torch::Tensor& tensor) { indices.emplace_back(tensor); });
-  return indices;
+// Fingerprints of the parameter and of all its state buffers, in the order of for_each_tensor.
+std::vector<TensorFingerprint> fingerprints_of(const torch::Tensor& p,
+                                               const StateBuffers& buffers) {
+  std::vector<TensorFingerprint> fingerprints = {TensorFingerprint(p)};
+  buffers.for_each_tensor([&](const torch::Tensor& tensor) { fingerprints.emplace_back(tensor); });
+  return fingerprints;
 }
 
 torch::Tensor on(const torch::Tensor& tensor, const torch::Device& device) {
   return tensor.defined() ? tensor.to(device) : tensor;
 }
 
-// Users may have given one tensor the memory of another.
-void check_apart(const StateBuffers& state, const torch::Tensor& p) {
+// Users have access to the tensors and may have given two of them the same storage.
+void check_no_sharing(const StateBuffers& state, const torch::Tensor& p) {
   std::vector<const torch::Tensor*> tensors = {&p};
   state.for_each_tensor([&](const torch::Tensor& tensor) {
-    if (!tensor.defined() || !has_aux_state(tensor)) return;
+    if (!tensor.defined() || !has_data(tensor)) return;
     for (const torch::Tensor* const other : tensors)
-      TORCH_CHECK(!share_memory(*other, tensor), "two tensors of the state share memory, or one ",
-                  "and the parameter; give each its own: clone()");
+      TORCH_CHECK(!share_memory(*other, tensor), "jitstep: two tensors of the state share memory, ",
+                  "or one of them and the parameter. clone() one of them.");
     tensors.push_back(&tensor);
   });
 }
 
-// A rule would start anew, at a step in the midst, from what an archive has too little of.
+// With too few values, the rule would restart from initial values in the middle of training.
 void check_length(const StateBuffers& state, const std::string& key, std::int64_t entries) {
   for (const auto& field : state.aux_state)
     for (const torch::Tensor& half : field.buffers)
-      TORCH_CHECK(field.key != key || state.t == 0 || half.numel() == entries, "the archive holds ",
-                  half.numel(), " of the ", entries, " numbers \"", key,
-                  "\"; it is damaged: save the optimizer again");
+      TORCH_CHECK(field.key != key || state.t == 0 || half.numel() == entries,
+                  "jitstep: the archive is damaged: it has ", half.numel(), " of the ", entries,
+                  " values of the auxiliary state \"", key, "\". Save the optimizer again.");
 }
 
-bool holds_memory(const StateBuffers& state, const std::string& key, std::int64_t entries) {
+bool has_aux_values(const StateBuffers& state, const std::string& key, std::int64_t entries) {
   return std::any_of(state.aux_state.begin(), state.aux_state.end(), [&](const auto& field) {
     return field.key == key && field.buffers[0].numel() == entries &&
            field.buffers[1].numel() == entries;
   });
 }
 
-// Whether options decide about a condition, and not the parameter's dimensions alone.
+// True if the condition reads an option, directly or through a lifted flag. Otherwise it depends on the parameter's
+// dimensions only.
 bool follows_options(const jit::Manifest& rule, const jit::Expression& condition) {
   const auto decides = [&](const jit::Option& option) {
     return condition.reads(option.name) &&
@@ -77,7 +79,7 @@ bool follows_options(const jit::Manifest& rule, const jit::Expression& condition
          std::any_of(rule.flags.begin(), rule.flags.end(), decides);
 }
 
-// Memory that an option has added since the last step begins with the next one, as slots do.
+// True for auxiliary state that an option can add later. Like a slot, it then starts in the next step.
 bool is_optional(const jit::Manifest& rule, const std::string& field) {
   return std::any_of(rule.aux_state.begin(), rule.aux_state.end(), [&](const jit::AuxField& one) {
     return one.name == field && one.condition && follows_options(rule, *one.condition);
@@ -92,15 +94,15 @@ bool ParamState::same_layout(const torch::Tensor& p) const {
 }
 
 bool ParamState::fits(const torch::Tensor& p) const {
-  auto index = places_->begin();
-  bool same = index++->same_metadata(p);
+  auto fingerprint = places_->begin();
+  bool same = fingerprint++->same_metadata(p);
   buffers_.for_each_tensor(
-      [&](const torch::Tensor& t) { same = index++->same_storage(t) && same; });
+      [&](const torch::Tensor& t) { same = fingerprint++->same_storage(t) && same; });
   return same;
 }
 
-// The kernel of what is held. An archive says no flags, and no format of slots it lacks: the current ones
-// stand in.
+// The plan that describes the held buffers. An archive has no flags, and no formats for slots that it lacks. The
+// current flags and formats replace them.
 std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh) const {
   if (buffers_.plan != nullptr) return buffers_.plan;
   jit::KernelSpec spec = fresh.plan->spec;
@@ -115,7 +117,7 @@ std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh
   return as_torch_error([&] { return std::make_shared<jit::Plan>(jit::resolve(spec)); });
 }
 
-// The values of a held slot as it was kept before: in its formats and in the order of its elements then.
+// Decodes a held slot with its old codec and its old storage order.
 torch::Tensor ParamState::old_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
                                      const torch::Device& device) const {
   const jit::Shape shape{layout_.sizes, layout_.strides};
@@ -130,8 +132,8 @@ torch::Tensor ParamState::old_values(std::size_t slot, std::shared_ptr<const jit
   return decode_slot(old, like, static_cast<int>(slot));
 }
 
-// Whether codes of a slot, by its number among the fresh ones, may stay as they are. A codec's file may have been
-// loaded again since they were made, and the rule's.
+// True if the held codes of a slot are valid for `fresh`. `slot`: its number in `fresh`. The files of the codec and of
+// the rule may have been reloaded since the codes were written.
 bool ParamState::same_codec(const StateBuffers& fresh, std::size_t slot) const {
   const jit::Slot& declared = fresh.plan->rule().slots[slot];
   const auto number = number_among(declared_slots(), declared);
@@ -145,7 +147,7 @@ bool ParamState::same_codec(const StateBuffers& fresh, std::size_t slot) const {
                                           fresh.plan->codec(static_cast<int>(slot)));
 }
 
-// By name: a later version of the rule may have them in another order, more of them or fewer.
+// Finds slots by name, because another version of the rule may have other slots or another order.
 void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& p) const {
   const jit::Slot& declared = fresh.plan->rule().slots[slot];
   const auto number = number_among(declared_slots(), declared);
@@ -155,10 +157,11 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
   auto& made = fresh.slots[slot];
   if (!held.codes.defined() || !made.codes.defined()) return;
   if (fresh.t == 0 && !made.codes.is_floating_point())
-    return;  // which start from zeros whatever they stand for
+    return;  // before step 1, codes are zeros whatever value the slot starts from
   if (holds_values(from)) {
-    TORCH_CHECK(p.numel() == 0 || has_aux_state(held.codes), "the slot ", declared.torch_name,
-                " has no memory; set its values, or erase the state to start again");
+    TORCH_CHECK(p.numel() == 0 || has_data(held.codes), "jitstep: the storage of the slot ",
+                declared.torch_name,
+                " was freed. Set its values, or erase the state to start again.");
     if (declared_slots()[from].is_signed) check_sign(declared, held.codes);
     if (same_form(held.codes, made.codes) && held.codes.device() == p.device())
       made.codes = held.codes;
@@ -174,27 +177,28 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
   }
 }
 
-// Where the original keeps no step number, a slot that was set is one that it goes on from.
+// If the reference implementation has no step number, values that the user sets count as those of step 1.
 void ParamState::count_given() {
   if (manifest().no_step_number && step() == 0) step() = 1;
 }
 
 void ParamState::check_unharmed() const {
   TORCH_CHECK(guard_.is_intact(), "jitstep: the state of ", rule_,
-              " was written to through a cast to a state class of torch's, such as ",
-              "static_cast<torch::optim::AdamParamState&>, which it is not; cast it to jitstep's ",
-              "class of the rule, or call step() and set_value() of jitstep::ParamState");
+              " was overwritten through a wrong cast to a state class of torch, such as ",
+              "static_cast<torch::optim::AdamParamState&>. Cast it to jitstep's state class, or ",
+              "call step() and set_value() of jitstep::ParamState.");
 }
 
 void ParamState::check_step() const {
-  const std::int64_t t = buffers_.t.counted();  // of steps that were skipped one need not know
-  TORCH_CHECK(t >= 0 && t < std::numeric_limits<std::int64_t>::max(), "step is ", t,
-              " and must be the number of steps taken, 0 or more");
+  const std::int64_t t = buffers_.t.counted();  // does not wait for the device
+  TORCH_CHECK(t >= 0 && t < std::numeric_limits<std::int64_t>::max(),
+              "jitstep: invalid state: step is ", t,
+              ". Set it to the number of steps taken, 0 or more.");
 }
 
-// Kernels take step 0 to be the start and do not read what the slots hold: they must hold what they start
-// from, as in torch's Adagrad, or be as our own are until the first step that is not skipped. Those that nobody was
-// given since they were made do; to look would wait for the device.
+// At step 0 kernels do not read the slots. So the slots must have the rule's initial values, as in torch's Adagrad, or
+// the zeros of new state. State that the user never had access to is valid. It is not checked, because reading the
+// values would wait for the device.
 void ParamState::check_start(const std::vector<double>& initial) const {
   if (step() > 0 || (is_early_ && is_bound() && !is_shared())) return;
   for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
@@ -202,7 +206,8 @@ void ParamState::check_start(const std::vector<double>& initial) const {
     if (!codes.defined()) continue;
     const auto hold = [&](double value) { return !codes.ne(value).any().item<bool>(); };
     const double start = holds_values(i) ? initial.at(i) : 0;
-    // An archive does not say what a slot began with before its rule's option was changed.
+    // The option for the initial value may have changed since, and an archive does not have the old initial value. Any
+    // single value is therefore accepted.
     const auto one_value = [&] {
       return from_archive_ && manifest().early_state && codes.numel() > 0 &&
              hold(codes.flatten()[0].item<double>());
@@ -210,34 +215,35 @@ void ParamState::check_start(const std::vector<double>& initial) const {
     const auto as_made = [&] {
       return hold(0) || (i < buffers_.initial.size() && hold(buffers_.initial[i])) || one_value();
     };
-    TORCH_CHECK(hold(start) || (has_id() && as_made()), "the slot ", declared_slots()[i].torch_name,
-                " holds values at step 0, where it starts from ", start,
-                "; set step() to 1 or more to go on from them, or erase the state");
+    TORCH_CHECK(hold(start) || (has_id() && as_made()), "jitstep: the slot ",
+                declared_slots()[i].torch_name, " has values at step 0, where it starts from ",
+                start,
+                ". Set step() to 1 or more to continue from these values, or erase the state.");
   }
 }
 
-// Before anything is made of the sizes that an archive says.
+// Checks an archive's sizes before anything is allocated by them.
 void ParamState::check_shape(const torch::Tensor& p) const {
   TORCH_CHECK(p.sizes() == layout_.sizes && layout_.strides.size() == layout_.sizes.size(),
-              "the archive holds the state of a parameter of shape ", layout_.sizes,
-              " and strides ", layout_.strides, ", not of ", p.sizes(),
-              "; load it for the parameters it is of");
+              "jitstep: the archive has state for a parameter of shape ", layout_.sizes,
+              " and strides ", layout_.strides, ", not of shape ", p.sizes(),
+              ". Load it into an optimizer with the parameters that it was saved with.");
 }
 
 void ParamState::check_complete(const StateBuffers& fresh) const {
   const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; step() > 0 && i < fresh.slots.size(); ++i) {
     const auto number = number_among(declared_slots(), slots[i]);
-    if (number < 0) continue;  // that version of the rule had none
+    if (number < 0) continue;  // the held version of the rule has no such slot
     const bool held = has_codes(buffers_, number);
     TORCH_CHECK(held || !fresh.slots[i].codes.defined() || slots[i].condition,
-                "the state after step ", step(), " lacks the slot ", slots[i].torch_name,
-                "; set it, or leave the whole state out to start again");
+                "jitstep: the state after step ", step(), " lacks the slot ", slots[i].torch_name,
+                ". Set it, or erase the whole state to start again.");
   }
 }
 
-// A slot whose codec keeps its values in memory would be zeros without it, and a rule would start anew at a step in the
-// midst, which no archive may do by a name.
+// Without a codec's auxiliary state its slot would decode to zeros. Without the rule's own, the rule would restart in
+// the middle of training. An archive with a missing or misspelled name must not cause that.
 void ParamState::check_archived_memory(const StateBuffers& fresh) const {
   const auto plan = held_plan(fresh);
   const jit::StateLayout layout = jit::state_layout(*plan, {layout_.sizes, layout_.strides},
@@ -247,20 +253,20 @@ void ParamState::check_archived_memory(const StateBuffers& fresh) const {
     const std::string& key = plan->aux_state[i].key;
     const bool is_rules = plan->aux_state[i].component == jit::kRuleComponent;
     check_length(buffers_, key, layout.aux_state[i].entries);
-    if (holds_memory(buffers_, key, layout.aux_state[i].entries)) continue;
+    if (has_aux_values(buffers_, key, layout.aux_state[i].entries)) continue;
     const auto of_slot = [&](const jit::Slot& slot) { return key.starts_with(slot.name + "."); };
     const auto slot = std::find_if(slots.begin(), slots.end(), of_slot);
     const bool none = is_rules ? step() == 0 || is_optional(plan->rule(), key)
                                : !has_codes(buffers_, slot - slots.begin());
-    TORCH_CHECK(none, "the archive does not hold the ", layout.aux_state[i].entries, " numbers \"",
-                key, "\" that ", is_rules ? "the rule " : "the codec of the slot ",
-                is_rules ? rule_ : slot->torch_name,
-                " keeps; it is damaged: save the optimizer again");
+    TORCH_CHECK(none, "jitstep: the archive is damaged: it lacks the ", layout.aux_state[i].entries,
+                " values of the auxiliary state \"", key, "\" of the ",
+                is_rules ? "rule " : "codec of the slot ", is_rules ? rule_ : slot->torch_name,
+                ". Save the optimizer again.");
   }
 }
 
-// Kernels read what a slot begins with at step 1 only; one that options add later must hold it. Before that step
-// values are for those who look.
+// Kernels apply initial values at step 1 only, so a slot that options add later must store its initial value. Before
+// step 1 the stored values are only for users who read them.
 void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
                              const std::vector<double>& initial) const {
   const auto& slots = fresh.plan->rule().slots;
@@ -268,7 +274,7 @@ void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
     const torch::Tensor& codes = fresh.slots[i].codes;
     const bool held = has_codes(buffers_, number_among(declared_slots(), slots[i]));
     if (!codes.defined()) continue;
-    // In a tensor of its own: the one before may be needed again, if what follows fails.
+    // Use a new tensor: the old one is needed for the rollback if a later operation fails.
     if (fresh.t == 0 && manifest().early_state && codes.is_floating_point())
       fresh.slots[i].codes = torch::full_like(codes, initial[i]);
     else if (fresh.t > 0 && !held && initial[i] != 0)
@@ -277,13 +283,13 @@ void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
   }
 }
 
-// To be put back where a step fails, by an optimizer that shows it to nobody: taking it does not share the tensors.
+// A copy for the rollback of a failed step. Only the optimizer has it, so the copy does not count as shared.
 ParamState ParamState::snapshot() {
   const bool shared = is_shared();
-  ParamState taken(*this);
-  if (is_bound()) taken.owner_ = StateOwner(owner_.parameter);
-  if (!shared) escaped_ = Escaped(), taken.escaped_ = Escaped();
-  return taken;
+  ParamState copy(*this);
+  if (is_bound()) copy.owner_ = StateOwner(owner_.parameter);
+  if (!shared) escaped_ = Escaped(), copy.escaped_ = Escaped();
+  return copy;
 }
 
 void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
@@ -295,7 +301,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   check_start(in_order_of(declared_slots(), plan->rule().slots, initial.slots));
   if (from_archive_) check_shape(p);
   StateBuffers fresh = make_state(p, std::move(plan), id, initial.aux_state);
-  // Steps taken without slots say nothing about those there are now, which begin with their first.
+  // Steps without slots do not count for new slots: the step number restarts with them.
   if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
   fresh.revision = next_revision();
   fresh.hyper = initial.hyper;
@@ -303,19 +309,19 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   check_complete(fresh);
   check_aux_state(fresh);
   if (from_archive_) rethrow_as_torch_error([&] { check_archived_memory(fresh); });
-  take_memory(fresh);  // before slots, whose codecs' memory is made with their codes
+  take_memory(fresh);  // before the slots: encoding a slot writes its codec's auxiliary state
   if (!buffers_.slots.empty()) {
-    TORCH_CHECK(buffers_.slots.size() == declared_slots().size(), "state with ",
-                buffers_.slots.size(), " slots for the rule ", rule_, ", which has ",
-                declared_slots().size());
+    TORCH_CHECK(buffers_.slots.size() == declared_slots().size(), "jitstep: the state has ",
+                buffers_.slots.size(), " slots, but the rule ", rule_, " has ",
+                declared_slots().size(), ". Erase the state to start again.");
     for (std::size_t i = 0; i < fresh.slots.size(); ++i) take_slot(fresh, i, p);
   }
   start_slots(fresh, p, initial.slots);
   take_extra(fresh, p);
-  if (is_shared()) check_apart(fresh, p);
+  if (is_shared()) check_no_sharing(fresh, p);
   buffers_ = std::move(fresh);
   catalog_revision_ = buffers_.plan->spec.catalog_revision;
-  places_ = std::make_shared<std::vector<TensorFingerprint>>(places_of(p, buffers_));
+  places_ = std::make_shared<std::vector<TensorFingerprint>>(fingerprints_of(p, buffers_));
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   owner_ = StateOwner(p);
   from_archive_ = is_early_ = false;

@@ -1,4 +1,4 @@
-// What a rule and its codecs keep for one parameter beside the slots: Memory.
+// Auxiliary state of one parameter and the residual of its weight format.
 #include <torch/types.h>
 
 #include <algorithm>
@@ -14,44 +14,45 @@
 namespace jitstep {
 namespace {
 
-// The parameter's dimensions that do not run inside an entry.
+// The parameter's sizes without the reduced dimensions.
 std::vector<std::int64_t> entry_sizes(const jit::Domain& domain, torch::IntArrayRef sizes) {
   if (sizes.empty()) return {};
   const unsigned reduced = domain.reduced(static_cast<int>(sizes.size()));
-  std::vector<std::int64_t> kept;
+  std::vector<std::int64_t> remaining;
   for (std::size_t d = 0; d < sizes.size(); ++d)
-    if (!(reduced >> d & 1u)) kept.push_back(sizes[d]);
-  return kept;
+    if (!(reduced >> d & 1u)) remaining.push_back(sizes[d]);
+  return remaining;
 }
 
 }  // namespace
 
 const jit::ResolvedAuxState& ParamState::resolved_aux_state(const std::string& name) const {
-  TORCH_CHECK(buffers_.plan != nullptr, "the memory ", name,
-              " belongs to no parameter yet; read it after the optimizer took the state");
+  TORCH_CHECK(buffers_.plan != nullptr, "jitstep: the auxiliary state ", name,
+              " does not exist yet: the state is not bound to a parameter. Read it after an ",
+              "optimizer has used the state.");
   const std::vector<jit::ResolvedAuxState>& fields = buffers_.plan->aux_state;
   const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& field) {
     return field.key == name || field.torch_name == name;
   });
   for (const jit::ResolvedAuxState& field : buffers_.plan->shared_state)
-    TORCH_CHECK(field.key != name && field.torch_name != name, "the memory ", name, " of ", rule_,
-                " is kept once for all parameters; ask the optimizer: optimizer.aux_state(\"", name,
-                "\")");
+    TORCH_CHECK(field.key != name && field.torch_name != name, "jitstep: the auxiliary state ",
+                name, " of ", rule_, " belongs to the whole optimizer. Call optimizer.aux_state(\"",
+                name, "\").");
   std::vector<std::string> keys;
   for (const jit::ResolvedAuxState& field : fields) keys.push_back(field.key);
-  TORCH_CHECK(found != fields.end(), rule_, " keeps no memory \"", name, "\" for this parameter",
-              jit::did_you_mean(name, keys), "; it keeps ",
-              keys.empty() ? "none" : jit::joined(keys));
+  TORCH_CHECK(found != fields.end(), "jitstep: ", rule_, " has no auxiliary state \"", name,
+              "\" for this parameter", jit::did_you_mean(name, keys),
+              ". It has: ", keys.empty() ? "none" : jit::joined(keys), ".");
   return *found;
 }
 
-// Those of a codec are no longer there once a copy's slots were set to values of another shape.
+// A codec's fields are missing after the user has set a copy's slots to values of another shape.
 std::size_t ParamState::aux_index(const jit::ResolvedAuxState& field) const {
   const auto held = std::find_if(buffers_.aux_state.begin(), buffers_.aux_state.end(),
                                  [&](const auto& one) { return one.key == field.key; });
-  TORCH_CHECK(held != buffers_.aux_state.end(), "the memory ", field.key,
-              " was made of values that have been replaced; it is made again when an optimizer "
-              "takes the state");
+  TORCH_CHECK(held != buffers_.aux_state.end(), "jitstep: the auxiliary state ", field.key,
+              " was dropped when the slot's values were replaced. Read it after an optimizer has ",
+              "used the state.");
   return static_cast<std::size_t>(held - buffers_.aux_state.begin());
 }
 
@@ -71,12 +72,12 @@ void ParamState::set_aux_state(const std::string& name, const torch::Tensor& val
       half = values.to(now.options(), false, true).contiguous();
     return;
   }
-  TORCH_CHECK(values.sizes() == now.sizes(), "values of shape ", values.sizes(), " for the memory ",
-              name, ", whose shape is ", now.sizes());
+  TORCH_CHECK(values.sizes() == now.sizes(), "jitstep: wrong shape ", values.sizes(),
+              " for the auxiliary state ", name, ". Give values of shape ", now.sizes(), ".");
   now.copy_(values);
 }
 
-// Also before the optimizer has seen that the parameter lies in another order now.
+// Does not compare strides: the parameter may have another storage order that the optimizer has not seen yet.
 bool ParamState::has_residual(const torch::Tensor& p) const {
   return is_bound() && owner_.parameter.is_same(p) && buffers_.residual.defined() &&
          p.sizes() == layout_.sizes && p.scalar_type() == layout_.dtype &&
@@ -90,15 +91,17 @@ torch::Tensor ParamState::residual() const {
 
 torch::Tensor ParamState::weights() const {
   TORCH_CHECK(is_bound(),
-              "the state is bound to no parameter; ask that of the parameter's optimizer");
+              "jitstep: the state has no weights: it is not bound to a parameter. Read them from ",
+              "the state in the parameter's optimizer.");
   const torch::Tensor& p = owner_.parameter;
   TORCH_CHECK(p.sizes() == layout_.sizes && p.scalar_type() == layout_.dtype &&
                   p.device() == layout_.device,
-              "the parameter has become another one since the state was bound to it; take a step");
+              "jitstep: the weights are not available: the parameter's shape, dtype or device ",
+              "changed since the last step. Call step() first.");
   return weights_of(buffers_, layout_.strides, p);
 }
 
-// What a rule keeps of rows or columns is not that of a parameter which has others.
+// A rule's auxiliary state per row or column does not fit a parameter with another number of rows or columns.
 void ParamState::check_aux_state(const StateBuffers& fresh) const {
   if (buffers_.plan == nullptr || step() == 0) return;
   for (const jit::ResolvedAuxState& field : buffers_.plan->aux_state) {
@@ -108,41 +111,45 @@ void ParamState::check_aux_state(const StateBuffers& fresh) const {
     if (field.component != jit::kRuleComponent || held == buffers_.aux_state.end() ||
         made == fresh.aux_state.end())
       continue;
-    TORCH_CHECK(held->buffers[0].numel() == made->buffers[0].numel(), "the state keeps ",
-                held->buffers[0].numel(), " numbers as \"", field.key,
-                "\", where the parameter needs ", made->buffers[0].numel(),
-                "; set_aux_state() of a copy of the state, or erase it to start again");
+    TORCH_CHECK(held->buffers[0].numel() == made->buffers[0].numel(), "jitstep: the state has ",
+                held->buffers[0].numel(), " values of the auxiliary state \"", field.key,
+                "\", but the parameter needs ", made->buffers[0].numel(),
+                ". Call set_aux_state() of a copy of the state, or erase it to start again.");
   }
 }
 
 void ParamState::take_memory(StateBuffers& fresh) const {
-  const int turn = static_cast<int>((buffers_.t ^ fresh.t) & 1);  // where the newest half goes
+  // buffers[t & 1] is the newest. If `fresh` has another parity of t, the two buffers change places.
+  const int parity = static_cast<int>((buffers_.t ^ fresh.t) & 1);
   for (auto& [key, buffers] : fresh.aux_state) {
     const auto held = std::find_if(buffers_.aux_state.begin(), buffers_.aux_state.end(),
                                    [&key = key](const auto& field) { return field.key == key; });
     if (held == buffers_.aux_state.end()) continue;
     for (int half = 0; half < 2; ++half) {
-      const torch::Tensor& from = held->buffers[half ^ turn];
-      TORCH_CHECK(from.numel() == 0 || has_aux_state(from), "what is kept as \"", key,
-                  "\" has no memory; erase the state to start again");
+      const torch::Tensor& from = held->buffers[half ^ parity];
+      TORCH_CHECK(from.numel() == 0 || has_data(from),
+                  "jitstep: the storage of the auxiliary state \"", key,
+                  "\" was freed. Erase the state to start again.");
       if (from.numel() == buffers[half].numel()) buffers[half].copy_(from.reshape({-1}));
     }
   }
 }
 
-// The bits beside elements of the parameter that the state came from which have the same value in this one, and zeros
-// beside the others: they are not those of another value. Where it is gone there is nothing to compare.
+// The residual for a state that came from another parameter. An element's residual is only valid if the element has the
+// same bits in both parameters. Otherwise it becomes zero. If the other parameter no longer exists, there is nothing to
+// compare with, and the residual is used unchanged.
 torch::Tensor ParamState::own_extra(const StateBuffers& held, const torch::Tensor& p) const {
   const torch::Tensor source = owner_.source();
   if (!source.defined() || source.is_same(p) || source.sizes() != p.sizes() ||
-      source.scalar_type() != p.scalar_type() || (p.numel() > 0 && !has_aux_state(source)))
+      source.scalar_type() != p.scalar_type() || (p.numel() > 0 && !has_data(source)))
     return held.residual;
+  // 16-bit dtypes are the only ones with a residual.
   const auto bits = [&](const torch::Tensor& one) { return one.detach().view(torch::kInt16); };
   const torch::Tensor same = bits(source).to(p.device()) == bits(p);
-  return same.all().item<bool>() ? held.residual : extra_where(held, layout_.strides, same);
+  return same.all().item<bool>() ? held.residual : masked_residual(held, layout_.strides, same);
 }
 
-// Bits that a parameter of another dtype or shape lacks are not those that are kept.
+// The residual of a parameter of another dtype or shape has no meaning for this one.
 void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
   if (!buffers_.residual.defined() || !fresh.residual.defined() || p.sizes() != layout_.sizes ||
       p.scalar_type() != layout_.dtype)
@@ -152,7 +159,7 @@ void ParamState::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
   old.residual_is_set = buffers_.residual_is_set;
   fresh.residual_is_set = fresh.t == 0 && (buffers_.t > 0 || buffers_.residual_is_set);
   old.residual = buffers_.residual;
-  check_extra(old, p.numel());
+  check_residual(old, p.numel());
   old.residual = old.residual.to(p.device());
   old.residual = own_extra(old, p);
   if (rewrites_parameter(buffers_, *fresh.plan))

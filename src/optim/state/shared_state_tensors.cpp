@@ -33,17 +33,18 @@ std::size_t shared_index(const jit::Manifest& rule, const std::string& name) {
   const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto* field) {
     return field->name == name || field->torch_name == name;
   });
-  TORCH_CHECK(found != fields.end(), rule.name, " keeps no memory \"", name,
-              "\" of the whole optimizer", jit::did_you_mean(name, shared_names(rule)),
-              "; it keeps ", fields.empty() ? "none" : jit::joined(shared_names(rule)));
+  TORCH_CHECK(found != fields.end(), "jitstep: ", rule.name, " has no shared state \"", name, "\"",
+              jit::did_you_mean(name, shared_names(rule)),
+              ". It has: ", fields.empty() ? "none" : jit::joined(shared_names(rule)), ".");
   return static_cast<std::size_t>(found - fields.begin());
 }
 
 void SharedStateTensors::bind(const torch::Device& device, const std::vector<double>& initial) {
   if (initial.empty()) return;
   const bool here = buffers_.defined() && buffers_.device() == device;
-  if (here && initial == started_ && aux_state_.steps > 0) return;  // does not ask what was skipped
-  const bool fresh = !given_ && !has_stepped();
+  // The host's count is sufficient here. has_stepped() would wait for the device's count of skipped steps.
+  if (here && initial == started_ && aux_state_.steps > 0) return;
+  const bool fresh = !values_set_ && !has_stepped();
   if (!here) {
     const auto held = fresh ? std::nullopt : values();
     buffers_ = torch::empty({2, static_cast<std::int64_t>(initial.size())},
@@ -67,7 +68,7 @@ void SharedStateTensors::count_on_device(bool on) {
   aux_state_.step_offset = nullptr;
   on_device_ = on;
   if (!on) return;
-  ++aux_state_.steps;  // so that it is not 0, as that of a step that nothing has been counted of
+  ++aux_state_.steps;  // 0 would mean that no step was counted. The offset of 1 compensates.
   attach(1);
 }
 
@@ -77,7 +78,7 @@ void SharedStateTensors::attach(std::int64_t step_offset) {
   aux_state_.step_offset = reinterpret_cast<int64*>(step_offset_.data_ptr());
 }
 
-// The steps that were not skipped. From then on nobody counts those that are, until the next count_skips().
+// The number of steps that were not skipped. Drops the counter of skipped steps until the next count_skips().
 std::int64_t SharedStateTensors::steps() const {
   if (on_device_) return aux_state_.steps - step_offset_.item<std::int64_t>();
   if (step_offset_.defined())
@@ -108,15 +109,15 @@ void SharedStateTensors::set(const std::vector<double>& values) {
   if (!buffers_.defined()) bind(torch::kCPU, values);
   write(values);
   restart();
-  given_ = true;
+  values_set_ = true;
 }
 
 void SharedStateTensors::clear() {
   restart();
-  given_ = false;
+  values_set_ = false;
 }
 
-// Into both halves, so that it does not matter which is read next.
+// Writes both buffers, so that the parity of the next step does not matter.
 void SharedStateTensors::write(const std::vector<double>& values) {
   buffers_.copy_(row_of(values));
 }

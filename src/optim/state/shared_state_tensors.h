@@ -1,4 +1,4 @@
-// What a rule keeps once for a whole optimizer (Memory of domain `all`), as a torch tensor.
+// Shared state of an optimizer (auxiliary state of domain `all`) as a torch tensor.
 #pragma once
 
 #include <torch/types.h>
@@ -15,39 +15,40 @@ namespace jitstep {
 /// The names of a rule's fields of domain `all`, in the order of declaration.
 std::vector<std::string> shared_names(const jit::Manifest& rule);
 
-/// The place of one of them, by its name or torch's. A c10::Error that lists them if there is none.
+/// The index of such a field, by its name or torch's name. Throws a c10::Error that lists the names if there is none.
 std::size_t shared_index(const jit::Manifest& rule, const std::string& name);
 
-/// Copies are not meant: kernels know where it lies.
+/// Not copyable, because kernels hold its address. Not thread-safe.
 class SharedStateTensors {
  public:
   SharedStateTensors() = default;
   SharedStateTensors(const SharedStateTensors&) = delete;
   SharedStateTensors& operator=(const SharedStateTensors&) = delete;
 
-  /// Brings it to a device before a step. What no step and no user has changed yet is set to `initial`.
+  /// Moves the values to a device before a step. Sets them to `initial` if neither a step nor the user has changed
+  /// them.
   void bind(const torch::Device& device, const std::vector<double>& initial);
 
-  /// As a step takes it; null for a rule that keeps nothing.
+  /// The argument of a step. Null for a rule without shared state.
   jit::SharedState* aux_state() { return buffers_.defined() ? &aux_state_ : nullptr; }
-  /// What it holds: two halves of its values, and a counter of the device; undefined while there is none.
+  /// float64 [2, fields], the two buffers; and the device's int64 counter. Undefined if they do not exist.
   const torch::Tensor& buffers() const { return buffers_; }
   const torch::Tensor& step_offset() const { return step_offset_; }
-  /// Has the device count the steps that it skips, before one that it may.
+  /// Makes the device count skipped steps. Call it before a step that may be skipped.
   void count_skips();
-  /// Has the device count all steps, or the host again, which waits for the device.
+  /// Makes the device (true) or the host (false) count all steps. Waits for the device.
   void count_on_device(bool on);
   bool is_on_device() const { return on_device_; }
 
-  /// The current values, on the host; nothing before the first step, unless they were set.
+  /// The current values on the host. Empty before the first step, unless they were set.
   std::optional<std::vector<double>> values() const;
-  /// Replaces them; the next step goes on from these.
+  /// Replaces the values. The next step continues from them.
   void set(const std::vector<double>& values);
-  /// Forgets everything: the next step starts anew.
+  /// Drops the values. The next step restarts from initial values.
   void clear();
 
-  /// Whether a step has been taken since it was made, set or cleared. Waits for the device if it may have
-  /// skipped some, as everything does that reads values.
+  /// True if a step was taken since construction, set() or clear(). Waits for the device if it may have skipped steps.
+  /// All functions that read values do so, too.
   bool has_stepped() const { return steps() > 0; }
 
  private:
@@ -56,13 +57,12 @@ class SharedStateTensors {
   void attach(std::int64_t step_offset);
   void restart();
 
-  torch::Tensor buffers_;              // [2, fields]
-  mutable torch::Tensor step_offset_;  // of the device; undefined: it skips none
-  bool on_device_ = false;  // which counts all steps; `memory_.steps` stays as it is then
-  mutable jit::SharedState
-      aux_state_;                // mutable: its steps are brought up to date when somebody asks
-  std::vector<double> started_;  // what was last written as the initial values
-  bool given_ = false;           // its values are not the initial ones
+  torch::Tensor buffers_;               // [2, fields]
+  mutable torch::Tensor step_offset_;   // on the device; undefined: it counts no steps
+  bool on_device_ = false;              // the device counts all steps; aux_state_.steps is constant
+  mutable jit::SharedState aux_state_;  // mutable: steps() updates its step count
+  std::vector<double> started_;         // the last initial values that were written
+  bool values_set_ = false;             // set() replaced the initial values
 };
 
 }  // namespace jitstep

@@ -1,4 +1,4 @@
-// The slots of two versions of one rule, whose file was loaded again: they may be in another order, more or fewer.
+// Matching of slots between two versions of a rule whose file was reloaded. Their number and order may differ.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace jitstep {
 
-/// The slot's number among those of another version of its rule, by its name; -1 if that has none.
+/// The number of the slot with the same name in `slots`, or -1.
 std::ptrdiff_t number_among(const std::vector<jit::Slot>& slots, const jit::Slot& slot);
 
-/// Whether something is kept for the slot of this number; not for -1.
+/// True if the slot of this number has stored codes. False for -1.
 bool has_codes(const StateBuffers& buffers, std::ptrdiff_t slot);
 
-/// Whether something is kept for any slot.
+/// True if any slot has stored codes.
 bool has_slots(const StateBuffers& buffers);
 
-/// What `slots` begin with, in the order of the `held` ones; 0 for those that are not among them.
+/// Reorders `initial` from the order of `slots` to that of `held`. A slot that is not in `slots` gets 0.
 std::vector<double> in_order_of(const std::vector<jit::Slot>& held,
                                 const std::vector<jit::Slot>& slots,
                                 const std::vector<double>& initial);

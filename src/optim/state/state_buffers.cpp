@@ -29,7 +29,7 @@ bool is_wide(const StateBuffers& state, int slot) {
   return state.plan->codec(slot)->code == "real";
 }
 
-// The parameter's sizes in storage order without gaps, filled with zeros.
+// A tensor of zeros with the parameter's sizes and storage order, without gaps.
 torch::Tensor zeros_of(const torch::Tensor& p, torch::Dtype dtype) {
   const auto options = p.options().dtype(dtype).requires_grad(false);
   if (p.dim() == 0) return torch::zeros({}, options);
@@ -44,21 +44,21 @@ StateBuffers::Slot make_slot(const torch::Tensor& p, const jit::Plan& plan, int 
           layout.meta > 0 ? bytes_like(p, layout.meta) : torch::Tensor()};
 }
 
-// Bytes in one piece, where p is; no tensor at all for none.
+// True if the tensor has so many contiguous bytes on the device of p. For 0 bytes it may be undefined.
 bool are_bytes(const torch::Tensor& tensor, std::int64_t bytes, const torch::Tensor& p) {
   if (!tensor.defined() || bytes == 0)
     return bytes == 0 && (!tensor.defined() || tensor.numel() == 0);
   return tensor.scalar_type() == torch::kUInt8 && tensor.is_contiguous() &&
-         tensor.numel() == bytes && tensor.device() == p.device() && has_aux_state(tensor);
+         tensor.numel() == bytes && tensor.device() == p.device() && has_data(tensor);
 }
 
 bool are_values(const torch::Tensor& tensor, const torch::Tensor& p) {
   return tensor.defined() && tensor.is_floating_point() && tensor.sizes() == p.sizes() &&
-         tensor.device() == p.device() && (p.numel() == 0 || has_aux_state(tensor));
+         tensor.device() == p.device() && (p.numel() == 0 || has_data(tensor));
 }
 
-// Whether a slot holds what kernels can read.
-bool is_whole(const StateBuffers& state, const torch::Tensor& p, int slot) {
+// True if the slot's tensors have the dtype, size and device that kernels expect.
+bool is_valid(const StateBuffers& state, const torch::Tensor& p, int slot) {
   const auto& [codes, meta] = state.slots[slot];
   if (is_wide(state, slot)) return are_values(codes, p);
   const jit::StateLayout::Slot layout = jit::slot_layout(*state.plan, slot, p.numel());
@@ -66,16 +66,16 @@ bool is_whole(const StateBuffers& state, const torch::Tensor& p, int slot) {
 }
 
 void check_slot(const StateBuffers& state, const torch::Tensor& p, int slot) {
-  if (is_whole(state, p, slot)) return;
+  if (is_valid(state, p, slot)) return;
   const jit::Plan& plan = *state.plan;
   const auto& name = plan.rule().slots[slot].torch_name;
-  TORCH_CHECK(!is_wide(state, slot), "the slot ", name, " holds no values of the shape ", p.sizes(),
-              " of its parameter; set its values, or erase the state");
+  TORCH_CHECK(!is_wide(state, slot), "jitstep: the slot ", name, " has no values of the shape ",
+              p.sizes(), " of its parameter. Set its values, or erase the state.");
   const jit::StateLayout::Slot layout = jit::slot_layout(plan, slot, p.numel());
-  TORCH_CHECK(false, "the slot ", name, " does not hold the ", layout.codes, " bytes of codes and ",
-              layout.meta, " of scales that ", plan.codec(slot)->name,
-              " keeps for a parameter of shape ", p.sizes(),
-              "; set its values, or erase the state");
+  TORCH_CHECK(false, "jitstep: the slot ", name, " does not have the ", layout.codes,
+              " bytes of codes and ", layout.meta, " bytes of scales that ", plan.codec(slot)->name,
+              " needs for a parameter of shape ", p.sizes(),
+              ". Set its values, or erase the state.");
 }
 
 }  // namespace
@@ -94,9 +94,10 @@ int next_revision() {
 }
 
 void check_sign(const jit::Slot& slot, const torch::Tensor& values) {
-  TORCH_CHECK(slot.is_signed || !values.defined() || !has_aux_state(values) ||
-                  !values.lt(0).any().item<bool>(),
-              "the slot ", slot.torch_name, " is never negative, and some of its new values are");
+  TORCH_CHECK(
+      slot.is_signed || !values.defined() || !has_data(values) || !values.lt(0).any().item<bool>(),
+      "jitstep: invalid values for the slot ", slot.torch_name,
+      ": some are negative. Give values of 0 or more.");
 }
 
 std::vector<StateBuffers::AuxState> make_aux_state(const torch::Tensor& p, const jit::Plan& plan,
@@ -167,7 +168,7 @@ torch::Tensor decode_slot(const StateBuffers& state, const torch::Tensor& p, int
 torch::Tensor decode_weights(const StateBuffers& state, const torch::Tensor& p) {
   torch::Tensor values = zeros_of(p, real_dtype(state.format.dtype));
   if (p.numel() == 0) return values;
-  torch::Tensor dense = p;  // as the kernel reads it
+  torch::Tensor dense = p;  // the kernel reads parameters without gaps
   if (!p.is_non_overlapping_and_dense()) dense = zeros_of(p, p.scalar_type()).copy_(p.detach());
   as_torch_error([&] {
     jit::decode_weights(backend_of(p.device()),
@@ -179,12 +180,13 @@ torch::Tensor decode_weights(const StateBuffers& state, const torch::Tensor& p) 
 
 void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
                  const torch::Tensor& values) {
-  TORCH_CHECK(values.sizes() == p.sizes(), "state values of shape ", values.sizes(),
+  TORCH_CHECK(values.sizes() == p.sizes(), "jitstep: state values of shape ", values.sizes(),
               " for a parameter of shape ", p.sizes(),
-              "; erase its state to start again, or give it its shape back");
-  TORCH_CHECK(values.is_floating_point() && values.layout() == torch::kStrided, "state values of ",
-              values.dtype(), " and layout ", values.layout(), "; use dense floating point values");
-  if (!is_whole(state, p, slot)) state.slots[slot] = make_slot(p, *state.plan, slot);
+              ". Erase the state to start again, or restore the parameter's shape.");
+  TORCH_CHECK(values.is_floating_point() && values.layout() == torch::kStrided,
+              "jitstep: state values of ", values.dtype(), " and layout ", values.layout(),
+              ". Use dense floating-point values.");
+  if (!is_valid(state, p, slot)) state.slots[slot] = make_slot(p, *state.plan, slot);
   if (is_wide(state, slot)) {
     state.slots[slot].codes.copy_(values);
     return;

@@ -20,7 +20,7 @@ std::int64_t& StepCount::taken() const {
 void StepCount::count_on_device(torch::Tensor counter) {
   known_ = taken();
   if (on_device_)
-    step_offset_.copy_(counter);  // graphs know where it is
+    step_offset_.copy_(counter);  // captured graphs hold its address
   else
     step_offset_ = std::move(counter);
   on_device_ = true;

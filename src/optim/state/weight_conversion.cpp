@@ -17,20 +17,20 @@ std::vector<std::int64_t> compact(torch::IntArrayRef sizes,
   return jit::compact_strides({sizes.vec(), strides});
 }
 
-// The same values in the storage order of a tensor with these strides, without gaps.
+// A copy of the values in the storage order of a tensor with these strides, without gaps.
 torch::Tensor in_order(const torch::Tensor& values, const std::vector<std::int64_t>& strides) {
   const auto options = values.options().requires_grad(false);
   return torch::empty_strided(values.sizes(), compact(values.sizes(), strides), options)
       .copy_(values.detach());
 }
 
-// So many bytes of each element, one after another in the order of a tensor of these sizes and strides, as a tensor of
-// these sizes and the bytes.
-torch::Tensor by_element(const torch::Tensor& bytes, std::int64_t of_each, torch::IntArrayRef sizes,
-                         const std::vector<std::int64_t>& strides) {
+// A view [sizes..., element_bytes] of `bytes`, which has `element_bytes` bytes for each element of a tensor of these
+// sizes and strides, in its storage order.
+torch::Tensor by_element(const torch::Tensor& bytes, std::int64_t element_bytes,
+                         torch::IntArrayRef sizes, const std::vector<std::int64_t>& strides) {
   std::vector<std::int64_t> all = sizes.vec(), steps = compact(sizes, strides);
-  for (std::int64_t& step : steps) step *= of_each;
-  all.push_back(of_each);
+  for (std::int64_t& step : steps) step *= element_bytes;
+  all.push_back(element_bytes);
   steps.push_back(1);
   return bytes.as_strided(all, steps);
 }
@@ -52,34 +52,34 @@ void put_back(const torch::Tensor& p, const torch::Tensor& copy) {
   if (copy.defined()) p.detach().copy_(copy);
 }
 
-void check_extra(const StateBuffers& held, std::int64_t elements) {
+void check_residual(const StateBuffers& held, std::int64_t elements) {
   const std::int64_t bytes = held.plan->weights->residual_bytes() * elements;
   const torch::Tensor& residual = held.residual;
   if (bytes == 0 && !residual.defined()) return;
   TORCH_CHECK(residual.numel() == bytes && residual.scalar_type() == torch::kUInt8 &&
-                  residual.is_contiguous() && (bytes == 0 || has_aux_state(residual)),
-              "the state holds ", residual.numel(), " elements of ", residual.dtype(),
-              " beside the parameter, where the weight format ", held.format.weights, " keeps ",
-              bytes, " bytes; load an archive that is whole, or erase the state");
+                  residual.is_contiguous() && (bytes == 0 || has_data(residual)),
+              "jitstep: the state has a residual of ", residual.numel(), " elements of ",
+              residual.dtype(), ", but the weight format ", held.format.weights, " needs ", bytes,
+              " bytes. Load a complete archive, or erase the state.");
 }
 
 torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_t>& strides,
                          const torch::Tensor& p) {
-  check_extra(held, p.numel());
+  check_residual(held, p.numel());
   return in_order(decode_weights(held, in_order(p, strides)), p.strides().vec());
 }
 
 torch::Tensor reordered_residual(const StateBuffers& held, const std::vector<std::int64_t>& strides,
                                  const torch::Tensor& p) {
-  const std::int64_t of_each = held.plan->weights->residual_bytes();
+  const std::int64_t element_bytes = held.plan->weights->residual_bytes();
   const torch::Tensor made = torch::empty_like(held.residual);
-  by_element(made, of_each, p.sizes(), p.strides().vec())
-      .copy_(by_element(held.residual, of_each, p.sizes(), strides));
+  by_element(made, element_bytes, p.sizes(), p.strides().vec())
+      .copy_(by_element(held.residual, element_bytes, p.sizes(), strides));
   return made;
 }
 
-torch::Tensor extra_where(const StateBuffers& held, const std::vector<std::int64_t>& strides,
-                          const torch::Tensor& same) {
+torch::Tensor masked_residual(const StateBuffers& held, const std::vector<std::int64_t>& strides,
+                              const torch::Tensor& same) {
   torch::Tensor made = held.residual.clone();
   by_element(made, held.plan->weights->residual_bytes(), same.sizes(), strides)
       .mul_(same.unsqueeze(-1));

@@ -1,4 +1,4 @@
-// Weights from what one format keeps beside the parameter to what another one does.
+// Conversion of weights between formats with a residual.
 #pragma once
 
 #include <cstdint>
@@ -8,34 +8,34 @@
 
 namespace jitstep {
 
-/// Whether a kernel takes over weights that another format, of the same dtype, keeps beside the parameter. The parameter
-/// is then rounded anew, as the kernel's format does it.
+/// True if binding converts from another weight format with a residual, of the same dtype. The parameter is then
+/// rounded again, as the new format requires.
 bool rewrites_parameter(const StateBuffers& held, const jit::Plan& plan);
 
-/// A copy of a parameter that is going to be; undefined if it is not.
+/// A copy of the parameter if rewrites_parameter(). Otherwise undefined.
 torch::Tensor copy_if_rewritten(const StateBuffers& held, const jit::Plan& plan,
                                 const torch::Tensor& p);
-/// Makes it what such a copy says, if there is one.
+/// Restores the parameter from such a copy, if it is defined.
 void put_back(const torch::Tensor& p, const torch::Tensor& copy);
 
-/// A c10::Error if what is kept beside a parameter of so many elements is not what its format keeps.
-void check_extra(const StateBuffers& held, std::int64_t elements);
+/// Throws a c10::Error if the residual's size or dtype is not that of the weight format for so many elements.
+void check_residual(const StateBuffers& held, std::int64_t elements);
 
-/// The weights that what is kept makes of a parameter: of its shape and order, as wide as the arithmetic. `strides`: those
-/// that it had when `held` was kept. A c10::Error as from check_extra.
+/// The parameter's weights with the residual added: its shape and storage order, in real_dtype. `strides`: the
+/// parameter's strides when `held` was bound. Throws as check_residual.
 torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_t>& strides,
                          const torch::Tensor& p);
 
-/// What is kept, in the order that the parameter's elements have now.
+/// The residual in the parameter's current storage order. `strides`: the parameter's strides when `held` was bound.
 torch::Tensor reordered_residual(const StateBuffers& held, const std::vector<std::int64_t>& strides,
                                  const torch::Tensor& p);
 
-/// What is kept, in the same order, with zeros beside the elements where `same`, of the parameter's sizes, is false.
-torch::Tensor extra_where(const StateBuffers& held, const std::vector<std::int64_t>& strides,
-                          const torch::Tensor& same);
+/// The residual in the same order, set to zero for elements where `same` is false. `same` has the parameter's sizes.
+torch::Tensor masked_residual(const StateBuffers& held, const std::vector<std::int64_t>& strides,
+                              const torch::Tensor& same);
 
-/// Sets the parameter and what `to` keeps beside it to the weights that `from` makes of the parameter. `strides`: those
-/// that it had when `from` was kept. A c10::Error as from check_extra; then nothing has changed.
+/// Sets the parameter and the residual in `to` to the weights of the parameter in `from`. `strides`: the parameter's
+/// strides when `from` was bound. Throws as check_residual; then nothing has changed.
 void convert_weights(const StateBuffers& from, const std::vector<std::int64_t>& strides,
                      StateBuffers& to, const torch::Tensor& p);
 

@@ -16,9 +16,9 @@
 namespace jitstep {
 namespace {
 
-// at::parallel_for is a template, serial unless whoever includes it is compiled with OpenMP. A tensor
-// iterator is compiled in libtorch and uses its pool. This one walks over `count` bytes that nobody
-// reads: their addresses count.
+// at::parallel_for is a template. It is serial unless the including file is compiled with OpenMP.
+// A tensor iterator is compiled into libtorch and uses torch's thread pool. This one iterates over
+// `count` bytes that it never reads. Their addresses are the loop indices.
 void torch_parallel_for(std::int64_t count, std::int64_t grain,
                         const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (count <= grain || jit::forked_from_threads()) return body(0, count);
@@ -32,7 +32,7 @@ void torch_parallel_for(std::int64_t count, std::int64_t grain,
       grain);
 }
 
-// NVRTC from PyPI lies in site-packages/nvidia, beside site-packages/torch/lib/libc10.so.
+// The NVRTC package from PyPI is in site-packages/nvidia. libc10.so is in site-packages/torch/lib.
 void add_nvrtc_beside_torch(jit::Engine& engine) {
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&c10::GetAllocator), &info) == 0) return;
@@ -51,17 +51,17 @@ class TorchCudaHost : public jit::CudaHost {
     const auto options = torch::dtype(torch::kUInt8).device(device_);
     torch::Tensor tensor = torch::empty({static_cast<std::int64_t>(bytes)}, options);
     void* const data = tensor.data_ptr();
-    return {data, Keeper{std::move(tensor)}};
+    return {data, TensorDeleter{std::move(tensor)}};
   }
 
   void record_stream(const std::shared_ptr<void>& memory) override {
-    if (auto* const keeper = std::get_deleter<Keeper>(memory))
-      keeper->tensor.record_stream(current_stream(device_));
+    if (auto* const deleter = std::get_deleter<TensorDeleter>(memory))
+      deleter->tensor.record_stream(current_stream(device_));
   }
 
  private:
-  // A deleter that keeps the tensor whose memory it is.
-  struct Keeper {
+  // Owns the tensor, so that its memory lives as long as the shared_ptr.
+  struct TensorDeleter {
     torch::Tensor tensor;
     void operator()(void*) { tensor.reset(); }
   };
@@ -74,8 +74,8 @@ std::unique_ptr<jit::Backend> make_backend(const torch::Device& device) {
   if (device.is_cpu()) return std::make_unique<jit::CpuBackend>(engine, torch_parallel_for);
   if (!device.is_cuda())
     throw jit::Error(
-        jit::str_cat("jitstep: a parameter on ", device.str(),
-                     ": only CPU and CUDA devices have kernels; move it to one of them"));
+        jit::str_cat("jitstep: no kernels for a parameter on ", device.str(),
+                     ": only CPU and CUDA devices have kernels. Move it to one of them."));
   add_nvrtc_beside_torch(engine);
   return std::make_unique<jit::CudaBackend>(engine, device.index(),
                                             std::make_unique<TorchCudaHost>(device));
@@ -109,19 +109,19 @@ void download(const torch::Device& device, void* to, const void* from, std::size
   torch::from_blob(to, {size}, torch::kUInt8).copy_(source);
 }
 
-// Made without the lock, so that a child of fork() never finds it held while a GPU is opened; of two
-// threads that make the same one, the first wins.
+// Creates the back end without the lock, so that a child of fork() never finds the lock held while a
+// GPU is opened. If two threads create the same back end, the first to finish wins.
 jit::Backend& backend_of(const torch::Device& device) {
   static auto& mutex = *new jit::ForkSafeMutex;
-  static auto& machines = *new std::map<std::string, std::unique_ptr<jit::Backend>>;
+  static auto& backends = *new std::map<std::string, std::unique_ptr<jit::Backend>>;
   const std::string name = device.str();
   {
     const std::lock_guard lock(mutex);
-    if (const auto known = machines.find(name); known != machines.end()) return *known->second;
+    if (const auto known = backends.find(name); known != backends.end()) return *known->second;
   }
   auto made = make_backend(device);
   const std::lock_guard lock(mutex);
-  return *machines.try_emplace(name, std::move(made)).first->second;
+  return *backends.try_emplace(name, std::move(made)).first->second;
 }
 
 }  // namespace jitstep

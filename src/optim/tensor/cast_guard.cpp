@@ -2,15 +2,13 @@
 
 #include <c10/core/UndefinedTensorImpl.h>
 
-#include <algorithm>
-
 namespace jitstep {
 namespace {
 
-// A NaN, none of whose bytes is a bool.
+// A NaN. None of its bytes is a valid bool, so that a write through a bool member is also noticed.
 constexpr std::uint64_t kNan = 0x7ff8a5a5a5a5a5a5;
 
-// Of what a torch::Tensor consists while it is undefined.
+// The bytes of an undefined torch::Tensor: a pointer to the singleton.
 std::uint64_t undefined_tensor() {
   return reinterpret_cast<std::uintptr_t>(
       static_cast<c10::TensorImpl*>(c10::UndefinedTensorImpl::singleton()));
@@ -20,11 +18,6 @@ std::uint64_t undefined_tensor() {
 
 CastGuard::CastGuard(Finds finds) : untouched_(finds == Finds::nan ? kNan : undefined_tensor()) {
   words_.fill(untouched_);
-}
-
-bool CastGuard::is_intact() const {
-  return std::all_of(words_.begin(), words_.end(),
-                     [&](std::uint64_t word) { return word == untouched_; });
 }
 
 }  // namespace jitstep

@@ -14,68 +14,69 @@ namespace {
 
 void check_kind(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(p.layout() == torch::kStrided, "jitstep: ", describe(p, name), " has the layout ",
-              p.layout(), "; only dense parameters can be trained: call to_dense()");
+              p.layout(), ". Only dense parameters can be trained. Call to_dense().");
   TORCH_CHECK(!p.is_complex(), "jitstep: ", describe(p, name),
-              " is complex; train the real tensor torch::view_as_real gives");
+              " is complex. Train the real tensor that torch::view_as_real returns.");
   TORCH_CHECK(p.is_floating_point(), "jitstep: ", describe(p, name),
-              " is not floating point; make it ", jit::kDtypeList);
-  about(p, name, [&] { dtype_of(p); });
+              " is not floating point. Convert it to ", jit::kDtypeList, ".");
+  with_context(p, name, [&] { dtype_of(p); });
   TORCH_CHECK(p.has_storage(), "jitstep: ", describe(p, name),
-              " has no memory of its own; give the optimizer the tensor that it wraps");
+              " has no storage. Give the optimizer the tensor that it wraps.");
   TORCH_CHECK(p.is_cpu() || p.is_cuda(), "jitstep: ", describe(p, name), " is on ", p.device(),
-              "; only CPU and CUDA devices have kernels: move it to one of them first");
+              ". Only CPU and CUDA devices have kernels. Move it to one of them first.");
   TORCH_CHECK(!p.is_neg(), "jitstep: ", describe(p, name),
-              " is a negated view of other memory; give the optimizer its resolve_neg()");
+              " is a negated view of other memory. Give the optimizer its resolve_neg().");
 }
 
 void check_layout(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(jit::is_non_overlapping(shape_of(p)), "jitstep: ", describe(p, name),
-              " has elements that share memory, as expand() makes them; give the optimizer a ",
-              "contiguous() copy");
+              " has elements that share memory, as after expand(). Give the optimizer a ",
+              "contiguous() copy.");
 }
 
 constexpr const char* kFrozenAdvice =
-    " does not require a gradient and would never be trained; call requires_grad_() or leave it "
+    " does not require a gradient and would never be trained. Call requires_grad_() or leave it "
     "out";
 
 bool is_frozen(const torch::Tensor& p) { return !p.requires_grad() && !p.grad().defined(); }
 
-// What a gradient must be to be read at all.
+// Throws with the reason why kernels cannot read the gradient.
 void refuse_kind(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
   TORCH_CHECK(!g.is_nested(), "jitstep: the gradient of ", describe(p, name),
-              " is a nested tensor; give each of its tensors a parameter of its own");
+              " is a nested tensor. Make each of its tensors a separate parameter.");
   TORCH_CHECK(g.layout() == torch::kStrided, "jitstep: the gradient of ", describe(p, name), " is ",
-              g.is_mkldnn() ? "" : "sparse, ", "of the layout ", g.layout(),
-              ", which is not supported; make it dense with to_dense(), or build the layer with ",
-              "sparse(false)");
+              g.is_mkldnn() ? "" : "sparse, ", "with layout ", g.layout(),
+              ". Only dense gradients are supported. Call to_dense(), or build the layer with ",
+              "sparse(false).");
   TORCH_CHECK(g.device() == p.device(), "jitstep: the gradient of ", describe(p, name), " is on ",
-              g.device(), " and the parameter on ", p.device(), "; move one of them");
+              g.device(), " and the parameter on ", p.device(), ". Move one of them.");
   TORCH_CHECK(g.sizes() == p.sizes(), "jitstep: the gradient of ", describe(p, name),
-              " has the shape ", g.sizes(), "; compute it again for this parameter");
+              " has the shape ", g.sizes(), ". Recompute it for this parameter.");
   TORCH_CHECK(g.is_floating_point(), "jitstep: the gradient of ", describe(p, name), " is ",
-              g.dtype(), "; make it ", jit::kDtypeList);
-  about(p, name, [&] { dtype_of(g); });
+              g.dtype(), ". Convert it to ", jit::kDtypeList, ".");
+  with_context(p, name, [&] { dtype_of(g); });
 }
 
 void refuse_memory(const torch::Tensor& p, const torch::Tensor& g, const ParameterName& name) {
-  TORCH_CHECK(has_aux_state(p), "jitstep: the memory of ", describe(p, name),
-              " was freed (its storage has no bytes); give it back its values before step()");
-  TORCH_CHECK(has_aux_state(g), "jitstep: the gradient of ", describe(p, name),
-              " has no memory of its own; compute it again");
+  TORCH_CHECK(has_data(p), "jitstep: the storage of ", describe(p, name),
+              " was freed (it has 0 bytes). Restore the values before step().");
+  TORCH_CHECK(has_data(g), "jitstep: the gradient of ", describe(p, name),
+              " has no data. Recompute it.");
   const bool same = p.const_data_ptr() == g.const_data_ptr() && p.strides() == g.strides() &&
                     p.scalar_type() == g.scalar_type();
   TORCH_CHECK(same || !share_memory(p, g), "jitstep: the gradient of ", describe(p, name),
-              " shares memory with the parameter, but not element by element; clone() it");
+              " shares memory with the parameter, but not element by element. clone() it.");
 }
 
 }  // namespace
 
 void check_parameter(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(p.defined(), "jitstep: parameter ", name.index, " of group ", name.group,
-              " is an undefined tensor; leave it out");
-  TORCH_CHECK(p.is_leaf(), "can't optimize a non-leaf Tensor: ", describe(p, name),
-              " is the result of an operation; give the optimizer the tensor it was made from, or ",
-              "detach() it");
+              " is an undefined tensor. Leave it out.");
+  TORCH_CHECK(
+      p.is_leaf(), "jitstep: can't optimize a non-leaf Tensor: ", describe(p, name),
+      " is the result of an operation. Give the optimizer the tensor it was computed from, ",
+      "or detach() it.");
   check_tensor(p, name);
 }
 
@@ -90,10 +91,10 @@ void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterN
   if (found == parameters.end()) return;
   const auto index = static_cast<std::size_t>(found - parameters.begin());
   const std::string name = describe(*found, {first.group, first.index + index});
-  TORCH_CHECK(frozen == NonTrainablePolicy::warn, "jitstep: ", name, kFrozenAdvice);
+  TORCH_CHECK(frozen == NonTrainablePolicy::warn, "jitstep: ", name, kFrozenAdvice, ".");
   const auto more = std::count_if(found + 1, parameters.end(), is_frozen);
   const std::string others = more == 0 ? "" : c10::str(" (", more, " more like it)");
-  TORCH_WARN("jitstep: ", name, kFrozenAdvice, others);
+  TORCH_WARN("jitstep: ", name, kFrozenAdvice, others, ".");
 }
 
 torch::Tensor materialised(const torch::Tensor& g) {
@@ -105,7 +106,7 @@ void check_gradient(const torch::Tensor& p, const torch::Tensor& g, const Parame
                     g.sizes() == p.sizes() && is_supported(g.scalar_type());
   if (!kind) refuse_kind(p, g, name);
   if (p.numel() == 0) return;
-  if (!has_aux_state(p) || !has_aux_state(g) || may_share_memory(p, g)) refuse_memory(p, g, name);
+  if (!has_data(p) || !has_data(g) || may_share_memory(p, g)) refuse_memory(p, g, name);
 }
 
 }  // namespace jitstep

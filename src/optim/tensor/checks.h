@@ -1,4 +1,4 @@
-// Bad input, refused before anything changes: one sentence that says what is wrong and what to do.
+// Validation of parameters and gradients. All checks run before anything changes.
 #pragma once
 
 #include <torch/types.h>
@@ -9,32 +9,31 @@
 
 namespace jitstep {
 
-/// What to do about a parameter that neither requires a gradient nor has one. The classes that
-/// torch has as well accept it, as torch does, with a warning.
+/// Policy for a parameter that neither requires a gradient nor has one. Classes that torch also has
+/// accept it with a warning, because torch accepts it.
 enum class NonTrainablePolicy { warn, refuse };
 
-/// A c10::Error unless it is a leaf that passes check_tensor.
+/// Throws a c10::Error unless the parameter is a leaf that passes check_tensor.
 void check_parameter(const torch::Tensor& parameter, const ParameterName& name);
 
-/// A c10::Error unless it is strided, real floating point of a supported dtype, on a device with
-/// kernels, and no two of its elements share memory.
+/// Throws a c10::Error unless the tensor is strided, has a supported floating-point dtype, is on a device
+/// with kernels, and no two of its elements share memory.
 void check_tensor(const torch::Tensor& parameter, const ParameterName& name);
 
-/// Refuses, or warns once about, those of parameters that would never be trained; `first` is the first one's name.
+/// Throws a c10::Error, or warns once, if a parameter would never be trained. `first` names parameters[0].
 void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterName& first,
                   NonTrainablePolicy frozen);
 
-/// Whether a tensor's memory, if it has any, does not hold its values: torch remembers instead that
-/// all of them are zero, or that they are negated.
+/// True if the tensor's storage does not hold its values: torch only marks it as all zero, or as negated.
 inline bool is_lazy(const torch::Tensor& tensor) {
   return tensor._is_zerotensor() || tensor.is_neg();
 }
-/// A lazy tensor's values in memory of their own.
+/// The values of a lazy tensor in a new tensor.
 torch::Tensor materialised(const torch::Tensor& tensor);
 
-/// A c10::Error unless the gradient is dense, floating point, of the parameter's shape and device,
-/// and both have memory of their own. (A gradient that is the parameter itself will do: each element
-/// is read before it is written.) Cheap when all is well.
+/// Throws a c10::Error unless the gradient is dense, has a supported floating-point dtype and the
+/// parameter's shape and device, and the two share no memory. The gradient may be the parameter itself,
+/// because each element is read before it is written. Costs a few comparisons for a valid gradient.
 void check_gradient(const torch::Tensor& parameter, const torch::Tensor& gradient,
                     const ParameterName& name);
 

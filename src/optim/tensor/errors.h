@@ -1,4 +1,4 @@
-// Errors as torch's users expect them: c10::Error, with the parameter or group that it is about.
+// Conversion of jit errors to c10::Error, and context for error messages: the parameter or the group.
 #pragma once
 
 #include <torch/types.h>
@@ -11,8 +11,8 @@
 
 namespace jitstep {
 
-/// Runs `action`; a jit::Error it throws, about its arguments or a compiler that is missing, becomes an
-/// EngineError, which is a c10::Error as torch's own are. A failed compile and a failed CUDA call stay what they are.
+/// Runs `action` and converts a jit::Error (wrong arguments, a missing compiler) to an EngineError, which is a
+/// c10::Error. CompileError and CudaError pass through unchanged.
 template <class Action>
 auto as_torch_error(Action&& action) {
   try {
@@ -26,24 +26,24 @@ auto as_torch_error(Action&& action) {
   }
 }
 
-/// The same, of arguments.
+/// The same as as_torch_error, for checks of arguments.
 template <class Check>
 auto rethrow_as_torch_error(Check&& check) {
   return as_torch_error(std::forward<Check>(check));
 }
 
-/// Which parameter a message speaks of.
+/// A parameter in a message: its group, and its index in the group.
 struct ParameterName {
   std::size_t group = 0;
   std::size_t index = 0;
 };
 
-/// "parameter 3 of group 0 (float32 [5, 2])".
+/// "parameter 3 of group 0 (float [5, 2])", with torch's name of the dtype.
 std::string describe(const torch::Tensor& parameter, const ParameterName& name);
 
-/// Runs `action`; a c10::Error it throws says which parameter it was about.
+/// Runs `action` and adds the parameter to a c10::Error that it throws.
 template <class Action>
-auto about(const torch::Tensor& parameter, const ParameterName& name, Action&& action) {
+auto with_context(const torch::Tensor& parameter, const ParameterName& name, Action&& action) {
   try {
     return action();
   } catch (c10::Error& error) {
@@ -52,11 +52,11 @@ auto about(const torch::Tensor& parameter, const ParameterName& name, Action&& a
   }
 }
 
-/// The same for the options of a parameter group.
+/// Runs `action` and adds the parameter group to a c10::Error that it throws.
 template <class Action>
-void with_group_context(std::size_t group, Action&& action) {
+auto with_group_context(std::size_t group, Action&& action) {
   try {
-    action();
+    return action();
   } catch (c10::Error& error) {
     error.add_context(c10::str("the options of parameter group ", group));
     throw;

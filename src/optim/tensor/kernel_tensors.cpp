@@ -24,7 +24,7 @@ jit::Dtype dtype_of(const torch::Tensor& tensor) {
   for (const auto& [torch_type, dtype] : kDtypes)
     if (tensor.scalar_type() == torch_type) return dtype;
   TORCH_CHECK(false, "jitstep: dtype ", tensor.dtype(),
-              " is not supported; parameters and gradients are ", jit::kDtypeList);
+              " is not supported. Convert parameters and gradients to ", jit::kDtypeList, ".");
 }
 
 bool is_supported(torch::ScalarType type) {
@@ -35,7 +35,7 @@ bool is_supported(torch::ScalarType type) {
 torch::ScalarType torch_dtype(jit::Dtype dtype) {
   for (const auto& [torch_type, known] : kDtypes)
     if (known == dtype) return torch_type;
-  return torch::kFloat32;  // not reached: all are known
+  return torch::kFloat32;  // not reached: kDtypes has every jit::Dtype
 }
 
 torch::ScalarType real_dtype(jit::Dtype parameter) {

@@ -1,4 +1,4 @@
-// Torch's tensors in the kernels' words.
+// Conversion of torch's tensors and dtypes to the types of jit.
 #pragma once
 
 #include <torch/types.h>
@@ -8,23 +8,23 @@
 
 namespace jitstep {
 
-/// Sizes and strides; a scalar is a vector of one.
+/// Sizes and strides. A 0-dimensional tensor becomes a vector of one element.
 jit::Shape shape_of(const torch::Tensor& tensor);
 
-/// The dtype of a weight or gradient. A c10::Error for any other than float64, float32, bfloat16 and
-/// float16.
+/// The dtype of a parameter or gradient. Throws a c10::Error for any other than float64, float32, bfloat16
+/// and float16.
 jit::Dtype dtype_of(const torch::Tensor& tensor);
-/// Whether dtype_of knows it.
+/// True if dtype_of supports the type.
 bool is_supported(torch::ScalarType type);
 /// The inverse of dtype_of.
 torch::ScalarType torch_dtype(jit::Dtype dtype);
-/// The arithmetic type of a parameter's step: float64 for float64, else float32.
+/// The dtype in which kernels compute for a parameter: float64 for float64, else float32.
 torch::ScalarType real_dtype(jit::Dtype parameter);
 
-/// Memory of the kernels' as a tensor like a parameter: in its storage order, as wide as the arithmetic.
+/// Wraps kernel memory in a tensor with the parameter's sizes and storage order, in real_dtype. Does not copy or own.
 torch::Tensor values_at(void* memory, const torch::Tensor& parameter);
 
-/// Whether everything a step reads and writes of a parameter is aligned to 16 bytes.
+/// True if parameter, residual, codes and gradient `g` are aligned to 16 bytes, as vector loads need.
 bool is_aligned(const jit::StepTensor& tensor, const void* g);
 
 }  // namespace jitstep

@@ -1,4 +1,4 @@
-// Whether tensors share memory. Views that lie side by side or interleave in one buffer do not.
+// Detects tensors that share memory. Adjacent or interleaved views of one buffer share none.
 #pragma once
 
 #include <c10/util/flat_hash_map.h>
@@ -11,60 +11,56 @@
 
 namespace jitstep {
 
-/// A parameter and what messages call it.
+/// A parameter and its name in messages.
 struct NamedParameter {
   const torch::Tensor* tensor;
   ParameterName name;
 };
 
-/// A c10::Error that names two parameters which share memory: they would be written at the same
-/// time. Takes n log n for n parameters, and looks at single elements only where their ranges of
-/// addresses meet. Those without memory share none.
+/// Throws a c10::Error that names two parameters that share memory, because a step would write both at once.
+/// Takes O(n log n) for n parameters. Compares single elements only if address ranges overlap. Parameters
+/// without data are ignored.
 void check_disjoint(const std::vector<NamedParameter>& parameters);
 
-/// Memory that a step uses, and for which parameter.
+/// A tensor that a step reads or writes, and the parameter that it belongs to.
 struct StepMemory {
-  enum class Use {
-    parameter,
-    cleared,
-    kept,
-    number
-  };  // cleared: a gradient; number: of no parameter
+  /// cleared: a gradient that the step clears. number: lr, grad_scale or found_inf, which belong to no parameter.
+  enum class Use { parameter, cleared, state, number };
 
   const torch::Tensor* tensor;
   NamedParameter parameter;
   Use use = Use::parameter;
 };
 
-/// A c10::Error for a gradient to be cleared that shares memory with any other of these, or of which two
-/// elements do. Costs as much as check_disjoint.
+/// Throws a c10::Error if a gradient that the step clears shares memory with another of these tensors, or if two of
+/// its elements share memory. Costs as much as check_disjoint.
 void check_cleared(const std::vector<StepMemory>& memory);
 
-/// Whether there is anything to read or write: false without elements, where a storage was freed
-/// under its tensor, and for a tensor that only says it is zero.
-inline bool has_aux_state(const torch::Tensor& t) {
+/// True if the tensor has bytes to read or write. False if it has no elements, if its storage was freed, and for a
+/// lazy zero tensor.
+inline bool has_data(const torch::Tensor& t) {
   if (t.numel() == 0 || !t.has_storage()) return false;
   const c10::Storage& storage = t.unsafeGetTensorImpl()->unsafe_storage();
   return storage.nbytes() > 0 && storage.data() != nullptr;
 }
 
-/// Whether an element of one lies where an element of the other does.
+/// True if an element of `a` overlaps an element of `b`.
 bool share_memory(const torch::Tensor& a, const torch::Tensor& b);
 
-/// Where parameters lie, to find gradients that lie there as well: they would be read while another
-/// parameter's step writes them. Memory that two storages were made of is not recognised.
+/// Index of parameters by storage. It finds gradients in another parameter's memory, which a step would read while it
+/// writes that parameter. It does not detect one buffer that two storages wrap.
 class ParameterMemory {
  public:
   void clear() { storages_.clear(); }
   void add(const NamedParameter& parameter);
-  /// A c10::Error if the gradient of `own` shares memory with another parameter. Costs a look-up
-  /// where no parameter lies in the gradient's storage.
+  /// Throws a c10::Error if the gradient of `own` shares memory with another parameter. Costs one hash lookup if no
+  /// parameter uses the gradient's storage.
   void check(const torch::Tensor& gradient, const NamedParameter& own) const;
-  /// The same for a number that steps read, which may be undefined, and is called `name`.
+  /// The same for a number that steps read. It may be undefined. Messages call it `name`.
   void check_number(const torch::Tensor& number, const std::string& name) const;
 
  private:
-  // A handle of its own: the optimizer's may move in memory when parameters are added.
+  // Holds a copy of the tensor handle, because the optimizer's handle may move when parameters are added.
   struct Held {
     torch::Tensor tensor;
     ParameterName name;
@@ -72,7 +68,7 @@ class ParameterMemory {
   ska::flat_hash_map<const void*, std::vector<Held>> storages_;
 };
 
-/// False for tensors whose memory cannot meet; costs a few comparisons.
+/// False if the two storages do not overlap. A few comparisons, without a look at the elements.
 inline bool may_share_memory(const torch::Tensor& a, const torch::Tensor& b) {
   const auto end = [](const torch::Tensor& t) {
     const c10::Storage& storage = t.unsafeGetTensorImpl()->unsafe_storage();

@@ -1,4 +1,4 @@
-// What torch operations of ours run under, whatever the caller has switched on.
+// Guards for jitstep's torch operations: the caller's autograd and autocast settings must not affect them.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -7,7 +7,7 @@
 
 namespace jitstep {
 
-/// While it lives, operations record no gradients, and no autocast changes the dtypes that they compute in.
+/// While an object lives, torch operations in this thread record no gradients and autocast is off.
 class OwnOperations {
  private:
   at::NoGradGuard no_grad_;

@@ -1,4 +1,4 @@
-// What a tensor is and where it lies. Asked of every tensor in every step: inline, without calls.
+// Detects changes of a tensor's storage and metadata. Inline, because each step checks every tensor.
 #pragma once
 
 #include <c10/util/SmallVector.h>
@@ -6,19 +6,20 @@
 
 namespace jitstep {
 
-/// What kernels were told about a tensor. Whoever holds it may give it other memory, sizes or another dtype:
-/// `holds` is asked before every step. By default of no tensor, not even an undefined one.
+/// Storage and metadata of a tensor when a kernel's tables were built. Other owners of the tensor may change its
+/// storage, sizes or dtype, so each step calls `same_storage`. A default fingerprint matches no tensor, not even an
+/// undefined one.
 class TensorFingerprint {
  public:
-  /// A copy-on-write tensor becomes separate before it is written.
+  /// With `write`, a copy-on-write tensor is separated now, before the step writes to it.
   enum class Access { read, write };
 
   TensorFingerprint() = default;
   explicit TensorFingerprint(const torch::Tensor& tensor, Access access = Access::write);
 
-  /// Whether the tensor is what it was: strided or not, lazy or not, device, dtype, sizes and strides.
+  /// True if layout, laziness, device, dtype, sizes and strides are unchanged.
   bool same_metadata(const torch::Tensor& tensor) const;
-  /// Whether it also lies where it lay.
+  /// True if in addition the data pointer, the size of the storage and the storage offset are unchanged.
   bool same_storage(const torch::Tensor& tensor) const {
     return same_metadata(tensor) && memory_of(tensor) == memory_;
   }
@@ -33,7 +34,7 @@ class TensorFingerprint {
 
   Memory memory_of(const torch::Tensor& tensor) const;
 
-  c10::DispatchKeySet keys_;  // layout, kind of device, lazy or not; of no tensor there are none
+  c10::DispatchKeySet keys_;  // layout, device type, laziness. Empty for a default fingerprint.
   caffe2::TypeMeta dtype_;
   c10::Device device_ = c10::kCPU;
   Access access_ = Access::write;

@@ -12,16 +12,16 @@ namespace {
 
 const std::vector<std::string> kNames = {"adam", "adamw", "lion", "schedulefree_adamw"};
 
-TEST(Closest, FindsANameThatIsMisspeltByALetter) {
+TEST(Closest, FindsANameWithOneWrongLetter) {
   EXPECT_EQ(closest("adamvw", kNames), "adamw");
   EXPECT_EQ(closest("adm", kNames), "adam");
   EXPECT_EQ(closest("lino", kNames), "lion") << "two neighbours are swapped";
   EXPECT_EQ(closest("schedulfree_adam", kNames), "schedulefree_adamw");
 }
 
-TEST(Closest, DoesNotSeeCase) { EXPECT_EQ(closest("AdamW", kNames), "adamw"); }
+TEST(Closest, IgnoresCase) { EXPECT_EQ(closest("AdamW", kNames), "adamw"); }
 
-TEST(Closest, FindsNothingForANameThatIsFarFromAll) {
+TEST(Closest, FindsNothingIfNoNameIsNear) {
   EXPECT_EQ(closest("shampoo", kNames), "");
   EXPECT_EQ(closest("", kNames), "");
   EXPECT_EQ(closest("w", {"m", "v"}), "") << "they have no letter in common";
@@ -29,7 +29,7 @@ TEST(Closest, FindsNothingForANameThatIsFarFromAll) {
   EXPECT_EQ(closest(std::string(1000, 'a'), {std::string(1000, 'b')}), "");
 }
 
-TEST(Closest, TakesTheFirstOfSeveral) { EXPECT_EQ(closest("ac", {"ab", "ad"}), "ab"); }
+TEST(Closest, ReturnsTheFirstOfEquallyNearNames) { EXPECT_EQ(closest("ac", {"ab", "ad"}), "ab"); }
 
 std::string message_of(const std::function<void()>& call) {
   try {
@@ -40,12 +40,11 @@ std::string message_of(const std::function<void()>& call) {
   return "";
 }
 
-// Every list of names that an error prints has a suggestion.
+// Every error that lists the valid names also suggests one.
 TEST(Closest, IsSuggestedForEveryUnknownName) {
   const auto check = [](const std::string& suggested, const std::function<void()>& call) {
     const std::string message = message_of(call);
-    EXPECT_NE(message.find(" (did you mean \"" + suggested + "\"?); "), std::string::npos)
-        << message;
+    EXPECT_NE(message.find(" (did you mean \"" + suggested + "\"?)"), std::string::npos) << message;
   };
   const Catalog& catalog = default_catalog();
   check("adamw", [&] { catalog.rule("adamww"); });

@@ -1,4 +1,4 @@
-// Children of a process that has used the library, by fork().
+// Children, made by fork(), of a process that has used the library.
 #include <atomic>
 #include <thread>
 
@@ -24,7 +24,7 @@ bool is_refused(const Call& call) {
 
 class ForkedSteps : public CudaSteps {
  protected:
-  // A step of AdamW on the host, with one parameter of three elements that is 1 and has gradient 1.
+  // One step of AdamW on the host. The parameter has three elements that are 1, with gradient 1.
   static float stepped_on_host(Engine& of) {
     CpuBackend cpu(of, [](std::int64_t n, std::int64_t, const auto& body) { body(0, n); });
     float p[3] = {1, 1, 1}, g[3] = {1, 1, 1}, slots[2][3] = {};
@@ -38,7 +38,7 @@ class ForkedSteps : public CudaSteps {
   }
 };
 
-TEST_F(ForkedSteps, EveryUseOfCudaIsRefusedAfterTheParentsWithoutACallOfTheDriver) {
+TEST_F(ForkedSteps, CudaThrowsInAChildWithoutADriverCallIfTheParentUsedIt) {
   auto of = step_of(plan("adamw"));
   step(*of, 1);
   CudaDriver& driver = engine.driver();
@@ -62,11 +62,11 @@ TEST_F(ForkedSteps, EveryUseOfCudaIsRefusedAfterTheParentsWithoutACallOfTheDrive
     driver.destroy_event(context, event);
     return refused && fake.calls.empty();
   }));
-  EXPECT_NO_THROW(step(*of, 2)) << "the parent goes on";
+  EXPECT_NO_THROW(step(*of, 2)) << "the parent continues";
   driver.destroy_event(context, event);
 }
 
-TEST_F(ForkedSteps, TheHostStillStepsAndCompilesInSuchAChild) {
+TEST_F(ForkedSteps, TheCpuStillStepsAndCompilesInSuchAChild) {
   step(*step_of(plan("adamw")), 1);
   const float expected = stepped_on_host(engine);
   EXPECT_LT(expected, 1);
@@ -96,7 +96,8 @@ TEST(Forked, ChildrenCompileWhileOtherThreadsOfTheParentDo) {
   constexpr int kChildren = 8;
   for (int child = 0; child < kChildren; ++child)
     good += child_says([&] {
-      // One that may be under way in a thread that does not exist here, and one of its own.
+      // A compile that may be under way in a thread that does not exist in this child, and one that only this child
+      // starts.
       const auto shared = adding_unit(str_cat("0 + ", compiled / 3));
       engine.kernel(shared, "unit", Target::cpu());
       const auto own = engine.kernel(adding_unit(str_cat(1000 + child)), "unit", Target::cpu());

@@ -27,7 +27,7 @@ bool says(const std::string& message, const std::string& part) {
   return message.find(part) != std::string::npos;
 }
 
-TEST(PrivateFiles, AFolderIsMadeWithMode0700WhateverTheUmask) {
+TEST(PrivateFiles, CreatesFoldersWithMode0700WhateverTheUmask) {
   TemporaryFolder folder;
   for (const mode_t mask : {0u, 022u, 077u}) {
     const std::string made = folder / str_cat("made ", mask, "/by/us");
@@ -43,12 +43,11 @@ TEST(PrivateFiles, AFolderIsMadeWithMode0700WhateverTheUmask) {
   }
 }
 
-TEST(PrivateFiles, AFolderThatOthersMayWriteToIsRefused) {
+TEST(PrivateFiles, RejectsAFolderThatOthersMayWriteTo) {
   TemporaryFolder folder;
   for (const mode_t mode : {0720u, 0702u, 0770u, 0777u, 01777u}) {
     ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
-    EXPECT_TRUE(says(problem(folder.path()), "written to by other users")) << std::oct << mode;
-    EXPECT_TRUE(says(problem(folder.path()), "chmod go-w"));
+    EXPECT_TRUE(says(problem(folder.path()), "chmod go-w")) << std::oct << mode;
   }
   for (const mode_t mode : {0700u, 0755u, 0500u}) {
     ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
@@ -56,14 +55,14 @@ TEST(PrivateFiles, AFolderThatOthersMayWriteToIsRefused) {
   }
 }
 
-TEST(PrivateFiles, ALinkToAFolderIsJudgedByWhoMadeItAndByItsTarget) {
+TEST(PrivateFiles, ChecksOwnerAndTargetOfALinkToAFolder) {
   TemporaryFolder folder;
   fs::create_directory(folder / "target");
   fs::create_symlink(folder / "target", folder / "link");
   fs::permissions(folder / "target", fs::perms::owner_all);
   EXPECT_EQ(problem(folder / "link"), "") << "a cache may be moved to a larger disk";
   fs::permissions(folder / "target", fs::perms::all);
-  EXPECT_TRUE(says(problem(folder / "link"), "written to by other users"));
+  EXPECT_TRUE(says(problem(folder / "link"), "chmod go-w"));
   fs::permissions(folder / "target", fs::perms::owner_all);
   fs::create_symlink(folder / "nowhere", folder / "dangling");
   EXPECT_NE(problem(folder / "dangling"), "");
@@ -76,7 +75,7 @@ TEST(PrivateFiles, ALinkToAFolderIsJudgedByWhoMadeItAndByItsTarget) {
   EXPECT_TRUE(says(problem(folder / "link", Trust::own_or_root), "another user"));
 }
 
-TEST(PrivateFiles, WhatIsNoFolderIsRefused) {
+TEST(PrivateFiles, RejectsAFileInPlaceOfAFolder) {
   TemporaryFolder folder;
   testing::write_file(folder / "file", "");
   EXPECT_TRUE(says(problem(folder / "file"), "is not a folder"));
@@ -85,7 +84,7 @@ TEST(PrivateFiles, WhatIsNoFolderIsRefused) {
   EXPECT_NE(make_folder(folder / "file/below"), std::nullopt);
 }
 
-TEST(PrivateFiles, AFolderOfAnotherUserIsRefused) {
+TEST(PrivateFiles, RejectsAFolderOfAnotherUser) {
   if (::geteuid() != 0) {
     EXPECT_TRUE(says(problem("/usr"), "another user"));
     EXPECT_EQ(problem("/usr", Trust::own_or_root), "");
@@ -97,10 +96,10 @@ TEST(PrivateFiles, AFolderOfAnotherUserIsRefused) {
   EXPECT_TRUE(says(problem(folder.path(), Trust::own_or_root), "another user"));
 }
 
-// What else may lie where an entry is looked for. Nothing may hang, crash or be served.
+// Other things that may lie where an entry is expected. The cache must not hang, crash or serve them.
 class InPlaceOfAnEntry : public ::testing::Test {
  protected:
-  // A miss, and the next publish puts an entry there.
+  // The lookup is a miss, and the next publish replaces the thing by an entry.
   void expect_miss_and_healing() {
     WarningCollector warnings;
     DiskCache cache(in(folder.path()));
@@ -126,7 +125,7 @@ TEST_F(InPlaceOfAnEntry, ASocket) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const FileHandle here(::open(folder.path().c_str(), O_PATH | O_CLOEXEC));
-  const std::string name =  // names of sockets are short
+  const std::string name =  // socket names must be short
       str_cat("/proc/self/fd/", here.get(), "/", fs::path(file).filename().string());
   ASSERT_LT(name.size(), sizeof address.sun_path);
   std::strcpy(address.sun_path, name.c_str());
@@ -137,12 +136,13 @@ TEST_F(InPlaceOfAnEntry, ASocket) {
 
 TEST_F(InPlaceOfAnEntry, ADevice) {
   if (::geteuid() != 0 || ::mknod(file.c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) {
-    fs::create_symlink("/dev/zero", file);  // as near as a user comes
+    fs::create_symlink("/dev/zero",
+                       file);  // stands for a device file, which an ordinary user cannot create
   }
   expect_miss_and_healing();
 }
 
-TEST_F(InPlaceOfAnEntry, ALinkEvenToAWholeEntry) {
+TEST_F(InPlaceOfAnEntry, ALinkEvenToACompleteEntry) {
   TemporaryFolder other;
   DiskCache(in(other.path())).publish(key_of("a"), entry_of("elsewhere"));
   const std::string target = entry_path(other.path(), key_of("a"));
@@ -158,7 +158,7 @@ TEST_F(InPlaceOfAnEntry, ADanglingLink) {
   expect_miss_and_healing();
 }
 
-TEST_F(InPlaceOfAnEntry, AFolderIsAMissAndOneWarningWhenItsPlaceIsWanted) {
+TEST_F(InPlaceOfAnEntry, AFolderIsAMissAndOneWarningWhenAnEntryIsWritten) {
   fs::create_directory(file);
   testing::write_file(file + "/mine", "kept");
   WarningCollector warnings;
@@ -169,7 +169,7 @@ TEST_F(InPlaceOfAnEntry, AFolderIsAMissAndOneWarningWhenItsPlaceIsWanted) {
   }
   EXPECT_EQ(warnings.messages().size(), 1u);
   EXPECT_TRUE(fs::exists(file + "/mine"));
-  EXPECT_EQ(testing::files_below(folder.path()).size(), 1u) << "nothing is left aside";
+  EXPECT_EQ(testing::files_below(folder.path()).size(), 1u) << "no temporary file remains";
 }
 
 TEST_F(InPlaceOfAnEntry, AFileThatOthersMayWriteTo) {
@@ -190,7 +190,7 @@ TEST_F(InPlaceOfAnEntry, AFileOfAnotherUser) {
 TEST_F(InPlaceOfAnEntry, AFileThatMayNotBeRead) {
   DiskCache(in(folder.path())).publish(key_of("a"), entry_of("payload"));
   ASSERT_EQ(::chmod(file.c_str(), 0), 0);
-  if (::geteuid() != 0) expect_miss_and_healing();  // root reads it all the same
+  if (::geteuid() != 0) expect_miss_and_healing();  // root can read it anyway
 }
 
 TEST_F(InPlaceOfAnEntry, AnEmptyFile) {
@@ -210,7 +210,7 @@ TEST_F(InPlaceOfAnEntry, AnEntryWithASecondNameIsServedAndNeverWrittenThrough) {
   EXPECT_EQ(testing::content_of(backup / "copy"), before);
 }
 
-TEST(PrivateFiles, AFileLargerThanTheLimitIsNotRead) {
+TEST(PrivateFiles, DoesNotReadAFileLargerThanTheLimit) {
   TemporaryFolder folder;
   testing::write_file(folder / "file", "12345");
   EXPECT_TRUE(read_trusted(folder / "file", Trust::own, 5));

@@ -37,7 +37,7 @@ TEST(Process, StatusSignalAndEnvironmentAreSeen) {
   EXPECT_THROW(run_program({"/no/such/program"}, "", {}), Error);
 }
 
-TEST(Process, WhatRunsPastItsLimitIsKilledWithAllThatItStarted) {
+TEST(Process, AProgramPastItsTimeLimitIsKilledWithItsChildren) {
   testing::TemporaryFolder folder;
   const std::string mark = folder / "mark";
   const auto start = std::chrono::steady_clock::now();
@@ -55,9 +55,9 @@ TEST(Process, WhatRunsPastItsLimitIsKilledWithAllThatItStarted) {
   EXPECT_EQ(run_program({"/bin/sh", "-c", "exit 3"}, "", {}, {std::chrono::seconds(60)}).status, 3);
 }
 
-// ---- what was started ends with this process ---------------------------------------------------
+// ---- child processes end with this process ------------------------------------------------------
 
-// A zombie that nobody reaps has ended as well.
+// A zombie counts as ended, even if nobody reaps it.
 bool runs(pid_t process) {
   std::ifstream status(str_cat("/proc/", process, "/stat"));
   std::string line;
@@ -82,15 +82,15 @@ std::vector<pid_t> numbers_in(const std::string& file) {
   return numbers;
 }
 
-// The program has started another, and both would run for ever.
-TEST(Process, AllThatWasStartedEndsWithTheHostHoweverThatEnds) {
+// The program has started another one. Without the guard, both would run forever.
+TEST(Process, ChildrenEndWithTheHostHoweverItEnds) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGKILL}) {
     TemporaryFolder folder;
     const std::string file = folder / "processes";
     const pid_t host = ::fork();
     if (host == 0) {
       ::signal(signal, SIG_DFL);
-      // Not by the first thread, as engines compile in threads of their own.
+      // A thread other than the first starts the program, because engines compile in their own threads.
       std::thread([&] {
         run_program({"/bin/sh", "-c",
                      "trap '' HUP TERM INT; sleep 1000 & echo $$ $! > '" + file + "'; wait"},
@@ -110,8 +110,8 @@ TEST(Process, AllThatWasStartedEndsWithTheHostHoweverThatEnds) {
   }
 }
 
-// The child of the host lives on, as a data loader's worker may.
-TEST(Process, AForkedChildOfTheHostKeepsNothingRunning) {
+// The forked child of the host keeps running, as a data loader's worker may.
+TEST(Process, AForkedChildOfTheHostDoesNotKeepProgramsRunning) {
   TemporaryFolder folder;
   const std::string file = folder / "processes";
   const pid_t host = ::fork();
@@ -134,7 +134,7 @@ TEST(Process, AForkedChildOfTheHostKeepsNothingRunning) {
   ::kill(numbers_in(file + ".child").at(0), SIGKILL);
 }
 
-TEST(Process, ThreadsThatEndKillNothingOfOthers) {
+TEST(Process, AThreadThatEndsDoesNotKillProgramsOfOtherThreads) {
   std::string output;
   std::thread other([&] {
     output = run_program({"/bin/sh", "-c", "sleep 1; echo done"}, "", own_variables()).output;
@@ -154,7 +154,7 @@ TEST(Process, NoChildIsLeftBehind) {
       "");
 }
 
-TEST(Process, WhatGoesOnInTheBackgroundIsNotWaitedFor) {
+TEST(Process, DoesNotWaitForBackgroundProcesses) {
   const auto start = Clock::now();
   const Finished run = run_program({"/bin/sh", "-c", "sleep 20 & echo now"}, "", own_variables());
   EXPECT_EQ(run.output, "now\n");
@@ -162,8 +162,8 @@ TEST(Process, WhatGoesOnInTheBackgroundIsNotWaitedFor) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(15));
 }
 
-// A host may have handlers, and signals blocked or ignored: none of that is the program's.
-TEST(Process, SignalsAreThoseOfANewProgram) {
+// The host may have signal handlers, and blocked or ignored signals. The program inherits none of them.
+TEST(Process, ProgramsStartWithDefaultSignalHandling) {
   EXPECT_EQ(jitstep::testing::in_child([]() -> std::string {
               ::signal(SIGTERM, SIG_IGN);
               ::signal(SIGUSR1, [](int) {});
@@ -182,9 +182,9 @@ TEST(Process, SignalsAreThoseOfANewProgram) {
             "");
 }
 
-// ---- much output -------------------------------------------------------------------------------
+// ---- much output --------------------------------------------------------------------------------
 
-TEST(Process, OfALongOutputBothEndsAreKeptAndNoMemoryIsTakenForTheRest) {
+TEST(Process, ALongOutputIsCutInTheMiddleWithoutUsingMemoryForIt) {
   EXPECT_EQ(jitstep::testing::in_child([]() -> std::string {
               rusage before{}, after{};
               ::getrusage(RUSAGE_SELF, &before);
@@ -197,12 +197,12 @@ TEST(Process, OfALongOutputBothEndsAreKeptAndNoMemoryIsTakenForTheRest) {
               if (!run.output.ends_with("\nthe end\n")) return "the end is missing";
               if (run.output.find("299998014 bytes") == std::string::npos) return run.output;
               if (run.output.size() > 2100) return str_cat(run.output.size(), " bytes");
-              return after.ru_maxrss - before.ru_maxrss < 20000 ? "" : "it took memory";
+              return after.ru_maxrss - before.ru_maxrss < 20000 ? "" : "it used memory";
             }),
             "");
 }
 
-TEST(Process, AnOutputThatFitsTheEndsIsWhole) {
+TEST(Process, AShortOutputIsReturnedInFull) {
   for (const std::size_t size : {0, 1, 9, 10, 11, 19, 20, 21, 22}) {
     const std::string input = std::string("0123456789abcdefghijklmnop").substr(0, size);
     const std::string output =

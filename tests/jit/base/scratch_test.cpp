@@ -19,7 +19,7 @@ void make_old(const std::string& path) {
   fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(25));
 }
 
-// A process that has made a private folder there and was killed before it could remove it, a day ago.
+// A process that made a private folder there a day ago and was killed before it could remove the folder.
 void die_with_a_folder_in(const std::string& parent) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -38,7 +38,7 @@ std::size_t entries_in(const std::string& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
 }
 
-TEST(Scratch, WhatKilledProgramsHaveLeftIsSwept) {
+TEST(Scratch, SweepsFoldersOfKilledPrograms) {
   TemporaryFolder folder;
   for (int i = 0; i < 3; ++i) die_with_a_folder_in(folder.path());
   EXPECT_EQ(entries_in(folder.path()), 3u);
@@ -46,12 +46,12 @@ TEST(Scratch, WhatKilledProgramsHaveLeftIsSwept) {
   EXPECT_EQ(entries_in(folder.path()), 0u);
 }
 
-TEST(Scratch, FoldersInUseAndOthersFilesAreLeftAlone) {
+TEST(Scratch, DoesNotSweepFoldersInUseOrForeignFiles) {
   TemporaryFolder folder;
   const PrivateFolder used({folder.path()});
   std::ofstream(used.path() + "/kernel.so") << "whole";
   const std::string name = fs::path(used.path()).filename();
-  fs::create_directories(folder / "jitstep-old123/work");  // of no lock that we know of
+  fs::create_directories(folder / "jitstep-old123/work");  // no known lock
   std::ofstream(folder / (name.substr(0, name.size() - 1) + "!")) << "a file";
   fs::create_directory_symlink(used.path(), folder / (name.substr(0, name.size() - 1) + "?"));
   make_old(used.path());
@@ -60,8 +60,8 @@ TEST(Scratch, FoldersInUseAndOthersFilesAreLeftAlone) {
   EXPECT_EQ(testing::files_below(used.path()).size(), 1u);
 }
 
-// On a file system of several nodes the lock may be held on another one.
-TEST(Scratch, FoldersOfTodayAreLeftAloneWhateverTheirLock) {
+// On a file system that several nodes share, another node may hold the lock.
+TEST(Scratch, DoesNotSweepRecentFoldersWhateverTheirLock) {
   TemporaryFolder folder;
   const std::string young = folder / "jitstep-work-abc123", old = folder / "jitstep-work-abc456";
   for (const std::string& path : {young, old}) fs::create_directory(path);

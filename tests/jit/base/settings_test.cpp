@@ -10,7 +10,7 @@
 namespace jitstep::jit {
 namespace {
 
-// Sets variables for one test and puts the old values back.
+// Sets variables for one test and restores the old values.
 class Environment {
  public:
   void set(const std::string& name, const char* value) {
@@ -31,7 +31,7 @@ class Environment {
   std::map<std::string, std::optional<std::string>> before_;
 };
 
-TEST(Settings, TheCacheFolderIsTheFirstOfThreeVariables) {
+TEST(Settings, TheCacheFolderComesFromTheFirstVariableThatIsSet) {
   Environment environment;
   environment.set("JITSTEP_CACHE_DIR", "/own");
   environment.set("XDG_CACHE_HOME", "/xdg");
@@ -80,7 +80,7 @@ TEST(Settings, EveryVariableIsRead) {
   EXPECT_EQ(settings.tmpdir, "/scratch");
 }
 
-TEST(Settings, ALimitThatIsNoNumberOfSecondsIsAWarning) {
+TEST(Settings, ATimeLimitThatIsNotANumberIsAWarning) {
   for (const char* wrong : {"5 minutes", "-1", "1e3", "99999999999999999999"}) {
     Environment environment;
     testing::WarningCollector warnings;
@@ -90,21 +90,21 @@ TEST(Settings, ALimitThatIsNoNumberOfSecondsIsAWarning) {
   }
 }
 
-TEST(Settings, TheCompilerGetsOnlyWhatItsProgramsNeedToRun) {
+TEST(Settings, TheCompilerGetsOnlyTheVariablesItNeeds) {
   Environment environment;
-  const std::map<std::string, std::string> kept = {
+  const std::map<std::string, std::string> passed_on = {
       {"HOME", "/home/u"},           {"LD_LIBRARY_PATH", "/opt/lib"},
       {"XDG_CACHE_HOME", "/caches"}, {"XDG_CONFIG_HOME", "/config"},
       {"CCACHE_DIR", "/ccache"},     {"SCCACHE_DIR", "/sccache"},
       {"DISTCC_HOSTS", "one two"},   {"ICECC_VERSION", "tar"}};
-  for (const auto& [name, value] : kept) environment.set(name, value.c_str());
+  for (const auto& [name, value] : passed_on) environment.set(name, value.c_str());
   for (const char* name : {"CPATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "DEPENDENCIES_OUTPUT",
                            "CCC_OVERRIDE_OPTIONS", "LIBRARY_PATH", "LANG"})
     environment.set(name, "/elsewhere");
   const auto found = Settings::from_environment().compiler_variables;
   std::map<std::string, std::string> known(found.begin(), found.end());
-  std::erase_if(known, [&](const auto& variable) { return !kept.contains(variable.first); });
-  EXPECT_EQ(known, kept);
+  std::erase_if(known, [&](const auto& variable) { return !passed_on.contains(variable.first); });
+  EXPECT_EQ(known, passed_on);
   for (const auto& [name, value] : found) EXPECT_NE(value, "/elsewhere") << name;
 }
 
@@ -140,7 +140,7 @@ constexpr char kHaswell[] =
     "xsave avx f16c "
     "fma abm lahf_lm bmi1 avx2 bmi2\n";
 
-TEST(Isa, ABaselineRunsWhereEveryFeatureOfItAndOfThoseBelowIsThere) {
+TEST(Isa, ABaselineNeedsItsFeaturesAndThoseOfAllLowerLevels) {
   for (const char* level : {"x86-64", "x86-64-v2", "x86-64-v3"}) {
     EXPECT_EQ(machine_lacks(str_cat("gcc\nisa: -mtune=generic -march=", level, "\n"), kHaswell), "")
         << level;
@@ -156,7 +156,7 @@ TEST(Isa, ABaselineRunsWhereEveryFeatureOfItAndOfThoseBelowIsThere) {
   EXPECT_EQ(baseline_level("native"), 0);
 }
 
-TEST(Settings, TheProcessorToCompileForIsOneOfThoseThatAreKnown) {
+TEST(Settings, TheProcessorToCompileForMustBeKnown) {
   Environment environment;
   testing::WarningCollector warnings;
   for (const char* cpu : {"native", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", ""}) {
@@ -170,7 +170,7 @@ TEST(Settings, TheProcessorToCompileForIsOneOfThoseThatAreKnown) {
   EXPECT_NE(warnings.messages()[0].find("'x86-64-v5'"), std::string::npos);
 }
 
-TEST(Isa, CodeRunsWhereEveryFeatureIsNamed) {
+TEST(Isa, CodeRunsIfTheCpuListsEveryFeature) {
   const std::string cpuinfo =
       "processor\t: 0\nflags\t\t: fpu sse2 pni sse4_1 avx2 bmi1 abm\nx: y\n";
   EXPECT_TRUE(machine_runs(

@@ -1,5 +1,5 @@
-// A process of its own for the tests of the cache: makes kernels or tells keys, as its environment
-// says, and prints a line of each.
+// A separate process for the tests of the cache. The environment selects whether it makes kernels or computes keys. It
+// prints one line for each.
 #include <iostream>
 
 #include "jit/cache/cache_fixtures.h"
@@ -10,7 +10,7 @@
 namespace jitstep::jit {
 namespace {
 
-// Three kernels, so that several entries are raced for. The sums show that each is the right one.
+// Three kernels, so that processes race for several entries. The sums show that each kernel is the right one.
 void print_kernels() {
   Engine engine(Settings::from_environment());
   for (const char* term : {"1", "2", "3"}) {
@@ -19,7 +19,7 @@ void print_kernels() {
   }
 }
 
-// As an engine that makes them would, without the time to compile them.
+// Computes the keys that an engine would use, without the time to compile.
 void print_keys(bool with_gpu) {
   Settings settings = Settings::from_environment();
   settings.cache_bytes = 0;

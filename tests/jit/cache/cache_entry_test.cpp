@@ -34,7 +34,7 @@ std::size_t payload_length_at(const Bytes& bytes) {
   return kHeaderAt + int_at<std::uint64_t>(bytes, kHeaderLengthAt);
 }
 
-// As somebody does who changes an entry with care.
+// Replaces the checksum, as a deliberate change of an entry would.
 Bytes with_new_checksum(Bytes bytes) {
   bytes.resize(bytes.size() - kChecksum);
   const Digest checksum = sha256(bytes);
@@ -42,7 +42,7 @@ Bytes with_new_checksum(Bytes bytes) {
   return bytes;
 }
 
-TEST(CacheEntry, GivesBackAllThatWasPutIn) {
+TEST(CacheEntry, RoundTripsEveryField) {
   const CacheEntry entry = entry_of(std::string("pay\0load", 8));
   const auto found = decode_entry(encode_entry(key_of("a"), entry), key_of("a"));
   ASSERT_TRUE(found);
@@ -56,14 +56,14 @@ TEST(CacheEntry, GivesBackAllThatWasPutIn) {
 
 TEST(CacheEntry, AnyFlippedBitAndAnyChangedByteIsAMiss) {
   const Key key = key_of("a");
-  const Bytes whole = encode_entry(key, entry_of("payload"));
-  ASSERT_EQ(payload_of(decode_entry(whole, key)), "payload");
-  for (std::size_t i = 0; i < whole.size(); ++i) {
+  const Bytes intact = encode_entry(key, entry_of("payload"));
+  ASSERT_EQ(payload_of(decode_entry(intact, key)), "payload");
+  for (std::size_t i = 0; i < intact.size(); ++i) {
     for (const int mask : {1, 2, 4, 8, 16, 32, 64, 128, 255}) {
-      Bytes damaged = whole;
+      Bytes damaged = intact;
       damaged[i] ^= std::byte(mask);
       EXPECT_FALSE(decode_entry(damaged, key)) << "byte " << i << " xor " << mask;
-      header_of(damaged);  // reads what it can, and must not crash
+      header_of(damaged);  // may return anything, but must not crash
       schema_of(damaged);
     }
   }
@@ -71,44 +71,44 @@ TEST(CacheEntry, AnyFlippedBitAndAnyChangedByteIsAMiss) {
 
 TEST(CacheEntry, AnyCutAndAnythingAppendedIsAMiss) {
   const Key key = key_of("a");
-  const Bytes whole = encode_entry(key, entry_of("payload"));
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    const auto cut = std::span(whole).first(length);
+  const Bytes intact = encode_entry(key, entry_of("payload"));
+  for (std::size_t length = 0; length < intact.size(); ++length) {
+    const auto cut = std::span(intact).first(length);
     EXPECT_FALSE(decode_entry(cut, key)) << "cut to " << length;
     EXPECT_FALSE(header_of(cut)) << "cut to " << length;
-    EXPECT_FALSE(decode_entry(std::span(whole).subspan(whole.size() - length), key))
+    EXPECT_FALSE(decode_entry(std::span(intact).subspan(intact.size() - length), key))
         << "the last " << length << " bytes";
   }
   for (const std::size_t more : {1, 7, 32, 4096}) {
-    Bytes longer = whole;
-    longer.resize(whole.size() + more);
+    Bytes longer = intact;
+    longer.resize(intact.size() + more);
     EXPECT_FALSE(decode_entry(longer, key)) << more << " zeros behind";
-    longer = whole;
-    longer.insert(longer.end(), whole.begin(), whole.end());
+    longer = intact;
+    longer.insert(longer.end(), intact.begin(), intact.end());
     EXPECT_FALSE(decode_entry(longer, key)) << "twice";
   }
 }
 
 TEST(CacheEntry, LengthsThatOverflowAreAMissEvenWithARightChecksum) {
   const Key key = key_of("a");
-  const Bytes whole = encode_entry(key, entry_of("payload"));
-  const std::uint64_t header = int_at<std::uint64_t>(whole, kHeaderLengthAt);
-  const std::size_t payload_at = payload_length_at(whole);
-  ASSERT_EQ(int_at<std::uint64_t>(whole, payload_at), 8u);
+  const Bytes intact = encode_entry(key, entry_of("payload"));
+  const std::uint64_t header = int_at<std::uint64_t>(intact, kHeaderLengthAt);
+  const std::size_t payload_at = payload_length_at(intact);
+  ASSERT_EQ(int_at<std::uint64_t>(intact, payload_at), 8u);
   constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t length :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 31, std::uint64_t{1} << 32,
         std::uint64_t{1} << 62, std::uint64_t{1} << 63, kTop, kTop - 19, kTop - 27, kTop - 32,
-        whole.size() * std::uint64_t{1}}) {
+        intact.size() * std::uint64_t{1}}) {
     for (const std::size_t at : {kHeaderLengthAt, payload_at}) {
-      Bytes damaged = whole;
+      Bytes damaged = intact;
       set_int(damaged, at, length);
       EXPECT_FALSE(decode_entry(with_new_checksum(damaged), key)) << length << " at " << at;
       EXPECT_FALSE(header_of(damaged)) << length << " at " << at;
     }
   }
   for (const std::uint64_t change : {std::uint64_t{1}, kTop, std::uint64_t{1} << 32}) {
-    Bytes damaged = whole;
+    Bytes damaged = intact;
     set_int(damaged, kHeaderLengthAt, header + change);
     EXPECT_FALSE(decode_entry(with_new_checksum(damaged), key)) << change;
   }
@@ -121,10 +121,10 @@ TEST(CacheEntry, AnEmptyPayloadIsAMiss) {
   EXPECT_FALSE(decode_entry(encode_entry(key, empty), key));
 }
 
-TEST(CacheEntry, AnotherKeysEntryIsAMissWhateverItsChecksum) {
+TEST(CacheEntry, AnEntryOfAnotherKeyIsAMissWhateverItsChecksum) {
   const Bytes other = encode_entry(key_of("b"), entry_of("payload"));
   EXPECT_FALSE(decode_entry(other, key_of("a")));
-  // The same payload and a right checksum do not help: the header ties it to its key.
+  // The same payload and a correct checksum do not help, because the header contains the key.
   EXPECT_FALSE(decode_entry(with_new_checksum(other), key_of("a")));
   Key key = key_of("b");
   key.target = Target::cuda(80);
@@ -136,10 +136,10 @@ TEST(CacheEntry, AnotherKeysEntryIsAMissWhateverItsChecksum) {
 
 TEST(CacheEntry, AnotherSchemaIsAMissEvenWithARightChecksum) {
   const Key key = key_of("a");
-  const Bytes whole = encode_entry(key, entry_of("payload"));
-  EXPECT_EQ(schema_of(whole), std::uint32_t{kCacheSchema});
+  const Bytes intact = encode_entry(key, entry_of("payload"));
+  EXPECT_EQ(schema_of(intact), std::uint32_t{kCacheSchema});
   for (const std::uint32_t schema : {0u, 1u, kCacheSchema + 1u, 0xffffffffu}) {
-    Bytes other = whole;
+    Bytes other = intact;
     set_int(other, kSchemaAt, schema);
     other = with_new_checksum(other);
     EXPECT_FALSE(decode_entry(other, key)) << schema;
@@ -148,17 +148,17 @@ TEST(CacheEntry, AnotherSchemaIsAMissEvenWithARightChecksum) {
   }
 }
 
-TEST(CacheEntry, AHeaderThatIsNotOneIsAMissEvenWithARightChecksum) {
+TEST(CacheEntry, AnInvalidHeaderIsAMissEvenWithARightChecksum) {
   const Key key = key_of("a");
-  const Bytes whole = encode_entry(key, entry_of("payload"));
-  const auto end = whole.begin() + static_cast<std::ptrdiff_t>(payload_length_at(whole));
-  const std::string header(reinterpret_cast<const char*>(whole.data()) + kHeaderAt,
-                           int_at<std::uint64_t>(whole, kHeaderLengthAt));
+  const Bytes intact = encode_entry(key, entry_of("payload"));
+  const auto end = intact.begin() + static_cast<std::ptrdiff_t>(payload_length_at(intact));
+  const std::string header(reinterpret_cast<const char*>(intact.data()) + kHeaderAt,
+                           int_at<std::uint64_t>(intact, kHeaderLengthAt));
   const auto with_header = [&](const std::string& text) {
-    Bytes bytes(whole.begin(), whole.begin() + kHeaderAt);
+    Bytes bytes(intact.begin(), intact.begin() + kHeaderAt);
     set_int<std::uint64_t>(bytes, kHeaderLengthAt, text.size());
     for (const char c : text) bytes.push_back(std::byte(c));
-    bytes.insert(bytes.end(), end, whole.end());
+    bytes.insert(bytes.end(), end, intact.end());
     return with_new_checksum(bytes);
   };
   ASSERT_EQ(payload_of(decode_entry(with_header(header), key)), "payload");
@@ -181,44 +181,45 @@ TEST(CacheEntry, AHeaderThatIsNotOneIsAMissEvenWithARightChecksum) {
 
 TEST(CacheEntry, ItsHeaderIsReadWithoutItsKey) {
   const Key key = key_of("a");
-  const Bytes whole = encode_entry(key, entry_of("payload"));
-  const auto header = header_of(whole);
+  const Bytes intact = encode_entry(key, entry_of("payload"));
+  const auto header = header_of(intact);
   ASSERT_TRUE(header);
   EXPECT_EQ(header->key, key);
   EXPECT_EQ(header->name, "unit");
   EXPECT_EQ(header->compile_ms, 12.5);
   EXPECT_EQ(header->sources, entry_of("").sources);
-  const std::string all(reinterpret_cast<const char*>(whole.data()), whole.size());
-  EXPECT_NE(all.find(key.canonical()), std::string::npos) << "the whole key stands in clear";
+  const std::string all(reinterpret_cast<const char*>(intact.data()), intact.size());
+  EXPECT_NE(all.find(key.canonical()), std::string::npos)
+      << "the header contains the whole key as text";
 }
 
-// A kernel's file in a folder. The folder is the layer below, where damage is left in place, so that
-// one file serves for all.
+// A kernel's file in a folder. The folder is the read-only layer, which never deletes damaged files, so that one file
+// serves for all.
 TEST(CacheEntry, OnDiskEveryFlippedByteAndEveryCutOfAKernelIsAMiss) {
   testing::TemporaryFolder folder;
   Engine(testing::settings_with_cache(folder.path()))
       .build(testing::adding_unit("1"), "unit", Target::cpu());
   const std::string path = testing::files_below(folder.path()).at(0);
-  const std::string whole = testing::content_of(path);
-  const Key key = header_of(bytes_of(whole)).value().key;
+  const std::string intact = testing::content_of(path);
+  const Key key = header_of(bytes_of(intact)).value().key;
   testing::WarningCollector no_folder;
   DiskCache cache(testing::in("", folder.path()));
   ASSERT_TRUE(cache.find(key));
   const FileHandle file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   int served = 0;
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    const char flipped = static_cast<char>(whole[i] ^ (1 << i % 8));
+  for (std::size_t i = 0; i < intact.size(); ++i) {
+    const char flipped = static_cast<char>(intact[i] ^ (1 << i % 8));
     ASSERT_EQ(::pwrite(file.get(), &flipped, 1, static_cast<off_t>(i)), 1);
     served += cache.find(key) ? 1 : 0;
-    ASSERT_EQ(::pwrite(file.get(), &whole[i], 1, static_cast<off_t>(i)), 1);
+    ASSERT_EQ(::pwrite(file.get(), &intact[i], 1, static_cast<off_t>(i)), 1);
   }
   ASSERT_TRUE(cache.find(key)) << "whole again";
-  for (std::size_t length = whole.size(); length-- > 0;) {
+  for (std::size_t length = intact.size(); length-- > 0;) {
     ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(length)), 0);
     served += cache.find(key) ? 1 : 0;
   }
   EXPECT_EQ(served, 0);
-  RecordProperty("bytes", static_cast<int>(whole.size()));
+  RecordProperty("bytes", static_cast<int>(intact.size()));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the tests of the cache share: keys, entries and their files.
+// Helpers that the tests of the cache share: keys, entries and their files.
 #pragma once
 
 #include <fstream>
@@ -32,7 +32,7 @@ inline Key key_of(const std::string& content) {
   return {sha256_hex(content), Target::cuda(90), "a compiler, version 1"};
 }
 
-/// An entry whose binary is, as PTX is, a text with a zero behind it.
+/// An entry whose binary is text with a zero byte at the end, like PTX.
 inline CacheEntry entry_of(std::string payload) {
   payload += '\0';
   const auto bytes = bytes_of(payload);
@@ -59,8 +59,8 @@ inline std::string content_of(const std::string& file) {
 
 inline std::string bytes_text(const std::vector<std::byte>& bytes) { return text_of(bytes); }
 
-/// A compiler's identity without its work: an engine that has it tells keys at once. What it makes
-/// is not the kernel, so nothing of it may reach a cache: `cache_bytes` is to be 0.
+/// Has a compiler's identity but compiles nothing, so that an engine computes keys at once. Its binary is not the
+/// kernel, so nothing may reach a cache: set `cache_bytes` to 0.
 template <class Base>
 class IdentityOnly : public Base {
  public:
@@ -73,7 +73,7 @@ class IdentityOnly : public Base {
   }
 };
 
-/// Sets a file's stamp to some hours ago; negative hours are ahead.
+/// Sets a file's time stamp to `hours` ago. Negative hours are in the future.
 inline void age(const std::string& file, int hours) {
   fs::last_write_time(file, fs::file_time_type::clock::now() - std::chrono::hours(hours));
 }

@@ -15,7 +15,7 @@ using namespace testing;
 
 class CacheFolder : public ::testing::Test {
  protected:
-  // An entry file of so many bytes, last used so many hours ago.
+  // An entry file of `bytes` bytes, last used `hours` ago.
   std::string put(const std::string& name, std::size_t bytes, int hours) {
     const std::string file = entry_path(folder.path(), key_of(name));
     testing::write_file(file, std::string(bytes, 'x'));
@@ -26,7 +26,7 @@ class CacheFolder : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(CacheFolder, HoldsOnlyWhatIsNamedLikeAnEntry) {
+TEST_F(CacheFolder, CountsOnlyFilesNamedLikeEntries) {
   const std::string entry = put("a", 10, 0), digest = key_of("a").digest();
   for (const std::string& other : {std::string("a.jsk"), digest + ".jsk.bak", digest,
                                    "." + digest + ".jsk", "x" + digest + ".jsk"}) {
@@ -44,7 +44,7 @@ TEST_F(CacheFolder, HoldsOnlyWhatIsNamedLikeAnEntry) {
 }
 
 TEST_F(CacheFolder, TheUsersOwnFilesSurviveEvictionAndSweeping) {
-  // Somebody may have named a folder of his own as the cache.
+  // A user may have named a folder with other files as the cache.
   const std::vector<std::string> own = {"notes.tmp", ".notes.tmp", "work.jsk", "notes"};
   for (const std::string& name : own) {
     testing::write_file(folder / name, std::string(5000, 'x'));
@@ -55,11 +55,11 @@ TEST_F(CacheFolder, TheUsersOwnFilesSurviveEvictionAndSweeping) {
   put("a", 1000, 3);
   sweep_left_overs(folder.path());
   evict(folder.path(), 0, "");
-  EXPECT_EQ(testing::files_below(folder.path()).size(), own.size()) << "only the entry has gone";
+  EXPECT_EQ(testing::files_below(folder.path()).size(), own.size()) << "only the entry was deleted";
   EXPECT_TRUE(fs::exists(directory));
 }
 
-TEST_F(CacheFolder, WhatWasUnusedForLongestGoesFirstAndNineTenthsAreLeft) {
+TEST_F(CacheFolder, EvictsLeastRecentlyUsedEntriesDownToNineTenths) {
   std::vector<std::string> files;
   for (int i = 0; i < 10; ++i) files.push_back(put(std::to_string(i), 100, 20 - i));
   evict(folder.path(), 1000, "");
@@ -79,16 +79,16 @@ TEST_F(CacheFolder, TheNewEntryStaysEvenIfItsStampIsTheOldest) {
   EXPECT_FALSE(fs::exists(other));
 }
 
-TEST_F(CacheFolder, TimesOfAccessDoNotCount) {
+TEST_F(CacheFolder, AccessTimesDoNotCount) {
   const std::string read_lately = put("a", 600, 5), used_lately = put("b", 600, 1);
   const timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
   ASSERT_EQ(::utimensat(AT_FDCWD, read_lately.c_str(), times, 0), 0);
   evict(folder.path(), 1000, "");
-  EXPECT_FALSE(fs::exists(read_lately)) << "a backup that reads all files uses none";
+  EXPECT_FALSE(fs::exists(read_lately)) << "a backup that reads all files does not count as use";
   EXPECT_TRUE(fs::exists(used_lately));
 }
 
-TEST_F(CacheFolder, AHitIsAStampAlsoWhereAccessTimesAreOff) {
+TEST_F(CacheFolder, AHitUpdatesTheStampEvenIfAccessTimesAreOff) {
   const std::string file = put("a", 10, 5);
   struct stat before {
   }, after{};
@@ -99,9 +99,9 @@ TEST_F(CacheFolder, AHitIsAStampAlsoWhereAccessTimesAreOff) {
   EXPECT_EQ(after.st_atim.tv_sec, before.st_atim.tv_sec) << "the stamp is the cache's own";
 }
 
-TEST_F(CacheFolder, WhatWasFoundLatelyOutlivesWhatWasWrittenLately) {
+TEST_F(CacheFolder, RecentlyFoundEntriesOutliveRecentlyWrittenOnes) {
   Settings settings = in(folder.path());
-  settings.cache_bytes = 6000;  // two of these entries and no third
+  settings.cache_bytes = 6000;  // holds two of these entries, but not three
   DiskCache cache(settings);
   const auto found_in_a_way = [&](bool by_any_compiler) {
     const Key key = key_of("found");
@@ -122,9 +122,9 @@ TEST_F(CacheFolder, WhatWasFoundLatelyOutlivesWhatWasWrittenLately) {
   }
 }
 
-TEST_F(CacheFolder, StampsFromAClockThatWasWrongGoFirst) {
+TEST_F(CacheFolder, EntriesWithStampsInTheFutureAreEvictedFirst) {
   const std::string future = put("a", 500, -24 * 365), old = put("b", 500, 24 * 365);
-  const std::string ahead = put("c", 300, -1);  // within what machines may differ by
+  const std::string ahead = put("c", 300, -1);  // within the tolerance for clocks that differ
   evict(folder.path(), 1000, "");
   EXPECT_FALSE(fs::exists(future));
   EXPECT_TRUE(fs::exists(old));
@@ -137,12 +137,13 @@ TEST_F(CacheFolder, StampsFromAClockThatWasWrongGoFirst) {
 TEST_F(CacheFolder, ACopyThatLosesTheStampsIsStillServedAndCounted) {
   DiskCache(in(folder / "one")).publish(key_of("a"), entry_of("payload"));
   age(entry_path(folder / "one", key_of("a")), 100);
-  fs::copy(folder / "one", folder / "two");  // as cp -r: new stamps, the copier's umask
+  fs::copy(folder / "one",
+           folder / "two");  // like cp -r: new stamps, and the umask of the user who copies
   fs::permissions(folder / "two", fs::perms::owner_all);
   EXPECT_EQ(payload_of(DiskCache(in(folder / "two")).find(key_of("a"))), "payload");
 }
 
-TEST_F(CacheFolder, LeftOversAreSweptWhenAnHourOld) {
+TEST_F(CacheFolder, TemporaryFilesAreSweptWhenAnHourOld) {
   const auto aside = [&](const std::string& name) {
     return folder / ("." + key_of(name).digest() + ".Ab3xYz.tmp");
   };
@@ -153,7 +154,7 @@ TEST_F(CacheFolder, LeftOversAreSweptWhenAnHourOld) {
     age(aside(name), hours);
   }
   sweep_left_overs(folder.path());
-  EXPECT_TRUE(fs::exists(aside("fresh"))) << "its writer may be at work";
+  EXPECT_TRUE(fs::exists(aside("fresh"))) << "its writer may still be running";
   EXPECT_TRUE(fs::exists(aside("skewed")));
   EXPECT_FALSE(fs::exists(aside("old")));
   EXPECT_FALSE(fs::exists(aside("future")));
@@ -175,7 +176,7 @@ TEST_F(CacheFolder, AnEntryLargerThanTheLimitIsNotWrittenAndEvictsNothing) {
   EXPECT_TRUE(warnings.messages().empty());
 }
 
-TEST_F(CacheFolder, ASparseGiantInAnEntrysPlaceIsAMissAndTakesNoMemory) {
+TEST_F(CacheFolder, AHugeSparseFileIsAMissAndUsesNoMemory) {
   const std::string file = put("a", 1, 0);
   fs::resize_file(file, std::uintmax_t{1} << 40);
   DiskCache cache(in(folder.path()));
@@ -186,7 +187,7 @@ TEST_F(CacheFolder, ASparseGiantInAnEntrysPlaceIsAMissAndTakesNoMemory) {
 
 TEST_F(CacheFolder, ReadersAndWritersOfOtherProcessesRaceWithEviction) {
   Settings settings = in(folder.path());
-  settings.cache_bytes = 6000;  // room for about three of the sixteen entries
+  settings.cache_bytes = 6000;  // holds about three of the sixteen entries
   const auto payload = [](int i) { return std::string(1200, static_cast<char>('a' + i)); };
   const auto work = [&](int) -> std::string {
     DiskCache cache(settings);
@@ -201,7 +202,7 @@ TEST_F(CacheFolder, ReadersAndWritersOfOtherProcessesRaceWithEviction) {
     }
     return hits > 0 ? "" : "nothing was ever found";
   };
-  for (const std::string& said : jitstep::testing::in_children(4, work)) EXPECT_EQ(said, "");
+  for (const std::string& report : jitstep::testing::in_children(4, work)) EXPECT_EQ(report, "");
   DiskCache cache(settings);
   cache.publish(key_of("last"), entry_of(payload(0)));
   std::uintmax_t bytes = 0;

@@ -1,4 +1,4 @@
-// Entries that others made: another compiler, another ISA, other options, another schema.
+// Entries that another compiler, ISA, option set or schema made.
 #include "jit/cache/cache_fixtures.h"
 #include "jit/compiler/host_compiler.h"
 #include "jitstep/jit/error.h"
@@ -8,12 +8,12 @@ namespace {
 
 using namespace testing;
 
-// The machine's compiler, which works, under another identity.
+// The host's compiler with a changed identity. The compiler itself works.
 class OtherCompiler : public HostCompiler {
  public:
   OtherCompiler(const Settings& settings, const std::string& from, const std::string& to)
       : HostCompiler(settings), identity_(HostCompiler::identity(Target::cpu())) {
-    const std::size_t at = identity_.rfind(from);  // the options that were given stand last
+    const std::size_t at = identity_.rfind(from);  // the options come last
     if (at == std::string::npos) throw Error("the identity has no " + from + ": " + identity_);
     identity_.replace(at, from.size(), to);
   }
@@ -39,14 +39,14 @@ void fill(const std::string& folder, const std::shared_ptr<Compiler>& compiler) 
       .build(adding_unit("1"), "unit", Target::cpu());
 }
 
-// With a compiler of its own a machine takes no other's entries.
+// A host with a compiler ignores entries of other compilers.
 void expect_a_miss(const std::shared_ptr<Compiler>& other) {
   TemporaryFolder folder;
   fill(folder.path(), other);
   Engine here(settings_with_cache(folder.path()));
   EXPECT_EQ(one_and_one(here), 2);
   EXPECT_EQ(here.statistics().compiled, 1u);
-  EXPECT_EQ(testing::files_below(folder.path()).size(), 2u) << "both are kept";
+  EXPECT_EQ(testing::files_below(folder.path()).size(), 2u) << "both entries stay";
 }
 
 void expect_without_compiler(const std::shared_ptr<Compiler>& other, bool served) {
@@ -64,7 +64,7 @@ void expect_without_compiler(const std::shared_ptr<Compiler>& other, bool served
   }
 }
 
-TEST(CacheForeign, EntriesOfAnotherCompilerIsaOrOptionsAreOnlyUsedWhereTheyAreRight) {
+TEST(CacheForeign, EntriesOfAnotherCompilerIsaOrOptionsAreUsedOnlyIfTheyAreValidHere) {
   int tried = 0;
   for (const Change& change :
        {Change{"version", "gcc version ", "gcc version 99.", true},
@@ -77,7 +77,7 @@ TEST(CacheForeign, EntriesOfAnotherCompilerIsaOrOptionsAreOnlyUsedWhereTheyAreRi
     try {
       other = std::make_shared<OtherCompiler>(settings_with_cache(""), change.from, change.to);
     } catch (const Error&) {
-      continue;  // clang's identity, or a machine without that feature
+      continue;  // clang's identity, or a CPU without that feature
     }
     expect_a_miss(other);
     expect_without_compiler(other, change.serves_without_compiler);
@@ -86,7 +86,7 @@ TEST(CacheForeign, EntriesOfAnotherCompilerIsaOrOptionsAreOnlyUsedWhereTheyAreRi
   EXPECT_GE(tried, 2) << "every compiler has options";
 }
 
-TEST(CacheForeign, AnEntryOfAnotherSchemaUnderARightNameIsCompiledAnew) {
+TEST(CacheForeign, AnEntryOfAnotherSchemaUnderARightNameIsCompiledAgain) {
   TemporaryFolder folder;
   const Settings settings = settings_with_cache(folder.path());
   Engine(settings).build(adding_unit("1"), "unit", Target::cpu());

@@ -1,4 +1,4 @@
-// What decides a key and what must not: one knob at a time, and in two processes.
+// Settings that change a key and settings that must not: one setting at a time, and in two processes.
 #include <sys/personality.h>
 #include <sys/stat.h>
 
@@ -28,9 +28,9 @@ KernelSpec adamw_int8() {
   return {.rule = "adamw", .state = {{CodecChoice{"int8"}, CodecChoice{"int8"}, {}}}};
 }
 
-// ---- one knob at a time ------------------------------------------------------------------------
+// ---- one setting at a time ----------------------------------------------------------------------
 
-// The machine's compiler under another identity.
+// The host's compiler with a changed identity.
 class RenamedCompiler : public testing::IdentityOnly<HostCompiler> {
  public:
   RenamedCompiler(const Settings& settings, std::function<void(std::string&)> change)
@@ -46,14 +46,14 @@ class RenamedCompiler : public testing::IdentityOnly<HostCompiler> {
   std::string identity_;
 };
 
-// All that an engine is told about a kernel. The emulated target takes every configuration of a GPU.
-struct Asked {
+// Everything that determines a kernel in an engine. The emulated target accepts every GPU configuration.
+struct KeyInputs {
   KernelSpec spec = adamw_int8();
   KernelConfig config = default_kernel_config(resolve(adamw_int8()), Target::emulated());
   Target target = Target::emulated();
   std::string unit_name = "unit", more_text, emptied_template;
   std::function<void(std::string&)> rename = [](std::string&) {};
-  Settings settings = settings_with_cache("");  // what IdentityOnly makes is not to be kept
+  Settings settings = settings_with_cache("");  // must not cache what IdentityOnly compiles
 
   std::string key() const {
     Engine engine(settings, {.host = std::make_shared<RenamedCompiler>(settings, rename)});
@@ -65,10 +65,10 @@ struct Asked {
 
 struct Knob {
   const char* name;
-  std::function<void(Asked&)> turn;
+  std::function<void(KeyInputs&)> apply;
 };
 
-// The compilers' identities are lines: version, machine, ISA, options.
+// The compilers' identities have one line each for version, machine, ISA and options.
 std::function<void(std::string&)> with(const std::string& before, const std::string& more) {
   return [=](std::string& identity) {
     const std::size_t at = identity.find(before);
@@ -78,72 +78,77 @@ std::function<void(std::string&)> with(const std::string& before, const std::str
 }
 
 const std::vector<Knob> kKnobs = {
-    {"rule", [](Asked& a) { a.spec.rule = "adam"; }},
+    {"rule", [](KeyInputs& a) { a.spec.rule = "adam"; }},
     {"flag of the rule",
-     [](Asked& a) { a.spec.flags["amsgrad"] = true, a.spec.state.slots[2] = CodecChoice{"int8"}; }},
-    {"flag common to all", [](Asked& a) { a.spec.gradient_flags["maximize"] = true; }},
-    {"codec of m", [](Asked& a) { a.spec.state.slots[0] = CodecChoice{"fp32"}; }},
-    {"codec of v", [](Asked& a) { a.spec.state.slots[1] = CodecChoice{"fp32"}; }},
-    {"option of m's codec", [](Asked& a) { a.spec.state.slots[0]->options["block"] = 128; }},
-    {"option of v's codec", [](Asked& a) { a.spec.state.slots[1]->options["block"] = 128; }},
+     [](KeyInputs& a) {
+       a.spec.flags["amsgrad"] = true, a.spec.state.slots[2] = CodecChoice{"int8"};
+     }},
+    {"flag common to all", [](KeyInputs& a) { a.spec.gradient_flags["maximize"] = true; }},
+    {"codec of m", [](KeyInputs& a) { a.spec.state.slots[0] = CodecChoice{"fp32"}; }},
+    {"codec of v", [](KeyInputs& a) { a.spec.state.slots[1] = CodecChoice{"fp32"}; }},
+    {"option of m's codec", [](KeyInputs& a) { a.spec.state.slots[0]->options["block"] = 128; }},
+    {"option of v's codec", [](KeyInputs& a) { a.spec.state.slots[1]->options["block"] = 128; }},
     {"weights",
-     [](Asked& a) { a.spec.state.weights = "stochastic", a.spec.state.dtype = Dtype::bfloat16; }},
-    {"parameter", [](Asked& a) { a.spec.state.dtype = Dtype::bfloat16; }},
-    {"gradient", [](Asked& a) { a.spec.gradient = Dtype::bfloat16; }},
-    {"strides", [](Asked& a) { a.spec.strided = true; }},
-    {"threads", [](Asked& a) { a.config.threads /= 2; }},
-    {"tile_lanes", [](Asked& a) { a.config.tile_lanes /= 2; }},
-    {"vector_elems", [](Asked& a) { a.config.vector_elems /= 2; }},
-    {"leaves_per_item", [](Asked& a) { a.config.leaves_per_item *= 2; }},
-    {"target", [](Asked& a) { a.target = Target::cpu(); }},
-    {"a token of text", [](Asked& a) { a.more_text = ";"; }},
-    {"a template", [](Asked& a) { a.emptied_template = "rules/adamw.cuh"; }},
-    {"compiler version", [](Asked& a) { a.rename = with(" version ", "99."); }},
-    {"compiler's machine", [](Asked& a) { a.rename = with("Target: ", "other-"); }},
-    {"ISA", [](Asked& a) { a.rename = with("isa:", " -mavx1024"); }},
-    {"compiler options", [](Asked& a) { a.rename = with("options:", " -ffast-math"); }},
+     [](KeyInputs& a) {
+       a.spec.state.weights = "stochastic", a.spec.state.dtype = Dtype::bfloat16;
+     }},
+    {"parameter", [](KeyInputs& a) { a.spec.state.dtype = Dtype::bfloat16; }},
+    {"gradient", [](KeyInputs& a) { a.spec.gradient = Dtype::bfloat16; }},
+    {"strides", [](KeyInputs& a) { a.spec.strided = true; }},
+    {"threads", [](KeyInputs& a) { a.config.threads /= 2; }},
+    {"tile_lanes", [](KeyInputs& a) { a.config.tile_lanes /= 2; }},
+    {"vector_elems", [](KeyInputs& a) { a.config.vector_elems /= 2; }},
+    {"leaves_per_item", [](KeyInputs& a) { a.config.leaves_per_item *= 2; }},
+    {"target", [](KeyInputs& a) { a.target = Target::cpu(); }},
+    {"a token of text", [](KeyInputs& a) { a.more_text = ";"; }},
+    {"a template", [](KeyInputs& a) { a.emptied_template = "rules/adamw.cuh"; }},
+    {"compiler version", [](KeyInputs& a) { a.rename = with(" version ", "99."); }},
+    {"compiler's machine", [](KeyInputs& a) { a.rename = with("Target: ", "other-"); }},
+    {"ISA", [](KeyInputs& a) { a.rename = with("isa:", " -mavx1024"); }},
+    {"compiler options", [](KeyInputs& a) { a.rename = with("options:", " -ffast-math"); }},
     {"baseline of processors",
-     [](Asked& a) { a.target = Target::cpu(), a.settings.cpu = "x86-64"; }},
-    {"check", [](Asked& a) { a.settings.check = true; }},
+     [](KeyInputs& a) { a.target = Target::cpu(), a.settings.cpu = "x86-64"; }},
+    {"check", [](KeyInputs& a) { a.settings.check = true; }},
 };
 
 const std::vector<Knob> kNoKnobs = {
-    {"nothing", [](Asked&) {}},
-    {"the unit's name", [](Asked& a) { a.unit_name = "other"; }},
-    {"a comment", [](Asked& a) { a.more_text = "\n  // A comment.\n"; }},
-    {"edition, where no file has changed", [](Asked& a) { a.spec.catalog_revision = 1; }},
-    {"what has its default", [](Asked& a) { a.spec = resolve(a.spec).spec; }},
+    {"nothing", [](KeyInputs&) {}},
+    {"the unit's name", [](KeyInputs& a) { a.unit_name = "other"; }},
+    {"a comment", [](KeyInputs& a) { a.more_text = "\n  // A comment.\n"; }},
+    {"catalog revision, if no file has changed", [](KeyInputs& a) { a.spec.catalog_revision = 1; }},
+    {"default values, spelled out", [](KeyInputs& a) { a.spec = resolve(a.spec).spec; }},
     {"a codec of a slot that is not stored",
-     [](Asked& a) { a.spec.state.slots[2] = CodecChoice{"int4"}; }},
-    {"a template that is not included", [](Asked& a) { a.emptied_template = "rules/lamb.cuh"; }},
-    {"cache_dir", [](Asked& a) { a.settings.cache_dir = "/proc/none"; }},
-    {"cache_readonly", [](Asked& a) { a.settings.cache_readonly = "/proc/none"; }},
-    {"templates", [](Asked& a) { a.settings.templates = JITSTEP_SOURCE_DIR "/templates"; }},
-    {"cxx, the same by its path",
-     [](Asked& a) {
+     [](KeyInputs& a) { a.spec.state.slots[2] = CodecChoice{"int4"}; }},
+    {"a template that is not included",
+     [](KeyInputs& a) { a.emptied_template = "rules/lamb.cuh"; }},
+    {"cache_dir", [](KeyInputs& a) { a.settings.cache_dir = "/proc/none"; }},
+    {"cache_readonly", [](KeyInputs& a) { a.settings.cache_readonly = "/proc/none"; }},
+    {"templates", [](KeyInputs& a) { a.settings.templates = JITSTEP_SOURCE_DIR "/templates"; }},
+    {"cxx, the same compiler by its path",
+     [](KeyInputs& a) {
        std::string& cxx = a.settings.cxx;
        cxx = find_program(cxx.empty() ? "c++" : cxx, a.settings.path);
      }},
-    {"compile_seconds", [](Asked& a) { a.settings.compile_seconds = 1000; }},
+    {"compile_seconds", [](KeyInputs& a) { a.settings.compile_seconds = 1000; }},
     {"compiler_variables",
-     [](Asked& a) {
+     [](KeyInputs& a) {
        a.settings.compiler_variables = {{"CCACHE_DIR", "/dev/shm"}};
      }},
-    {"nvrtc", [](Asked& a) { a.settings.nvrtc = "/nowhere"; }},
-    {"nvrtc_search", [](Asked& a) { a.settings.nvrtc_search = {"/nowhere"}; }},
-    {"python_environment", [](Asked& a) { a.settings.python_environment = "/nowhere"; }},
-    {"log", [](Asked& a) { a.settings.log = LogLevel::off; }},
-    {"path", [](Asked& a) { a.settings.path += ":/nowhere"; }},
-    {"cache_bytes", [](Asked& a) { a.settings.cache_bytes = 1; }},
-    {"tmpdir", [](Asked& a) { a.settings.tmpdir = "/dev/shm"; }},
-    {"tune", [](Asked& a) { a.settings.tune = true; }},
-    {"ranks", [](Asked& a) { a.settings.ranks = 8; }},
-    {"override_folder", [](Asked& a) { a.settings.override_folder = "/dev/null/none"; }},
-    {"dump_folder", [](Asked& a) { a.settings.dump_folder = "/dev/null/none"; }},
+    {"nvrtc", [](KeyInputs& a) { a.settings.nvrtc = "/nowhere"; }},
+    {"nvrtc_search", [](KeyInputs& a) { a.settings.nvrtc_search = {"/nowhere"}; }},
+    {"python_environment", [](KeyInputs& a) { a.settings.python_environment = "/nowhere"; }},
+    {"log", [](KeyInputs& a) { a.settings.log = LogLevel::off; }},
+    {"path", [](KeyInputs& a) { a.settings.path += ":/nowhere"; }},
+    {"cache_bytes", [](KeyInputs& a) { a.settings.cache_bytes = 1; }},
+    {"tmpdir", [](KeyInputs& a) { a.settings.tmpdir = "/dev/shm"; }},
+    {"tune", [](KeyInputs& a) { a.settings.tune = true; }},
+    {"ranks", [](KeyInputs& a) { a.settings.ranks = 8; }},
+    {"override_folder", [](KeyInputs& a) { a.settings.override_folder = "/dev/null/none"; }},
+    {"dump_folder", [](KeyInputs& a) { a.settings.dump_folder = "/dev/null/none"; }},
 };
 
-// A field added to one of these does not compile here; it needs a row above.
-[[maybe_unused]] void each_field_has_a_row(const Asked& a, const Key& key) {
+// A field added to one of these structures breaks this function. Add a row to the tables above.
+[[maybe_unused]] void each_field_has_a_row(const KeyInputs& a, const Key& key) {
   [[maybe_unused]] const auto& [rule, flags, common, state, g, strided, catalog_revision] = a.spec;
   [[maybe_unused]] const auto& [slots, weights, p] = state;
   [[maybe_unused]] const auto& [name, options] = *slots[0];
@@ -155,25 +160,25 @@ const std::vector<Knob> kNoKnobs = {
                                 bytes] = a.settings;
 }
 
-TEST(CacheKey, EveryKnobChangesItAndNothingElseDoes) {
+TEST(CacheKey, EveryRelevantSettingChangesItAndNoOtherDoes) {
   testing::WarningCollector no_folder;
-  const std::string base = Asked().key();
+  const std::string base = KeyInputs().key();
   std::map<std::string, std::string> knob_of = {{base, "no knob"}};
   for (const Knob& knob : kKnobs) {
-    Asked asked;
-    knob.turn(asked);
-    const auto [other, is_new] = knob_of.emplace(asked.key(), knob.name);
+    KeyInputs inputs;
+    knob.apply(inputs);
+    const auto [other, is_new] = knob_of.emplace(inputs.key(), knob.name);
     EXPECT_TRUE(is_new) << knob.name << " has the key of " << other->second;
   }
   for (const Knob& knob : kNoKnobs) {
-    Asked asked;
-    knob.turn(asked);
-    EXPECT_EQ(asked.key(), base) << knob.name;
+    KeyInputs inputs;
+    knob.apply(inputs);
+    EXPECT_EQ(inputs.key(), base) << knob.name;
   }
 }
 
-// What the emulated target does not take.
-TEST(CacheKey, WhatTheHostsCompilerIsToldChangesTheTextAndHowItemsAreSharedOutDoesNot) {
+// The emulated target ignores these fields.
+TEST(CacheKey, CompileTimeConfigFieldsChangeTheSourceAndSchedulingFieldsDoNot) {
   const Plan plan = resolve(adamw_int8());
   const KernelConfig default_config = default_kernel_config(plan, Target::cpu());
   const auto text_of = [&](int KernelConfig::*field, int value) {
@@ -190,19 +195,19 @@ TEST(CacheKey, WhatTheHostsCompilerIsToldChangesTheTextAndHowItemsAreSharedOutDo
   EXPECT_EQ(text_of(&KernelConfig::max_threads, 1), base);
 }
 
-TEST(CacheKey, TheTargetChangesItEvenWhereTheCompilerSaysTheSame) {
+TEST(CacheKey, TheTargetChangesItEvenIfTheIdentityIsTheSame) {
   testing::WarningCollector no_folder;
   std::set<std::string> keys;
   for (const Target& target : {Target::cpu(), Target::emulated()}) {
-    Asked asked;
-    asked.target = target;
-    asked.rename = [](std::string& identity) { identity = "one for all"; };
-    keys.insert(asked.key());
+    KeyInputs inputs;
+    inputs.target = target;
+    inputs.rename = [](std::string& identity) { identity = "one for all"; };
+    keys.insert(inputs.key());
   }
   EXPECT_EQ(keys.size(), 2u);
 }
 
-TEST(CacheKey, HoldsTheSchemaInClear) {
+TEST(CacheKey, ContainsTheSchemaAsText) {
   const Key key = key_of("a");
   auto fields = nlohmann::json::parse(key.canonical());
   EXPECT_EQ(sha256_hex(fields.dump()), key.digest());
@@ -211,7 +216,7 @@ TEST(CacheKey, HoldsTheSchemaInClear) {
   EXPECT_NE(sha256_hex(fields.dump()), key.digest());
 }
 
-// ---- two processes -----------------------------------------------------------------------------
+// ---- two processes ------------------------------------------------------------------------------
 
 std::string keys_of_a_process(
     const Variables& environment, const std::function<void()>& before = [] {}) {
@@ -252,11 +257,11 @@ TEST(CacheKey, TwoProcessesComputeTheSameInAnyFolderAtAnyAddressWithAnyUmask) {
   EXPECT_NE(here.find("adamw_int8"), std::string::npos) << here;
   EXPECT_EQ(keys_of_a_process({}, [&] { testing::fs::current_path(folder.path()); }), here);
   EXPECT_EQ(keys_of_a_process({}, [] { ::umask(0177); }), here);
-  // Addresses differ in each process, as a rule; here they are the same in all.
+  // Addresses usually differ between processes. Here they are the same in all.
   EXPECT_EQ(keys_of_a_process({}, [] { ::personality(ADDR_NO_RANDOMIZE); }), here);
 }
 
-// A locale as German programs set it: 1.234,5.
+// A locale such as German programs set: 1.234,5.
 struct Grouping : std::numpunct<char> {
   char do_decimal_point() const override { return ','; }
   char do_thousands_sep() const override { return '.'; }
@@ -265,7 +270,7 @@ struct Grouping : std::numpunct<char> {
 
 TEST(CacheKey, TheProgramsLocaleChangesNothing) {
   testing::WarningCollector no_folder;
-  Asked large;
+  KeyInputs large;
   large.spec.state.slots[0]->options["block"] = 1024;  // a number of four digits
   const std::string before = large.key();
   const std::locale old = std::locale::global(std::locale(std::locale::classic(), new Grouping));

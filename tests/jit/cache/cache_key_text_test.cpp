@@ -1,5 +1,5 @@
-// What decides the text that a key stands for: every template and every choice that manifests
-// declare, and no number that is an argument.
+// The source that a key identifies. It depends on every included template and on every choice that manifests declare,
+// and not on numbers that are kernel arguments.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -43,7 +43,7 @@ TEST(CacheKeyText, EveryTemplateThatAUnitIncludesChangesIt) {
   EXPECT_EQ(digests.size(), static_cast<std::size_t>(files) + 1) << "all different";
 }
 
-TEST(CacheKeyText, ATemplateThatAUnitDoesNotIncludeLeavesItAlone) {
+TEST(CacheKeyText, ATemplateThatAUnitDoesNotIncludeDoesNotChangeIt) {
   const Unit made = unit_of(with_state("adamw", {"int8"}));
   TemplateStore store, changed;
   changed.add("rules/lamb.cuh", "// something else\n");
@@ -51,9 +51,9 @@ TEST(CacheKeyText, ATemplateThatAUnitDoesNotIncludeLeavesItAlone) {
   EXPECT_EQ(preprocess(made.text, made.name, changed), preprocess(made.text, made.name, store));
 }
 
-// ---- what manifests declare --------------------------------------------------------------------
+// ---- what manifests declare ---------------------------------------------------------------------
 
-// What an option may be beside what it is; a lifted flag need not be what its declaration says.
+// The other values of an option. A lifted flag may take any of them here, whatever its declaration computes.
 std::vector<Value> others(const Option& option, const Value& now) {
   if (option.type == Option::Type::boolean) return {!now.boolean()};
   if (option.type != Option::Type::choice) return {now.number() * 2};
@@ -64,7 +64,7 @@ std::vector<Value> others(const Option& option, const Value& now) {
   return values;
 }
 
-// Which texts there are of specs that differ in one value each; two of the same are an error.
+// The sources of specs that differ in one value each. Two equal sources are an error.
 class Texts {
  public:
   void add(const KernelSpec& spec, const std::string& what) {
@@ -72,20 +72,20 @@ class Texts {
       const auto [other, is_new] = what_.emplace(unit_of(spec).text, what);
       EXPECT_TRUE(is_new) << what << " has the text of " << other->second;
     } catch (const Error&) {
-      ++refused_;  // alone it makes no sense
+      ++rejected_;  // not valid on its own
     }
   }
   void expect_more_than(int least) const {
     const int different = static_cast<int>(what_.size());
     EXPECT_GT(different, least);
-    EXPECT_LT(refused_, different);
+    EXPECT_LT(rejected_, different);
     ::testing::Test::RecordProperty("texts", different);
-    ::testing::Test::RecordProperty("refused", refused_);
+    ::testing::Test::RecordProperty("rejected", rejected_);
   }
 
  private:
   std::map<std::string, std::string> what_;
-  int refused_ = 0;
+  int rejected_ = 0;
 };
 
 TEST(CacheKeyText, EveryValueOfEveryFlagChangesIt) {
@@ -93,19 +93,19 @@ TEST(CacheKeyText, EveryValueOfEveryFlagChangesIt) {
   const Catalog& catalog = default_catalog();
   for (const std::string& rule : catalog.names(Manifest::Kind::rule)) {
     const KernelSpec base = with_state(rule, {"fp32"});
-    const KernelSpec whole = resolve(base).spec;
+    const KernelSpec resolved = resolve(base).spec;
     texts.add(base, rule);
-    const auto turn = [&](const Manifest& manifest, NamedValues KernelSpec::*flags) {
+    const auto change_each = [&](const Manifest& manifest, NamedValues KernelSpec::*flags) {
       for (const Option& option : manifest.flags) {
-        for (const Value& value : others(option, (whole.*flags).at(option.name))) {
+        for (const Value& value : others(option, (resolved.*flags).at(option.name))) {
           KernelSpec spec = base;
           spec.*flags = {{option.name, value}};
           texts.add(spec, str_cat(rule, ": ", option.name, " = ", to_string(value)));
         }
       }
     };
-    turn(catalog.rule(rule), &KernelSpec::flags);
-    turn(catalog.gradient(), &KernelSpec::gradient_flags);
+    change_each(catalog.rule(rule), &KernelSpec::flags);
+    change_each(catalog.gradient(), &KernelSpec::gradient_flags);
   }
   texts.expect_more_than(20);
 }
@@ -134,7 +134,7 @@ TEST(CacheKeyText, EveryCodecWithEachOfItsOptionsAndEveryWeightFormatChangesIt) 
   texts.expect_more_than(8);
 }
 
-TEST(CacheKeyText, NumbersThatAreArgumentsChangeNothing) {
+TEST(CacheKeyText, NumbersThatAreArgumentsDoNotChangeIt) {
   int tried = 0;
   for (const char* rule : {"sgd", "adam", "adamw", "lamb"}) {
     const auto text_of_options = [&](const OptionValues& options) {
@@ -151,7 +151,7 @@ TEST(CacheKeyText, NumbersThatAreArgumentsChangeNothing) {
       options.set(name, 0.25);
       const bool lifted = !(options.flags() == before.flags() &&
                             options.gradient_flags() == before.gradient_flags());
-      if (lifted) continue;  // whether it is zero is compiled in
+      if (lifted) continue;  // the kernel contains whether it is zero
       EXPECT_EQ(text_of_options(options), text_of_options(before)) << rule << " " << name;
       ++tried;
     }

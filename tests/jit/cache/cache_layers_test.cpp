@@ -16,7 +16,7 @@ using jitstep::testing::enter_mount_namespace;
 using jitstep::testing::in_child;
 using namespace testing;
 
-// All that is in a folder: contents, modes and stamps.
+// Everything in a folder: contents, modes and time stamps.
 std::map<std::string, std::string> picture_of(const std::string& folder) {
   std::map<std::string, std::string> picture;
   for (const std::string& file : testing::files_below(folder)) {
@@ -42,7 +42,7 @@ class ReadOnlyLayer : public ::testing::Test {
   std::string shared = folder / "shared", own = folder / "own";
 };
 
-TEST_F(ReadOnlyLayer, ServesAndIsNeverWrittenNotEvenItsStamps) {
+TEST_F(ReadOnlyLayer, ServesEntriesAndIsNeverWrittenNotEvenStamps) {
   testing::write_file(shared + "/." + key_of("a").digest() + ".Ab3xYz.tmp", "left over");
   testing::age(shared + "/." + key_of("a").digest() + ".Ab3xYz.tmp", 50);
   const auto before = picture_of(shared);
@@ -65,14 +65,14 @@ TEST_F(ReadOnlyLayer, AHitBelowIsNotPromoted) {
   EXPECT_TRUE(testing::files_below(own).empty());
 }
 
-TEST_F(ReadOnlyLayer, TheUsersOwnEntryGoesFirst) {
+TEST_F(ReadOnlyLayer, TheUsersOwnEntryIsPreferred) {
   DiskCache cache(in(own, shared));
   cache.publish(key_of("a"), entry_of("own"));
   EXPECT_EQ(payload_of(cache.find(key_of("a"))), "own");
   EXPECT_EQ(payload_of(DiskCache(in(shared)).find(key_of("a"))), "shared");
 }
 
-TEST_F(ReadOnlyLayer, ADamagedOwnEntryFallsThroughToTheOneBelow) {
+TEST_F(ReadOnlyLayer, ADamagedOwnEntryFallsBackToTheOneBelow) {
   testing::write_file(entry_path(own, key_of("a")), "damaged");
   DiskCache cache(in(own, shared));
   EXPECT_EQ(payload_of(cache.find(key_of("a"))), "shared");
@@ -86,7 +86,7 @@ TEST_F(ReadOnlyLayer, ADamagedEntryBelowIsHealedInTheUsersOwnFolder) {
   EXPECT_EQ(payload_of(cache.find(key_of("bad"))), "healed");
 }
 
-TEST_F(ReadOnlyLayer, ServesWhereThereIsNoFolderOfTheUsersOwn) {
+TEST_F(ReadOnlyLayer, ServesEntriesWithoutAUserFolder) {
   WarningCollector warnings;
   DiskCache cache(in("", shared));
   EXPECT_EQ(payload_of(cache.find(key_of("a"))), "shared");
@@ -96,7 +96,7 @@ TEST_F(ReadOnlyLayer, ServesWhereThereIsNoFolderOfTheUsersOwn) {
   EXPECT_EQ(warnings.messages().size(), 1u);
 }
 
-TEST_F(ReadOnlyLayer, MissingOrAFileIsOneWarningAndTheOwnFolderWorks) {
+TEST_F(ReadOnlyLayer, MissingOrAFileIsOneWarningAndTheUserFolderWorks) {
   testing::write_file(folder / "file", "");
   for (const std::string& wrong : {folder / "none", folder / "file", folder / "file/below"}) {
     WarningCollector warnings;
@@ -113,7 +113,7 @@ TEST_F(ReadOnlyLayer, MissingOrAFileIsOneWarningAndTheOwnFolderWorks) {
   }
 }
 
-TEST_F(ReadOnlyLayer, ThatDisappearsWhileRunningIsAMiss) {
+TEST_F(ReadOnlyLayer, DisappearingWhileRunningIsAMiss) {
   WarningCollector warnings;
   DiskCache cache(in(own, shared));
   EXPECT_TRUE(cache.find(key_of("a")));
@@ -123,7 +123,7 @@ TEST_F(ReadOnlyLayer, ThatDisappearsWhileRunningIsAMiss) {
   EXPECT_TRUE(warnings.messages().empty());
 }
 
-TEST_F(ReadOnlyLayer, WritableByOthersIsRefused) {
+TEST_F(ReadOnlyLayer, WritableByOthersIsRejected) {
   for (const mode_t mode : {0720, 0702, 0777, 01777}) {
     WarningCollector warnings;
     ASSERT_EQ(::chmod(shared.c_str(), mode), 0);
@@ -136,7 +136,7 @@ TEST_F(ReadOnlyLayer, WritableByOthersIsRefused) {
   EXPECT_TRUE(DiskCache(in(own, shared)).find(key_of("a"))) << "others may read it";
 }
 
-TEST_F(ReadOnlyLayer, OfAnotherUserIsRefusedAndOfRootIsNot) {
+TEST_F(ReadOnlyLayer, OfAnotherUserIsRejectedAndOfRootIsNot) {
   if (::geteuid() != 0) GTEST_SKIP() << "giving files away takes root";
   WarningCollector warnings;
   ASSERT_EQ(::chown(entry_path(shared, key_of("a")).c_str(), 12345, 12345), 0);
@@ -146,7 +146,7 @@ TEST_F(ReadOnlyLayer, OfAnotherUserIsRefusedAndOfRootIsNot) {
   EXPECT_FALSE(DiskCache(in(own, shared)).find(key_of("a"))) << "a folder of another user";
   EXPECT_EQ(warnings.messages().size(), 1u);
   ASSERT_EQ(::chown(shared.c_str(), 0, 0), 0);
-  // A user reads what root has put there; the way to it must be open.
+  // An ordinary user reads the files that root wrote. All folders on the path must be readable.
   for (const std::string& each : {folder.path(), shared}) ::chmod(each.c_str(), 0755);
   ::chmod(entry_path(shared, key_of("a")).c_str(), 0644);
   EXPECT_EQ(in_child([&]() -> std::string {
@@ -157,13 +157,13 @@ TEST_F(ReadOnlyLayer, OfAnotherUserIsRefusedAndOfRootIsNot) {
             "");
 }
 
-TEST_F(ReadOnlyLayer, OnAReallyReadOnlyDiskIsRead) {
-  const std::string said = in_child([&]() -> std::string {
+TEST_F(ReadOnlyLayer, IsReadOnAReadOnlyFileSystem) {
+  const std::string report = in_child([&]() -> std::string {
     const bool mounted =
         enter_mount_namespace() &&
         ::mount(shared.c_str(), shared.c_str(), nullptr, MS_BIND, nullptr) == 0 &&
         ::mount(nullptr, shared.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) == 0;
-    // Without mounts of its own a user is kept from writing by the mode.
+    // If the process cannot mount, the mode prevents an ordinary user from writing.
     if (!mounted && ::chmod(shared.c_str(), 0500) != 0) return "neither mounted nor closed";
     if (mounted && std::ofstream(shared + "/probe").good()) return "the disk can be written to";
     for (const Settings& settings : {in(own, shared), in(shared)}) {
@@ -179,11 +179,11 @@ TEST_F(ReadOnlyLayer, OnAReallyReadOnlyDiskIsRead) {
     }
     return "";
   });
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(report, "");
   ::chmod(shared.c_str(), 0700);
 }
 
-TEST_F(ReadOnlyLayer, ThatIsStaleIsCompiledAnewIntoTheUsersOwn) {
+TEST_F(ReadOnlyLayer, StaleEntriesAreCompiledAgainIntoTheUserFolder) {
   const auto with_template = [](Engine& engine, int value) {
     engine.templates().add("rules/mine.cuh", str_cat("constexpr int kMine = ", value, ";\n"));
     const std::string unit = "#include \"rules/mine.cuh\"\n" + adding_unit("kMine");

@@ -16,7 +16,7 @@ namespace {
 using namespace jitstep::testing;
 using namespace testing;
 
-TEST(CacheProcesses, SixteenOnOneEmptyCacheAllGetRightKernelsAndLeaveWholeFiles) {
+TEST(CacheProcesses, SixteenOnOneEmptyCacheGetRightKernelsAndLeaveCompleteFiles) {
   TemporaryFolder folder;
   const auto work = [&](int) -> std::string {
     const Finished child = run_program({JITSTEP_CACHE_CHILD, "kernels"}, "",
@@ -25,13 +25,13 @@ TEST(CacheProcesses, SixteenOnOneEmptyCacheAllGetRightKernelsAndLeaveWholeFiles)
                                                       {"JITSTEP_LOG", ""}}));
     return str_cat(child.status, "\n", child.output);
   };
-  const std::vector<std::string> said = in_children(16, work);
-  for (const std::string& one : said) EXPECT_EQ(one, said[0]);
-  std::istringstream lines(said[0]);
+  const std::vector<std::string> reports = in_children(16, work);
+  for (const std::string& one : reports) EXPECT_EQ(one, reports[0]);
+  std::istringstream lines(reports[0]);
   std::set<std::string> keys;
   std::string line;
   std::getline(lines, line);
-  EXPECT_EQ(line, "0") << said[0];
+  EXPECT_EQ(line, "0") << reports[0];
   for (int sum = 11; sum <= 13; ++sum) {
     int number = 0;
     std::string key;
@@ -39,19 +39,19 @@ TEST(CacheProcesses, SixteenOnOneEmptyCacheAllGetRightKernelsAndLeaveWholeFiles)
     EXPECT_EQ(number, sum);
     keys.insert(key);
   }
-  EXPECT_FALSE(lines >> line) << "a warning: " << said[0];
+  EXPECT_FALSE(lines >> line) << "a warning: " << reports[0];
   const std::vector<ListedEntry> entries = DiskCache(in(folder / "cache")).list(true);
   EXPECT_EQ(entries.size(), 3u);
   for (const ListedEntry& entry : entries) {
     EXPECT_EQ(entry.problem, "");
     EXPECT_TRUE(keys.contains(fs::path(entry.file.path).stem().string()));
   }
-  EXPECT_EQ(testing::files_below(folder.path()).size(), 3u) << "nothing is left aside";
+  EXPECT_EQ(testing::files_below(folder.path()).size(), 3u) << "no temporary file remains";
   Engine late(testing::settings_with_cache(folder / "cache"));
   EXPECT_TRUE(late.kernel(testing::adding_unit("1"), "unit", Target::cpu())->from_cache());
 }
 
-// The one ahead makes the folders that the others find, so that they catch up and meet.
+// The fastest process creates the folders that the others then find, so that they catch up and race.
 TEST(CacheProcesses, SixteenThatMakeTheSameFoldersAllSucceed) {
   TemporaryFolder folder;
   const auto work = [&](int) -> std::string {
@@ -61,10 +61,10 @@ TEST(CacheProcesses, SixteenThatMakeTheSameFoldersAllSucceed) {
     }
     return "";
   };
-  for (const std::string& said : in_children(16, work)) EXPECT_EQ(said, "");
+  for (const std::string& reports : in_children(16, work)) EXPECT_EQ(reports, "");
 }
 
-// What must hold after a writer was killed, whether or not an older entry was there before.
+// Checks that must hold after a writer was killed, with and without an older entry.
 class KilledWriter : public ::testing::Test {
  protected:
   const Key key = key_of("a");
@@ -77,7 +77,7 @@ class KilledWriter : public ::testing::Test {
     if (entry_is_there) DiskCache(in(folder.path())).publish(key, entry_of(older));
   }
 
-  // Another process sees what was there before or the new entry, and heals.
+  // Another process must see either the previous state or the new entry, and must be able to write again.
   std::string after(bool entry_was_there) {
     return in_child([&]() -> std::string {
       testing::WarningCollector warnings;
@@ -94,7 +94,7 @@ class KilledWriter : public ::testing::Test {
     });
   }
 
-  // What killed writers left aside goes when it is old.
+  // The cache deletes old temporary files of killed writers.
   void expect_sweeping() {
     for (const std::string& left : testing::files_below(folder.path())) {
       if (left != file) age(left, 2);
@@ -107,13 +107,13 @@ class KilledWriter : public ::testing::Test {
   std::string file = entry_path(folder.path(), key);
 };
 
-TEST_F(KilledWriter, AtEachSystemCallLeavesTheOldOrTheNewEntryWhole) {
+TEST_F(KilledWriter, AtEachSystemCallLeavesTheOldOrTheNewEntryIntact) {
   int stops = 0, left_aside = 0;
   for (const bool there : {false, true}) {
     for (int stop = 1;; ++stop) {
       before(there);
       const Traced end = kill_at_stop(stop, [&] { write(); });
-      if (end == Traced::refused) GTEST_SKIP() << "no tracing here: see AtEachKindOfSystemCall";
+      if (end == Traced::not_allowed) GTEST_SKIP() << "no tracing here: see AtEachKindOfSystemCall";
       EXPECT_EQ(after(there), "") << "killed at stop " << stop;
       if (end == Traced::finished) break;
       ASSERT_LT(stop, 2000);
@@ -127,9 +127,9 @@ TEST_F(KilledWriter, AtEachSystemCallLeavesTheOldOrTheNewEntryWhole) {
   expect_sweeping();
 }
 
-// The same without tracing, which containers may forbid: the kernel's own filter kills the writer
-// when it makes a call of one kind. Coarser, as it knows no counting, and needs no right at all.
-TEST_F(KilledWriter, AtEachKindOfSystemCallLeavesTheOldOrTheNewEntryWhole) {
+// The same without ptrace, which containers may forbid. A seccomp filter kills the writer when it makes a call of one
+// kind. This is coarser, because the filter cannot count, but needs no privilege.
+TEST_F(KilledWriter, AtEachKindOfSystemCallLeavesTheOldOrTheNewEntryIntact) {
   const std::vector<std::vector<long>> kinds = {
       {SYS_openat},
       {SYS_write},

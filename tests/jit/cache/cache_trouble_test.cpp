@@ -1,5 +1,5 @@
-// Disks that are full, read-only, over quota or gone, and environments that name none: kernels run
-// from memory after one warning, and nothing is left behind.
+// Disks that are full, read-only, over quota or removed, and environments that name no folder. Kernels must run from
+// memory after one warning, and no temporary file may remain.
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ namespace {
 using namespace jitstep::testing;
 using namespace testing;
 
-// Two publishes that fail: one warning that holds `reason`, misses, nothing left aside.
+// Two publishes that fail: one warning that contains `reason`, misses, and no temporary file.
 std::string failing_publishes(const std::string& folder, const std::string& reason,
                               std::size_t bytes = 100) {
   WarningCollector warnings;
@@ -32,7 +32,7 @@ std::string failing_publishes(const std::string& folder, const std::string& reas
   if (warnings.messages().size() != 1) return str_cat(warnings.messages().size(), " warnings");
   const std::string message = warnings.messages()[0];
   if (message.find(reason) == std::string::npos) return "the warning is: " + message;
-  return message.find("memory only") == std::string::npos ? "no consequence: " + message : "";
+  return message.find("only in memory") == std::string::npos ? "no consequence: " + message : "";
 }
 
 std::string only_files_left(const std::string& folder, std::size_t count) {
@@ -45,7 +45,7 @@ struct Fault {
   std::vector<long> calls;
 };
 
-// Newer architectures have only the calls that end in "at".
+// Newer architectures have only the system calls that end in "at".
 #ifdef SYS_open
 const Fault kOpen{"open", {SYS_open, SYS_openat}};
 const Fault kRename{"rename", {SYS_rename, SYS_renameat, SYS_renameat2}};
@@ -79,7 +79,7 @@ TEST(CacheTrouble, EveryFailingSystemCallOfAWriteIsOneWarning) {
   }
 }
 
-TEST(CacheTrouble, AFolderThatCannotBeMadeForLackOfQuotaIsOneWarning) {
+TEST(CacheTrouble, AFolderThatExceedsTheQuotaIsOneWarning) {
   TemporaryFolder folder;
   for (const int error : {ENOSPC, EDQUOT, EROFS, EACCES}) {
     EXPECT_EQ(in_child([&]() -> std::string {
@@ -91,7 +91,7 @@ TEST(CacheTrouble, AFolderThatCannotBeMadeForLackOfQuotaIsOneWarning) {
   }
 }
 
-TEST(CacheTrouble, AStampOrADeletionThatFailsDoesNoHarm) {
+TEST(CacheTrouble, AFailedStampOrDeletionIsIgnored) {
   TemporaryFolder folder;
   DiskCache(in(folder.path())).publish(key_of("a"), entry_of("payload"));
   testing::write_file(entry_path(folder.path(), key_of("bad")), "damaged");
@@ -99,7 +99,7 @@ TEST(CacheTrouble, AStampOrADeletionThatFailsDoesNoHarm) {
               if (!fail_system_calls(kStampOrDelete.calls, EROFS)) return kNotAllowed;
               WarningCollector warnings;
               Settings settings = in(folder.path());
-              settings.cache_bytes = 1500;  // so that publishing would evict
+              settings.cache_bytes = 1500;  // small enough that publishing would evict
               DiskCache cache(settings);
               for (int round = 0; round < 3; ++round) {
                 if (!cache.find(key_of("a"))) return "not found";
@@ -113,18 +113,18 @@ TEST(CacheTrouble, AStampOrADeletionThatFailsDoesNoHarm) {
 
 TEST(CacheTrouble, AFullDiskIsOneWarningAndOlderEntriesAreServed) {
   TemporaryFolder folder;
-  const std::string said = on_a_small_disk(folder.path(), 64, [&]() -> std::string {
+  const std::string report = on_a_small_disk(folder.path(), 64, [&]() -> std::string {
     DiskCache(in(folder.path())).publish(key_of("a"), entry_of("payload"));
     const std::string problem = failing_publishes(folder.path(), "No space left on device", 200000);
     if (!problem.empty()) return problem;
     DiskCache cache(in(folder.path()));
-    if (payload_of(cache.find(key_of("a"))) != "payload") return "the older entry has gone";
+    if (payload_of(cache.find(key_of("a"))) != "payload") return "the older entry was deleted";
     cache.publish(key_of("b"), entry_of("payload"));
-    if (!cache.find(key_of("b"))) return "there is room again, and it is not used";
+    if (!cache.find(key_of("b"))) return "there is space again, but the cache does not use it";
     return only_files_left(folder.path(), 2);
   });
-  if (said == kNotAllowed) GTEST_SKIP() << "no mounts here; failing system calls stand in for it";
-  EXPECT_EQ(said, "");
+  if (report == kNotAllowed) GTEST_SKIP() << "no mounts here; failing system calls stand in for it";
+  EXPECT_EQ(report, "");
 }
 
 TEST(CacheTrouble, ALimitOnFileSizesIsAWarningAndNoSignal) {
@@ -143,7 +143,7 @@ TEST(CacheTrouble, ALimitOnFileSizesIsAWarningAndNoSignal) {
   EXPECT_EQ(only_files_left(folder.path(), 1), "");
 }
 
-TEST(CacheTrouble, AReadOnlyDiskServesAndIsOneWarning) {
+TEST(CacheTrouble, AReadOnlyDiskServesEntriesAfterOneWarning) {
   TemporaryFolder folder;
   DiskCache(in(folder.path())).publish(key_of("a"), entry_of("payload"));
   EXPECT_EQ(in_child([&]() -> std::string {
@@ -180,7 +180,7 @@ TEST(CacheTrouble, ACacheFolderThatIsAFileOrImpossibleIsOneWarning) {
       EXPECT_TRUE(cache.list(true).empty());
     }
     ASSERT_EQ(warnings.messages().size(), 1u) << path;
-    EXPECT_NE(warnings.messages()[0].find("JITSTEP_CACHE_DIR names another"), std::string::npos);
+    EXPECT_NE(warnings.messages()[0].find("Set JITSTEP_CACHE_DIR"), std::string::npos);
   }
   EXPECT_EQ(testing::content_of(folder / "file"), "mine");
 }
@@ -220,19 +220,19 @@ TEST(CacheTrouble, AFolderThatIsDeletedOrReplacedWhileRunningNeverThrows) {
   }
 }
 
-TEST(CacheTrouble, AFolderThatSomebodyElsePutInThePlaceOfADeletedOneIsNotUsed) {
+TEST(CacheTrouble, ALinkInPlaceOfADeletedFolderIsNotUsed) {
   TemporaryFolder folder;
   WarningCollector warnings;
   DiskCache cache(in(folder / "cache"));
   cache.publish(key_of("a"), entry_of("payload"));
   fs::remove_all(folder / "cache");
-  fs::create_symlink(folder / "other", folder / "cache");  // dangling when the cache looks
+  fs::create_symlink(folder / "other", folder / "cache");  // dangling when the cache opens it
   cache.publish(key_of("b"), entry_of("payload"));
   EXPECT_FALSE(fs::exists(folder / "other"));
   EXPECT_EQ(warnings.messages().size(), 1u);
 }
 
-// ---- the environment, and what an engine makes of it -------------------------------------------
+// ---- the environment, and how an engine handles it ----------------------------------------------
 
 std::string step_with_environment(const std::function<void()>& change) {
   return in_child([&]() -> std::string {
@@ -256,7 +256,7 @@ TEST(CacheTrouble, WithoutAnyVariableKernelsRunAndThereIsOneWarning) {
   EXPECT_EQ(step_with_environment([] {}), "");
 }
 
-TEST(CacheTrouble, AHomeThatIsMissingOrNotOursIsOneWarning) {
+TEST(CacheTrouble, AHomeThatIsMissingOrForeignIsOneWarning) {
   EXPECT_EQ(step_with_environment([] { ::setenv("HOME", "/dev/null/home", 1); }), "");
   EXPECT_EQ(step_with_environment([] { ::setenv("HOME", "/proc/1/none", 1); }), "");
   EXPECT_EQ(step_with_environment([] { ::setenv("HOME", "relative", 1); }), "");

@@ -37,7 +37,7 @@ TEST(Digest, IsSha256) {
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST(DiskCache, WhatIsPublishedIsFoundByASecondCache) {
+TEST(DiskCache, ASecondCacheFindsAPublishedEntry) {
   TemporaryFolder folder;
   DiskCache first(in(folder / "made/by it"));
   EXPECT_FALSE(fs::exists(folder / "made")) << "nothing is touched before the first call";
@@ -77,7 +77,7 @@ TEST(DiskCache, AnEntryUnderAnotherKeysNameIsAMiss) {
   EXPECT_FALSE(cache.find(key_of("b")));
 }
 
-TEST(DiskCache, AFileThatOthersMayWriteIsNotRead) {
+TEST(DiskCache, DoesNotReadAFileThatOthersMayWriteTo) {
   TemporaryFolder folder;
   DiskCache cache(in(folder.path()));
   const Key key = key_of("a");
@@ -91,7 +91,7 @@ TEST(DiskCache, AFileThatOthersMayWriteIsNotRead) {
   EXPECT_EQ(payload_of(cache.find(key)), "payload");
 }
 
-TEST(DiskCache, TwoProcessesThatWriteTheSameEntryLeaveAWholeOne) {
+TEST(DiskCache, TwoProcessesThatWriteTheSameEntryLeaveACompleteOne) {
   TemporaryFolder folder;
   const Key key = key_of("a");
   const std::string payload(200000, 'p');
@@ -115,7 +115,7 @@ TEST(DiskCache, TwoProcessesThatWriteTheSameEntryLeaveAWholeOne) {
   EXPECT_EQ(testing::files_below(folder.path()).size(), 1u) << "only the entry is left";
 }
 
-TEST(DiskCache, AFolderThatOthersMayWriteIsRefusedWithOneWarning) {
+TEST(DiskCache, AFolderThatOthersMayWriteToIsRejectedWithOneWarning) {
   TemporaryFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
   WarningCollector warnings;
@@ -127,9 +127,9 @@ TEST(DiskCache, AFolderThatOthersMayWriteIsRefusedWithOneWarning) {
   EXPECT_NE(warnings.messages()[0].find("other users"), std::string::npos);
 }
 
-TEST(DiskCache, AFolderOfAnotherUserIsRefused) {
+TEST(DiskCache, AFolderOfAnotherUserIsRejected) {
   TemporaryFolder folder;
-  std::string foreign = "/usr";  // root's, unless the test is root's itself
+  std::string foreign = "/usr";  // owned by root, unless root runs this test
   if (geteuid() == 0) {
     foreign = folder / "foreign";
     fs::create_directory(foreign);
@@ -143,7 +143,7 @@ TEST(DiskCache, AFolderOfAnotherUserIsRefused) {
   EXPECT_EQ(warnings.messages().size(), 1u);
 }
 
-TEST(DiskCache, AFolderThatCannotBeMadeMeansMemoryOnlyAndOneWarning) {
+TEST(DiskCache, AFolderThatCannotBeCreatedMeansMemoryOnlyAndOneWarning) {
   WarningCollector warnings;
   DiskCache cache(in("/dev/null/cache"));
   for (int round = 0; round < 3; ++round) {
@@ -164,11 +164,11 @@ TEST(DiskCache, WithoutAnyFolderThereIsOneWarning) {
   EXPECT_NE(warnings.messages()[0].find("HOME"), std::string::npos);
 }
 
-TEST(DiskCache, AFailedWriteIsOneWarningAndReadingGoesOn) {
+TEST(DiskCache, AFailedWriteIsOneWarningAndReadingContinues) {
   TemporaryFolder folder;
   DiskCache cache(in(folder.path()));
   cache.publish(key_of("a"), entry_of("payload"));
-  // A folder in the entry's place cannot be renamed over, not even by root.
+  // Not even root can rename a file over a folder at the entry's path.
   for (const char* name : {"b", "c"}) {
     testing::write_file(file_of(folder.path(), key_of(name)) + "/in the way", "");
   }
@@ -177,10 +177,10 @@ TEST(DiskCache, AFailedWriteIsOneWarningAndReadingGoesOn) {
   cache.publish(key_of("c"), entry_of("payload"));
   EXPECT_EQ(warnings.messages().size(), 1u);
   EXPECT_EQ(payload_of(cache.find(key_of("a"))), "payload");
-  EXPECT_EQ(testing::files_below(folder.path()).size(), 3u) << "nothing is left aside";
+  EXPECT_EQ(testing::files_below(folder.path()).size(), 3u) << "no temporary file remains";
 }
 
-TEST(DiskCache, AFolderThatWasRemovedIsMadeAgain) {
+TEST(DiskCache, ARemovedFolderIsCreatedAgain) {
   TemporaryFolder folder;
   DiskCache cache(in(folder / "cache"));
   cache.publish(key_of("a"), entry_of("payload"));
@@ -190,7 +190,7 @@ TEST(DiskCache, AFolderThatWasRemovedIsMadeAgain) {
   EXPECT_EQ(payload_of(cache.find(key_of("a"))), "payload");
 }
 
-TEST(DiskCache, ARelativeFolderStaysWhereItIsWhenTheProgramChangesItsOwn) {
+TEST(DiskCache, ARelativeFolderIsResolvedOnceEvenIfTheProgramChangesItsWorkingFolder) {
   TemporaryFolder folder;
   EXPECT_EQ(jitstep::testing::in_child([&]() -> std::string {
               fs::create_directory(folder / "elsewhere");
@@ -204,7 +204,7 @@ TEST(DiskCache, ARelativeFolderStaysWhereItIsWhenTheProgramChangesItsOwn) {
             "");
 }
 
-TEST(DiskCache, TheSizeLimitDropsWhatWasUnusedForLongest) {
+TEST(DiskCache, TheSizeLimitEvictsTheLeastRecentlyUsedEntries) {
   TemporaryFolder folder;
   Settings settings = in(folder.path());
   settings.cache_bytes = 5000;
@@ -214,31 +214,31 @@ TEST(DiskCache, TheSizeLimitDropsWhatWasUnusedForLongest) {
     cache.publish(key_of(name), entry_of(std::string(1000, 'x')));
     fs::last_write_time(file_of(folder.path(), key_of(name)), now - std::chrono::hours(2));
   }
-  EXPECT_TRUE(cache.find(key_of("a"))) << "which makes it the one used last";
+  EXPECT_TRUE(cache.find(key_of("a"))) << "now it is the most recently used";
   cache.publish(key_of("d"), entry_of(std::string(1500, 'x')));
   EXPECT_TRUE(cache.find(key_of("a")));
   EXPECT_TRUE(cache.find(key_of("d")));
   EXPECT_EQ(testing::files_below(folder.path()).size(), 2u);
 }
 
-TEST(DiskCache, WithoutACompilerAnEntryOfTheSameTextAndTargetWillDo) {
+TEST(DiskCache, WithoutACompilerAnEntryOfTheSameSourceAndTargetIsUsed) {
   TemporaryFolder folder;
   DiskCache cache(in(folder.path()));
   cache.publish(key_of("a"), entry_of("payload"));
   testing::write_file(folder / (std::string(64, '0') + ".jsk"), "damaged");
-  Key asked = key_of("a");
-  asked.compiler = "";
+  Key requested = key_of("a");
+  requested.compiler = "";
   const auto any = [](const std::string&) { return true; };
-  EXPECT_EQ(payload_of(cache.find_best(asked, any)), "payload");
-  EXPECT_FALSE(cache.find_best(asked, [](auto&) { return false; }));
+  EXPECT_EQ(payload_of(cache.find_best(requested, any)), "payload");
+  EXPECT_FALSE(cache.find_best(requested, [](auto&) { return false; }));
   Key better = key_of("a");
   better.compiler = "another";
   cache.publish(better, entry_of("better"));
   const auto another = [](const std::string& compiler) { return compiler == "another" ? 2 : 1; };
-  EXPECT_EQ(payload_of(cache.find_best(asked, another)), "better");
-  EXPECT_EQ(cache.find_best(asked, another)->key, better);
-  asked.target = Target::cuda(80);
-  EXPECT_FALSE(cache.find_best(asked, any));
+  EXPECT_EQ(payload_of(cache.find_best(requested, another)), "better");
+  EXPECT_EQ(cache.find_best(requested, another)->key, better);
+  requested.target = Target::cuda(80);
+  EXPECT_FALSE(cache.find_best(requested, any));
 }
 
 }  // namespace

@@ -39,19 +39,19 @@ TEST(Explain, AChangedTemplateIsNamed) {
   wanted = header();
   wanted.key.text_digest = sha256_hex("other");
   wanted.sources[kUnitSource] = "changed";
-  EXPECT_EQ(only_difference(wanted), "the unit's own text has changed");
+  EXPECT_EQ(only_difference(wanted), "the translation unit has changed");
   wanted = header();
   wanted.key.text_digest = sha256_hex("other");
   wanted.sources.erase("codecs/int8.cuh");
   wanted.sources["codecs/int4.cuh"] = "new";
   EXPECT_EQ(differences(header(), wanted),
-            (std::vector<std::string>{"codecs/int4.cuh is new", "codecs/int8.cuh has gone"}));
+            (std::vector<std::string>{"codecs/int4.cuh is new", "codecs/int8.cuh was removed"}));
   wanted = header();
   wanted.key.text_digest = sha256_hex("other");
   EXPECT_TRUE(says(only_difference(wanted), "order of files"));
 }
 
-TEST(Explain, OptionsAndVariantThatDifferAreNamed) {
+TEST(Explain, DifferentOptionsAndConfigsAreNamed) {
   const auto unit = [](const std::string& amsgrad, const std::string& config) {
     return "using UnitRule = Rule<Flags{.amsgrad = " + amsgrad + ", .maximize = true}>;\n" +
            "    jitstep::KernelConfig{" + config + "}>;\n";
@@ -62,27 +62,27 @@ TEST(Explain, OptionsAndVariantThatDifferAreNamed) {
   entry.unit = unit("false", "1, 1, 256, 16");
   wanted.unit = unit("true", "1, 1, 256, 16");
   EXPECT_EQ(differences(entry, wanted),
-            Lines{"it is made with amsgrad = false and without amsgrad = true"});
+            Lines{"it was generated with amsgrad = false and without amsgrad = true"});
   wanted.unit = unit("false", "1, 1, 256, 32");
   EXPECT_EQ(differences(entry, wanted),
-            Lines{"it is made with jitstep::KernelConfig{1, 1, 256, 16} and without "
+            Lines{"it was generated with jitstep::KernelConfig{1, 1, 256, 16} and without "
                   "jitstep::KernelConfig{1, 1, 256, 32}"});
   wanted.unit = entry.unit + "struct Mine;\n";
-  EXPECT_EQ(differences(entry, wanted), Lines{"it is made without struct Mine"});
+  EXPECT_EQ(differences(entry, wanted), Lines{"it was generated without struct Mine"});
 }
 
-TEST(Explain, WithoutACompilerWhoAsksSaysWhichAreOfUse) {
+TEST(Explain, WithoutACompilerTheCallerDecidesWhichEntriesAreUsable) {
   const auto no = [](const std::string& compiler) {
     return str_cat("no use for ", compiler.substr(0, 3));
   };
   EntryHeader wanted = header();
   wanted.key.compiler.clear();
   EXPECT_EQ(differences(header(), wanted, no), Lines{"no use for gcc"});
-  EXPECT_TRUE(says(explain_miss(wanted, {header()}, no), "is another: no use for gcc"));
+  EXPECT_TRUE(says(explain_miss(wanted, {header()}, no), "differs: no use for gcc"));
   EXPECT_EQ(differences(header(), wanted, [](auto&) { return std::string(); }), Lines{});
 }
 
-TEST(Explain, TargetCompilerIsaAndOptionsAreTold) {
+TEST(Explain, DifferencesOfTargetCompilerIsaAndOptionsAreNamed) {
   EntryHeader wanted = header();
   wanted.key.target = Target::cuda(90);
   EXPECT_EQ(only_difference(wanted), "it is for cpu, not sm_90");
@@ -94,29 +94,29 @@ TEST(Explain, TargetCompilerIsaAndOptionsAreTold) {
   wanted = header();
   wanted.key.compiler =
       "gcc version 12.2\nTarget: x86_64\nisa: -mavx2 -mavx512f\noptions: -O3 -fPIC";
-  EXPECT_EQ(only_difference(wanted), "its ISA flags are others: with -mfma, without -mavx512f");
+  EXPECT_EQ(only_difference(wanted), "its ISA flags differ: with -mfma, without -mavx512f");
   wanted = header();
   wanted.key.compiler = "gcc version 12.2\nTarget: x86_64\nisa: -mavx2 -mfma\noptions: -O2 -fPIC";
-  EXPECT_EQ(only_difference(wanted), "its compiler options are others: with -O3, without -O2");
+  EXPECT_EQ(only_difference(wanted), "its compiler options differ: with -O3, without -O2");
 }
 
-TEST(Explain, TheNearestEntryOfTheNameIsChosen) {
+TEST(Explain, TheNearestEntryOfTheNameIsCompared) {
   EntryHeader wanted = header(), near = header(), far = header(), other = header("lamb_int8");
   wanted.key.text_digest = sha256_hex("now");
   wanted.sources["rules/adamw.cuh"] = "now";
   far.key.compiler = "gcc version 11\n";
-  const std::string said = explain_miss(wanted, {far, other, near});
-  EXPECT_TRUE(says(said, "nearest of 2")) << said;
-  EXPECT_TRUE(says(said, near.key.digest().substr(0, 12))) << said;
-  EXPECT_TRUE(says(said, "rules/adamw.cuh has changed")) << said;
-  EXPECT_FALSE(says(said, "compiler")) << said;
+  const std::string explanation = explain_miss(wanted, {far, other, near});
+  EXPECT_TRUE(says(explanation, "most similar of 2")) << explanation;
+  EXPECT_TRUE(says(explanation, near.key.digest().substr(0, 12))) << explanation;
+  EXPECT_TRUE(says(explanation, "rules/adamw.cuh has changed")) << explanation;
+  EXPECT_FALSE(says(explanation, "compiler")) << explanation;
   EXPECT_TRUE(says(explain_miss(wanted, {other}), "none of the 1 entries")) << "another name";
   far.key.target = Target::cuda(90);
   EXPECT_TRUE(says(explain_miss(wanted, {far}), "none of the 1 entries")) << "a GPU's";
   EXPECT_TRUE(says(explain_miss(wanted, {}), "none of the 0 entries"));
 }
 
-TEST(Explain, AnEntryIsComparedWithTheTemplatesOfToday) {
+TEST(Explain, AnEntryIsComparedWithTheCurrentTemplates) {
   TemplateStore store({}, false);
   store.add("rules/mine.cuh", "one");
   EntryHeader entry = header();
@@ -129,7 +129,7 @@ TEST(Explain, AnEntryIsComparedWithTheTemplatesOfToday) {
       << "a program may load it";
 }
 
-// What an engine writes to stderr at level info while it makes a kernel.
+// The text that an engine writes to stderr at level info while it makes a kernel.
 std::string log_of(Engine& engine, const std::string& unit) {
   ::testing::internal::CaptureStderr();
   engine.build(unit, "unit", Target::cpu());
@@ -145,8 +145,8 @@ TEST(Explain, AMissIsExplainedInTheLog) {
   engine.templates().add("rules/mine.cuh", "constexpr int kMine = 1;\n");
   EXPECT_TRUE(says(log_of(engine, unit), "unit for cpu is not in the cache: none of the 0"));
   engine.templates().add("rules/mine.cuh", "constexpr int kMine = 2;\n");
-  const std::string said = log_of(engine, unit);
-  EXPECT_TRUE(says(said, "is another: rules/mine.cuh has changed")) << said;
+  const std::string explanation = log_of(engine, unit);
+  EXPECT_TRUE(says(explanation, "differs: rules/mine.cuh has changed")) << explanation;
   Engine again(settings);
   again.templates().add("rules/mine.cuh", "constexpr int kMine = 2;\n");
   EXPECT_FALSE(says(log_of(again, unit), "not in the cache")) << "a hit needs no explanation";
@@ -169,7 +169,7 @@ TEST(Explain, BothLayersAndForeignFilesAreListed) {
     ++(entry.readonly ? readonly : own);
     if (!entry.problem.empty()) ++problems;
     if (entry.file.path == damaged) {
-      EXPECT_EQ(entry.problem, "under the name of another entry");
+      EXPECT_EQ(entry.problem, "its name belongs to another entry");
     } else if (entry.file.path == cut) {
       EXPECT_EQ(entry.problem, "damaged");
     }

@@ -12,7 +12,7 @@ namespace {
 using testing::abacus;
 using testing::adamw_plan;
 
-TEST(ConfigSpace, HoldsTheDefaultFirstAndNothingTwiceOrAgainstTheLaw) {
+TEST(ConfigSpace, HoldsTheDefaultFirstAndNoDuplicatesOrInvalidConfigs) {
   const Hardware gpu = gpu_hardware(Target::cuda(90), 132, 50 << 20);
   for (const Hardware& hardware : {abacus(), abacus(1), gpu})
     for (const char* codec : {"fp32", "int8", "int4"}) {
@@ -29,17 +29,17 @@ TEST(ConfigSpace, HoldsTheDefaultFirstAndNothingTwiceOrAgainstTheLaw) {
     }
 }
 
-TEST(ConfigSpace, LeavesOutWhatTheLawRefuses) {
+TEST(ConfigSpace, OmitsInvalidConfigs) {
   const Plan plan = adamw_plan();
   const auto all = config_space(plan, gpu_hardware(Target::cuda(90), 132, 50 << 20)).all();
   int widest = 0;
   for (const KernelConfig& config : all)
     widest = std::max(widest, config.tile_lanes * config.vector_elems);
-  EXPECT_EQ(widest, 256) << "16 values by 32 lanes are among the numbers";
+  EXPECT_EQ(widest, 256) << "16 values by 32 lanes are in the space";
 }
 
-// Measured: bench/results/peers.md.
-TEST(DefaultVariant, HasTheWidestVectorsOfTheCpuWhereCodesAreTheWork) {
+// The default comes from measurements: bench/results/peers.md.
+TEST(DefaultKernelConfig, UsesTheWidestVectorsOfTheCpuIfCodecsDominate) {
   const auto width_of = [](const std::string& state, int block = 0, Dtype dtype = Dtype::float32,
                            const std::string& weights = "native") {
     KernelSpec spec{.rule = "adamw"};
@@ -62,7 +62,7 @@ TEST(DefaultVariant, HasTheWidestVectorsOfTheCpuWhereCodesAreTheWork) {
   EXPECT_EQ(default_kernel_config(adamw_plan("int8"), Target::cuda(90)).simd_bits, 0);
 }
 
-TEST(ConfigSpace, LeavesOutWhatTheMachineDoesNotHave) {
+TEST(ConfigSpace, OmitsConfigsThatTheHardwareDoesNotSupport) {
   const Plan plan = adamw_plan();
   for (const KernelConfig& config : config_space(plan, abacus(1)).all()) {
     EXPECT_EQ(config.max_threads, 0);
@@ -81,7 +81,7 @@ int changes(const KernelConfig& a, const KernelConfig& b, const ConfigSpace& spa
   return count;
 }
 
-TEST(ConfigSpace, NeighboursDifferInOnePlaceOfOneParameter) {
+TEST(ConfigSpace, NeighboursDifferByOneStepOfOneParameter) {
   const Plan plan = adamw_plan();
   const ConfigSpace space = config_space(plan, abacus());
   const KernelConfig default_config = default_kernel_config(plan, Target::cpu());
@@ -90,14 +90,14 @@ TEST(ConfigSpace, NeighboursDifferInOnePlaceOfOneParameter) {
     EXPECT_EQ(changes(default_config, near, space), 1) << to_string(near);
     chunks.insert(near.leaves_per_item);
   }
-  EXPECT_EQ(chunks, (std::set<int>{4, 16, 64})) << "256 is two places away";
+  EXPECT_EQ(chunks, (std::set<int>{4, 16, 64})) << "256 is two steps away";
   std::set<int> any;
   for (const KernelConfig& other : space.single_changes(default_config))
     any.insert(other.leaves_per_item);
   EXPECT_EQ(any, (std::set<int>{4, 16, 64, 256}));
 }
 
-TEST(ConfigSpace, KnowsWhatItDoesNotHold) {
+TEST(ConfigSpace, ContainsOnlyConfigsThatAreTuned) {
   const Plan plan = adamw_plan();
   const ConfigSpace space = config_space(plan, abacus());
   KernelConfig other = default_kernel_config(plan, Target::cpu());
@@ -108,7 +108,7 @@ TEST(ConfigSpace, KnowsWhatItDoesNotHold) {
   EXPECT_FALSE(space.holds(other)) << "a value that is not tried";
 }
 
-TEST(KernelConfig, IsNamedByWhatIsSet) {
+TEST(KernelConfig, ItsNameListsTheFieldsThatAreSet) {
   EXPECT_EQ(to_string(KernelConfig{1, 1, 256, 16}), "vector_elems 256, leaves_per_item 16");
   EXPECT_EQ(
       to_string(KernelConfig{1, 1, 256, 64, 512, 1, 2, 3}),
@@ -117,22 +117,23 @@ TEST(KernelConfig, IsNamedByWhatIsSet) {
             "threads 256, tile_lanes 32, vector_elems 4, leaves_per_item 16");
 }
 
-TEST(KernelConfig, EveryLawIsToldByName) {
+TEST(KernelConfig, EveryViolatedConstraintIsReportedByName) {
   const Plan plan = adamw_plan();
   const auto problem = [&](const KernelConfig& v, const Target& target) {
     return config_problem(plan, v, target).value_or("none");
   };
   EXPECT_EQ(problem({1, 1, 256, 16}, Target::cpu()), "none");
-  EXPECT_EQ(problem({1, 1, 256, 16, 300}, Target::cpu()), "width is 0, 128, 256 or 512");
-  EXPECT_EQ(problem({1, 1, 256, 16, 0, 2}, Target::cpu()), "unroll is 0 or 1");
-  EXPECT_EQ(problem({1, 1, 256, 16, 0, 0, -1}, Target::cpu()), "grain and workers are at least 0");
+  EXPECT_EQ(problem({1, 1, 256, 16, 300}, Target::cpu()), "simd_bits must be 0, 128, 256 or 512");
+  EXPECT_EQ(problem({1, 1, 256, 16, 0, 2}, Target::cpu()), "unroll must be 0 or 1");
+  EXPECT_EQ(problem({1, 1, 256, 16, 0, 0, -1}, Target::cpu()),
+            "min_items and max_threads must be at least 0");
   EXPECT_EQ(problem({256, 32, 4, 16, 512}, Target::cuda(90)),
-            "width, unroll, grain and workers are for the CPU");
+            "simd_bits, unroll, min_items and max_threads apply only to the CPU");
   EXPECT_EQ(problem({1, 0, 256, 16}, Target::cpu()),
-            "lanes (at most 32), vector and chunk are powers of two");
+            "tile_lanes (at most 32), vector_elems and leaves_per_item must be powers of two");
 }
 
-TEST(Hardware, IsTheSameByWhatItIsAndNotByItsName) {
+TEST(Hardware, IsComparedByItsPropertiesAndNotByItsName) {
   Hardware renamed = abacus();
   renamed.name = "Abacus 3000 Ti";
   EXPECT_TRUE(same_hardware(abacus(), renamed));
@@ -148,7 +149,7 @@ TEST(Hardware, IsTheSameByWhatItIsAndNotByItsName) {
   EXPECT_FALSE(same_hardware(abacus(), cache));
 }
 
-TEST(Hardware, OfThisHostIsKnown) {
+TEST(Hardware, IsDetectedOnThisHost) {
   const Hardware& host = host_hardware();
   EXPECT_GE(host.units, 1);
   EXPECT_FALSE(host.architecture.empty());

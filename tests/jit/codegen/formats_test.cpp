@@ -17,11 +17,11 @@ TEST(Formats, ACodecIsANameOrAnObject) {
             std::string::npos);
 }
 
-TEST(Formats, ANameThatIsNotUtf8IsWrittenAllTheSame) {
+TEST(Formats, WritesANameThatIsNotUtf8) {
   EXPECT_EQ(to_json(parse_codec("int8\xea")), "{\"codec\":\"int8\xef\xbf\xbd\"}");
 }
 
-TEST(Formats, GoThroughJson) {
+TEST(Formats, RoundTripThroughJson) {
   Formats formats;
   EXPECT_EQ(formats_from_json(to_json(formats)), formats);
   formats.state = parse_codec("int8");
@@ -37,7 +37,7 @@ StateFormat format_of(const OptionValues& values, const Formats& formats,
   return resolve(values, formats, parameter).spec.state;
 }
 
-TEST(Formats, SmallParametersKeepFp32WhereTheCodecHasBlocks) {
+TEST(Formats, SmallParametersUseFp32IfTheCodecHasBlocks) {
   const OptionValues values("adamw");
   Formats formats;
   formats.state = parse_codec("int8");
@@ -51,7 +51,7 @@ TEST(Formats, SmallParametersKeepFp32WhereTheCodecHasBlocks) {
   EXPECT_EQ(format_of(values, formats, {Dtype::float32, 1, 1}).slots[0]->name, "int8");
 }
 
-TEST(Formats, WhatIsNotForAParameterFallsBack) {
+TEST(Formats, UnsuitableFormatsFallBackPerParameter) {
   const OptionValues values("adamw");
   Formats formats;
   formats.state = CodecChoice{"int8"};
@@ -68,7 +68,7 @@ TEST(Formats, WhatIsNotForAParameterFallsBack) {
   EXPECT_EQ(format_of(values, formats, {Dtype::float32, 1, 1 << 20}).weights, "native");
 }
 
-TEST(Formats, WhatIsKeptOfRowsAndColumnsTakesNoMoreThanFp32) {
+TEST(Formats, FactoredStateTakesNoMoreThanFp32) {
   const OptionValues values("adamw");
   const auto kept_as = [&](const std::string& codec, const std::vector<std::int64_t>& sizes) {
     std::int64_t elements = 1;
@@ -93,14 +93,14 @@ TEST(Formats, WhatIsKeptOfRowsAndColumnsTakesNoMoreThanFp32) {
       << "asked for of all";
 }
 
-class KeptFormats : public ::testing::Test {
+class SlotsWithOwnCodec : public ::testing::Test {
  protected:
   void SetUp() override {
     testing::write_file(folder_ / "anchored.cuh", testing::kAnchoredText);
     default_catalog().load_rule(folder_ / "anchored.cuh");
   }
 
-  // Of the kept slot and of the other one.
+  // The codecs of the slot with a `codec:` note and of the other slot.
   std::string codecs(const Formats& formats) {
     const auto slots =
         format_of(OptionValues("anchored"), formats, {Dtype::float32, 1, 1 << 20}).slots;
@@ -111,7 +111,7 @@ class KeptFormats : public ::testing::Test {
   const CodecChoice int8_{"int8"}, int4_{"int4"}, bf16_{"bf16"};
 };
 
-TEST_F(KeptFormats, GiveWayOnlyToACodecForThatVerySlot) {
+TEST_F(SlotsWithOwnCodec, AreReplacedOnlyByACodecForThatSlot) {
   EXPECT_EQ(codecs({}), "fp32 fp32");
   EXPECT_EQ(codecs({.state = int8_}), "fp32 int8");
   EXPECT_EQ(codecs({.state = int8_, .slots = {{"z", bf16_}}}), "bf16 int8");
@@ -121,14 +121,14 @@ TEST_F(KeptFormats, GiveWayOnlyToACodecForThatVerySlot) {
   EXPECT_EQ(plan.codec(1)->name, "int8");
 }
 
-TEST_F(KeptFormats, AreInheritedFromDefaultsThatNameThemThoughAnotherCodecIsForAllSlots) {
+TEST_F(SlotsWithOwnCodec, AreInheritedFromDefaultsThatNameThemEvenIfAllSlotsGetAnotherCodec) {
   const Manifest& rule = default_catalog().rule("anchored");
   const Formats defaults{.state = int4_, .slots = {{"z", bf16_}, {"m", bf16_}}};
   Formats nothing, all{.state = int8_}, own{.slots = {{"anchor", int8_}}};
   for (Formats* formats : {&nothing, &all, &own}) formats->inherit(defaults, rule);
   EXPECT_EQ(codecs(nothing), "bf16 bf16");
-  EXPECT_EQ(codecs(all), "bf16 int8") << "for all slots but those that are kept";
-  EXPECT_EQ(codecs(own), "int8 bf16") << "by whichever name";
+  EXPECT_EQ(codecs(all), "bf16 int8") << "for all slots without a codec of their own in the file";
+  EXPECT_EQ(codecs(own), "int8 bf16") << "under either name";
 }
 
 TEST(FormatsOfSlots, ThatAreNamedTwiceMustAgree) {
@@ -138,10 +138,10 @@ TEST(FormatsOfSlots, ThatAreNamedTwiceMustAgree) {
   EXPECT_EQ(testing::error_of([&] {
               check_formats({.slots = {{"m", int4}, {"exp_avg", int8}}}, adamw);
             }),
-            "the slot m of adamw has two codecs, as \"exp_avg\" and as \"m\"; name it once");
+            "the slot m of adamw has two codecs, as \"exp_avg\" and as \"m\". Name it once.");
 }
 
-TEST(DefaultFormats, GoByTheRulesOptionsAndGiveWayToTheUsers) {
+TEST(DefaultFormats, DependOnTheRulesOptionsAndYieldToTheUsers) {
   OptionValues values("lamb16");
   const ParameterKind small{Dtype::float32, 1, 4095}, large{Dtype::float32, 1, 4096};
   EXPECT_EQ(format_of(values, {}, large).slots[1]->name, "int8_softsign");
@@ -153,13 +153,13 @@ TEST(DefaultFormats, GoByTheRulesOptionsAndGiveWayToTheUsers) {
   EXPECT_EQ(format_of(values, {.state = CodecChoice{"int8"}}, large).slots[1]->name, "int8");
 }
 
-// What a rule's file says of a codec holds however the codec was chosen, unless the user says otherwise.
-TEST(DefaultFormats, SayOptionsOfACodecForEverySlotOfTheRule) {
+// Options that a rule's file gives for a codec apply however the codec was chosen, unless the user sets them.
+TEST(DefaultFormats, GiveCodecOptionsForEverySlotOfTheRule) {
   const auto least_norm = [](const char* rule, const char* form, const CodecChoice& state) {
     OptionValues values(rule);
     if (form != nullptr) values.set("form", form);
-    const auto kept = format_of(values, {.state = state}, {Dtype::float32, 1, 4096});
-    return to_string(kept.slots[0]->options.at("least_norm"));
+    const auto format = format_of(values, {.state = state}, {Dtype::float32, 1, 4096});
+    return to_string(format.slots[0]->options.at("least_norm"));
   };
   EXPECT_EQ(least_norm("lamb16", "original", {"fp8_norm"}), "eps");
   EXPECT_EQ(least_norm("lamb16", "corrected", {"fp8_norm"}), "eps");
@@ -168,34 +168,35 @@ TEST(DefaultFormats, SayOptionsOfACodecForEverySlotOfTheRule) {
   EXPECT_EQ(least_norm("adamw", nullptr, {"fp8_norm", {{"least_norm", "eps"}}}), "eps");
 }
 
-TEST(CodecNumbers, OfARuleAreInItsRangeAndPlain) {
+TEST(CodecNumbers, OfARuleMustBePlainAndInRange) {
   const auto problem = [](const char* rule, const char* name) {
     return testing::error_of([&] {
       check_formats({.state = CodecChoice{"fp8_norm", {{"least_norm", name}}}}, OptionValues(rule));
     });
   };
   EXPECT_EQ(problem("adamw", "epsilon"),
-            "fp8_norm: least_norm expects a number or the name of one of adamw's, which has no "
-            "number \"epsilon\"");
+            "fp8_norm: least_norm expects a number, or the name of a number of adamw. It has no "
+            "number \"epsilon\".");
   EXPECT_NE(problem("adamw", "betas").find("no number \"betas\""), std::string::npos);
   EXPECT_NE(problem("adamw", "amsgrad").find("no number \"amsgrad\""), std::string::npos);
   EXPECT_NE(problem("adamw", "clipping_threshold").find("no number"), std::string::npos);
-  EXPECT_EQ(problem("asgd", "t0"),
-            "fp8_norm: least_norm must be >= 0, and asgd's t0 need not: it must be finite");
+  EXPECT_EQ(
+      problem("asgd", "t0"),
+      "fp8_norm: least_norm must be >= 0, but asgd's t0 can have other values: it must be finite");
 }
 
-TEST(CodecNumbers, LeaveCodesAsTheyAre) {
+TEST(CodecNumbers, DoNotChangeCodes) {
   const CodecChoice plain{"fp8_norm"}, half{"fp8_norm", {{"least_norm", 0.5}}},
       eps{"fp8_norm", {{"least_norm", "eps"}}}, int8{"int8"}, small{"int8", {{"block", 64}}},
-      default_config{"int8", {{"block", 256}}};
+      explicit_default{"int8", {{"block", 256}}};
   EXPECT_TRUE(same_codes(plain, half));
   EXPECT_TRUE(same_codes(eps, half));
-  EXPECT_TRUE(same_codes(int8, default_config));
+  EXPECT_TRUE(same_codes(int8, explicit_default));
   EXPECT_FALSE(same_codes(int8, small));
   EXPECT_FALSE(same_codes(int8, plain));
 }
 
-TEST(DefaultFormats, TakeTheFirstLineThatHolds) {
+TEST(DefaultFormats, UseTheFirstLineWhoseConditionHolds) {
   const testing::TemporaryFolder folder;
   testing::write_file(folder / "sized.cuh", R"(// Descent.   default state: int8
 // min_quantized_size: 0 if everywhere

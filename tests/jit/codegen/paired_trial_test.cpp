@@ -9,55 +9,54 @@ namespace jitstep::jit {
 namespace {
 
 struct Times {
-  std::function<double()> default_config, tried;
+  std::function<double()> baseline, tried;
 };
 
-// A whole trial of two clocks; how often each was asked is in `rounds` of the result.
+// A whole trial of two clocks. `rounds` of the result says how often each was read.
 TrialTimes run(const Times& times, const TrialRules& rules = {}) {
   PairedTrial trial(rules);
-  while (!trial.done())
-    trial.record(trial.usual_is_next() ? times.default_config() : times.tried());
+  while (!trial.done()) trial.record(trial.default_is_next() ? times.baseline() : times.tried());
   return trial.times();
 }
 
-TrialTimes steady(double default_config, double tried) {
-  return run({[=] { return default_config; }, [=] { return tried; }});
+TrialTimes steady(double baseline, double tried) {
+  return run({[=] { return baseline; }, [=] { return tried; }});
 }
 
-// Times around a mean that scatter by a share of it.
+// Times around a mean, scattered by `share` of the mean.
 std::function<double()> noisy(double mean, double share, std::mt19937_64& random) {
   return [=, &random] {
     return mean * std::uniform_real_distribution<double>(1 - share, 1 + share)(random);
   };
 }
 
-TEST(PairedTrial, SteadyClocksAreBelievedAfterTheLeastRounds) {
+TEST(PairedTrial, SteadyClocksNeedTheFewestRounds) {
   const TrialTimes times = steady(2, 1);
   EXPECT_EQ(times.rounds, TrialRules().least_rounds);
   EXPECT_EQ(times.ratio, 0.5);
   EXPECT_EQ(times.seconds, 1);
-  EXPECT_EQ(times.usual_seconds, 2);
+  EXPECT_EQ(times.default_seconds, 2);
   EXPECT_EQ(times.spread, 0);
   EXPECT_TRUE(proves_gain(times));
   EXPECT_FALSE(may_gain(steady(1, 1)));
 }
 
-TEST(PairedTrial, WhatIsHopelessIsLeftAfterThreeRounds) {
+TEST(PairedTrial, AHopelessCandidateStopsAfterThreeRounds) {
   EXPECT_EQ(steady(1, 2).rounds, 3);
   EXPECT_EQ(steady(1, 1.4).rounds, TrialRules().least_rounds);
 }
 
-TEST(PairedTrial, TheTwoTakeTurnsInBeingFirst) {
+TEST(PairedTrial, TheTwoAlternateInBeingFirst) {
   PairedTrial trial;
   std::string order;
   for (int i = 0; i < 8; ++i) {
-    order += trial.usual_is_next() ? 'd' : 'v';
+    order += trial.default_is_next() ? 'd' : 'v';
     trial.record(1);
   }
   EXPECT_EQ(order, "dvvddvvd");
 }
 
-TEST(PairedTrial, AMachineThatSlowsDownFavoursNobody) {
+TEST(PairedTrial, AComputerThatSlowsDownFavorsNeither) {
   double clock = 1;
   const auto slower = [&] { return clock *= 1.02; };
   const TrialTimes times = run({slower, slower});
@@ -65,7 +64,7 @@ TEST(PairedTrial, AMachineThatSlowsDownFavoursNobody) {
   EXPECT_FALSE(proves_gain(times));
 }
 
-TEST(PairedTrial, NoiseTakesMoreRoundsAndSeldomLooksLikeAGain) {
+TEST(PairedTrial, NoiseTakesMoreRoundsAndRarelyLooksLikeAGain) {
   std::mt19937_64 random(5);
   TrialRules all;
   all.least_rounds = all.most_rounds;
@@ -77,12 +76,12 @@ TEST(PairedTrial, NoiseTakesMoreRoundsAndSeldomLooksLikeAGain) {
     EXPECT_LE(times.rounds, TrialRules().most_rounds);
     at_length += proves_gain(run({noisy(1, 0.1, random), noisy(1, 0.1, random)}, all));
   }
-  EXPECT_LE(proved, 50) << "by luck, which ends a trial when it comes";
+  EXPECT_LE(proved, 50) << "by luck, since an early gain ends a trial";
   EXPECT_LE(at_length, 10) << "where all rounds are made";
   EXPECT_GT(more, 100);
 }
 
-TEST(PairedTrial, AGainBelowTheNoiseOfARoundIsFoundByMoreOfThem) {
+TEST(PairedTrial, MoreRoundsFindAGainBelowTheNoiseOfOne) {
   std::mt19937_64 random(6);
   int proved = 0;
   for (int i = 0; i < 50; ++i)
@@ -97,9 +96,9 @@ TEST(PairedTrial, AnOutlierDoesNotCount) {
   EXPECT_TRUE(proves_gain(times));
 }
 
-TEST(PairedTrial, AClockThatStandsStillDividesByNothing) { EXPECT_EQ(steady(0, 0).ratio, 1); }
+TEST(PairedTrial, AClockThatStandsStillDoesNotDivideByZero) { EXPECT_EQ(steady(0, 0).ratio, 1); }
 
-TEST(PairedTrial, WordsForWhatBecameOfItAreReadBack) {
+TEST(PairedTrial, NamesOfResultsAreReadBack) {
   for (int i = 0; i <= static_cast<int>(TrialStatus::timed_out); ++i)
     EXPECT_EQ(trial_status(to_string(static_cast<TrialStatus>(i))), static_cast<TrialStatus>(i));
   EXPECT_EQ(trial_status("fine"), std::nullopt);

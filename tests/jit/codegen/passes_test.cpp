@@ -1,4 +1,4 @@
-// In which pass reductions are taken: by kernels that step together, and where they share memory.
+// In which pass each reduction is computed: by kernels that step together, and where reductions share auxiliary state.
 #include "jit/codegen/passes.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ namespace {
 using testing::error_of;
 using testing::TemporaryFolder;
 
-// Two reductions of one domain after a third, one over elements and one over its entries; `total` last.
+// Two reductions of one domain that follow a third, one over elements and one over the third's entries. `total` is
+// last.
 const std::string kChained = R"(#pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::chained {
@@ -84,7 +85,7 @@ class PassesTest : public ::testing::Test {
   Catalog catalog{engine.templates()};
 };
 
-TEST_F(PassesTest, ReductionsOfOneDomainShareAPassUnlessTheyAdvanceTheSameMemory) {
+TEST_F(PassesTest, ReductionsOfOneDomainShareAPassUnlessTheyUpdateTheSameAuxState) {
   load(chained(false));
   EXPECT_EQ(passes(resolve({.rule = "chained"}, catalog)), (std::vector<int>{0, 1, 1, 1}));
   TemplateStore other;
@@ -94,7 +95,7 @@ TEST_F(PassesTest, ReductionsOfOneDomainShareAPassUnlessTheyAdvanceTheSameMemory
   EXPECT_EQ(passes(resolve({.rule = "chained"}, remembering)), (std::vector<int>{0, 1, 2, 1}));
 }
 
-TEST_F(PassesTest, MemoryIsAdvancedByEachReductionOfItsDomainInTheOrderOfDeclaration) {
+TEST_F(PassesTest, ReductionsUpdateAuxStateOfTheirDomainInDeclarationOrder) {
   load(chained(true));
   const OptionValues options("chained", catalog);
   const Plan plan = resolve(options, {"fp32"}, catalog);
@@ -116,7 +117,8 @@ TEST_F(PassesTest, MemoryIsAdvancedByEachReductionOfItsDomainInTheOrderOfDeclara
   }
 }
 
-// The passes of a kernel's reductions by name, behind that of the gradient or a slot whose they are.
+// The passes of a kernel's reductions by name. The name of the gradient or of a slot comes first if the reduction is
+// its own.
 std::map<std::string, int> passes_by_name(const Plan& plan) {
   std::map<std::string, int> passes;
   for (const ResolvedReduction& r : plan.reductions) {
@@ -129,7 +131,7 @@ std::map<std::string, int> passes_by_name(const Plan& plan) {
   return passes;
 }
 
-TEST_F(PassesTest, SumsOverNewSlotsWaitForWhatIsKeptWithoutCodes) {
+TEST_F(PassesTest, SumsOverNewSlotsWaitForCodecsWithoutCodes) {
   using Passes = std::map<std::string, int>;
   KernelSpec spec{.rule = "adamw", .flags = {{"amsgrad", true}, {"clipped", true}}};
   spec.state.slots = {CodecChoice{"int4"}, CodecChoice{"int4"}, CodecChoice{"fp32"}};
@@ -143,8 +145,8 @@ TEST_F(PassesTest, SumsOverNewSlotsWaitForWhatIsKeptWithoutCodes) {
       (Passes{{"g.clip", 0}, {"v.of_row", 1}, {"v.of_column", 1}, {"v.of_rows", 2}, {"clip", 3}}));
 }
 
-// nvlamb's global norm feeds `update_state`, and its trust ratios are of the new slots.
-TEST_F(PassesTest, SumsThatMomentsReadsWaitForNoCodec) {
+// nvlamb's global norm feeds `update_state`. Its trust ratios are computed from the new slots.
+TEST_F(PassesTest, SumsThatUpdateStateReadsWaitForNoCodec) {
   const KernelSpec spec{.rule = "nvlamb",
                         .state = {{CodecChoice{"int4"}, CodecChoice{"factored"}}}};
   const auto passes = passes_by_name(resolve(spec, catalog));
@@ -153,14 +155,14 @@ TEST_F(PassesTest, SumsThatMomentsReadsWaitForNoCodec) {
   EXPECT_EQ(passes.at("trust"), 3);
 }
 
-TEST_F(PassesTest, ASlotOfValuesWithSignsIsKeptByTheCodecThatOneNamesForIt) {
+TEST_F(PassesTest, SignedSlotsUseAnotherCodecThanFactored) {
   const Plan plan = resolve(
       {.rule = "adam", .state = {{CodecChoice{"factored"}, CodecChoice{"factored"}, {}}}}, catalog);
   EXPECT_EQ(plan.spec.state.slots[0], complete({"int4"}, catalog));
   EXPECT_EQ(plan.spec.state.slots[1]->name, "factored");
 }
 
-TEST_F(PassesTest, ASumOverAllTensorsIsTakenInTheSamePassByAllWhoTakeIt) {
+TEST_F(PassesTest, KernelsComputeASharedSumInTheSamePass) {
   load(chained(false));
   std::vector<Plan> plans = {resolve({.rule = "chained"}, catalog),
                              resolve({.rule = "chained", .flags = {{"rows", false}}}, catalog)};
@@ -171,7 +173,7 @@ TEST_F(PassesTest, ASumOverAllTensorsIsTakenInTheSamePassByAllWhoTakeIt) {
   EXPECT_EQ(plans[1].passes, 2);
 }
 
-TEST_F(PassesTest, WhereOneKernelClipsAllDoAndNothingElseIsTakenOver) {
+TEST_F(PassesTest, IfOneKernelClipsAllDoAndNoOtherFlagChanges) {
   KernelSpec clipped{.rule = "lamb", .state = {{CodecChoice{"fp32"}, CodecChoice{"fp32"}}}};
   const KernelSpec plain = clipped;
   clipped.gradient_flags = {{"clipped", true}, {"scaled", true}, {"maximize", true}};
@@ -188,7 +190,7 @@ TEST_F(PassesTest, WhereOneKernelClipsAllDoAndNothingElseIsTakenOver) {
   EXPECT_EQ(alone[0].spec, resolve(plain, catalog).spec);
 }
 
-TEST_F(PassesTest, ACodecsSumOverAllTensorsIsRefused) {
+TEST_F(PassesTest, ACodecMayNotSumOverAllTensors) {
   std::string codec = testing::kNormedText;
   codec = with(codec, "struct Reductions {", "struct Other { real unused; };\nstruct Reductions {");
   codec = with(codec, "norm;", "norm;\n  Sum<all, 1, Other> other;");

@@ -10,7 +10,7 @@ namespace {
 #define EXPECT_HAS(text, part) \
   EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)
 
-// What an optimizer made from a text would say of it.
+// The error message for an optimizer made from this text.
 std::string refusal(const std::string& json) {
   return testing::error_of([&] {
     const SpecText spec = parse_spec(json);
@@ -21,7 +21,7 @@ std::string refusal(const std::string& json) {
   });
 }
 
-TEST(SpecText, SaysRuleOptionsAndFormats) {
+TEST(SpecText, SetsRuleOptionsAndFormats) {
   const SpecText spec = parse_spec(R"({"rule": "lamb",
       "options": {"lr": 1, "betas": [0.8, null], "weight_norm_max": null, "amsgrad": true},
       "state": {"m": "int8", "v": {"codec": "int8", "block": 128}}, "weights": "stochastic",
@@ -40,10 +40,10 @@ TEST(SpecText, SaysRuleOptionsAndFormats) {
   EXPECT_EQ(spec.formats, formats);
 }
 
-TEST(SpecText, UnknownNamesAreListedWithWhatThereIs) {
+TEST(SpecText, AnUnknownNameThrowsWithTheValidNames) {
   EXPECT_HAS(refusal(R"({"rule": "adamx"})"), "adamx");
   EXPECT_HAS(refusal(R"({"rule": "adamx"})"), "adamw");
-  EXPECT_HAS(refusal(R"({"state": "int8"})"), "names no \"rule\"");
+  EXPECT_HAS(refusal(R"({"state": "int8"})"), "has no \"rule\"");
   EXPECT_HAS(refusal(R"({"rule": "adamw", "colour": 1})"), "colour");
   EXPECT_HAS(refusal(R"({"rule": "adamw", "colour": 1})"), "min_quantized_size");
   EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"learning_rate": 1}})"), "learning_rate");
@@ -56,28 +56,28 @@ TEST(SpecText, UnknownNamesAreListedWithWhatThereIs) {
   EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"decay": "never"}})"), "before");
 }
 
-TEST(SpecText, NumbersOutOfRangeAreRefused) {
+TEST(SpecText, NumbersOutOfRangeThrow) {
   EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"lr": 1e999}})"), "1e999");
   EXPECT_HAS(refusal(R"({"rule": "adamw", "min_quantized_size": 18446744073709551615})"),
              "must be an integer below 2^63, not 18446744073709551615");
 }
 
-TEST(SpecText, RefusesAKeyThatStandsThereTwice) {
+TEST(SpecText, ADuplicateKeyThrows) {
   EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"lr": 1, "betas": [0, 0], "lr": 2}})"),
-             R"(has "lr" twice; keep one)");
+             R"(has "lr" twice. Keep one.)");
   EXPECT_HAS(refusal(R"({"rule": "lion", "rule": "adamw"})"), R"(has "rule" twice)");
   EXPECT_NO_THROW(parse_spec(R"({"rule": "adamw", "state": {"m": {"codec": "int8", "block": 64},
                                                             "v": {"codec": "int8", "block": 64}}})"));
 }
 
-TEST(SpecText, DeepNestingIsRefused) {
+TEST(SpecText, DeepNestingThrows) {
   const std::string lists = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_HAS(refusal(lists), "nested too deeply");
   EXPECT_HAS(refusal(R"({"rule": "adamw", "options": {"lr": )" + lists + "}}"),
              "nested too deeply");
 }
 
-TEST(SpecText, WrongTypesAreNamed) {
+TEST(SpecText, AWrongTypeThrowsWithTheKey) {
   EXPECT_HAS(refusal("adamw"), "not valid JSON");
   EXPECT_HAS(refusal("[1]"), "must be an object");
   EXPECT_HAS(refusal(R"({"rule": 1})"), "\"rule\"");

@@ -23,7 +23,7 @@ TuningRecord with_chunk(TuningRecord record, int chunk) {
   return record;
 }
 
-TEST(TunedConfigs, TheSameSizeOnTheSameMachineIsExact) {
+TEST(TunedConfigs, ARecordOfTheSameSizeAndHardwareIsExact) {
   const ConfigChoice choice = choose({won_record()});
   EXPECT_EQ(choice.match, Match::exact);
   EXPECT_EQ(choice.config, won_record().config);
@@ -34,15 +34,15 @@ TEST(TunedConfigs, TheSameSizeOnTheSameMachineIsExact) {
             "elements on Abacus 3000 (4 units) on 2026-11-23");
 }
 
-TEST(TunedConfigs, WithoutARecordTheDefaultIsTaken) {
+TEST(TunedConfigs, WithoutARecordTheDefaultIsUsed) {
   const ConfigChoice choice = choose({});
   EXPECT_EQ(choice.match, Match::none);
   EXPECT_EQ(choice.config, default_kernel_config(adamw_plan(), Target::cpu()));
-  EXPECT_EQ(choice.why, "nobody has tuned this kernel");
+  EXPECT_EQ(choice.why, "this kernel has no tuning record");
   EXPECT_EQ(choose({won_record()}, kMega, adamw_plan("int8")).match, Match::none);
 }
 
-TEST(TunedConfigs, OfOtherSizesTheNearestCountsButNoneThatIsFar) {
+TEST(TunedConfigs, TheNearestSizeIsUsedUnlessItIsFar) {
   const TuningRecord small = with_chunk(won_record({1 << 18, 1}), 4);
   const TuningRecord large = with_chunk(won_record({1 << 21, 1}), 256);
   const ConfigChoice near = choose({small, large});
@@ -55,7 +55,7 @@ TEST(TunedConfigs, OfOtherSizesTheNearestCountsButNoneThatIsFar) {
   EXPECT_EQ(choose({small}, {1 << 22, 1}).match, Match::nearest_size);
 }
 
-TEST(TunedConfigs, ManySmallTensorsAreAnotherSizeThanOneLarge) {
+TEST(TunedConfigs, ManySmallTensorsDifferFromOneLarge) {
   const TuningRecord many = with_chunk(won_record({1 << 20, 512}), 4);
   EXPECT_EQ(choose({many}).match, Match::none);
   EXPECT_EQ(choose({many, won_record()}).config.leaves_per_item, 64);
@@ -64,7 +64,7 @@ TEST(TunedConfigs, ManySmallTensorsAreAnotherSizeThanOneLarge) {
             std::string::npos);
 }
 
-TEST(TunedConfigs, AnotherMachineOfTheArchitectureCountsLessThanAnotherSize) {
+TEST(TunedConfigs, AnotherSizeIsPreferredToOtherHardwareOfTheArchitecture) {
   const TuningRecord elsewhere = with_chunk(won_record(kMega, abacus(96)), 256);
   const TuningRecord near = with_chunk(won_record({1 << 22, 1}), 4);
   const ConfigChoice choice = choose({elsewhere});
@@ -74,8 +74,8 @@ TEST(TunedConfigs, AnotherMachineOfTheArchitectureCountsLessThanAnotherSize) {
   EXPECT_EQ(choose({elsewhere, near}).match, Match::nearest_size);
 }
 
-// As `jitstep tune --threads 1` makes them.
-TEST(TunedConfigs, OtherThreadsOfThisMachineCountBeforeAnotherMachine) {
+// `jitstep tune --threads 1` writes such records.
+TEST(TunedConfigs, AnotherThreadCountIsPreferredToOtherHardware) {
   Hardware one = abacus(1);
   one.processors = 4;
   EXPECT_TRUE(same_machine(one, abacus()));
@@ -86,14 +86,14 @@ TEST(TunedConfigs, OtherThreadsOfThisMachineCountBeforeAnotherMachine) {
   const ConfigChoice choice = choose({elsewhere, single});
   EXPECT_EQ(choice.config.leaves_per_item, 4);
   EXPECT_EQ(choice.match, Match::same_architecture);
-  EXPECT_NE(choice.why.find("(1 units) on 2026-11-23, this machine with 4 in use"),
+  EXPECT_NE(choice.why.find("(1 units) on 2026-11-23, this machine with 4 units in use"),
             std::string::npos)
       << choice.why;
   EXPECT_EQ(choose({single, won_record()}).match, Match::exact);
   EXPECT_EQ(read_record(to_json(single)).record, single);
 }
 
-TEST(TunedConfigs, AnotherArchitectureOrTargetSaysNothing) {
+TEST(TunedConfigs, RecordsOfAnotherArchitectureOrTargetAreIgnored) {
   TuningRecord other = won_record();
   other.hardware.architecture = "x86-64 Beads family 6 avx2";
   EXPECT_EQ(choose({other}).match, Match::none);
@@ -102,7 +102,7 @@ TEST(TunedConfigs, AnotherArchitectureOrTargetSaysNothing) {
   EXPECT_EQ(choose({other}).match, Match::none);
 }
 
-TEST(TunedConfigs, OfEqualsTheFirstCountsAndTodaysTemplatesBeforeOthers) {
+TEST(TunedConfigs, TheFirstOfEqualRecordsIsUsedAndCurrentTemplatesArePreferred) {
   EXPECT_EQ(
       choose({with_chunk(won_record(), 4), with_chunk(won_record(), 256)}).config.leaves_per_item,
       4);
@@ -111,26 +111,27 @@ TEST(TunedConfigs, OfEqualsTheFirstCountsAndTodaysTemplatesBeforeOthers) {
   EXPECT_EQ(choose({old, won_record()}).config.leaves_per_item, 64);
   const ConfigChoice stale = choose({old});
   EXPECT_EQ(stale.match, Match::exact);
-  EXPECT_NE(stale.why.find("with other templates than today's"), std::string::npos);
+  EXPECT_NE(stale.why.find("with other templates than the current ones"), std::string::npos);
 }
 
-TEST(TunedConfigs, WhatIsInterruptedOrCannotRunDoesNotCount) {
+TEST(TunedConfigs, InterruptedAndInvalidRecordsAreIgnored) {
   TuningRecord half = won_record();
   half.complete = false;
   EXPECT_EQ(choose({half}).match, Match::none);
   EXPECT_EQ(choose({with_chunk(won_record(), 3)}).match, Match::none);
 }
 
-TEST(TunedConfigs, WhatWasLeftOpenIsSaidAndRunsByDefault) {
+TEST(TunedConfigs, AnUnresolvedRecordIsReportedAndTheDefaultIsUsed) {
   TuningRecord open = won_record();
   open.outcome = Outcome::unresolved;
   open.config = default_kernel_config(adamw_plan(), Target::cpu());
-  EXPECT_NE(choose({open}).why.find("no configuration was surely faster"), std::string::npos);
+  EXPECT_NE(choose({open}).why.find("no configuration was significantly faster"),
+            std::string::npos);
   open.outcome = Outcome::default_config;
   EXPECT_NE(choose({open}).why.find("no configuration was faster than"), std::string::npos);
 }
 
-TEST(TunedConfigs, ARecordIsDoneWithWhenItIsExactAndOfTodaysTemplates) {
+TEST(TunedConfigs, AKernelIsTunedIfARecordIsExactAndOfCurrentTemplates) {
   const auto digest = [](const Plan&) { return std::string("0123456789abcdef"); };
   const TunedConfigs tuned({won_record()}, abacus(), digest);
   ASSERT_NE(tuned.exact(adamw_plan(), kMega), nullptr);
@@ -140,14 +141,14 @@ TEST(TunedConfigs, ARecordIsDoneWithWhenItIsExactAndOfTodaysTemplates) {
   EXPECT_EQ(TunedConfigs({won_record()}, abacus(), today).exact(adamw_plan(), kMega), nullptr);
 }
 
-TEST(TunedConfigs, TheTextsAreLookedAtOnlyForAKernelWithARecord) {
-  int asked = 0;
-  const auto digest = [&](const Plan&) { return ++asked, std::string("d"); };
+TEST(TunedConfigs, TheSourceIsDigestedOnlyForAKernelWithARecord) {
+  int calls = 0;
+  const auto digest = [&](const Plan&) { return ++calls, std::string("d"); };
   const TunedConfigs tuned({won_record()}, abacus(), digest);
   tuned.choose(adamw_plan("int8"), kMega);
-  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(calls, 0);
   tuned.choose(adamw_plan(), kMega);
-  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(calls, 1);
 }
 
 }  // namespace

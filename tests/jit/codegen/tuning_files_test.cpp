@@ -31,7 +31,7 @@ class TuningFiles : public ::testing::Test {
   const std::string path = folder / "cache/tuning.jsonl";
 };
 
-TEST_F(TuningFiles, AFileThatIsNotThereHoldsNothing) {
+TEST_F(TuningFiles, AMissingFileHoldsNoRecords) {
   EXPECT_TRUE(read_records(path).records.empty());
   EXPECT_TRUE(read_records(path).problems.empty());
 }
@@ -48,7 +48,7 @@ TEST_F(TuningFiles, RecordsAreAddedAndReplaced) {
   EXPECT_EQ(records[1], again);
 }
 
-TEST_F(TuningFiles, AnotherEnvironmentsRecordsStay) {
+TEST_F(TuningFiles, RecordsOfAnotherEnvironmentStay) {
   TuningRecord theirs = won_record({1, 1}, abacus(96));
   TuningRecord older = of_size(1);
   older.versions.templates = "older";
@@ -56,7 +56,7 @@ TEST_F(TuningFiles, AnotherEnvironmentsRecordsStay) {
   EXPECT_EQ(read_records(path).records.size(), 3u);
 }
 
-TEST_F(TuningFiles, LinesOfNewerSchemasStayAndDamagedOnesAreToldByNumberAndLeftOut) {
+TEST_F(TuningFiles, LinesOfNewerSchemasStayAndDamagedOnesAreReportedAndSkipped) {
   const std::string newer = R"({"schema": 7, "of": "tomorrow"})";
   testing::write_file(path, to_json(of_size(1)) + "\n\n{\"schema\": 1, \"ker\n" + newer + "\n" +
                                 to_json(of_size(2)));
@@ -64,8 +64,8 @@ TEST_F(TuningFiles, LinesOfNewerSchemasStayAndDamagedOnesAreToldByNumberAndLeftO
   const RecordFile file = read_records(path);
   EXPECT_EQ(file.records.size(), 2u);
   ASSERT_EQ(file.problems.size(), 2u);
-  EXPECT_EQ(file.problems[0], path + ":3: it is no JSON, or was cut short");
-  EXPECT_TRUE(file.problems[1].starts_with(path + ":4: its schema is 7")) << file.problems[1];
+  EXPECT_EQ(file.problems[0], path + ":3: the line is not valid JSON, or truncated");
+  EXPECT_TRUE(file.problems[1].starts_with(path + ":4: schema 7 is newer")) << file.problems[1];
   EXPECT_EQ(add_record(path, of_size(3)), std::nullopt);
   const RecordFile after = read_records(path);
   EXPECT_EQ(after.records.size(), 3u);
@@ -73,7 +73,7 @@ TEST_F(TuningFiles, LinesOfNewerSchemasStayAndDamagedOnesAreToldByNumberAndLeftO
   EXPECT_EQ(after.problems.size(), 1u);
 }
 
-TEST_F(TuningFiles, TwoProcessesAtOnceLoseNothing) {
+TEST_F(TuningFiles, TwoConcurrentWritersLoseNoRecords) {
   constexpr int kEach = 40;
   std::vector<pid_t> children;
   for (int child = 0; child < 2; ++child) {
@@ -93,13 +93,13 @@ TEST_F(TuningFiles, TwoProcessesAtOnceLoseNothing) {
   EXPECT_EQ(sizes_in(path).size(), 2u * kEach);
 }
 
-TEST_F(TuningFiles, AKillAtAnyPointLeavesAWholeFile) {
+TEST_F(TuningFiles, AWriterKilledAtAnyPointLeavesACompleteFile) {
   std::size_t known = 0;
-  for (int turn = 0; turn < 30; ++turn) {
+  for (int attempt = 0; attempt < 30; ++attempt) {
     const pid_t pid = ::fork();
     if (pid == 0)
       for (std::int64_t i = 1;; ++i) add_record(path, of_size(i % 50 + 1));
-    ::usleep(static_cast<useconds_t>(500 + 700 * turn));
+    ::usleep(static_cast<useconds_t>(500 + 700 * attempt));
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
     const RecordFile file = read_records(path);
@@ -111,15 +111,15 @@ TEST_F(TuningFiles, AKillAtAnyPointLeavesAWholeFile) {
   EXPECT_EQ(add_record(path, of_size(1000)), std::nullopt) << "nobody holds the lock";
 }
 
-TEST_F(TuningFiles, AFolderThatOthersMayWriteToIsRefused) {
+TEST_F(TuningFiles, RejectAFolderThatOthersMayWriteTo) {
   testing::fs::create_directories(folder / "cache");
   ::chmod((folder / "cache").c_str(), 0777);
   const auto problem = add_record(path, of_size(1));
   ASSERT_TRUE(problem);
-  EXPECT_NE(problem->find("may be written to by other users"), std::string::npos) << *problem;
+  EXPECT_NE(problem->find("chmod go-w"), std::string::npos) << *problem;
 }
 
-TEST_F(TuningFiles, AFileThatCannotBeReadIsNotReplaced) {
+TEST_F(TuningFiles, AFileThatCannotBeReadIsNotOverwritten) {
   testing::write_file(path, to_json(of_size(1)) + "\n");
   ::chmod((folder / "cache").c_str(), 0700);
   ::chmod(path.c_str(), 0666);
@@ -129,7 +129,7 @@ TEST_F(TuningFiles, AFileThatCannotBeReadIsNotReplaced) {
   EXPECT_EQ(sizes_in(path), std::set<std::int64_t>{1});
 }
 
-TEST_F(TuningFiles, AFileThatIsNotReadIsToldByItsReason) {
+TEST_F(TuningFiles, AnUnreadableFileIsReportedWithTheReason) {
   Settings settings;
   settings.cache_dir = folder / "cache";
   testing::write_file(path, to_json(of_size(1)) + "\n");
@@ -145,21 +145,21 @@ TEST_F(TuningFiles, AFileThatIsNotReadIsToldByItsReason) {
   };
   EXPECT_EQ(reason(), "none");
   testing::fs::resize_file(path, (64 << 20) + 1);
-  EXPECT_EQ(reason(), "it has 67108865 bytes, more than the 67108864 that are read");
+  EXPECT_EQ(reason(), "it has 67108865 bytes, and the limit is 67108864");
   testing::fs::resize_file(path, 0);
   ::chmod(path.c_str(), 0620);
-  EXPECT_NE(reason().find("written to by other users"), std::string::npos);
+  EXPECT_NE(reason().find("chmod go-w"), std::string::npos);
   testing::fs::rename(path, path + ".other");
   testing::fs::create_symlink(path + ".other", path);
-  EXPECT_NE(reason().find("it is a link"), std::string::npos);
+  EXPECT_NE(reason().find("symbolic link"), std::string::npos);
 }
 
-TEST_F(TuningFiles, SomebodysNotesAreNoRecords) {
+TEST_F(TuningFiles, AFileOfOtherContentIsNotOverwritten) {
   const std::string notes = "# mine\n\nof today\n";
   testing::write_file(path, notes);
   ::chmod((folder / "cache").c_str(), 0700);
   ASSERT_TRUE(foreign_records(path));
-  EXPECT_NE(foreign_records(path)->find("holds no records but something else"), std::string::npos);
+  EXPECT_NE(foreign_records(path)->find("has other content"), std::string::npos);
   EXPECT_EQ(add_record(path, of_size(1)), foreign_records(path));
   EXPECT_EQ(testing::content_of(path), notes);
   testing::write_file(path, "");
@@ -168,7 +168,7 @@ TEST_F(TuningFiles, SomebodysNotesAreNoRecords) {
   EXPECT_FALSE(foreign_records(path));
 }
 
-TEST_F(TuningFiles, LieBesideTheCache) {
+TEST_F(TuningFiles, LieNextToTheCache) {
   Settings settings;
   EXPECT_EQ(user_records(settings), "");
   settings.cache_dir = "/c";

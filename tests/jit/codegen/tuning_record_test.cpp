@@ -32,53 +32,53 @@ TEST(TuningRecord, NumbersAreWrittenWithSixDigits) {
   EXPECT_EQ(line.at("trials")[0].at("seconds"), 1.23457e-5);
 }
 
-TEST(TuningRecord, EveryRequiredFieldThatIsMissingIsNamed) {
-  const json whole = sample();
-  for (const auto& [name, value] : whole.items()) {
-    json line = whole;
+TEST(TuningRecord, EveryMissingFieldIsNamed) {
+  const json valid = sample();
+  for (const auto& [name, value] : valid.items()) {
+    json line = valid;
     line.erase(name);
     EXPECT_EQ(problem_of(line), name + " is missing");
   }
   for (const char* part : {"hardware", "versions"})
-    for (const auto& [name, value] : whole.at(part).items()) {
-      json line = whole;
+    for (const auto& [name, value] : valid.at(part).items()) {
+      json line = valid;
       line.at(part).erase(name);
       EXPECT_EQ(problem_of(line), std::string(part) + "." + name + " is missing");
     }
 }
 
-TEST(TuningRecord, WhatIsWrongIsSaidByItsPlace) {
+TEST(TuningRecord, ErrorsNameTheFieldByItsPath) {
   const auto with = [](const char* pointer, const json& value) {
     json line = sample();
     line[json::json_pointer(pointer)] = value;
     return problem_of(line);
   };
   EXPECT_EQ(with("/hardware/units", 0), "hardware.units is 0, less than 1");
-  EXPECT_EQ(with("/hardware/units", "four"), "hardware.units is \"four\", no integer");
+  EXPECT_EQ(with("/hardware/units", "four"), "hardware.units is \"four\", not of type integer");
   EXPECT_EQ(with("/outcome", "lost"),
-            "outcome is \"lost\", none of \"won\", \"default\", \"unresolved\"");
+            "outcome is \"lost\", not one of \"won\", \"default\", \"unresolved\"");
   EXPECT_EQ(with("/trials/1/configuration/lanes", 64),
             "trials[1].configuration.lanes is 64, more than 32");
   EXPECT_EQ(with("/trials/0/colour", 1), "trials[0].\"colour\" is unknown");
   EXPECT_EQ(with("/spec", ""), "spec is \"\", shorter than 1");
   EXPECT_EQ(with("/schema", 0), "schema is 0, not 1");
   EXPECT_EQ(with("/hardware/target", "gpu"),
-            "'gpu' is no target: use cpu, emulated or sm_ with a number, as in sm_90");
-  EXPECT_EQ(with("/gain", nullptr), "gain is null, no number");
+            "'gpu' is not a target. Use cpu, emulated or sm_ with a number, such as sm_90.");
+  EXPECT_EQ(with("/gain", nullptr), "gain is null, not of type number");
 }
 
-TEST(TuningRecord, OneOfANewerSchemaIsKnownAsSuch) {
+TEST(TuningRecord, ANewerSchemaIsRecognized) {
   const RecordLine read = read_record(R"({"schema": 2, "anything": []})");
   EXPECT_TRUE(read.newer);
   EXPECT_FALSE(read.record);
-  EXPECT_NE(read.problem.find("newer than 1: update jitstep"), std::string::npos) << read.problem;
+  EXPECT_NE(read.problem.find("newer than 1. Update jitstep"), std::string::npos) << read.problem;
 }
 
-TEST(TuningRecord, WhatIsNoJsonIsNoRecord) {
-  const std::string whole = to_json(won_record());
+TEST(TuningRecord, TextThatIsNotJsonIsNotARecord) {
+  const std::string valid = to_json(won_record());
   for (const std::string& line :
-       {std::string(), std::string("[]"), std::string("null"), whole.substr(0, whole.size() - 1),
-        whole + "}", std::string(100000, '['), "{\"schema\": " + std::string(100000, '[')}) {
+       {std::string(), std::string("[]"), std::string("null"), valid.substr(0, valid.size() - 1),
+        valid + "}", std::string(100000, '['), "{\"schema\": " + std::string(100000, '[')}) {
     const RecordLine read = read_record(line);
     EXPECT_FALSE(read.record);
     EXPECT_FALSE(read.newer);
@@ -86,7 +86,7 @@ TEST(TuningRecord, WhatIsNoJsonIsNoRecord) {
   }
 }
 
-TEST(TuningRecord, ReplacesItsLikeOfTheSameEnvironmentAlone) {
+TEST(TuningRecord, ReplacesOnlyTheRecordOfTheSameKernelAndEnvironment) {
   const TuningRecord base = won_record();
   TuningRecord later = base;
   later.outcome = Outcome::default_config;
@@ -106,7 +106,7 @@ TEST(TuningRecord, ReplacesItsLikeOfTheSameEnvironmentAlone) {
   EXPECT_FALSE(other([](TuningRecord& r) { r.versions.compiler = "clang"; }));
 }
 
-TEST(JsonSchema, AWordThatIsNotKnownIsAnErrorAndNoPass) {
+TEST(JsonSchema, AnUnknownSchemaKeywordIsAnError) {
   EXPECT_THROW(schema_problem(1, json{{"multipleOf", 2}}), Error);
   EXPECT_THROW(schema_problem(1, json{{"type", "whole"}}), Error);
 }

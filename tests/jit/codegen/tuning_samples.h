@@ -1,4 +1,4 @@
-// Records, machines and kernels that tests of the tuner begin with. The machines are fictional.
+// Records, hardware and kernels that tests of the tuner start from. The hardware is fictional.
 #pragma once
 
 #include "jit/codegen/tuning_record.h"
@@ -19,7 +19,7 @@ inline Plan adamw_plan(const std::string& codec = "fp32") {
   return resolve(OptionValues("adamw"), CodecChoice{codec});
 }
 
-/// A kernel of adamw at a size, won by a larger chunk.
+/// A tuning record of an adamw kernel at one size. A larger `leaves_per_item` won.
 inline TuningRecord won_record(const WorkSize& size = {1 << 20, 1},
                                const Hardware& hardware = abacus()) {
   const Plan plan = adamw_plan();
@@ -41,7 +41,7 @@ inline TuningRecord won_record(const WorkSize& size = {1 << 20, 1},
           .trials = {{.config = chosen,
                       .times = {.rounds = 9,
                                 .seconds = 0.0025,
-                                .usual_seconds = 0.00315,
+                                .default_seconds = 0.00315,
                                 .ratio = 0.8,
                                 .spread = 0.01}},
                      {.config = default_kernel_config(plan, Target::cpu()),

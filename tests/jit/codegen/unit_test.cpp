@@ -52,7 +52,7 @@ class UnitTest : public ::testing::Test {
     return unit(plan, default_kernel_config(plan, target), target);
   }
 
-  // What a compiler says of the unit with `more` behind it; empty if it is content.
+  // The compiler's messages about the unit followed by `more`. Empty if it compiles.
   std::string compiled(const KernelSpec& spec, const Target& target = Target::cpu(),
                        const std::string& more = "") const {
     const Unit unit = made(spec, target);
@@ -73,7 +73,7 @@ class UnitTest : public ::testing::Test {
 
   using NamedNumbers = std::vector<std::pair<std::string, int>>;
 
-  // Holds what the host has planned to what the file declares, as the compiler reads it.
+  // Static assertions that the host's plan agrees with what the compiler reads in the rule's file.
   std::string plan_asserts(const KernelSpec& spec) const {
     std::string out;
     const Plan plan = resolve(spec, catalog);
@@ -155,7 +155,7 @@ TEST_F(UnitTest, OfShippedRulesCompiles) {
   EXPECT_EQ(compiled(lamb, Target::cpu(), plan_asserts(lamb)), "");
 }
 
-TEST_F(UnitTest, OfAFilesOwnRuleAndCodecCompilesAndIsNumberedAlike) {
+TEST_F(UnitTest, OfAUsersRuleAndCodecCompilesWithTheHostsNumbering) {
   const KernelSpec spec = everything({"fp32"});
   EXPECT_EQ(compiled(spec, Target::cpu(), plan_asserts(spec)), "");
   EXPECT_EQ(compiled(spec, Target::emulated()), "");
@@ -171,7 +171,7 @@ TEST_F(UnitTest, OfAFilesOwnRuleAndCodecCompilesAndIsNumberedAlike) {
   EXPECT_EQ(compiled(other, Target::cpu(), plan_asserts(other)), "");
 }
 
-TEST_F(UnitTest, TakesReductionsInTheirPasses) {
+TEST_F(UnitTest, ComputesReductionsInTheirPasses) {
   const KernelSpec spec{.rule = "lamb", .state = {{CodecChoice{"fp32"}, CodecChoice{"fp32"}}}};
   EXPECT_EQ(passes(spec), (std::vector<int>{-1, -1, 0}));
   KernelSpec clipped = spec;
@@ -187,7 +187,7 @@ TEST_F(UnitTest, TakesReductionsInTheirPasses) {
   EXPECT_EQ(passes(shorter), (std::vector<int>{-1, -1, 0, -1, 0, 0, 1, -1}));
 }
 
-TEST_F(UnitTest, TakesACodecsReductionsOnceTheNewSlotsAreKnown) {
+TEST_F(UnitTest, ComputesACodecsReductionsOnceTheNewSlotsAreKnown) {
   KernelSpec sgd{.rule = "sgd",
                  .flags = {{"has_momentum", true}, {"capped", true}},
                  .state = {{CodecChoice{"normed"}}}};
@@ -215,8 +215,8 @@ TEST_F(UnitTest, NumbersReductionsOverEntries) {
   EXPECT_TRUE(all[5].is_global);
 }
 
-TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
-  EXPECT_EQ(problem({.rule = "adamw"}), "adamw has 3 slots (m, v, vmax); the spec lists 0");
+TEST_F(UnitTest, RejectsInvalidSpecs) {
+  EXPECT_EQ(problem({.rule = "adamw"}), "adamw has 3 slots (m, v, vmax), but the spec lists 0");
   EXPECT_EQ(problem({.rule = "adamw", .state = {{CodecChoice{"fp32"}, {}, {}}}}),
             "adamw: the slot v has no codec");
   KernelSpec spec = adamw({"fp32"});
@@ -227,14 +227,14 @@ TEST_F(UnitTest, RefusesSpecsWithOneSentence) {
   EXPECT_EQ(problem(spec), "int8: block is 100 and must be a power of two in [32, 1024]");
   spec = adamw({"int8", {{"blocks", 128}}});
   EXPECT_EQ(problem(spec),
-            "int8 has no option \"blocks\" (did you mean \"block\"?); it has block, "
+            "int8 has no option \"blocks\" (did you mean \"block\"?). Options: block, "
             "positive_floor, signed_scale, stochastic");
   spec = adamw({"fp32"});
   spec.flags = {{"amsgrad", 1}};
   EXPECT_EQ(problem(spec), "adamw: amsgrad expects true or false, not 1");
   spec.flags = {{"nesterov", true}};
   EXPECT_EQ(problem(spec),
-            "adamw has no flag \"nesterov\"; it has amsgrad, decay, caution, "
+            "adamw has no flag \"nesterov\". Flags: amsgrad, decay, caution, "
             "corrected_weight_decay, clipped");
 }
 
@@ -252,7 +252,7 @@ TEST_F(UnitTest, CompletedSpecsOfTheSameKernelAreEqual) {
             "scaled=false) state[fp32, fp32, -] native float32 gradients float32");
 }
 
-TEST_F(UnitTest, RunsInAVariantThatFitsTheFormats) {
+TEST_F(UnitTest, RunsWithAConfigThatFitsTheFormats) {
   const Plan fp32 = resolve(adamw({"fp32"}), catalog);
   EXPECT_EQ(default_kernel_config(fp32, Target::cpu()).vector_elems, 256);
   const KernelConfig gpu = default_kernel_config(fp32, Target::cuda(90));

@@ -1,4 +1,4 @@
-// What surrounds a host compiler: variables that would change what it writes, and time.
+// Influences around a host compiler: environment variables that would change its output, and time.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -13,14 +13,14 @@ namespace {
 
 using namespace testing;
 
-// A program that stands for the compiler.
+// A script that stands for the compiler.
 std::string script(const std::string& path, const std::string& lines) {
   testing::write_file(path, "#!/bin/sh\n" + lines + "\n");
   ::chmod(path.c_str(), 0700);
   return path;
 }
 
-// Variables that gcc, clang or the linker read, with values that make them do something else.
+// Variables that gcc, clang or the linker read, with values that change their output.
 class CompilerEnvironment : public ::testing::Test {
  protected:
   CompilerEnvironment() {
@@ -50,7 +50,7 @@ class CompilerEnvironment : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(CompilerEnvironment, NothingOutsideChangesWhatIsCachedUnderOneKey) {
+TEST_F(CompilerEnvironment, VariablesDoNotChangeTheBinaryUnderOneKey) {
   const std::string unit = "#include <stdint.h>\n#ifdef HOSTILE\n#error an override\n#endif\n" +
                            adding_unit("int32_t{2}");
   HostCompiler compiler(Settings::from_environment());
@@ -64,7 +64,7 @@ TEST_F(CompilerEnvironment, NothingOutsideChangesWhatIsCachedUnderOneKey) {
   EXPECT_FALSE(fs::exists(folder / "sunpro"));
 }
 
-// The variables that a compiler sees, for its identity and for its work.
+// The compiler must see the same variables for its identity and for its work.
 TEST_F(CompilerEnvironment, IsTheSameForTheIdentityAndForTheWork) {
   Settings settings = Settings::from_environment();
   settings.compiler_variables = {{"HOME", "/home/u"}, {"CCACHE_DIR", "/ccache"}};
@@ -86,7 +86,7 @@ TEST_F(CompilerEnvironment, IsTheSameForTheIdentityAndForTheWork) {
     EXPECT_EQ(once.find("\n" + name + "="), std::string::npos) << once;
 }
 
-TEST(CompilerTime, ACompilerThatHangsIsStoppedAndTheErrorSaysWhatToDo) {
+TEST(CompilerTime, AHangingCompilerIsStoppedAndTheErrorTellsTheFix) {
   TemporaryFolder folder;
   Settings settings = settings_with_cache(folder / "cache");
   settings.cxx =
@@ -107,7 +107,7 @@ TEST(CompilerTime, ACompilerThatHangsIsStoppedAndTheErrorSaysWhatToDo) {
   EXPECT_EQ(add_to(*Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu()), 1), 2);
 }
 
-TEST(CompilerTime, ACompilerThatHangsWhenAskedForItsVersionIsAnErrorToo) {
+TEST(CompilerTime, ACompilerThatHangsAtItsVersionIsAnErrorToo) {
   TemporaryFolder folder;
   Settings settings = settings_with_cache("");
   settings.cxx = script(folder / "c++", "sleep 60");

@@ -1,4 +1,4 @@
-// What goes wrong under the host compiler without being the fault of the text it compiles.
+// Failures of the host compiler that are not errors in the source it compiles.
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ namespace {
 using namespace jitstep::testing;
 using namespace testing;
 
-// Compiles, fails with a message that names the work folder, and compiles once `fix` has helped.
+// Compiles, fails with a message that names the work folder, and compiles again once `fix` has removed the cause.
 std::string failure_that_is_forgotten(Engine& engine, const std::string& work,
                                       const std::string& expected,
                                       const std::function<void()>& fix) {
@@ -25,7 +25,7 @@ std::string failure_that_is_forgotten(Engine& engine, const std::string& work,
     engine.kernel(adding_unit("1"), "unit", Target::cpu());
     return "the compile did not fail";
   } catch (const CompileError& error) {
-    return std::string("taken for the text's fault: ") + error.what();
+    return std::string("reported as an error in the source: ") + error.what();
   } catch (const Error& error) {
     message = error.what();
   }
@@ -37,9 +37,9 @@ std::string failure_that_is_forgotten(Engine& engine, const std::string& work,
   return sum == 2 ? "" : "a wrong number";
 }
 
-TEST(CompilerTrouble, AFullDiskUnderTheHostCompilerIsAnErrorThatNamesItAndIsNotRemembered) {
+TEST(CompilerTrouble, AFullDiskIsAnErrorThatNamesTheFolderAndIsNotRemembered) {
   TemporaryFolder folder, work;
-  const std::string said = on_a_small_disk(work.path(), 16, [&]() -> std::string {
+  const std::string report = on_a_small_disk(work.path(), 16, [&]() -> std::string {
     Settings settings = settings_with_cache(folder.path());
     settings.tmpdir = work.path();
     std::ofstream(work / "ballast") << std::string(16000, 'b');
@@ -48,18 +48,19 @@ TEST(CompilerTrouble, AFullDiskUnderTheHostCompilerIsAnErrorThatNamesItAndIsNotR
       ::mount(nullptr, work.path().c_str(), nullptr, MS_REMOUNT, "size=4m");
     });
   });
-  if (said == kNotAllowed)
+  if (report == kNotAllowed)
     GTEST_SKIP() << "no mounts here; a compiler that says so stands in for it";
-  EXPECT_EQ(said, "");
+  EXPECT_EQ(report, "");
 }
 
-TEST(CompilerTrouble, ALimitOnFileSizesUnderTheHostCompilerIsNotTheTextsFault) {
+TEST(CompilerTrouble, AFileSizeLimitIsNotAnErrorInTheSource) {
   TemporaryFolder folder, work;
   EXPECT_EQ(in_child([&]() -> std::string {
               Settings settings = settings_with_cache(folder.path());
               settings.tmpdir = work.path();
               Engine engine(settings);
-              engine.build(adding_unit("0"), "unit", Target::cpu());  // the compiler is known
+              engine.build(adding_unit("0"), "unit",
+                           Target::cpu());  // determines the compiler's identity first
               rlimit limit{};
               ::getrlimit(RLIMIT_FSIZE, &limit);
               const rlim_t before = limit.rlim_cur;
@@ -73,7 +74,7 @@ TEST(CompilerTrouble, ALimitOnFileSizesUnderTheHostCompilerIsNotTheTextsFault) {
             "");
 }
 
-// A compiler that names itself as the real one does, and then fails with a message.
+// A compiler with the identity of the real one, which then fails with a message.
 void write_failing_compiler(const std::string& path, const std::string& message) {
   testing::write_file(
       path, str_cat("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\n",
@@ -82,7 +83,7 @@ void write_failing_compiler(const std::string& path, const std::string& message)
   ::chmod(path.c_str(), 0700);
 }
 
-TEST(CompilerTrouble, WhatTheMachineLacksIsNeverRememberedAsTheTextsFault) {
+TEST(CompilerTrouble, ExhaustedResourcesAreNotRememberedAsErrorsInTheSource) {
   int number = 0;
   for (const char* message :
        {"/tmp/x.s: No space left on device",
@@ -105,13 +106,13 @@ TEST(CompilerTrouble, WhatTheMachineLacksIsNeverRememberedAsTheTextsFault) {
   }
 }
 
-TEST(CompilerTrouble, WhatTheMachineLacksIsToldWithWhatHelps) {
+TEST(CompilerTrouble, ExhaustedResourcesAreReportedWithAFix) {
   int number = 0;
   for (const auto& [message, help] : std::initializer_list<std::pair<const char*, const char*>>{
            {"error: unable to open output file: 'Too many open files'", "ulimit -n"},
-           {"cc1plus: out of memory allocating 65536 bytes", "free memory"},
+           {"cc1plus: out of memory allocating 65536 bytes", "Free memory"},
            {"collect2: ld terminated with signal 25 [File size limit exceeded]", "ulimit -f"},
-           {"/tmp/x.s: No space left on device", "make room there"},
+           {"/tmp/x.s: No space left on device", "Free disk space there"},
            {"cc1plus: fatal error: error writing to -: Read-only file system", "TMPDIR"}}) {
     TemporaryFolder folder, work;
     Settings settings = settings_with_cache(folder / "cache");
@@ -129,19 +130,19 @@ TEST(CompilerTrouble, WhatTheMachineLacksIsToldWithWhatHelps) {
   }
 }
 
-TEST(CompilerTrouble, ATextThatOnlySpeaksOfDisksIsStillTheTextsFault) {
+TEST(CompilerTrouble, AnErrorInASourceThatMentionsDisksIsStillAnErrorInTheSource) {
   TemporaryFolder folder;
   Engine engine(settings_with_cache(folder.path()));
   const std::string unit = "static_assert(false, \"No space left on device\");\n";
   for (int round = 0; round < 2; ++round) {
     EXPECT_THROW(engine.kernel(unit, "unit", Target::cpu()), CompileError);
   }
-  EXPECT_EQ(engine.statistics().failed, 1u) << "and is remembered";
+  EXPECT_EQ(engine.statistics().failed, 1u) << "and the engine remembers it";
 }
 
-// ---- what it says ------------------------------------------------------------------------------
+// ---- its messages -------------------------------------------------------------------------------
 
-TEST(CompilerTrouble, OfAFloodOfErrorsTheFirstAndTheLastAreToldAndNoMemoryIsTaken) {
+TEST(CompilerTrouble, AFloodOfErrorsIsCutInTheMiddleWithoutUsingMemoryForIt) {
   TemporaryFolder folder;
   Settings settings = settings_with_cache(folder / "cache");
   settings.cxx = folder / "c++";
@@ -167,14 +168,14 @@ TEST(CompilerTrouble, OfAFloodOfErrorsTheFirstAndTheLastAreToldAndNoMemoryIsTake
               if (message.find("error: the last") == std::string::npos)
                 return "the last is missing";
               if (message.size() > 400000) return str_cat(message.size(), " bytes");
-              return after.ru_maxrss - before.ru_maxrss < 50000 ? "" : "it took memory";
+              return after.ru_maxrss - before.ru_maxrss < 50000 ? "" : "it used memory";
             }),
             "");
 }
 
-// ---- what it leaves ----------------------------------------------------------------------------
+// ---- its output ---------------------------------------------------------------------------------
 
-// A compiler that ends well, and whose work `spoil` has changed; "$out" is the binary.
+// A compiler that succeeds, but whose output `spoil` then damages. "$out" is the binary.
 void write_spoiling_compiler(const std::string& path, const std::string& spoil) {
   testing::write_file(
       path, str_cat("#!/bin/sh\ncase \" $* \" in *\" -E \"*) exec c++ \"$@\";; esac\nc++ \"$@\"\n",
@@ -184,7 +185,7 @@ void write_spoiling_compiler(const std::string& path, const std::string& spoil) 
   ::chmod(path.c_str(), 0700);
 }
 
-TEST(CompilerTrouble, ABinaryThatDoesNotLoadIsNeverLeftToOthers) {
+TEST(CompilerTrouble, ABinaryThatDoesNotLoadIsNeverCached) {
   for (const char* spoil : {"head -c 4000 \"$out\" > \"$out.half\"; mv \"$out.half\" \"$out\"",
                             "head -c 100 \"$out\" > \"$out.half\"; mv \"$out.half\" \"$out\"",
                             "echo 'int x = 1;' | c++ -x c++ -shared -o \"$out\" -",
@@ -196,7 +197,7 @@ TEST(CompilerTrouble, ABinaryThatDoesNotLoadIsNeverLeftToOthers) {
     Settings settings = settings_with_cache(folder / "cache");
     settings.cxx = folder / "c++";
     write_spoiling_compiler(settings.cxx, spoil);
-    EXPECT_EQ(in_child([&]() -> std::string {  // which SIGBUS would end
+    EXPECT_EQ(in_child([&]() -> std::string {  // which would end in SIGBUS
                 Engine engine(settings);
                 for (const bool loaded : {true, false}) {
                   try {
@@ -204,9 +205,9 @@ TEST(CompilerTrouble, ABinaryThatDoesNotLoadIsNeverLeftToOthers) {
                       engine.kernel(adding_unit("1"), "unit", Target::cpu());
                     else
                       engine.build(adding_unit("1"), "unit", Target::cpu());
-                    return "it was taken";
+                    return "it was loaded";
                   } catch (const CompileError& error) {
-                    return str_cat("the text was blamed: ", error.what());
+                    return str_cat("reported as an error in the source: ", error.what());
                   } catch (const Error& error) {
                     if (std::string(error.what()).find("unit") == std::string::npos)
                       return error.what();

@@ -18,7 +18,7 @@ using testing::adding_unit;
 using testing::error_of;
 namespace fs = testing::fs;
 
-TEST(HostCompiler, ATextBecomesASharedObject) {
+TEST(HostCompiler, CompilesASourceToASharedObject) {
   HostCompiler compiler(Settings::from_environment());
   const Binary binary = compiler.compile(adding_unit("2"), "unit", Target::cpu());
   EXPECT_NO_THROW(check_image(binary.image, "unit", Target::cpu()));
@@ -56,12 +56,12 @@ TEST(HostCompiler, OnlyTheEmulatedTargetSeesItsMacro) {
   EXPECT_NO_THROW(compiler.compile(unit, "unit", Target::emulated()));
 }
 
-TEST(HostCompiler, AMissingCompilerIsNamedWithWhatToDo) {
+TEST(HostCompiler, AMissingCompilerIsNamedWithAFix) {
   Settings settings;
   settings.path = "/nowhere:/usr/nowhere";
   HostCompiler none(settings);
   const std::string message = error_of([&] { none.identity(Target::cpu()); });
-  for (const char* part : {"c++ g++ clang++", "/nowhere", "apt install g++", "JITSTEP_CXX"}) {
+  for (const char* part : {"c++, g++, clang++", "/nowhere", "apt install g++", "JITSTEP_CXX"}) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   }
   settings.cxx = "/opt/no such/g++";
@@ -70,11 +70,11 @@ TEST(HostCompiler, AMissingCompilerIsNamedWithWhatToDo) {
             std::string::npos);
 }
 
-TEST(HostCompiler, AProgramThatIsNoCompilerIsRefused) {
+TEST(HostCompiler, AProgramThatIsNotACompilerIsAnError) {
   Settings settings = Settings::from_environment();
   settings.cxx = "/bin/echo";
   HostCompiler compiler(settings);
-  EXPECT_NE(error_of([&] { compiler.identity(Target::cpu()); }).find("no g++ or clang++"),
+  EXPECT_NE(error_of([&] { compiler.identity(Target::cpu()); }).find("not a usable g++ or clang++"),
             std::string::npos);
 }
 
@@ -89,10 +89,10 @@ TEST(HostCompiler, PathsWithSpacesWork) {
   settings.tmpdir = folder / "my tools";
   HostCompiler compiler(settings);
   EXPECT_FALSE(compiler.compile(adding_unit("1"), "unit", Target::cpu()).image.empty());
-  EXPECT_TRUE(testing::files_below(folder.path()).size() <= 1) << "nothing may be left behind";
+  EXPECT_TRUE(testing::files_below(folder.path()).size() <= 1) << "no file may remain";
 }
 
-TEST(HostCompiler, AnUnusableTemporaryFolderIsPassedBy) {
+TEST(HostCompiler, SkipsAnUnusableTemporaryFolder) {
   Settings settings = Settings::from_environment();
   settings.tmpdir = "/dev/null/none";
   HostCompiler compiler(settings);
@@ -120,7 +120,7 @@ TEST(HostCompiler, IdentityHoldsVersionAndResolvedIsaButNoPath) {
 #endif
 }
 
-// A key holds the identity, so that a flag that is not in it would serve the bits of another one.
+// A key contains the identity. A flag outside the identity would let one compile serve another one's bits.
 TEST(HostCompiler, IdentityListsEveryFlagThatDecidesBits) {
   testing::TemporaryFolder folder;
   Settings settings = Settings::from_environment();
@@ -148,7 +148,7 @@ TEST(HostCompiler, IdentityListsEveryFlagThatDecidesBits) {
   }
 }
 
-TEST(HostCompiler, ClangsReportIsReadToo) {
+TEST(HostCompiler, ReadsClangsReportToo) {
   const std::string report =
       "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nInstalledDir: /usr/bin\n"
       " \"/usr/lib/llvm-14/bin/clang\" -cc1 -triple x86_64 -E -target-cpu znver3 -target-feature "
@@ -167,8 +167,8 @@ TEST(HostCompiler, WorksInAProcessThatIgnoresItsChildren) {
   std::signal(SIGCHLD, before);
 }
 
-// A wrapper that changes the options makes other code of the same text.
-TEST(HostCompiler, IdentityTellsWhatAWrapperDoes) {
+// A wrapper that changes the options compiles the same source to other code.
+TEST(HostCompiler, IdentityDependsOnTheOptionsOfAWrapper) {
   testing::TemporaryFolder folder;
   Settings settings = Settings::from_environment();
   settings.cxx = folder / "c++";
@@ -183,15 +183,15 @@ TEST(HostCompiler, IdentityTellsWhatAWrapperDoes) {
     EXPECT_EQ(HostCompiler(settings).identity(Target::cpu()), identity) << work;
     EXPECT_EQ(identity.find(folder.path()), std::string::npos) << identity;
     const auto [other, is_new] = wrapper_of.emplace(identity, work);
-    EXPECT_TRUE(is_new) << work << " is taken for " << other->second;
+    EXPECT_TRUE(is_new) << work << " has the identity of " << other->second;
 #if defined(__x86_64__)
     EXPECT_GT(HostCompiler(settings).fitness(identity, Target::cpu()).rank, 0) << identity;
 #endif
   }
 }
 
-// Which is what they arrive as, and no matter of the wrapper's text, where the wrapper is a program.
-TEST(HostCompiler, OptionsThatArriveAreInTheIdentity) {
+// The identity contains the options that reach the compiler itself. A wrapper that is a binary has no text to compare.
+TEST(HostCompiler, IdentityContainsTheOptionsThatReachTheCompiler) {
   const auto report = [](const std::string& options) {
     return resolved_identity("gcc version 12\n /usr/lib/gcc/12/cc1plus -E -quiet -march=znver3 " +
                              options + " -dumpbase -\n");

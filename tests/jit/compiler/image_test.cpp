@@ -26,23 +26,24 @@ Bytes changed(Bytes image, std::size_t at, const Change& change) {
   return image;
 }
 
-TEST(Image, AWholeOneIsOfItsKindAlone) {
+TEST(Image, ACompleteImageIsOfExactlyOneKind) {
   const Bytes image = compiled(testing::adding_unit("1"));
   EXPECT_EQ(image_problem(image, Target::cpu()), "");
   EXPECT_EQ(image_problem(image, Target::emulated()), "");
   EXPECT_NE(image_problem(image, Target::cuda(90)), "");
 }
 
-// The section headers come last, so that no cut goes unseen.
-TEST(Image, ACutAnywhereIsSeen) {
+// The section headers come last, so that every truncation is detected.
+TEST(Image, EveryTruncationIsDetected) {
   const Bytes image = compiled(testing::adding_unit("1"));
   for (std::size_t size = 0; size < image.size(); ++size)
     ASSERT_NE(image_problem(std::span(image).first(size), Target::cpu()), "") << size;
-  const std::string said = image_problem(std::span(image).first(image.size() / 2), Target::cpu());
-  EXPECT_NE(said.find(std::to_string(image.size() / 2)), said.npos) << said;
+  const std::string problem =
+      image_problem(std::span(image).first(image.size() / 2), Target::cpu());
+  EXPECT_NE(problem.find(std::to_string(image.size() / 2)), problem.npos) << problem;
 }
 
-TEST(Image, OneThatDefinesNoFunctionIsNoKernel) {
+TEST(Image, AnImageWithoutAFunctionIsNotAKernel) {
   EXPECT_NE(image_problem(compiled(""), Target::cpu()), "");
   EXPECT_NE(image_problem(compiled("extern \"C\" int hidden() { return 1; }"), Target::cpu()), "");
   EXPECT_NE(
@@ -51,20 +52,20 @@ TEST(Image, OneThatDefinesNoFunctionIsNoKernel) {
       "");
 }
 
-TEST(Image, HeadersThatPromiseTheEndOfMemoryAreRefused) {
+TEST(Image, HeadersWithHugeSizesAreRejected) {
   const Bytes image = compiled(testing::adding_unit("1"));
-  for (const std::uint64_t place :
+  for (const std::uint64_t huge :
        {~std::uint64_t{0}, ~std::uint64_t{0} - 63, std::uint64_t{1} << 63}) {
-    EXPECT_NE(image_problem(
-                  changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_shoff = place; }),
-                  Target::cpu()),
-              "");
-    EXPECT_NE(image_problem(
-                  changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_phoff = place; }),
-                  Target::cpu()),
-              "");
+    EXPECT_NE(
+        image_problem(changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_shoff = huge; }),
+                      Target::cpu()),
+        "");
+    EXPECT_NE(
+        image_problem(changed<Elf64_Ehdr>(image, 0, [&](Elf64_Ehdr& head) { head.e_phoff = huge; }),
+                      Target::cpu()),
+        "");
     EXPECT_NE(image_problem(changed<Elf64_Phdr>(image, sizeof(Elf64_Ehdr),
-                                                [&](Elf64_Phdr& one) { one.p_filesz = place; }),
+                                                [&](Elf64_Phdr& one) { one.p_filesz = huge; }),
                             Target::cpu()),
               "");
   }
@@ -74,7 +75,7 @@ TEST(Image, HeadersThatPromiseTheEndOfMemoryAreRefused) {
             "");
 }
 
-TEST(Image, AnyBytesAreLookedAtWithoutHarm) {
+TEST(Image, ArbitraryBytesDoNotCrash) {
   const Bytes image = compiled(testing::adding_unit("1"));
   std::mt19937 random(1);
   for (int round = 0; round < 20000; ++round) {

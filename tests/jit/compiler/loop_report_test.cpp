@@ -7,7 +7,7 @@
 namespace jitstep::jit {
 namespace {
 
-// Marked: the loops of lines 3 and 7 of the first file, and that of line 2 of the second.
+// Marked loops: lines 3 and 7 of the first file, and line 2 of the second.
 constexpr const char* kFlat = R"(#line 1 "kernel/loop.cuh"
 // vectorized: the loop over elements
 INDEPENDENT
@@ -60,7 +60,7 @@ TEST(LoopReport, OfVectorizedLoopsAndOfOtherLinesIsEmpty) {
             Loops{});
 }
 
-TEST(LoopReport, OfTheHostCompilerTellsALoopWithBranchesFromOneWithout) {
+TEST(LoopReport, OfTheHostCompilerNamesOnlyTheLoopWithBranches) {
   TemplateStore store("", false);
   store.add("loops.cuh",
             "extern \"C\" void plain(float* x, int n) {\n"
@@ -79,8 +79,8 @@ TEST(LoopReport, OfTheHostCompilerTellsALoopWithBranchesFromOneWithout) {
   EXPECT_EQ(loops[0].location, (SourceLocation{"loops.cuh", 7}));
 }
 
-// A compiler that calls itself clang and has a megabyte to say about loops.
-TEST(LoopReport, OfClangIsWholeHoweverLong) {
+// A compiler that calls itself clang and prints a megabyte of remarks about loops.
+TEST(LoopReport, OfClangIsCompleteHoweverLong) {
   testing::TemporaryFolder folder;
   testing::write_file(
       folder / "clang",

@@ -1,4 +1,5 @@
-// Which NVRTC is taken where several lie: libraries made by the host compiler, opened for real.
+// Which NVRTC the library chooses if several are installed. The host compiler makes these libraries, and the test opens
+// them for real.
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/fixtures.h"
@@ -10,7 +11,7 @@ namespace {
 
 using namespace testing;
 
-// An NVRTC that knows sm_80 and sm_90 and whose PTX and cubins are `image`.
+// An NVRTC that supports sm_80 and sm_90, and whose PTX and cubins are `image`.
 std::string fake_nvrtc(int major, int minor, const std::string& image) {
   std::string bytes;
   for (const char c : image) bytes += str_cat(static_cast<int>(c), ",");
@@ -54,8 +55,8 @@ class NvrtcChoice : public ::testing::Test {
         {reinterpret_cast<const char*>(library.image.data()), library.image.size()});
   }
 
-  // The version that is taken with a driver for that version of CUDA.
-  std::string taken(int driver_version) {
+  // The version that the library chooses for a driver of that CUDA version.
+  std::string chosen_version(int driver_version) {
     std::string problem;
     const auto library = find_nvrtc(settings, driver_version, problem);
     return library ? library->version() : problem;
@@ -65,35 +66,37 @@ class NvrtcChoice : public ::testing::Test {
   Settings settings;
 };
 
-TEST_F(NvrtcChoice, IsTheNewestWhoseKernelsTheDriverLoads) {
+TEST_F(NvrtcChoice, IsTheNewestVersionThatTheDriverSupports) {
   add(13, 1);
   add(12, 9);
-  EXPECT_EQ(taken(13000), "13.1") << "a major version's drivers load what its compilers make";
-  EXPECT_EQ(taken(14000), "13.1");
-  EXPECT_EQ(taken(12040), "12.9");
-  EXPECT_EQ(taken(0), "13.1") << "without a driver";
-  EXPECT_EQ(taken(11080), "13.1") << "if none will do, kernels can be made for another machine";
+  EXPECT_EQ(chosen_version(13000), "13.1")
+      << "a major version's drivers load what its compilers make";
+  EXPECT_EQ(chosen_version(14000), "13.1");
+  EXPECT_EQ(chosen_version(12040), "12.9");
+  EXPECT_EQ(chosen_version(0), "13.1") << "without a driver";
+  EXPECT_EQ(chosen_version(11080), "13.1")
+      << "if none will do, kernels can be made for another machine";
 }
 
-TEST_F(NvrtcChoice, TakesWhatThereIs) {
+TEST_F(NvrtcChoice, FallsBackToWhateverIsInstalled) {
   add(13, 0);
-  EXPECT_EQ(taken(12040), "13.0");
+  EXPECT_EQ(chosen_version(12040), "13.0");
   settings.nvrtc = folder / "none";
-  EXPECT_NE(taken(12040).find("gives no NVRTC"), std::string::npos);
+  EXPECT_NE(chosen_version(12040).find("gives no NVRTC"), std::string::npos);
 }
 
 TEST_F(NvrtcChoice, IsFoundInThePythonEnvironmentThatIsActive) {
   add(13, 7, "venv/lib/python3.12/site-packages/nvidia/cu13/lib");
   settings.nvrtc.clear();
   settings.python_environment = folder / "venv";
-  EXPECT_EQ(taken(0), "13.7");
+  EXPECT_EQ(chosen_version(0), "13.7");
   add(13, 8, "beside/nvidia/cu13/lib");
   settings.nvrtc_search = {folder / "beside"};
-  EXPECT_EQ(taken(0), "13.8") << "beside torch first";
+  EXPECT_EQ(chosen_version(0), "13.8") << "the one next to torch first";
 }
 
 // From the driver's version to the kernel's key, as in a step.
-TEST_F(NvrtcChoice, AnEngineAsksItsDriver) {
+TEST_F(NvrtcChoice, AnEngineUsesTheVersionOfItsDriver) {
   add(13, 1);
   add(12, 9);
   for (const int version : {12040, 13000}) {
@@ -113,7 +116,7 @@ TEST_F(NvrtcChoice, AnEngineAsksItsDriver) {
   }
 }
 
-TEST_F(NvrtcChoice, ACompilerThatIsNotThereOrTooNewForTheGpuIsNotAvailable) {
+TEST_F(NvrtcChoice, AMissingCompilerOrOneWithoutTheGpuIsNotAvailable) {
   EXPECT_FALSE(NvrtcCompiler(settings).available(Target::cuda(90)));
   add(13, 0);
   EXPECT_TRUE(NvrtcCompiler(settings).available(Target::cuda(90)));

@@ -12,7 +12,7 @@ namespace {
 namespace fs = testing::fs;
 using testing::error_of;
 
-// sinf lives in libnvrtc-builtins, which is found only if it was opened first.
+// sinf is in libnvrtc-builtins. NVRTC finds that library only if the program opened it first.
 constexpr char kUnit[] =
     "#line 1 \"rules/x.cuh\"\n"
     "extern \"C\" __global__ void step(float* p) { p[threadIdx.x] = sinf(p[threadIdx.x]); }\n"
@@ -32,7 +32,7 @@ constexpr char kSpilling[] =
     "  for (int i = 0; i < 128; ++i) p[i * n] = a[i];\n"
     "}\n";
 
-// One compiler for all tests: NVRTC is large. A machine without NVRTC fails with its sentence.
+// One compiler for all tests, because NVRTC is large. Without NVRTC the test fails with its message.
 NvrtcCompiler& nvrtc() {
   static NvrtcCompiler compiler(testing::settings_with_nvrtc(""));
   return compiler;
@@ -53,7 +53,7 @@ TEST(Nvrtc, FiveArchitecturesCompileWithTheirResources) {
   }
 }
 
-TEST(Nvrtc, SpillsAreSeen) {
+TEST(Nvrtc, ReportsSpills) {
   const Binary binary = nvrtc().compile(kSpilling, "unit", Target::cuda(90));
   ASSERT_EQ(binary.resources.size(), 1u) << binary.log;
   EXPECT_EQ(binary.resources[0].registers, 32);
@@ -99,7 +99,7 @@ TEST(Nvrtc, AGpuNewerThanNvrtcGetsPtx) {
   EXPECT_NE(nvrtc().identity(Target::cuda(990)).find("compute_"), std::string::npos);
 }
 
-TEST(Nvrtc, AnArchitectureIsExactOrTheNewestOlderOneOrRefused) {
+TEST(Nvrtc, AnArchitectureIsExactOrTheNewestOlderOneOrAnError) {
   NvrtcLibrary library;
   library.major = 13;
   library.archs = {75, 80, 90};
@@ -121,7 +121,7 @@ TEST(Nvrtc, IdentityHoldsVersionBuildAndOptionsButNoPath) {
   EXPECT_NE(identity, nvrtc().identity(Target::cuda(80)));
 }
 
-TEST(Nvrtc, AWrongFolderIsNamedWithWhatToInstall) {
+TEST(Nvrtc, AWrongFolderIsNamedWithThePackageToInstall) {
   testing::TemporaryFolder folder;
   Settings settings;
   settings.nvrtc = folder.path();
@@ -136,7 +136,7 @@ TEST(Nvrtc, AWrongFolderIsNamedWithWhatToInstall) {
       std::string::npos);
 }
 
-TEST(Nvrtc, PipsFoldersAreLookedThrough) {
+TEST(Nvrtc, SearchesPipsFolders) {
   testing::TemporaryFolder folder;
   testing::write_file(folder / "nvidia/cuda_nvrtc/lib/libnvrtc.so.12", "");
   testing::write_file(folder / "nvidia/cu13/lib/libnvrtc.so.13", "");
@@ -147,7 +147,7 @@ TEST(Nvrtc, PipsFoldersAreLookedThrough) {
                                       folder / "lib64/libnvrtc.so"}));
 }
 
-TEST(ResourceReport, FunctionsThatWereNotInlinedCountForTheirEntry) {
+TEST(ResourceReport, FunctionsThatAreNotInlinedCountForTheirEntry) {
   const std::vector<Resources> found = parse_resources(
       "ptxas info    : 24 bytes gmem, 8 bytes cmem[4]\n"
       "ptxas info    : Compiling entry function 'b' for 'sm_80'\n"

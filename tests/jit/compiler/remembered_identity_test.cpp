@@ -14,8 +14,8 @@ namespace {
 
 using namespace testing;
 
-// Settings with a program that stands for the compiler and counts how often it is run. It answers as a
-// compiler that calls itself `name` and is none of a wrapper's.
+// Settings with a script in place of the compiler that counts its runs. It reports the compiler name `name`, and does
+// not look like a wrapper.
 class RememberedCompiler : public ::testing::Test {
  protected:
   RememberedCompiler() {
@@ -41,7 +41,7 @@ class RememberedCompiler : public ::testing::Test {
     return count;
   }
 
-  // As a new process asks.
+  // Asks as a new process would.
   std::string identity(const Target& target = Target::cpu()) const {
     return HostCompiler(settings).identity(target);
   }
@@ -60,16 +60,16 @@ TEST_F(RememberedCompiler, AWarmStartRunsNoProgramAtAll) {
   EXPECT_EQ(runs(), cold);
 }
 
-TEST_F(RememberedCompiler, WhatIsRememberedIsWhatWasSaid) {
-  const std::string said = identity();
-  EXPECT_EQ(identity(), said);
+TEST_F(RememberedCompiler, TheRememberedIdentityEqualsTheFirstOne) {
+  const std::string original = identity();
+  EXPECT_EQ(identity(), original);
   EXPECT_EQ(runs(), 1u);
   settings.cache_dir.clear();
-  EXPECT_EQ(identity(), said);
+  EXPECT_EQ(identity(), original);
   EXPECT_EQ(runs(), 2u);
 }
 
-TEST_F(RememberedCompiler, TargetsAreAskedForApart) {
+TEST_F(RememberedCompiler, EachTargetHasItsOwnIdentity) {
   const std::string cpu = identity(), emulated = identity(Target::emulated());
   EXPECT_NE(cpu, emulated);
   EXPECT_EQ(identity(), cpu);
@@ -77,7 +77,7 @@ TEST_F(RememberedCompiler, TargetsAreAskedForApart) {
   EXPECT_EQ(runs(), 2u);
 }
 
-TEST_F(RememberedCompiler, AChangedCompilerIsNeverTakenForTheOldOne) {
+TEST_F(RememberedCompiler, AChangedCompilerGetsANewIdentity) {
   const std::string before = identity();
   const auto time = fs::last_write_time(settings.cxx);
   const auto size = fs::file_size(settings.cxx);
@@ -91,7 +91,7 @@ TEST_F(RememberedCompiler, AChangedCompilerIsNeverTakenForTheOldOne) {
   EXPECT_EQ(runs(), 2u);
 }
 
-TEST_F(RememberedCompiler, ALinkThatLeadsElsewhereIsAnotherCompiler) {
+TEST_F(RememberedCompiler, AChangedLinkIsAnotherCompiler) {
   const std::string script = settings.cxx, other = folder / "other", link = folder / "link";
   settings.cxx = other;
   write("other", "$0");
@@ -103,15 +103,15 @@ TEST_F(RememberedCompiler, ALinkThatLeadsElsewhereIsAnotherCompiler) {
   EXPECT_NE(identity(), before);
 }
 
-// It may be told by anything to run another compiler today than yesterday.
-TEST_F(RememberedCompiler, AWrapperIsAskedEveryTime) {
+// Anything may change which compiler a wrapper runs.
+TEST_F(RememberedCompiler, AWrapperRunsEveryTime) {
   write("real", "/usr/bin/c++");
   identity();
   identity();
   EXPECT_EQ(runs(), 2u);
 }
 
-TEST_F(RememberedCompiler, AFileOfSettingsIsReadAnewEveryTime) {
+TEST_F(RememberedCompiler, ACompilerWithAConfigurationFileRunsEveryTime) {
   for (const char* line : {"Reading specs from /etc/specs", "Configuration file: /etc/clang.cfg"}) {
     write(str_cat("real\\n", line, "\\n"), "$0");
     const std::size_t before = runs();
@@ -121,7 +121,7 @@ TEST_F(RememberedCompiler, AFileOfSettingsIsReadAnewEveryTime) {
   }
 }
 
-TEST_F(RememberedCompiler, AnotherEnvironmentIsAnotherQuestion) {
+TEST_F(RememberedCompiler, AnotherEnvironmentRunsTheCompilerAgain) {
   settings.compiler_variables = {{"HOME", "/home/u"}};
   identity();
   settings.compiler_variables = {{"HOME", "/home/v"}};
@@ -131,39 +131,39 @@ TEST_F(RememberedCompiler, AnotherEnvironmentIsAnotherQuestion) {
   EXPECT_EQ(runs(), 3u);
 }
 
-TEST_F(RememberedCompiler, DamagedOrForeignFilesAreNotBelieved) {
-  const std::string said = identity();
+TEST_F(RememberedCompiler, DamagedOrForeignFilesAreIgnored) {
+  const std::string original = identity();
   const std::vector<std::string> files = files_below(settings.cache_dir, ".compiler");
   ASSERT_EQ(files.size(), 1u);
   std::ifstream in(files[0]);
   const std::string whole{std::istreambuf_iterator<char>(in), {}};
   std::string other = whole;
   other[other.size() / 2] ^= 1;
-  std::size_t asked = 1;
+  std::size_t expected_runs = 1;
   for (const std::string& content :
        {other, whole.substr(0, whole.size() - 1), std::string("x"), std::string()}) {
     testing::write_file(files[0], content);
-    EXPECT_EQ(identity(), said);
-    EXPECT_EQ(runs(), ++asked);
+    EXPECT_EQ(identity(), original);
+    EXPECT_EQ(runs(), ++expected_runs);
   }
-  EXPECT_EQ(identity(), said);
-  EXPECT_EQ(runs(), asked) << "it was written again";
+  EXPECT_EQ(identity(), original);
+  EXPECT_EQ(runs(), expected_runs) << "it was written again";
   ::chmod(files[0].c_str(), 0666);
   identity();
-  EXPECT_EQ(runs(), asked + 1) << "who else may write to it may say anything";
+  EXPECT_EQ(runs(), expected_runs + 1) << "another user could write a wrong identity";
 }
 
-TEST(RememberedIdentity, TheMachinesOwnCompilerIsRememberedWhereTheProcessorIsKnown) {
+TEST(RememberedIdentity, TheHostsCompilerIsRememberedIfTheCpuIsKnown) {
   TemporaryFolder folder;
   const Settings settings = settings_with_cache(folder / "cache");
   HostCompiler(settings).identity(Target::cpu());
   const std::string program = find_program("c++", settings.path);
   const bool wrapped = program.find("ccache") != std::string::npos;
-  if (this_processor().empty() || wrapped) GTEST_SKIP() << "no x86-64, or no compiler of its own";
+  if (this_processor().empty() || wrapped) GTEST_SKIP() << "not x86-64, or a wrapped compiler";
   EXPECT_EQ(files_below(settings.cache_dir, ".compiler").size(), 1u);
 }
 
-TEST(RememberedIdentity, AllCoresAreOneProcessor) {
+TEST(RememberedIdentity, AllCoresCountAsOneCpu) {
   cpu_set_t all;
   ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
   std::set<std::string> found;
@@ -176,7 +176,7 @@ TEST(RememberedIdentity, AllCoresAreOneProcessor) {
     found.insert(this_processor());
   }
   ::sched_setaffinity(0, sizeof all, &all);
-  EXPECT_LE(found.size(), 2u) << "a core of each kind, where there are two";
+  EXPECT_LE(found.size(), 2u) << "one for each kind of core";
 }
 
 }  // namespace

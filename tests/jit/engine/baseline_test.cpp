@@ -1,4 +1,4 @@
-// Kernels for baselines of processors: which is used where, with and without a compiler; their bits.
+// Kernels compiled for CPU baselines: which one jitstep uses with and without a compiler, and their bits.
 #include <algorithm>
 
 #include "jit/cache/cache_fixtures.h"
@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-// The processor that an entry's compiler was told of.
+// The CPU that an entry was compiled for.
 std::string cpu_of(const std::string& compiler) {
   const std::size_t at = compiler.rfind(" -march=");
   return at == compiler.npos ? "" : compiler.substr(at + 8, compiler.find(' ', at + 1) - at - 8);
@@ -53,7 +53,7 @@ class Baseline : public ::testing::Test {
     return settings;
   }
 
-  // What the kernel of a program with these settings is for, once it has run.
+  // The CPU that the kernel of a program with these settings was compiled for, after the kernel has run.
   std::string used(const Settings& settings) {
     Engine engine(settings);
     const auto kernel = engine.kernel(adding_unit("1"), "unit", Target::cpu());
@@ -72,27 +72,27 @@ TEST_F(Baseline, ServesAProgramWithoutACompiler) {
   EXPECT_EQ(used(without_compiler()), "x86-64-v3");
 }
 
-TEST_F(Baseline, OfSeveralTheHighestThatTheMachineRunsIsUsedAndNativeCodeBeforeAll) {
+TEST_F(Baseline, TheHighestThatTheCpuRunsIsUsedAndNativeCodeIsPreferred) {
   for (const char* cpu : {"x86-64-v2", "x86-64", "x86-64-v4", "x86-64-v3"}) warm("shipped", cpu);
   const std::string highest = runs("x86-64-v4") ? "x86-64-v4" : "x86-64-v3";
   EXPECT_EQ(used(without_compiler()), highest);
   Settings settings = without_compiler();
   settings.cpu = "x86-64-v2";
-  EXPECT_EQ(used(settings), "x86-64-v2") << "the only one that is asked for";
+  EXPECT_EQ(used(settings), "x86-64-v2") << "JITSTEP_CPU selects it";
   warm("shipped", "");
   EXPECT_EQ(used(without_compiler()), "native");
 }
 
-TEST_F(Baseline, ThatIsShippedSavesACompile) {
+TEST_F(Baseline, InTheReadOnlyLayerSavesACompile) {
   warm("shipped", "x86-64-v3");
   EXPECT_EQ(used(with_compiler()), "x86-64-v3");
   Settings settings = with_compiler();
   settings.cpu = "native";
-  EXPECT_EQ(used(settings), "native") << "it is asked for";
-  EXPECT_EQ(used(with_compiler()), "native") << "which the own folder has now";
+  EXPECT_EQ(used(settings), "native") << "JITSTEP_CPU selects it";
+  EXPECT_EQ(used(with_compiler()), "native") << "the own folder now has it";
 }
 
-TEST_F(Baseline, IsNoKernelForAnEngineThatComparesKernels) {
+TEST_F(Baseline, IsNotUsedByAnEngineThatSkipsBaselines) {
   warm("shipped", "x86-64-v3");
   Engine engine(with_compiler());
   const auto key = [&] { return engine.build(adding_unit("1"), "unit", Target::cpu())->key; };
@@ -103,7 +103,7 @@ TEST_F(Baseline, IsNoKernelForAnEngineThatComparesKernels) {
   EXPECT_EQ(used(with_compiler()), "native");
 }
 
-TEST_F(Baseline, InTheOwnFolderIsForOthersWhereThereIsACompiler) {
+TEST_F(Baseline, InTheUsersFolderIsNotUsedIfThereIsACompiler) {
   warm("own", "x86-64-v3");
   EXPECT_EQ(used(with_compiler()), "native");
   fs::remove_all(folder / "own");
@@ -111,8 +111,8 @@ TEST_F(Baseline, InTheOwnFolderIsForOthersWhereThereIsACompiler) {
   EXPECT_EQ(used(without_compiler()), "x86-64-v3");
 }
 
-TEST_F(Baseline, AboveWhatTheMachineHasIsCompiledAndNeverRun) {
-  if (runs("x86-64-v4")) GTEST_SKIP() << "this machine runs all";
+TEST_F(Baseline, AboveTheCpusIsaIsCompiledAndNeverRun) {
+  if (runs("x86-64-v4")) GTEST_SKIP() << "this CPU runs all";
   Settings settings = with_compiler();
   settings.cpu = "x86-64-v4";
   Engine engine(settings);
@@ -137,13 +137,13 @@ TEST_F(Baseline, AMissWithoutACompilerNamesKernelFoldersAndReason) {
   expect(miss(settings),
          {"unit for cpu", folder / "own", folder / "shipped", "none of the 0", "/no/compiler"});
   warm("shipped", "", adding_unit("2"));
-  expect(miss(settings), {"the nearest of 1", "x[i] += 1", "x[i] += 2"});
+  expect(miss(settings), {"the most similar of 1", "x[i] += 1", "x[i] += 2"});
   warm("shipped", "x86-64-v3");
   settings.cpu = "x86-64-v2";
-  expect(miss(settings), {"the nearest of 2", "it is made for x86-64-v3", "x86-64-v2"});
+  expect(miss(settings), {"the most similar of 2", "it was compiled for x86-64-v3", "x86-64-v2"});
   settings.cpu.clear();
   settings.check = true;
-  expect(miss(settings), {"its compiler options are others"});
+  expect(miss(settings), {"its compiler options differ"});
   if (runs("x86-64-v4")) return;
   fs::remove_all(folder / "shipped");
   warm("shipped", "x86-64-v4");
@@ -157,12 +157,13 @@ TEST_F(Baseline, TheLogHasTheSameReason) {
   warm("shipped", "", adding_unit("2"));
   ::testing::internal::CaptureStderr();
   EXPECT_THROW(Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu()), Error);
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("unit for cpu is not in"), std::string::npos) << said;
-  EXPECT_NE(said.find("it is made with"), std::string::npos) << said;
+  const std::string log_text = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log_text.find("unit for cpu is not in"), std::string::npos) << log_text;
+  EXPECT_NE(log_text.find("it was generated with"), std::string::npos) << log_text;
 }
 
-// Two steps of a rule by kernels for a processor: parameters, codes and what codecs keep beside.
+// Three steps of a rule with kernels for a CPU. Returns the parameters, which depend on codes and metadata of the steps
+// before.
 std::vector<float> stepped(const std::string& folder, const std::string& cpu,
                            const std::string& rule, const std::string& codec) {
   constexpr std::int64_t kSize = 5003;

@@ -1,4 +1,4 @@
-// The driver layer over a fake that records its calls: no GPU is needed.
+// The driver layer over a fake that records its calls, so that no GPU is needed.
 #include "jit/engine/cuda_driver.h"
 
 #include "jit/engine/cuda_errors.h"
@@ -19,7 +19,7 @@ class Driver : public ::testing::Test {
   FakeDriver fake;
 };
 
-// Everything the layer does, from the first call to the last.
+// Everything that the layer does, from the first call to the last.
 void use_everything(FakeDriver& fake) {
   CudaDriver driver(FakeDriver::api());
   driver.device_count();
@@ -53,7 +53,7 @@ TEST_F(Driver, ADeviceIsDescribed) {
   EXPECT_EQ(driver.device(0).l2_bytes, 50 << 20);
 }
 
-TEST_F(Driver, AModuleIsLoadedLaunchedAndUnloadedInItsOwnContext) {
+TEST_F(Driver, LoadsLaunchesAndUnloadsAModuleInItsOwnContext) {
   CudaDriver driver(FakeDriver::api());
   driver.primary_context(1);
   fake.clear();
@@ -76,7 +76,7 @@ TEST_F(Driver, AModuleIsLoadedLaunchedAndUnloadedInItsOwnContext) {
   EXPECT_EQ(fake.context_depth(), 0u);
 }
 
-TEST_F(Driver, AContextThatIsCurrentIsNotPushedAgain) {
+TEST_F(Driver, DoesNotPushTheCurrentContextAgain) {
   CudaDriver driver(FakeDriver::api());
   const auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
   const CudaEntry entry = module->cuda_entry("step");
@@ -88,13 +88,13 @@ TEST_F(Driver, AContextThatIsCurrentIsNotPushedAgain) {
   EXPECT_EQ(fake.context_depth(), 1u);
 }
 
-TEST_F(Driver, TheContextOfADeviceIsRetainedOnce) {
+TEST_F(Driver, RetainsTheContextOfADeviceOnce) {
   CudaDriver driver(FakeDriver::api());
   EXPECT_EQ(driver.primary_context(1), driver.primary_context(1));
   EXPECT_EQ(fake.calls_of("cuDevicePrimaryCtxRetain"), (Calls{"cuDevicePrimaryCtxRetain 1"}));
 }
 
-TEST_F(Driver, ADriverWithoutFuncLoadWillDo) {
+TEST_F(Driver, WorksWithoutFuncLoad) {
   CudaApi old = FakeDriver::api();
   old.cuFuncLoad = nullptr;
   CudaDriver driver(old);
@@ -103,9 +103,9 @@ TEST_F(Driver, ADriverWithoutFuncLoadWillDo) {
   EXPECT_TRUE(fake.calls_of("cuFuncLoad").empty());
 }
 
-// ---- errors ------------------------------------------------------------------------------------
+// ---- errors -------------------------------------------------------------------------------------
 
-// Every CUresult that cuda.h of CUDA 13 names, and some it does not.
+// Every CUresult in cuda.h of CUDA 13, and some values outside it.
 const std::vector<int>& all_codes() {
   static const std::vector<int> codes = {
       1,   2,   3,   4,   5,   6,   7,   8,   34,  36,  46,  100, 101, 102, 200, 201, 202,
@@ -117,7 +117,7 @@ const std::vector<int>& all_codes() {
   return codes;
 }
 
-// One failure of one call: what was thrown, if anything.
+// The exception after one failure of one call, if there was any.
 struct Thrown {
   std::string message, call;
   int code = 0;
@@ -145,7 +145,7 @@ void expect_one_sentence(const Thrown& thrown, const std::string& name, int code
   EXPECT_EQ(thrown.message.find('\n'), std::string::npos) << thrown.message;
 }
 
-// Fails the call of that name after `spared` good ones; false if there were no more of them.
+// Lets the call of that name fail after `spared` successful ones. Returns false if there were no more such calls.
 bool expect_one_failure(const std::string& name, int code, int spared) {
   constexpr int kContextsBeforeClosing = 9;
   FakeDriver fake;
@@ -158,7 +158,7 @@ bool expect_one_failure(const std::string& name, int code, int spared) {
     EXPECT_EQ(thrown.message, "");
   else
     expect_one_sentence(thrown, name, code);
-  // What cannot be made current cannot be closed either.
+  // A context that cannot be made current cannot be used to unload either.
   const int lost = closing && name == "cuCtxPushCurrent" ? 1 : 0;
   EXPECT_EQ(fake.loaded_modules() + fake.live_events(), lost);
   EXPECT_EQ(fake.context_depth(), 0u);
@@ -166,7 +166,7 @@ bool expect_one_failure(const std::string& name, int code, int spared) {
   return true;
 }
 
-TEST(DriverErrors, EachOfEveryCallIsOneSentenceAndLeavesNothingOpen) {
+TEST(DriverErrors, EveryErrorOfEveryCallIsOneSentenceAndLeaksNothing) {
   int failures = 0;
   for (const std::string& name : FakeDriver::function_names())
     for (int code : all_codes())
@@ -179,14 +179,14 @@ TEST(DriverErrors, EachOfEveryCallIsOneSentenceAndLeavesNothingOpen) {
   EXPECT_GT(failures, 20 * 100);
 }
 
-TEST_F(Driver, FrequentErrorsSayWhatToDo) {
+TEST_F(Driver, FrequentErrorsTellTheFix) {
   const std::vector<std::pair<int, const char*>> expected = {
       {2, "memory is full"},
       {3, "forked"},
       {4, "ending"},
       {34, "stub"},
       {100, "nvidia-smi"},
-      {200, "compiled again"},
+      {200, "compiles a cached binary again"},
       {201, "start the process"},
       {209, "another GPU"},
       {222, "NVRTC is newer than the driver"},
@@ -194,7 +194,7 @@ TEST_F(Driver, FrequentErrorsSayWhatToDo) {
       {701, "registers"},
       {702, "display"},
       {719, "compute-sanitizer"},
-      {803, "restart"},
+      {803, "Restart"},
       {804, "cuda-compat"},
       {900, "captured"},
       {906, "captured"},
@@ -207,13 +207,13 @@ TEST_F(Driver, FrequentErrorsSayWhatToDo) {
   }
 }
 
-TEST_F(Driver, AFailureSaysWhatWasDoneAndWhatCameBack) {
+TEST_F(Driver, AFailureNamesTheOperationAndTheResult) {
   fake.fail("cuLaunchKernel", 702);
   EXPECT_EQ(
       error_of<CudaError>([&] { use_everything(fake); }),
       "launching 1 blocks of 32 threads failed: cuLaunchKernel returned CUDA_ERROR_FAKE_702 "
-      "(702), the driver's own words; the system limits how long a kernel may run, as on GPUs "
-      "with a display; take another GPU or lift the limit");
+      "(702), the driver's own words. The system limits the run time of kernels, for example on "
+      "GPUs with a display. Use another GPU, or remove the limit.");
 }
 
 TEST_F(Driver, OnlyABadImageIsAnImageError) {
@@ -228,14 +228,14 @@ TEST_F(Driver, OnlyABadImageIsAnImageError) {
       ADD_FAILURE() << code << ": nothing was thrown";
     } catch (const ImageError& error) {
       EXPECT_TRUE(about_image) << code;
-      EXPECT_NE(std::string(error.what()).find("the driver is for CUDA 12.4"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("driver is for CUDA 12.4"), std::string::npos);
     } catch (const CudaError&) {
       EXPECT_FALSE(about_image) << code;
     }
   }
 }
 
-TEST_F(Driver, NothingIsThrownWhereThingsAreClosedAfterTheDriverIsGone) {
+TEST_F(Driver, ClosingAfterTheDriverIsGoneDoesNotThrow) {
   CudaDriver driver(FakeDriver::api());
   auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
   void* const context = driver.primary_context(0);
@@ -252,7 +252,7 @@ TEST_F(Driver, AMissingKernelIsNamed) {
   EXPECT_NE(message.find("looking up the kernel missing"), std::string::npos) << message;
 }
 
-// ---- through the engine ------------------------------------------------------------------------
+// ---- through the engine -------------------------------------------------------------------------
 
 class EngineOnFake : public Driver {
  protected:
@@ -262,7 +262,7 @@ class EngineOnFake : public Driver {
                  .driver = std::make_shared<CudaDriver>(FakeDriver::api())}};
 };
 
-TEST_F(EngineOnFake, OneKernelPerDeviceIsLoadedFromOneBinary) {
+TEST_F(EngineOnFake, LoadsOneKernelPerDeviceFromOneBinary) {
   EXPECT_EQ(engine.cuda_target(0), Target::cuda(90));
   const auto on_0 = engine.kernel("x", "unit", Target::cuda(90), 0);
   const auto on_1 = engine.kernel("x", "unit", Target::cuda(90), 1);
@@ -273,24 +273,24 @@ TEST_F(EngineOnFake, OneKernelPerDeviceIsLoadedFromOneBinary) {
   EXPECT_THROW(on_0->cpu("step"), Error);
 }
 
-TEST_F(EngineOnFake, AKernelForAnotherArchitectureThanTheGpusIsRefused) {
+TEST_F(EngineOnFake, AKernelForAnotherArchitectureThrows) {
   const std::string message = error_of([&] { engine.kernel("x", "unit", Target::cuda(80), 0); });
   EXPECT_NE(message.find("sm_80"), std::string::npos) << message;
   EXPECT_NE(message.find("GPU 0 is sm_90"), std::string::npos) << message;
 }
 
-TEST_F(EngineOnFake, ADriverOlderThanNvrtcsPtxIsNamedAfterOneMoreTry) {
+TEST_F(EngineOnFake, ADriverOlderThanNvrtcsPtxThrowsAfterASecondTry) {
   fake.fail("cuModuleLoadData", 222);
   const std::string message =
       error_of<ImageError>([&] { engine.kernel("x", "unit", Target::cuda(90), 0); });
   EXPECT_NE(message.find("NVRTC is newer than the driver"), std::string::npos) << message;
-  EXPECT_NE(message.find("the driver is for CUDA 13.0"), std::string::npos) << message;
+  EXPECT_NE(message.find("driver is for CUDA 13.0"), std::string::npos) << message;
   EXPECT_EQ(engine.statistics().compiled, 1u);
   fake.recover();
   EXPECT_NO_THROW(engine.kernel("x", "unit", Target::cuda(90), 0)) << "after a driver update";
 }
 
-TEST_F(EngineOnFake, AFailureToLoadForWantOfMemoryDoesNotThrowTheBinaryAway) {
+TEST_F(EngineOnFake, RunningOutOfMemoryDoesNotDiscardTheBinary) {
   fake.fail("cuModuleLoadData", 2);
   EXPECT_THROW(engine.kernel("x", "unit", Target::cuda(90), 0), CudaError);
   fake.recover();

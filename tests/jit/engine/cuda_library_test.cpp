@@ -1,4 +1,5 @@
-// Driver libraries that lack functions, or are none: made by the host compiler, opened for real.
+// Driver libraries that lack functions, and files that are not drivers. The host compiler makes these libraries, and
+// the test opens them for real.
 #include <dlfcn.h>
 
 #include "jit/compiler/host_compiler.h"
@@ -11,7 +12,7 @@ namespace {
 
 using testing::error_of;
 
-// What a driver of CUDA 12 exports of what is looked up.
+// The functions that a CUDA 12 driver exports, of those that jitstep looks up.
 const std::vector<std::string>& exports() {
   static const std::vector<std::string> names = {"cuInit",
                                                  "cuDriverGetVersion",
@@ -39,7 +40,7 @@ const std::vector<std::string>& exports() {
 
 class DriverLibrary : public ::testing::Test {
  protected:
-  // A library of some functions, each of which answers `code`.
+  // A library of some functions, each of which returns `code`.
   std::string library(const std::vector<std::string>& functions, int code) {
     std::string unit;
     for (const std::string& name : functions)
@@ -47,7 +48,7 @@ class DriverLibrary : public ::testing::Test {
     return built(unit);
   }
 
-  // One that knows its version and may not be started.
+  // A library that reports a version and must not be initialized.
   std::string versioned_library(int version) {
     return built(str_cat(kExport, "cuInit(unsigned) { __builtin_trap(); }\n", kExport,
                          "cuDriverGetVersion(int* version) { *version = ", version,
@@ -70,58 +71,56 @@ class DriverLibrary : public ::testing::Test {
   HostCompiler compiler_{Settings::from_environment()};
 };
 
-TEST_F(DriverLibrary, AllThatIsLookedUpIsWhatCuda12Exports) {
+TEST_F(DriverLibrary, LooksUpOnlyFunctionsThatCuda12Exports) {
   const CudaApi api = open_cuda_api(library(exports(), 0));
   EXPECT_NE(api.cuInit, nullptr);
   EXPECT_NE(api.cuEventDestroy, nullptr);
   EXPECT_EQ(api.cuFuncLoad, nullptr) << "a driver before 12.4 has none, and will do";
 }
 
-TEST_F(DriverLibrary, MissingFunctionsAreNamedWithWhatToInstall) {
+TEST_F(DriverLibrary, MissingFunctionsAreNamedWithTheDriverToInstall) {
   std::vector<std::string> old = exports();
   const std::string last = old.back();
   old.pop_back();
-  EXPECT_NE(error_of([&] {
-              open_cuda_api(library(old, 0));
-            }).find("lacks " + last + "; install one for CUDA 12"),
+  EXPECT_NE(error_of([&] { open_cuda_api(library(old, 0)); }).find("lacks " + last + ". Install"),
             std::string::npos);
   const std::string all = error_of([&] { open_cuda_api(library({"unrelated"}, 0)); });
   for (const std::string& name : exports())
     EXPECT_NE(all.find(" " + name), std::string::npos) << name << ": " << all;
 }
 
-TEST_F(DriverLibrary, TheToolkitsStubIsToldFromADriver) {
+TEST_F(DriverLibrary, RecognizesTheToolkitsStub) {
   const std::string message =
       error_of<CudaError>([&] { CudaDriver driver(open_cuda_api(library(exports(), 34))); });
   EXPECT_NE(message.find("cuInit returned"), std::string::npos) << message;
   EXPECT_NE(message.find("the toolkit's stub"), std::string::npos) << message;
 }
 
-TEST_F(DriverLibrary, ADriverWithoutAGpuSaysWhereToLook) {
+TEST_F(DriverLibrary, ADriverWithoutAGpuThrowsWithAHint) {
   const std::string message =
       error_of<CudaError>([&] { CudaDriver driver(open_cuda_api(library(exports(), 100))); });
-  EXPECT_NE(message.find("no NVIDIA GPU is visible"), std::string::npos) << message;
+  EXPECT_NE(message.find("No NVIDIA GPU is visible"), std::string::npos) << message;
 }
 
-TEST_F(DriverLibrary, ItsVersionIsKnownWithoutStartingIt) {
+TEST_F(DriverLibrary, ReadsTheVersionWithoutInitializingTheDriver) {
   EXPECT_EQ(installed_driver_version("/dev/null"), 0);
   EXPECT_EQ(installed_driver_version(library({"cuInit"}, 0)), 0) << "no such function";
   EXPECT_EQ(installed_driver_version(library({"cuDriverGetVersion"}, 34)), 0) << "it fails";
   const std::string path = versioned_library(12040);
-  EXPECT_EQ(installed_driver_version(path), 12040) << "cuInit would have ended the process";
+  EXPECT_EQ(installed_driver_version(path), 12040) << "cuInit would have exited the process";
 }
 
-TEST(CudaDriver, AFileThatIsNoLibraryIsRefused) {
-  EXPECT_NE(error_of([] { open_cuda_api("/dev/null"); }).find("install the NVIDIA driver"),
+TEST(CudaDriver, AFileThatIsNotALibraryThrows) {
+  EXPECT_NE(error_of([] { open_cuda_api("/dev/null"); }).find("Install the NVIDIA driver"),
             std::string::npos);
 }
 
-TEST(CudaDriver, AMachineWithoutADriverIsToldWhatToInstall) {
+TEST(CudaDriver, AHostWithoutADriverThrowsWithTheDriverToInstall) {
   if (void* handle = dlopen("libcuda.so.1", RTLD_NOW)) {
     dlclose(handle);
-    GTEST_SKIP() << "this machine has a CUDA driver";
+    GTEST_SKIP() << "this host has a CUDA driver";
   }
-  EXPECT_NE(error_of([] { cuda_driver(); }).find("install the NVIDIA driver"), std::string::npos);
+  EXPECT_NE(error_of([] { cuda_driver(); }).find("Install the NVIDIA driver"), std::string::npos);
   EXPECT_THROW(cuda_driver(), Error) << "and again";
 }
 

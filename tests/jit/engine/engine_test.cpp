@@ -87,7 +87,7 @@ TEST(Engine, ASecondEngineFindsTheFirstOnesBinaryOnDisk) {
   EXPECT_EQ(second.statistics().compiled, 0u);
 }
 
-TEST(Engine, SixteenThreadsThatAskForOneKernelCompileItOnce) {
+TEST(Engine, SixteenThreadsThatRequestOneKernelCompileItOnce) {
   TemporaryFolder folder;
   const auto compiler = std::make_shared<SlowCompiler>(50);
   Engine engine(settings_with_cache(folder.path()), {.host = compiler});
@@ -127,7 +127,7 @@ TEST(Engine, UnitsThatAreBuiltTogetherCompileAtTheSameTimeAndOnce) {
   EXPECT_EQ(compiler->compiles, 4);
 }
 
-TEST(Engine, OfUnitsThatAreBuiltTogetherTheFirstThatFailsIsTold) {
+TEST(Engine, TheFirstFailureOfUnitsThatAreBuiltTogetherIsThrown) {
   TemporaryFolder folder;
   Engine engine(settings_with_cache(folder.path()));
   const std::vector<NamedText> units = {{adding_unit("1"), "fine"},
@@ -155,7 +155,7 @@ TEST(Engine, AFailedCompileIsRememberedInMemoryAndNeverOnDisk) {
   EXPECT_TRUE(testing::files_below(folder.path()).empty());
 }
 
-TEST(Engine, ACommentCompilesNothingAnew) {
+TEST(Engine, AChangedCommentDoesNotRecompile) {
   TemporaryFolder folder;
   Engine engine(settings_with_cache(folder.path()));
   const std::string unit = adding_unit("1");
@@ -166,7 +166,7 @@ TEST(Engine, ACommentCompilesNothingAnew) {
   EXPECT_EQ(engine.statistics().compiled, 1u);
 }
 
-TEST(Engine, AnErrorNamesTheLineOfTheTextAtHandAfterAComment) {
+TEST(Engine, AnErrorNamesTheLineOfTheCurrentSourceAfterAComment) {
   TemporaryFolder folder;
   Engine engine(settings_with_cache(folder.path()));
   for (const char* text : {"int x = nothing;", "// A comment.\nint x = nothing;"}) {
@@ -177,7 +177,7 @@ TEST(Engine, AnErrorNamesTheLineOfTheTextAtHandAfterAComment) {
   }
 }
 
-TEST(Engine, AMissingCompilerIsForgottenOnceThereIsOne) {
+TEST(Engine, AMissingCompilerIsLookedForAgain) {
   TemporaryFolder folder;
   Settings settings = settings_with_cache(folder / "cache");
   settings.cxx = folder / "c++";
@@ -190,7 +190,7 @@ TEST(Engine, AMissingCompilerIsForgottenOnceThereIsOne) {
   EXPECT_EQ(add_to(*engine.kernel(adding_unit("1"), "unit", Target::cpu()), 1), 2);
 }
 
-TEST(Engine, AFilledCacheServesAMachineWithoutACompiler) {
+TEST(Engine, AFilledCacheServesAHostWithoutACompiler) {
   TemporaryFolder folder;
   Engine(settings_with_cache(folder / "shared")).build(adding_unit("1"), "unit", Target::cpu());
   Settings settings = settings_with_cache(folder / "own");
@@ -216,7 +216,7 @@ TEST(Engine, AnAddedTemplateTakesEffect) {
   EXPECT_EQ(engine.statistics().compiled, 2u);
 }
 
-TEST(Engine, ADamagedEntryIsHealed) {
+TEST(Engine, ADamagedEntryIsReplaced) {
   TemporaryFolder folder;
   Engine(settings_with_cache(folder.path())).build(adding_unit("1"), "unit", Target::cpu());
   const std::string file = testing::files_below(folder.path()).at(0);
@@ -228,7 +228,7 @@ TEST(Engine, ADamagedEntryIsHealed) {
   EXPECT_TRUE(third.kernel(adding_unit("1"), "unit", Target::cpu())->from_cache());
 }
 
-TEST(Engine, AWholeEntryThatDoesNotLoadIsCompiledAnew) {
+TEST(Engine, AnIntactEntryThatDoesNotLoadIsCompiledAgain) {
   TemporaryFolder folder;
   const Settings settings = settings_with_cache(folder.path());
   Engine engine(settings);
@@ -246,8 +246,8 @@ TEST(Engine, AWholeEntryThatDoesNotLoadIsCompiledAnew) {
   EXPECT_TRUE(Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu())->from_cache());
 }
 
-// As earlier versions may have left it: a program that loads such a file dies of SIGBUS.
-TEST(Engine, AHalfBinaryInTheCacheIsCompiledAnewAndReplaced) {
+// Earlier versions may have left such a file. A program that loads it dies of SIGBUS.
+TEST(Engine, ATruncatedBinaryInTheCacheIsCompiledAgainAndReplaced) {
   TemporaryFolder folder;
   const Settings settings = settings_with_cache(folder.path());
   const Key key{code_digest(Engine(settings).preprocessed_text(adding_unit("1"), "unit")),
@@ -259,7 +259,7 @@ TEST(Engine, AHalfBinaryInTheCacheIsCompiledAnewAndReplaced) {
     DiskCache(settings).publish(key, half);
     const auto listed = DiskCache(settings).list(true);
     ASSERT_EQ(listed.size(), 1u);
-    EXPECT_NE(listed[0].problem.find("cut off"), std::string::npos) << listed[0].problem;
+    EXPECT_NE(listed[0].problem.find("truncated"), std::string::npos) << listed[0].problem;
     EXPECT_EQ(in_child([&]() -> std::string {
                 Engine engine(settings);
                 if (loaded)
@@ -274,7 +274,7 @@ TEST(Engine, AHalfBinaryInTheCacheIsCompiledAnewAndReplaced) {
   }
 }
 
-TEST(Engine, AHalfBinaryIsAnErrorThatSaysSoWhereThereIsNoCompiler) {
+TEST(Engine, ATruncatedBinaryThrowsIfThereIsNoCompiler) {
   TemporaryFolder folder;
   Settings settings = settings_with_cache(folder.path());
   const Key key{code_digest(Engine(settings).preprocessed_text(adding_unit("1"), "unit")),
@@ -286,12 +286,12 @@ TEST(Engine, AHalfBinaryIsAnErrorThatSaysSoWhereThereIsNoCompiler) {
   EXPECT_EQ(in_child([&]() -> std::string {
               const std::string message = error_of<ImageError>(
                   [&] { Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu()); });
-              return message.find("cut off") == std::string::npos ? "it says: " + message : "";
+              return message.find("truncated") == std::string::npos ? "it says: " + message : "";
             }),
             "");
 }
 
-TEST(Engine, AKernelThatTheMachineHasNoRoomToLoadStaysInTheCache) {
+TEST(Engine, AKernelThatDoesNotFitInMemoryStaysInTheCache) {
   TemporaryFolder folder;
   const Settings settings = settings_with_cache(folder.path());
   Engine(settings).build(adding_unit("1"), "unit", Target::cpu());
@@ -303,7 +303,7 @@ TEST(Engine, AKernelThatTheMachineHasNoRoomToLoadStaysInTheCache) {
                 engine.kernel(adding_unit("1"), "unit", Target::cpu());
                 return "it was loaded";
               } catch (const ImageError& error) {
-                return std::string("the image was blamed: ") + error.what();
+                return std::string("reported as an error in the image: ") + error.what();
               } catch (const Error& error) {
                 const std::string what = error.what();
                 return what.find("open files") == what.npos ? what : "";
@@ -314,7 +314,7 @@ TEST(Engine, AKernelThatTheMachineHasNoRoomToLoadStaysInTheCache) {
   EXPECT_TRUE(Engine(settings).kernel(adding_unit("1"), "unit", Target::cpu())->from_cache());
 }
 
-TEST(Engine, WhatIsAskedForAgainIsCountedOnce) {
+TEST(Engine, ARepeatedRequestCountsOnce) {
   TemporaryFolder folder;
   Engine engine(settings_with_cache(folder.path()));
   engine.build(adding_unit("1"), "unit", Target::cpu());
@@ -366,20 +366,20 @@ TEST(Fork, TheHostCompilerWorksInAChildEvenOfABusyParent) {
   std::thread busy([&] { engine.kernel(adding_unit("1"), "unit", Target::cpu()); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_TRUE(child_says([&] {
-    // What the parent had under way is nobody's here: it is made again.
+    // A compile in progress in the parent does not finish here, so the child compiles again.
     return add_to(*engine.kernel(adding_unit("1"), "unit", Target::cpu()), 1) == 2 &&
            add_to(*engine.kernel(adding_unit("2"), "unit", Target::cpu()), 1) == 3;
   }));
   busy.join();
 }
 
-TEST(Fork, NvrtcIsRefusedInAChildOfAProcessThatUsedIt) {
+TEST(Fork, NvrtcThrowsInAChildOfAProcessThatUsedIt) {
   testing::WarningCollector no_cache_folder;
   Engine engine(testing::settings_with_nvrtc(""));
   const std::string unit = "extern \"C\" __global__ void k(float* p) { p[0] += 1; }\n";
   engine.build(unit, "unit", Target::cuda(90));
   EXPECT_TRUE(child_says([&] {
-    return engine.build(unit, "unit", Target::cuda(90)) != nullptr;  // is in memory
+    return engine.build(unit, "unit", Target::cuda(90)) != nullptr;  // already in memory
   }));
   EXPECT_TRUE(child_says([&] {
     const std::string message =

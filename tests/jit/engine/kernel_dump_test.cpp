@@ -26,7 +26,7 @@ struct Dump {
     made.override_folder = folder / "dump";
     return made;
   }
-  // The only text's file of that name.
+  // The only file of that name in the dump.
   std::string file(const std::string& name) const {
     const auto found = files_below(folder / "dump", "/" + name);
     EXPECT_EQ(found.size(), 1u) << name;
@@ -41,7 +41,7 @@ struct Dump {
   TemporaryFolder folder;
 };
 
-TEST(KernelDump, HasTheTextsTheBinaryTheLogAndTheResources) {
+TEST(KernelDump, HasTheSourcesTheBinaryTheLogAndTheResources) {
   Dump dump;
   Engine engine(dump.settings());
   engine.templates().add("core/two.cuh", "#pragma once\ninline float two() { return 2; }\n");
@@ -61,7 +61,7 @@ TEST(KernelDump, HasTheTextsTheBinaryTheLogAndTheResources) {
   EXPECT_EQ(summary.at("key"), kernel->key());
   EXPECT_EQ(summary.at("target"), "cpu");
   EXPECT_EQ(summary.at("bytes"), kernel->built()->binary.image.size());
-  EXPECT_EQ(files_below(dump.folder / "dump").size(), 5u) << "nothing is left beside them";
+  EXPECT_EQ(files_below(dump.folder / "dump").size(), 5u) << "no other file remains";
 }
 
 TEST(KernelDump, OfAKernelFromTheCacheIsTheSame) {
@@ -73,7 +73,7 @@ TEST(KernelDump, OfAKernelFromTheCacheIsTheSame) {
   EXPECT_EQ(content_of(dump.file("unit.cuh")), adding_unit("1"));
 }
 
-TEST(KernelDump, TheFlatTextCompilesAloneToTheSameBinary) {
+TEST(KernelDump, ThePreprocessedSourceCompilesAloneToTheSameBinary) {
   Dump dump;
   Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
   const Binary alone = HostCompiler(Settings::from_environment())
@@ -81,7 +81,7 @@ TEST(KernelDump, TheFlatTextCompilesAloneToTheSameBinary) {
   EXPECT_EQ(text_of(alone.image), content_of(dump.file("cpu.so")));
 }
 
-TEST(KernelDump, IntoWhatIsNoFolderIsToldOnceAndHarmsNothing) {
+TEST(KernelDump, IntoAFileIsOneWarning) {
   Dump dump;
   write_file(dump.folder / "dump", "a file");
   WarningCollector warnings;
@@ -89,11 +89,11 @@ TEST(KernelDump, IntoWhatIsNoFolderIsToldOnceAndHarmsNothing) {
   EXPECT_EQ(add_to(*engine.kernel(adding_unit("1"), "one", Target::cpu()), 1), 2);
   EXPECT_EQ(add_to(*engine.kernel(adding_unit("2"), "two", Target::cpu()), 1), 3);
   ASSERT_EQ(warnings.messages().size(), 1u);
-  EXPECT_TRUE(warnings.messages()[0].starts_with("JITSTEP_DUMP: cannot make the folder "))
+  EXPECT_TRUE(warnings.messages()[0].starts_with("JITSTEP_DUMP: cannot create the folder "))
       << warnings.messages()[0];
 }
 
-TEST(KernelDump, LeavesAnEditedTextAsItIs) {
+TEST(KernelDump, DoesNotOverwriteAnEditedSource) {
   Dump dump;
   Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
   dump.edit("+= 1", "+= 2");
@@ -102,7 +102,7 @@ TEST(KernelDump, LeavesAnEditedTextAsItIs) {
   EXPECT_EQ(content_of(dump.file("flat.cuh")), edited);
 }
 
-TEST(KernelOverride, RunsTheEditedTextInThePlaceOfItsOwnAndSaysSo) {
+TEST(KernelOverride, RunsTheEditedSourceAndLogsIt) {
   Dump dump;
   Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
   dump.edit("+= 1", "+= 2");
@@ -112,13 +112,13 @@ TEST(KernelOverride, RunsTheEditedTextInThePlaceOfItsOwnAndSaysSo) {
   EXPECT_EQ(add_to(*kernel, 1), 3);
   EXPECT_EQ(*kernel->built()->text, content_of(dump.file("flat.cuh")));
   ASSERT_EQ(warnings.messages().size(), 1u);
-  EXPECT_TRUE(warnings.messages()[0].starts_with("JITSTEP_OVERRIDE: my_unit is the edited text"))
+  EXPECT_TRUE(warnings.messages()[0].starts_with("JITSTEP_OVERRIDE: my_unit uses"))
       << warnings.messages()[0];
   EXPECT_EQ(add_to(*engine.kernel(adding_unit("5"), "my_unit", Target::cpu()), 1), 6)
       << "it is for the text that it was written from alone";
 }
 
-TEST(KernelOverride, LeavesTheCachesEntryOfTheOwnTextAlone) {
+TEST(KernelOverride, DoesNotChangeTheCacheEntryOfTheOriginalSource) {
   Dump dump;
   Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
   dump.edit("+= 1", "+= 2");
@@ -130,7 +130,7 @@ TEST(KernelOverride, LeavesTheCachesEntryOfTheOwnTextAlone) {
   EXPECT_EQ(add_to(*kernel, 1), 2);
 }
 
-TEST(KernelOverride, OfATextThatWasNotEditedIsNothing) {
+TEST(KernelOverride, OfAnUneditedSourceDoesNothing) {
   Dump dump;
   Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
   WarningCollector warnings;
@@ -139,17 +139,17 @@ TEST(KernelOverride, OfATextThatWasNotEditedIsNothing) {
   EXPECT_EQ(warnings.messages(), Names());
 }
 
-TEST(KernelOverride, ByAFolderThatIsNotThereIsTold) {
+TEST(KernelOverride, ByAMissingFolderIsAWarning) {
   Dump dump;
   WarningCollector warnings;
   Engine engine(dump.overriding());
   EXPECT_EQ(add_to(*engine.kernel(adding_unit("1"), "my_unit", Target::cpu()), 1), 2);
   ASSERT_EQ(warnings.messages().size(), 1u);
-  EXPECT_EQ(warnings.messages()[0], "JITSTEP_OVERRIDE is " + (dump.folder / "dump") +
-                                        ", which is no folder: no text is replaced");
+  EXPECT_EQ(warnings.messages()[0], "cannot use JITSTEP_OVERRIDE=" + (dump.folder / "dump") +
+                                        ": it is not a folder. Using generated sources.");
 }
 
-TEST(KernelOverride, ThatOthersMayWriteToIsRefused) {
+TEST(KernelOverride, ThatOthersMayWriteToIsRejected) {
   Dump dump;
   Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());
   dump.edit("+= 1", "+= 2");
@@ -157,7 +157,7 @@ TEST(KernelOverride, ThatOthersMayWriteToIsRefused) {
   Engine engine(dump.overriding());
   EXPECT_NE(error_of([&] {
               engine.build(adding_unit("1"), "my_unit", Target::cpu());
-            }).find("may be written to by other users"),
+            }).find("chmod go-w"),
             std::string::npos);
 }
 

@@ -24,7 +24,7 @@ std::string answering(int number) {
 
 int call(const Module& module) { return reinterpret_cast<IntFunction>(module.symbol("answer"))(); }
 
-TEST(Module, ASymbolIsFoundByItsPlainName) {
+TEST(Module, FindsASymbolByItsPlainName) {
   const auto module = load_host_module(compiled(answering(7)), "unit", {});
   EXPECT_EQ(call(*module), 7);
   EXPECT_THROW(module->cuda_entry("answer"), Error);
@@ -39,7 +39,7 @@ TEST(Module, AMissingOrHiddenSymbolIsNamed) {
   }
 }
 
-TEST(Module, ManyModulesLiveAndDieWithoutMixUp) {
+TEST(Module, ManyModulesCoexist) {
   const std::vector<std::byte> one = compiled(answering(1)), two = compiled(answering(2));
   std::unique_ptr<Module> kept = load_host_module(one, "kept", {});
   for (int round = 0; round < 20; ++round) {
@@ -51,9 +51,8 @@ TEST(Module, ManyModulesLiveAndDieWithoutMixUp) {
   }
 }
 
-// A variable that the whole process shares keeps its object loaded, and glibc then finds it by
-// name.
-TEST(Module, AnObjectThatCannotBeUnloadedIsNotTakenForAnother) {
+// An object with a process-wide unique symbol (STB_GNU_UNIQUE) stays loaded, and glibc then finds it by name.
+TEST(Module, AnObjectThatStaysLoadedIsNotConfusedWithAnother) {
   const auto unit = [](int number) {
     return str_cat("template <class T> struct __attribute__((visibility(\"default\"))) S",
                    " { static T value; };\ntemplate <class T> T S<T>::value = ", number,
@@ -67,7 +66,7 @@ TEST(Module, AnObjectThatCannotBeUnloadedIsNotTakenForAnother) {
   }
 }
 
-TEST(Module, AnImageThatIsNoneIsRefused) {
+TEST(Module, AnInvalidImageThrows) {
   testing::TemporaryFolder folder;
   const std::vector<std::byte> garbage(1000, std::byte{42});
   EXPECT_THROW(check_image(garbage, "my unit", Target::cpu()), ImageError);
@@ -76,10 +75,10 @@ TEST(Module, AnImageThatIsNoneIsRefused) {
   const std::string message =
       error_of<ImageError>([&] { load_host_module(garbage, "my unit", {folder.path()}); });
   EXPECT_NE(message.find("my unit"), std::string::npos) << message;
-  EXPECT_TRUE(testing::fs::is_empty(folder.path())) << "nothing may be left behind";
+  EXPECT_TRUE(testing::fs::is_empty(folder.path())) << "no file may remain";
 }
 
-TEST(Module, AFileInAFolderServesWhereMemoryFilesCannotBeMapped) {
+TEST(Module, UsesAFileIfMemoryFilesCannotBeMapped) {
   testing::TemporaryFolder folder;
   const std::vector<std::byte> one = compiled(answering(1)), two = compiled(answering(2));
   const auto a = load_host_module_from_folder(one, "a", {"/dev/null/none", folder.path()});

@@ -1,5 +1,5 @@
-// What cost other optimizer libraries correctness or time on GPUs, each held here as a test.
-// tests/optim/peers_defects_test.cpp has what shows on a CPU.
+// Defects of other optimizer libraries on GPUs that cost correctness or time. Each is a test here.
+// tests/optim/peers_defects_test.cpp has those that show on a CPU.
 #include <set>
 
 #include "jit/step/cuda_steps.h"
@@ -14,9 +14,9 @@ using PeersDefectsOnGpu = CudaSteps;
 
 std::string name_of(const std::string& call) { return call.substr(0, call.find(' ')); }
 
-// bitsandbytes: kernels went to the default stream whatever torch's was, and the whole device was
-// waited for after each parameter.
-TEST_F(PeersDefectsOnGpu, AStepTakesTheCurrentStreamAndWaitsForNothing) {
+// bitsandbytes: kernels ran on the default stream whatever torch's current stream was, and the host waited for the
+// whole device after each parameter.
+TEST_F(PeersDefectsOnGpu, AStepRunsOnTheCurrentStreamAndDoesNotWait) {
   hosts[0]->current = fake.new_stream();
   const auto of = step_of(plan("adamw"), 30);
   step(*of, 1);
@@ -25,7 +25,7 @@ TEST_F(PeersDefectsOnGpu, AStepTakesTheCurrentStreamAndWaitsForNothing) {
   std::set<std::string> used;
   for (const auto& call : fake.calls) used.insert(name_of(call));
   EXPECT_EQ(used.count("cuLaunchKernel"), 1u);
-  // A call that waits for a stream or a device is not even in the table.
+  // The table of driver functions has no call that waits for a stream or a device.
   for (const auto& name : FakeDriver::function_names())
     EXPECT_EQ(name.find("Synchronize"), std::string::npos) << name;
   fake.drain();
@@ -33,7 +33,7 @@ TEST_F(PeersDefectsOnGpu, AStepTakesTheCurrentStreamAndWaitsForNothing) {
   for (const auto& run : fake.runs) EXPECT_EQ(run.stream, hosts[0]->current);
 }
 
-// bitsandbytes: each tensor's norm for LAMB and LARS came to the host and went back.
+// bitsandbytes: for LAMB and LARS, each tensor's norm went to the host and back.
 TEST_F(PeersDefectsOnGpu, NormsStayOnTheDeviceHoweverManyTensorsThereAre) {
   std::vector<std::vector<std::string>> calls;
   for (const int count : {3, 300}) {
@@ -50,10 +50,10 @@ TEST_F(PeersDefectsOnGpu, NormsStayOnTheDeviceHoweverManyTensorsThereAre) {
     EXPECT_EQ(name.find("DtoH"), std::string::npos) << name;
 }
 
-// torch's fused kernels, once: bfloat16 was computed in double, slow on consumer GPUs. Here a step's
-// few numbers are (`prepare`) and sums over tensors, but nothing that an element becomes.
-TEST(PeersDefectsOfText, NoElementOfAFloatKernelBecomesADouble) {
-  const Target ptx = Target::cuda(91);  // no such GPU, so the result is text
+// An earlier version of torch's fused kernels computed bfloat16 in double, which is slow on consumer GPUs. Here only
+// the few scalars of a step (`prepare`) and sums over tensors are double, never an element's values.
+TEST(PeersDefectsInPtx, NoElementOfAFloatKernelIsWidenedToDouble) {
+  const Target ptx = Target::cuda(91);  // no such GPU, so the result is PTX text
   const auto widens = [&](const char* rule, const char* codec, Dtype dtype) {
     KernelSpec of = support::spec_of(rule, codec);
     of.state.dtype = of.gradient = dtype;
@@ -62,14 +62,14 @@ TEST(PeersDefectsOfText, NoElementOfAFloatKernelBecomesADouble) {
     const auto built = default_engine().build(made.text, made.name, ptx);
     const auto& image = built->binary.image;
     const std::string text(reinterpret_cast<const char*>(image.data()), image.size());
-    EXPECT_NE(text.find("cvt.rn.f32.f64"), std::string::npos);  // the step's numbers, to float
-    const std::size_t first = text.find("cvt.f64.f32");  // of a learning rate in a tensor, once
+    EXPECT_NE(text.find("cvt.rn.f32.f64"), std::string::npos);  // scalars of the step
+    const std::size_t first = text.find("cvt.f64.f32");         // once: lr in a tensor
     return text.find("cvt.f64.f32", first + 1) != std::string::npos;
   };
   for (const char* codec : {"fp32", "bf16", "int8", "int4"})
     for (const Dtype dtype : {Dtype::float32, Dtype::bfloat16})
       EXPECT_FALSE(widens("adamw", codec, dtype)) << codec << " " << to_string(dtype);
-  EXPECT_TRUE(widens("lamb", "fp32", Dtype::float32));  // its norms: so it is seen where it is
+  EXPECT_TRUE(widens("lamb", "fp32", Dtype::float32));  // its norms; shows that the search works
 }
 
 }  // namespace

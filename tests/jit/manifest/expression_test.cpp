@@ -57,7 +57,7 @@ TEST(Expression, ComparesNumbersBothWays) {
   EXPECT_TRUE(holds("betas[1] > betas[0]"));
 }
 
-TEST(Expression, CombinesConditionsWithTheUsualPrecedence) {
+TEST(Expression, CombinesConditionsWithStandardPrecedence) {
   EXPECT_FALSE(holds("nesterov && (momentum <= 0 || dampening != 0)"));
   EXPECT_TRUE(holds("nesterov && (momentum <= 0 || dampening != 0)", {{"dampening", 0.1}}));
   EXPECT_TRUE(holds("nesterov || nesterov && !nesterov"));
@@ -71,7 +71,7 @@ TEST(Expression, ComparesChoicesByName) {
   EXPECT_TRUE(holds("decay != before && nesterov"));
 }
 
-TEST(Expression, AsksWhetherAnOptionIsNull) {
+TEST(Expression, TestsWhetherAnOptionIsNull) {
   EXPECT_TRUE(holds("limit == null"));
   EXPECT_FALSE(holds("limit != null"));
   EXPECT_TRUE(holds("null != limit && limit > 3", {{"limit", 4}}));
@@ -80,15 +80,15 @@ TEST(Expression, AsksWhetherAnOptionIsNull) {
   EXPECT_TRUE(holds("betas[0] == null", {{"betas", Value::Numbers{nan, 1}}}));
 }
 
-TEST(Expression, NamesWhatItDoesNotUnderstand) {
+TEST(Expression, ErrorsQuoteTheUnknownPart) {
   EXPECT_EQ(problem("momentums != 0"),
-            "in the condition \"momentums != 0\": expected an option of this file that is known "
+            "in the condition \"momentums != 0\": expected the name of an option that is available "
             "here, found \"momentums != 0\"");
   EXPECT_NE(problem("decay == later").find("one of the choices, before, after"), std::string::npos);
   EXPECT_NE(problem("betas[2] > 0").find("betas[0] to betas[1]"), std::string::npos);
 }
 
-TEST(Expression, RefusesWhatIsNoCondition) {
+TEST(Expression, RejectsInvalidConditions) {
   for (const char* text : {"",
                            "momentum",
                            "momentum !=",
@@ -115,7 +115,7 @@ TEST(Expression, RefusesWhatIsNoCondition) {
   }
 }
 
-TEST(Expression, RefusesAbsurdlyNestedOrLongTexts) {
+TEST(Expression, RejectsDeeplyNestedOrLongTexts) {
   EXPECT_NE(problem(std::string(100000, '(')), "");
   EXPECT_NE(problem(std::string(100000, '!')), "");
   std::string chain = "nesterov";

@@ -1,5 +1,5 @@
-// Manifests that were cut up, mixed and stretched: the reader understands them or says in which line
-// it does not. Anything else would end this program.
+// Manifests that were cut, mixed and stretched. The reader must accept them or throw an error with the line. It must
+// not crash.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -48,7 +48,7 @@ const std::vector<Sample>& samples() {
   return all;
 }
 
-// Pieces that a reader of numbers, names, brackets or bytes may stumble over.
+// Fragments with numbers, names, brackets or bytes that may confuse a reader.
 const Lines& odd_pieces() {
   static const Lines pieces = {"1e999999",
                                "-1e-999999",
@@ -162,7 +162,7 @@ class Mutator {
     }
   }
 
-  // The end of another file after the beginning of this one.
+  // Replaces the rest of this file by the end of another one.
   void splice(Lines& lines) {
     const Lines& other = samples()[below(samples().size())].lines;
     const auto from = other.begin() + static_cast<std::ptrdiff_t>(below(other.size()));
@@ -179,7 +179,7 @@ class Mutator {
   std::mt19937 random_;
 };
 
-TEST(ManifestFuzz, MixedAndStretchedFilesAreReadOrRefusedWithFileAndLine) {
+TEST(ManifestFuzz, DamagedFilesAreReadOrThrowWithFileAndLine) {
   constexpr int kTries = 6000;
   Mutator mutator(20);
   int read = 0, refused = 0;
@@ -199,7 +199,8 @@ TEST(ManifestFuzz, MixedAndStretchedFilesAreReadOrRefusedWithFileAndLine) {
       ASSERT_LT(what.size(), 1000u) << what.substr(0, 2000);
     }
   }
-  EXPECT_GT(read, kTries / 20);  // or the mutations destroy too much to reach anything
+  EXPECT_GT(read,
+            kTries / 20);  // otherwise mutations destroy too much to get past the first errors
   EXPECT_GT(refused, kTries / 20);
 }
 

@@ -1,4 +1,4 @@
-// Every message of the manifest's reader, provoked: file, line and what to write instead.
+// Provokes every error message of the manifest reader. Each must contain file, line and what to write instead.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -16,12 +16,12 @@ using Kind = Manifest::Kind;
 
 struct Mistake {
   Kind kind;
-  int line;  // of the file, whose first line is 1
+  int line;  // line in the file, from 1
   const char* content;
-  const char* message;  // a part of it
+  const char* message;  // a substring
 };
 
-// The beginnings that the cases below share; what follows begins in line 2.
+// Common first lines of the cases below. The text of each case begins in line 2 or later.
 #define RULE "namespace jitstep::rules::mine {\n"
 #define CODEC "namespace jitstep::codecs::mine {\n"
 #define WEIGHTS "namespace jitstep::weights::mine {\n"
@@ -44,12 +44,13 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 1, "// host stage: newton_schulz\n" RULE,
        "`host stage:` is now called `host transform:`"},
       {Kind::rule, 1, "struct Hyper {\n};\n", "expected `namespace jitstep::rules::mine {`"},
-      {Kind::rule, 2, "\nnamespace jitstep::rules::yours {\n", ", as the file's name says"},
-      {Kind::rule, 1, CODEC, "; it is a codec: use load_codec"},
-      {Kind::codec, 1, RULE, "; it is a rule: use load_rule"},
+      {Kind::rule, 2, "\nnamespace jitstep::rules::yours {\n", ", to match the file's name"},
+      {Kind::rule, 1, CODEC, ". This file is a codec. Call load_codec()."},
+      {Kind::codec, 1, RULE, ". This file is a rule. Call load_rule()."},
       {Kind::rule, 3, RULE "}\nnamespace jitstep::other {\n",
-       "a file declares one namespace of jitstep; keep one"},
-      {Kind::rule, 1, "// class: A  class: B\n" RULE, "a rule has one `class:`; keep one"},
+       "a file can declare only one jitstep namespace. Keep one."},
+      {Kind::rule, 1, "// class: A  class: B\n" RULE,
+       "a rule has more than one `class:`. Keep one."},
       {Kind::rule, 1, "// class: 8\n" RULE, "expected the name of a C++ class, found `8`"},
       {Kind::rule, 1, "// class: A B\n" RULE, "expected nothing more, found `B` in `A B`"},
       {Kind::rule, 1, "// min_quantized_size: -1\n" RULE, "expected an integer from 0 to "},
@@ -60,45 +61,46 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 1, "// default state: int8(64)\n" RULE,
        "expected an option of the codec, found `64)`"},
       {Kind::rule, 1, "// default state: int8(block = *)\n" RULE,
-       "expected a value, or one of the rule's numbers by its name, found `*)`"},
+       "expected a value, or the name of one of the rule's numbers, found `*)`"},
       {Kind::rule, 1, "// default state: int8(block = 64) or int4\n" RULE,
        "expected nothing more, found `or int4`"},
       {Kind::rule, 1, "// default state: int8(block = 64, block = 32)\n" RULE,
-       "the option `block` is given twice; keep one"},
+       "the option `block` is given twice. Keep one."},
       {Kind::rule, 2,
        "// default state: int8(block = 64)\n// default state: int8(block = 32)\n" RULE,
-       "the options of int8 are given twice; keep one"},
+       "the options of int8 are given twice. Keep one."},
       {Kind::codec, 3, CODEC "struct Hyper {\n  Nullable least = null;\n};\nusing Code = uint8;\n",
-       "a number of a codec is a plain `double`"},
+       "a number of a codec must be a plain `double`"},
       {Kind::codec, 3, CODEC "struct Hyper {\n  double block = 1;\n};\nusing Code = uint8;\n",
-       "no `dims` or `block`, which are constants in Options"},
+       "`dims` and `block` are constants: declare them in Options."},
       {Kind::weights, 1, "// for: float32, \n" WEIGHTS "using Residual = NoResidual;\n",
        "expected a dtype, found the end"},
       {Kind::weights, 1, "// for: float8\n" WEIGHTS "using Residual = NoResidual;\n",
-       "no dtype \"float8\" (did you mean \"float64\"?); there are float64, float32, "},
+       "no dtype \"float8\" (did you mean \"float64\"?). Known dtypes: float64, float32, "},
       {Kind::weights, 1, WEIGHTS "using Residual = NoResidual;\n",
-       "expected `for: float32, ...` in the leading comment: the dtypes it is for"},
+       "expected `for: float32, ...` in the leading comment, with the supported dtypes"},
       {Kind::rule, 2, RULE "# include <cmath>\n",
-       "a template includes nothing from outside; take `# include <cmath>` out: "
+       "a template cannot include system headers. Remove `# include <cmath>`. "
        "templates/README.md"},
       {Kind::rule, 2, RULE "real f(real x) { return __expf(x); }\n",
-       "`__expf` is a compiler's own, which differs between targets; templates/README.md"},
+       "`__expf` is specific to one compiler and differs between targets. templates/README.md"},
       {Kind::rule, 3, RULE "struct Rule {\nreal f(real x) { return x < 0 ? x : ::expf(x); }\n",
-       "`::expf` is a compiler's own"},
+       "`::expf` is specific to one compiler"},
       {Kind::codec, 2, CODEC "static real f(real x) { return __builtin_expf(x); }\n",
-       "`__builtin_expf` is a compiler's own"},
+       "`__builtin_expf` is specific to one compiler"},
       // ---- structures
       {Kind::rule, 2, RULE "struct Hyper\n{\n};\n", "expected `struct Hyper {`"},
       {Kind::rule, 2, RULE "struct Hyper { double a = 1;\n};\n", "alone or closed by `};`"},
-      {Kind::rule, 2, HYPER "double a = 1;\n", "`struct Hyper` is not closed by `};` on a line of"},
+      {Kind::rule, 2, HYPER "double a = 1;\n",
+       "`struct Hyper` is not closed. Add `};` on its own line."},
       {Kind::rule, 4, HYPER "};\nstruct Hyper {\n};\n",
-       "`struct Hyper` is declared twice; keep one"},
+       "`struct Hyper` is declared twice. Keep one."},
       {Kind::rule, 3, RULE "#if 1\nstruct Hyper {\n};\n#endif\n",
-       "`struct Hyper` stands inside #if, which is not evaluated; take it out"},
+       "`struct Hyper` is inside #if, which is not evaluated. Move it out of it."},
       {Kind::rule, 3, HYPER "double a = 1;  // x \\\n};\n",
-       "a line of a manifest does not end in a backslash"},
+       "a line of a manifest cannot end in a backslash. Remove it."},
       {Kind::rule, 3, RULE "enum class D { a };\nenum class D { b };\n",
-       "`D` is declared twice; rename one"},
+       "`D` is declared twice. Rename one."},
       // ---- numbers
       {Kind::rule, 3, HYPER "float a = 1;\n};\n",
        "expected double, Numbers<N>, Nullable or List, found `float a = 1;` in `float a = 1;`"},
@@ -114,39 +116,40 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, HYPER "Numbers<2> a = 1;\n};\n", "expected `{`, found `1;`"},
       {Kind::rule, 3, HYPER "Numbers<2> a = {1};\n};\n", "expected `,`, found `};`"},
       {Kind::rule, 3, HYPER "List a = {1};\n};\n", "expected `}`, found `1};`"},
-      {Kind::rule, 4, HYPER "double a = 1;\ndouble a = 1;\n};\n", "`a` is declared twice; rename"},
+      {Kind::rule, 4, HYPER "double a = 1;\ndouble a = 1;\n};\n", "`a` is declared twice. Rename"},
       {Kind::rule, 4, HYPER "};\nstruct Flags { bool dims = true; };\n",
-       "`dims` is a word of conditions, not a name for an option"},
+       "`dims` is reserved in conditions. Rename the option."},
       {Kind::rule, 5, HYPER "double a = 1;\n};\nstruct Flags { bool a = true; };\n",
-       "`a` is declared twice; rename one"},
+       "`a` is declared twice. Rename one."},
       {Kind::rule, 2,
        HYPER "Numbers<24> a = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1};\n"
              "Numbers<9> b = {1,1,1,1,1,1,1,1,1};\n};\n",
-       "Hyper holds 33 numbers; 32 are the most"},
+       "Hyper has 33 numbers. At most 32 are allowed."},
       {Kind::rule, 3, HYPER "double a = -1;  // >= 0\n};\n",
-       "the default is outside its own range: a is -1 and must be >= 0"},
+       "the default value is out of range: a is -1 and must be >= 0"},
       {Kind::rule, 3, HYPER "double a = 1;  // >= 0; > 0\n};\n", "expected one bound on each side"},
       {Kind::rule, 3, HYPER "double a = 1;  // in [0, 1\n};\n", "expected `]`, found the end"},
       {Kind::rule, 3, HYPER "double a = 1;  // => 0\n};\n",
-       "cannot read the note `=> 0`; a range is `>= 0`, `in [0, 1)` or the like, and prose begins"},
+       "cannot read the note `=> 0`. Write a range like `>= 0` or `in [0, 1)`. Start free text "
+       "with"},
       {Kind::rule, 3, HYPER "double a = 1;  // between 0 and 1\n};\n",
-       "the note `between 0 and 1` is no range; write `>= 0`, `in [0, 1)` or the like"},
+       "the note `between 0 and 1` is not a valid range. Write for example `>= 0`"},
       {Kind::rule, 3, HYPER "double a = 1;  // must be >= 0\n};\n",
-       "the note `must be >= 0` is no range"},
+       "the note `must be >= 0` is not a valid range"},
       {Kind::codec, 3, CODEC "struct Options {\nint a = 1;  // 0..1\n};\n",
-       "the note `0..1` is no range"},
+       "the note `0..1` is not a valid range"},
       {Kind::rule, 3, HYPER "double a = 1;  // size: a\n};\n",
-       "the note `size:` has no meaning here; prose has no word before a colon"},
+       "unknown note `size:`. Free text cannot start with a word and a colon."},
       // ---- notes that are not written as they are read
       {Kind::rule, 3, HYPER "double a = 1;  // torch: a\n};\n",
-       "cannot read `torch: a` here: `torch: NAME` is for slots and memory, and prose begins with "
-       "another word"},
+       "cannot read `torch: a` here: `torch: NAME` is for slots and auxiliary state. Start free "
+       "text with another word."},
       {Kind::rule, 3, SLOTS "Signed m;  // initial d0\n};\n",
-       "cannot read `initial d0` here: `initial: NUMBER or OPTION` is for slots and memory"},
+       "cannot read `initial d0` here: `initial: NUMBER or OPTION` is for slots and auxiliary"},
       {Kind::rule, 3, SLOTS "Signed m;  // initial:1\n};\n", "cannot read `initial:1` here"},
       {Kind::rule, 3, SLOTS "Signed m;  // Torch: exp_avg\n};\n", "cannot read `Torch: exp_avg`"},
       {Kind::rule, 3, SLOTS "Signed m;  // If a\n};\n",
-       "`if CONDITION` is for slots, reductions and memory"},
+       "`if CONDITION` is for slots, reductions and auxiliary state"},
       {Kind::rule, 4, FLAGS "bool a = true;  // lifted dims >= 2\n};\n",
        "cannot read `lifted dims >= 2` here: `lifted: CONDITION` is for flags of type bool"},
       {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<rows, 1, B> b;  // after a\n};\n",
@@ -154,9 +157,9 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // update_state too\n};\n",
        "cannot read `update_state too`"},
       {Kind::rule, 3, MEMORY "Entry<tensor> a;  // torch: b; if factored\n};\n",
-       "in the condition \"factored\": expected an option of this file that is known here"},
+       "in the condition \"factored\": expected the name of an option that is available here"},
       {Kind::rule, 3, HYPER "double a = 1;  // if factored\n};\n",
-       "cannot read `if factored` here: `if CONDITION` is for slots, reductions and memory"},
+       "cannot read `if factored` here: `if CONDITION` is for slots, reductions and auxiliary"},
       {Kind::rule, 5, HYPER "double a = 1;\n};\n// refuse a > 1\n",
        "cannot read `refuse a > 1` here: `// refuse: CONDITION, SENTENCE` is for a line of its "
        "own"},
@@ -164,81 +167,81 @@ const std::vector<Mistake>& mistakes() {
        "cannot read `refuse b, a sentence` here"},
       {Kind::rule, 2, "// A rule.\n// Refuse: lr > 1, too much\n" RULE, "cannot read `Refuse: lr"},
       {Kind::rule, 1, "// class Mine\n" RULE,
-       "cannot read `class Mine`: write `class: NAME`, or begin prose with another word"},
+       "cannot read `class Mine`. Write `class: NAME`, or start free text with another word."},
       {Kind::rule, 1, "// Mine.   class:Mine\n" RULE, "cannot read `class:Mine`"},
       {Kind::rule, 2, RULE "// default state: int8\n",
-       "`// default state: ...` belongs into the comment that the file begins with"},
-      {Kind::rule, 1, "// default state int8\n" RULE, "write `default state: CODEC`"},
+       "`// default state: ...` must be in the file's leading comment. Move it there."},
+      {Kind::rule, 1, "// default state int8\n" RULE, "Write `default state: CODEC`"},
       {Kind::rule, 1, "// host transform: 3d\n" RULE,
        "expected the name of a host transform, found `3d`"},
-      {Kind::rule, 1, "// min_quantized_size 0\n" RULE, "write `min_quantized_size: NUMBER`"},
-      {Kind::rule, 1, "// Host transform: x\n" RULE, "write `host transform: NAME`"},
+      {Kind::rule, 1, "// min_quantized_size 0\n" RULE, "Write `min_quantized_size: NUMBER`"},
+      {Kind::rule, 1, "// Host transform: x\n" RULE, "Write `host transform: NAME`"},
       {Kind::rule, 2, "// host transform: x\n// host transform: y\n" RULE,
-       "a rule has one `host transform:`"},
+       "a rule has more than one `host transform:`"},
       {Kind::rule, 3, SLOTS "Signed transformed;\n};\n",
-       "`transformed` is what a host transform returns"},
-      {Kind::rule, 1, "// Modes: train, eval\n" RULE, "write `modes: train, eval`"},
-      {Kind::rule, 1, "// initial state: early\n" RULE,
-       "there is `initial state: at construction`"},
-      {Kind::rule, 1, "// Step number: none\n" RULE, "write `step number: none`"},
+       "`transformed` is the result of a host transform. Rename the slot."},
+      {Kind::rule, 1, "// Modes: train, eval\n" RULE, "Write `modes: train, eval`"},
+      {Kind::rule, 1, "// initial state: early\n" RULE, "Write `initial state: at construction`."},
+      {Kind::rule, 1, "// Step number: none\n" RULE, "Write `step number: none`"},
       {Kind::rule, 1, "// step number: 1\n" RULE, "cannot read the step number `1`"},
       {Kind::rule, 1, "// modes: eval\n" RULE,
-       "cannot read the modes `eval`: there is `modes: train, eval`"},
-      // ---- names and letters
+       "cannot read the modes `eval`. Write `modes: train, eval`."},
+      // ---- names and characters
       {Kind::rule, 3, HYPER "double in = 1;\n};\n",
-       "`in` is a word of torch's archives, which could not be read back; rename it"},
+       "`in` is reserved in torch's archives, which could not be loaded. Rename it."},
       {Kind::rule, 3, SLOTS "Signed m;  // torch: None\n};\n",
-       "`None` is a word of torch's archives"},
-      {Kind::rule, 3, SLOTS "Signed step;\n};\n", "`step` is the number of steps in every state"},
+       "`None` is reserved in torch's archives"},
+      {Kind::rule, 3, SLOTS "Signed step;\n};\n", "`step` is the step count of every state"},
       {Kind::rule, 4, SLOTS "Signed a;\nSigned b;  // torch: a\n};\n",
-       "`a` names `a` and `b`, which archives could not tell apart; rename one"},
+       "`a` names both `a` and `b`, so that checkpoints cannot tell them apart. Rename one."},
       {Kind::rule, 4, SLOTS "Signed a;  // torch: b\nSigned b;  // torch: c\n};\n",
-       "`b` names `a` and `b`, which archives could not tell apart"},
+       "`b` names both `a` and `b`"},
       {Kind::rule, 5, SLOTS "Signed a;  // torch: x\nSigned c;\nSigned b;  // torch: x\n};\n",
-       "`x` names `a` and `b`, which archives could not tell apart"},
+       "`x` names both `a` and `b`"},
       {Kind::rule, 4, MEMORY "Entry<tensor> a;  // torch: x\nEntry<tensor> b;  // torch: x\n};\n",
-       "`x` names `a` and `b`, which archives could not tell apart"},
+       "`x` names both `a` and `b`"},
       {Kind::rule, 3, SLOTS "Signed m;  // torch: jitstep\n};\n",
-       "`jitstep` is what jitstep's own archives call a part of theirs; rename it"},
+       "`jitstep` is reserved for jitstep's own data in checkpoints. Rename it."},
       {Kind::rule, 3, HYPER "double jitstep_formats = 1;\n};\n",
-       "`jitstep_formats` is what jitstep's own archives call a part of theirs"},
+       "`jitstep_formats` is reserved for jitstep's own data"},
       {Kind::rule, 3, SLOTS "Signed m;  // torch: __parameters__\n};\n",
-       "`__parameters__` is reserved for compilers and macros; rename it"},
+       "`__parameters__` is reserved for compilers and macros. Rename it."},
       {Kind::rule, 3, SLOTS "Signed m;  // torch: delete\n};\n",
-       "`delete` is a word of C++; rename it"},
+       "`delete` is a reserved word of C++. Rename it."},
       {Kind::codec, 1, "// vectors: int4  vectors: int8\n" CODEC "using Code = uint8;\n",
-       "a codec has one `vectors:`; keep one"},
-      {Kind::rule, 1, "// default weights kahan\n" RULE, "write `default weights: FORMAT`"},
-      {Kind::rule, 3, HYPER "double register = 1;\n};\n", "`register` is a word of C++; rename it"},
+       "a codec has more than one `vectors:`. Keep one."},
+      {Kind::rule, 1, "// default weights kahan\n" RULE, "Write `default weights: FORMAT`"},
+      {Kind::rule, 3, HYPER "double register = 1;\n};\n",
+       "`register` is a reserved word of C++. Rename it."},
       {Kind::rule, 3, SLOTS "Signed m__2;\n};\n", "`m__2` is reserved for compilers and macros"},
       {Kind::rule, 2, RULE "int x = threadIdx.x;\n",
-       "`threadIdx` is a compiler's own, which differs between targets; templates/README.md lists"},
-      {Kind::rule, 2, RULE "float4 x;\n", "`float4` is a compiler's own"},
+       "`threadIdx` is specific to one compiler and differs between targets. templates/README.md"},
+      {Kind::rule, 2, RULE "float4 x;\n", "`float4` is specific to one compiler"},
       {Kind::rule, 2, RULE "real \xce\xb2 = 1;\n",
-       "a letter beyond ASCII, which not every compiler reads in code; write it in a comment"},
-      // ---- code that does more than it shows
+       "code contains a character that is not ASCII, which not every compiler accepts. Write "
+        "it in a comment or remove it."},
+      // ---- code with hidden effects
       {Kind::rule, 2, RULE "# pragma GCC optimize(\"fast-math\")\n",
-       "# pragma GCC optimize(\"         \")` changes how this and the files after it are "
-       "compiled; "
-       "a constant is `static constexpr`, the rest is the compiler's: take it out"},
+       "# pragma GCC optimize(\"         \")` changes how this file and later files are compiled. "
+       "Remove it. Write a constant as `static constexpr`."},
       {Kind::codec, 2, CODEC "#define fma(a, b, c) (a * b + c)\n",
-       "`#define fma(a, b, c) (a * b + c)` changes how this and the files after it are compiled"},
-      {Kind::rule, 2, RULE "#line 7 \"other.cuh\"\n", "changes how this and the files after it"},
-      {Kind::rule, 2, RULE "#undef KHD\n", "`#undef KHD` changes how this and the files after it"},
-      {Kind::rule, 2, RULE "%:define KHD\n", "`%:define KHD` changes how this and the files"},
-      {Kind::rule, 2, RULE "_Pragma(\"GCC ivdep\")\n", "`_Pragma` is a compiler's own"},
+       "`#define fma(a, b, c) (a * b + c)` changes how this file and later files are compiled"},
+      {Kind::rule, 2, RULE "#line 7 \"other.cuh\"\n", "changes how this file and later files"},
+      {Kind::rule, 2, RULE "#undef KHD\n", "`#undef KHD` changes how this file and later files"},
+      {Kind::rule, 2, RULE "%:define KHD\n", "`%:define KHD` changes how this file and"},
+      {Kind::rule, 2, RULE "_Pragma(\"GCC ivdep\")\n", "`_Pragma` is specific to one compiler"},
       {Kind::rule, 2, RULE "[[gnu::optimize(\"fast-math\")]] KHD real f(real x) { return x; }\n",
-       "the attribute `gnu::optimize(\"         \")` is a compiler's own; take it out"},
+       "the attribute `gnu::optimize(\"         \")` is specific to one compiler. Remove it."},
       {Kind::rule, 2, RULE "constexpr int \\u0435 = 1;\n",
-       "a backslash in code spells a letter or joins two lines, which hides what is compiled; "
-       "write the letters, and one line"},
+       "a backslash in code is an escaped character or joins two lines, which hides what is "
+       "compiled. Write the character itself, on one line."},
       {Kind::rule, 2, RULE "constexpr auto x = R\"(}\n)\";\n",
-       "a raw text may hide the rest of the file; write an ordinary one"},
+       "a raw string literal can hide the rest of the file. Write an ordinary one."},
       {Kind::rule, 2, RULE "extern \"C\" real f(real x);\n",
-       "`extern` reaches beyond one element; take it out"},
+       "`extern` reaches beyond one element. Remove it."},
       {Kind::rule, 2, RULE "static real seen = 0;\n",
-       "`static real seen = 0` outlives an element, and elements come in any order; keep it in "
-       "Slots or AuxState, or make it `static constexpr`"},
+       "`static real seen = 0` outlives an element, and elements run in any order. Store it in "
+       "Slots or AuxState, or make it `static constexpr`."},
       {Kind::rule, 2, RULE "template <class T>\ninline T\n  seen{0};\n", "outlives an element"},
       {Kind::rule, 4,
        RULE "struct Rule {\nKHD static real f(real x) {\nif (x > 0) static real y(0);\nreturn x;\n",
@@ -256,13 +259,12 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, RULE "alignas(16) real seen;\n", "outlives an element"},
       {Kind::rule, 3, RULE "struct State f() {\nstatic real y(0);\n", "outlives an element"},
       {Kind::rule, 2, RULE "[[nodiscard, gnu::cold]] real f();\n",
-       "the attribute `gnu::cold` is a compiler's own"},
+       "the attribute `gnu::cold` is specific to one compiler"},
       // ---- braces
       {Kind::rule, 3, RULE "struct Rule {\n  static void f() {\n};\n}\n",
-       "the `{` of this line is not closed; write its `}`"},
+       "the `{` of this line is not closed. Add its `}`."},
       {Kind::rule, 1, RULE "struct Rule {\n};\n", "the `{` of this line is not closed"},
-      {Kind::rule, 3, RULE "}\n}\n",
-       "this `}` closes nothing; take it out, or open what it closes"},
+      {Kind::rule, 3, RULE "}\n}\n", "this `}` has no matching `{`. Remove it, or add its `{`."},
       // ---- flags
       {Kind::rule, 4, FLAGS "7\n};\n", "expected a type, found `7`"},
       {Kind::rule, 4, FLAGS "int a = 1;\n};\n",
@@ -276,39 +278,40 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 4, FLAGS "Form a = Form::1;\n};\n", "expected a choice, found `1;`"},
       {Kind::rule, 4, FLAGS "Form a = Form::new_one;\n};\n", "expected a choice of Form"},
       {Kind::rule, 4, FLAGS "bool a = true;  // lifted: b\n};\n",
-       "expected an option of this file that is known here, found \"b\""},
+       "expected the name of an option that is available here, found \"b\""},
       {Kind::rule, 3, HYPER "double a = 1;  // at construction: b\n};\n",
-       "`at construction: OPTION` is for a rule's Nullable numbers, and prose begins with another"},
+       "`at construction: OPTION` is for a rule's Nullable numbers. Start free text with another"},
       {Kind::gradient, 3,
        "namespace jitstep::mine {\nstruct Hyper {\nNullable u = null;  // at construction: a\n};\n",
        "cannot read `at construction:` here"},
       {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: +\n};\n",
        "expected an option, found `+`"},
       {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: lr\n};\n",
-       "no number `lr` is declared among the options; `at construction:` takes the name of one"},
+       "there is no number `lr` among the options. `at construction:` needs the name of one."},
       {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: b\nNullable b = null;\n};\n",
-       "no number `b` is declared among the options"},
+       "there is no number `b` among the options"},
       // ---- slots
       {Kind::rule, 3, SLOTS "Signed m;  // codec: 8\n};\n", "expected a codec, found `8`"},
       {Kind::rule, 3, SLOTS "Signed m;  // codec: fp32(a)\n};\n", "expected nothing more"},
       {Kind::rule, 3, SLOTS "Signed m;  // codec fp32\n};\n",
-       "`codec: CODEC` is for slots, and prose begins with another word"},
+       "`codec: CODEC` is for slots. Start free text with another word."},
       {Kind::rule, 3, MEMORY "Entry<tensor> m;  // codec: fp32\n};\n",
        "`codec: CODEC` is for slots"},
       {Kind::rule, 3, SLOTS "Unsigned m;\n};\n", "expected Signed or NonNegative, found `Unsig"},
       {Kind::rule, 3, SLOTS "Signed;\n};\n", "expected the slot's name, found `;`"},
-      {Kind::rule, 3, SLOTS "Signed p;\n};\n", "`p` is the parameter or the gradient, not a slot"},
+      {Kind::rule, 3, SLOTS "Signed p;\n};\n",
+       "`p` is the parameter or the gradient. Rename the slot."},
       {Kind::rule, 3, SLOTS "Signed m;  // torch: 1\n};\n", "expected torch's name, found `1`"},
       {Kind::rule, 3, SLOTS "Signed m;  // initial: +\n};\n", "expected an option, found `+`"},
       {Kind::rule, 3, SLOTS "Signed m;  // initial: a\n};\n",
-       "no number `a` is declared among the options; `initial:` takes a number or the name of one"},
+       "there is no number `a` among the options. `initial:` needs a number or the name of one."},
       {Kind::rule, 3, SLOTS "NonNegative v;  // initial: -1\n};\n",
-       "a non-negative slot begins with a negative number; make it Signed or begin at 0"},
+       "a NonNegative slot has a negative initial value. Make it Signed, or start at 0."},
       {Kind::rule, 11,
        SLOTS
        "Signed a;\nSigned b;\nSigned c;\nSigned d;\nSigned e;\nSigned f;\nSigned h;\nSigned i;\n"
        "Signed j;\n};\n",
-       "a file declares at most 8 slots"},
+       "a file can declare at most 8 slots"},
       // ---- reductions
       {Kind::rule, 5, SUMS "Min<tensor, 1, A> a;\n};\n", "expected Sum<...> or Max<...>, found"},
       {Kind::rule, 5, SUMS "Sum<lines, 1, A> a;\n};\n",
@@ -319,7 +322,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 5, SUMS "Sum<tensor, 1, A, Entries<rows, 1>> a;\n};\n",
        "expected the coefficients of an earlier reduction, found `1"},
       {Kind::rule, 5, SUMS "Sum<tensor, 1, A, Entries<rows, B>> a;\n};\n",
-       "expected a reduction declared before, by domain and coefficients"},
+       "expected the domain and coefficients of an earlier reduction"},
       {Kind::rule, 6, SUMS "Sum<all, 1, A> a;\nSum<tensor, 1, B, Entries<all, A>> b;\n};\n",
        "expected a domain finer than `all`"},
       {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<columns, 1, B, Entries<rows, A>> b;\n};\n",
@@ -327,9 +330,9 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // after: 1\n};\n",
        "expected the name of an earlier reduction"},
       {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // after: b\n};\n",
-       "no reduction `b` is declared before; move it up or name another"},
+       "no earlier reduction is named `b`. Declare it before this one."},
       {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<tensor, 1, A> b;\n};\n",
-       "`A` names the coefficients of two reductions; give each a structure of its own"},
+       "`A` is the coefficients' struct of two reductions. Give each reduction its own."},
       {Kind::rule, 5, SUMS "Sum<rows, 1, C> a;\n};\n",
        "expected `struct C { real x; };` with the coefficients, in this file"},
       {Kind::rule, 2, RULE "struct A { Thing x; };\nstruct Reductions {\nSum<rows, 1, A> a;\n};\n",
@@ -339,49 +342,49 @@ const std::vector<Mistake>& mistakes() {
       {Kind::codec, 5,
        CODEC "using Code = uint8;\nstruct A { real x; };\nstruct Reductions {\n"
              "Sum<rows, 1, A> a;  // update_state\n};\n",
-       "only a rule's reductions come `after:` others or feed `update_state`; leave these notes "
-       "out"},
+       "only a rule's reductions can have the notes `after:` and `update_state`. Remove the "
+       "note."},
       // ---- memory
       {Kind::rule, 3, MEMORY "real x;\n};\n", "expected Entry<domain> or Entry<domain, double>"},
       {Kind::rule, 3, MEMORY "Entry<all> x;\n};\n",
-       "memory of all tensors is kept in double: `Entry<all, double>`"},
+       "shared state must have type double. Write `Entry<all, double>`."},
       {Kind::rule, 7,
        FLAGS "bool a = true;\n};\nstruct AuxState {\nEntry<all, double> x;  // if a\n};\n",
-       "memory of all tensors is kept whatever the flags, which may differ by group; leave `if` "
-       "out"},
+       "shared state cannot depend on flags, which may differ between groups. Remove `if`."},
       {Kind::codec, 4, CODEC "using Code = uint8;\nstruct AuxState {\nEntry<all, double> x;\n};\n",
-       "a codec's memory belongs to a tensor; write another domain than `all`"},
+       "a codec's auxiliary state belongs to one tensor. Use another domain than `all`."},
       {Kind::rule, 3, MEMORY "Entry<tensor, float> x;\n};\n", "expected real or double, found `fl"},
       {Kind::rule, 3, MEMORY "Entry<tensor>;\n};\n", "expected the field's name, found `;`"},
       {Kind::rule, 3, MEMORY "Entry<rows> x;\n};\n",
-       "no reduction over `rows` writes this memory; declare one, or keep it for each `tensor`"},
+       "no reduction over `rows` writes this auxiliary state. Declare one, or use the domain "
+       "`tensor` or `all` in a rule."},
       // ---- formats
       {Kind::codec, 1, CODEC,
        "expected `using Code = ...;`, one of uint8, uint16, real, Nibble, NoCode"},
       {Kind::codec, 2, CODEC "using Code = int;\n",
        "expected one of uint8, uint16, real, Nibble, NoCode, found `int`"},
       {Kind::codec, 2, CODEC "using Code = NoCode;\n",
-       "a codec without codes keeps what it finds out in `struct AuxState`; declare it"},
+       "a codec with NoCode stores its data in `struct AuxState`. Declare it."},
       {Kind::codec, 3,
        CODEC "struct Options { int block = 64; };  // power of two in [32, 64]\n"
              "using Code = NoCode;\nstruct Meta { float a; };\nstruct AuxState {\n};\n",
-       "a codec without codes has no blocks; leave Meta out"},
+       "a codec with NoCode has no blocks. Remove Meta."},
       {Kind::codec, 3, CODEC "using Code = uint8;\nstruct Meta { float scale; };\n",
-       "a codec with Meta has the option `int block`"},
+       "a codec with Meta needs the option `int block`. Declare it in Options."},
       {Kind::codec, 2, CODEC "struct Options { int block = 64; };\nusing Code = uint8;\n",
        "expected `int block = N;  // power of two in [a, b]`"},
       // ---- refusals and conditions
       {Kind::rule, 2, RULE "const int x = 1;  // refuse: true, no\n",
-       "`// refuse:` stands on a line of its own"},
+       "`// refuse:` needs its own line. Move it there."},
       {Kind::codec, 3, CODEC "using Code = uint8;\n// refuse: true, no\n",
-       "only a rule refuses options; take this line out"},
+       "only a rule can have `refuse:`. Remove this line."},
       {Kind::rule, 2, RULE "// refuse: true\n", "expected `// refuse: condition, sentence`"},
       {Kind::rule, 7, REFUSE "a != 0 1, x\n", "expected the end or an operator, found \"1\""},
       {Kind::rule, 7, REFUSE "a, x\n", "expected a condition, such as `x != 0`"},
-      {Kind::rule, 7, REFUSE "a && a, x\n", "expected a condition beside &&, || or !"},
+      {Kind::rule, 7, REFUSE "a && a, x\n", "expected a condition next to &&, || or !"},
       {Kind::rule, 7, REFUSE "a < true, x\n", "expected numbers on both sides of <, <=, > or >="},
       {Kind::rule, 7, REFUSE "a == true, x\n", "expected two values of the same type"},
-      {Kind::rule, 7, REFUSE "a == null, x\n", "expected an option that may be null beside null"},
+      {Kind::rule, 7, REFUSE "a == null, x\n", "expected an option that may be null next to null"},
       {Kind::rule, 7, REFUSE "(a > 0, x\n", "expected ), found its end"},
       {Kind::rule, 7, REFUSE "a > , x\n", "expected an option, a number, ! or (, found its end"},
       {Kind::rule, 7, REFUSE "1e999 > a, x\n", "expected a number, found \"1e999 > a\""},
@@ -403,7 +406,7 @@ std::string problem(Kind kind, const std::string& content) {
   return "no error";
 }
 
-// Conditions that are too long or too deep, which no table wants to hold.
+// Conditions that are too long or too deeply nested to list in the table.
 std::vector<std::string> long_conditions() {
   std::string chain = "true";
   for (int i = 0; i < 300; ++i) chain += " && true";
@@ -412,7 +415,7 @@ std::vector<std::string> long_conditions() {
           problem(Kind::rule, start + std::string(99, '(') + ", x\n")};
 }
 
-TEST(ManifestMistakes, AreNotSeenInWhatOnlyLooksLikeThem) {
+TEST(ManifestMistakes, ValidCodeThatLooksLikeAMistakeIsRead) {
   const std::string right =
       "// A class of rules \xe2\x80\x94 the default\n"
       "// refuse nobody, as a sentence may go on.   class: Mine\n" RULE
@@ -452,8 +455,9 @@ std::string noted(const std::string& note) {
   return HYPER "double a = 0.5;  // " + note + "\n};\n}\n";
 }
 
-// What says a range in other words or signs would hold nobody back.
-TEST(ManifestMistakes, ARangeThatIsNoneIsRefused) {
+// The reader rejects notes that look like ranges but are not in its grammar. Otherwise nothing would check such a
+// range.
+TEST(ManifestMistakes, AnInvalidRangeThrows) {
   for (const char* note :
        {"must be >= 0",     "0..1",           "0 .. 1",           ".5...1",
         "Between 0 and 1",  "at most 3",      "must be positive", "non-negative",
@@ -468,7 +472,7 @@ TEST(ManifestMistakes, ARangeThatIsNoneIsRefused) {
   EXPECT_NE(problem(Kind::rule, noted("0..1 " + std::string(100000, '0'))), "no error");
 }
 
-TEST(ManifestMistakes, ProseAboutNumbersIsNoRange) {
+TEST(ManifestMistakes, ProseAboutNumbersIsNotARange) {
   for (const char* note :
        {"0: off", "0 -> off", "the root of betas[1]", "counts from 1", "1 - beta",
         "positive numbers shrink it", "integer steps of the schedule", "by 2",
@@ -476,7 +480,7 @@ TEST(ManifestMistakes, ProseAboutNumbersIsNoRange) {
     EXPECT_EQ(problem(Kind::rule, noted(note)), "no error") << note;
 }
 
-TEST(ManifestMistakes, TwoBoundsMayStandInOneNote) {
+TEST(ManifestMistakes, ANoteMayContainTwoBounds) {
   const Constraint both =
       read_manifest(noted(">=0 <1"), "my/mine.cuh", Kind::rule).hyper[0].constraint;
   EXPECT_TRUE(both.accepts(0));
@@ -494,14 +498,13 @@ std::string problem_of_name(const std::string& name) {
   return "no error";
 }
 
-TEST(ManifestMistakes, AFileThatCannotBeANamespaceIsRefusedByName) {
+TEST(ManifestMistakes, AFileNameThatCannotBeANamespaceThrows) {
   for (const char* name : {"lion.v2", "register", "2fast", "my-rule", "co_await", "a__b", "_Lion",
                            "JITSTEP_x", "dim3", "std", "sign", "pow", "tensor"}) {
     const std::string found = problem_of_name(name);
-    EXPECT_TRUE(found.starts_with(str_cat(
-        "my/", name, ".cuh:1: the file's name is the name of its namespace, and `", name, "` ")))
-        << found;
-    EXPECT_TRUE(found.ends_with("; rename both")) << found;
+    EXPECT_TRUE(found.starts_with(str_cat("my/", name, ".cuh:1: "))) << found;
+    EXPECT_NE(found.find(str_cat("its namespace, and `", name, "` ")), found.npos) << found;
+    EXPECT_TRUE(found.ends_with(" Rename both.")) << found;
   }
   for (const char* name : {"lion_v2", "registered", "_lion", "signum"})
     EXPECT_EQ(problem_of_name(name), "no error");
@@ -516,15 +519,16 @@ std::string problem_of_many_reductions() {
   return problem(Kind::rule, RULE + results + "struct Reductions {\n" + sums + "};\n");
 }
 
-TEST(ManifestMistakes, AKernelDoesNotTakeSeventeenReductions) {
+TEST(ManifestMistakes, SeventeenReductionsThrow) {
   EXPECT_EQ(
-      problem_of_many_reductions().find("my/mine.cuh:36: a kernel takes at most 16 reductions"), 0u)
+      problem_of_many_reductions().find("my/mine.cuh:36: a kernel can have at most 16 reductions"),
+      0u)
       << problem_of_many_reductions();
 }
 
-// What the files of core/ declare for rules and codecs: a namespace of that name would hide it.
-std::vector<std::string> words_of_the_contract() {
-  std::vector<std::string> words;
+// Names that the files of core/ declare for rules and codecs. A namespace of the same name would hide them.
+std::vector<std::string> kernel_language_names() {
+  std::vector<std::string> names;
   for (const char* file : {"contract", "port", "args"}) {
     std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/core/", file, ".cuh"));
     for (std::string line; std::getline(lines, line);) {
@@ -535,20 +539,20 @@ std::vector<std::string> words_of_the_contract() {
           "(\\w+)\\(.*");
       if (!std::regex_match(line, found, declared)) continue;
       for (std::size_t i = 1; i < found.size(); ++i)
-        if (found[i].matched) words.push_back(found[i]);
+        if (found[i].matched) names.push_back(found[i]);
     }
   }
-  return words;
+  return names;
 }
 
-TEST(ManifestMistakes, AFileIsNotCalledWhatTemplatesAreWrittenIn) {
-  const auto words = words_of_the_contract();
-  EXPECT_GT(words.size(), 60u);
-  for (const std::string& word : words)
-    EXPECT_TRUE(problem_of_name(word).ends_with("rename both")) << word;
+TEST(ManifestMistakes, AFileNameFromTheKernelLanguageThrows) {
+  const auto names = kernel_language_names();
+  EXPECT_GT(names.size(), 60u);
+  for (const std::string& name : names)
+    EXPECT_TRUE(problem_of_name(name).ends_with("Rename both.")) << name;
 }
 
-TEST(ManifestMistakes, NameTheFileTheLineAndWhatToWriteInstead) {
+TEST(ManifestMistakes, ErrorsNameFileLineAndFix) {
   for (const auto& [kind, line, content, message] : mistakes()) {
     const std::string found = problem(kind, content);
     EXPECT_TRUE(found.starts_with(str_cat("my/mine.cuh:", line, ": "))) << found << "\n" << content;
@@ -557,7 +561,7 @@ TEST(ManifestMistakes, NameTheFileTheLineAndWhatToWriteInstead) {
   }
 }
 
-// ---- whether the table is complete: the messages are read from the reader's own source ------------
+// ---- completeness of the table: the test reads the messages from the reader's own source --------
 
 std::string source_of(const std::string& name) {
   std::ostringstream content;
@@ -565,7 +569,7 @@ std::string source_of(const std::string& name) {
   return content.str();
 }
 
-// The string literals of 8 characters and more inside the parentheses that open at `at`.
+// The string literals of at least 8 characters inside the parentheses that open at `at`.
 std::vector<std::string> literals(const std::string& source, std::size_t at) {
   std::vector<std::string> found;
   int open = 0;
@@ -573,7 +577,7 @@ std::vector<std::string> literals(const std::string& source, std::size_t at) {
     if (source[at] == '(') ++open;
     if (source[at] == ')') --open;
     if (source[at] == '"') {
-      const std::size_t end = source.find('"', at + 1);
+      const std::size_t end = std::min(source.find('"', at + 1), source.size());
       if (end - at > 8) found.push_back(source.substr(at + 1, end - at - 1));
       at = end;
     }
@@ -581,7 +585,7 @@ std::vector<std::string> literals(const std::string& source, std::size_t at) {
   return found;
 }
 
-TEST(ManifestMistakes, AreAllInTheTable) {
+TEST(ManifestMistakes, TheTableHasEveryMessage) {
   std::vector<std::string> provoked = long_conditions();
   for (const auto& mistake : mistakes()) provoked.push_back(problem(mistake.kind, mistake.content));
   provoked.push_back(problem_of_name("lion.v2"));

@@ -89,7 +89,7 @@ TEST(Manifest, ReadsTheOptionsOfAdamW) {
   EXPECT_EQ(m.slots[2].condition->written(), "amsgrad");
 }
 
-TEST(Manifest, ReadsWhatFormatsDeclare) {
+TEST(Manifest, ReadsTheDeclarationsOfFormats) {
   const TemplateStore store;
   const auto read = [&](const std::string& path) {
     return read_manifest(*store.find(path), path, kind_of(path));
@@ -144,16 +144,16 @@ TEST(Manifest, ReadsDeclarationsThatAFormatterBrokeOverLines) {
   EXPECT_EQ(m.find("last")->initial, Value(1.0));
 }
 
-TEST(Manifest, AnIntegerIsOneThatAnIntHolds) {
+TEST(Manifest, AnIntegerMustFitAnInt) {
   const Manifest m = rule("struct Hyper {\n  double k = 1;  // integer; >= 1\n};\n");
   const Option& option = *m.find("k");
   EXPECT_FALSE(option.range_problem(2147483647.0));
   EXPECT_EQ(option.range_problem(2147483648.0),
-            "k is 2147483648 and must be an integer >= 1 that an int holds");
+            "k is 2147483648 and must be an integer >= 1 that fits an int");
   EXPECT_EQ(option.range_problem(1.5), "k is 1.5 and must be an integer >= 1");
 }
 
-TEST(Manifest, ReadsReductionsAndMemory) {
+TEST(Manifest, ReadsReductionsAndAuxState) {
   const Manifest m = rule(R"(struct Hyper { double start = 2; };
 struct Flags { bool on = true; };
 struct Rows { real mean, spread; };
@@ -197,7 +197,7 @@ TEST(Manifest, ReadsDefaultsOfARuleByOption) {
   EXPECT_FALSE(m.min_quantized_size({{"form", "right"}}));
 }
 
-TEST(Manifest, ReadsWhatADefaultStateSaysOfItsCodecsOptions) {
+TEST(Manifest, ReadsCodecOptionsOfADefaultState) {
   const Manifest m = rule(
       "enum class Form { old, right };\nstruct Hyper { \n  double eps = 1e-6;  // >= 0\n};\n"
       "struct Flags {\n  Form form = Form::old;\n};\n",
@@ -210,7 +210,7 @@ TEST(Manifest, ReadsWhatADefaultStateSaysOfItsCodecsOptions) {
   EXPECT_TRUE(m.codec_options("int4").empty());
 }
 
-TEST(Constraint, CoversThoseThatAreTighter) {
+TEST(Constraint, CoversTighterConstraints) {
   const Constraint any, at_least{.low = 0, .high = {}}, above{.low = 0, .high = {}, .above = true},
       unit{.low = 0, .high = 1, .below = true}, closed{.low = 0, .high = 1},
       whole{.low = 1, .high = {}, .integer = true};
@@ -228,7 +228,7 @@ TEST(Constraint, CoversThoseThatAreTighter) {
   EXPECT_FALSE(whole.covers(Constraint{.low = 2, .high = {}}));
 }
 
-TEST(Manifest, ReadsTheHostStageOfARule) {
+TEST(Manifest, ReadsTheHostTransformOfARule) {
   EXPECT_EQ(rule("", "// Words.   host transform: newton_schulz\n").host_transform,
             "newton_schulz");
   EXPECT_EQ(rule("", "// Words.\n").host_transform, "");
@@ -239,7 +239,7 @@ TEST(Manifest, ReadsWhetherARuleHasModes) {
   EXPECT_FALSE(rule("", "// Words, which begin with no key: it has modes.\n").modes);
 }
 
-TEST(Manifest, ReadsWhatARuleSaysOfStateBeforeTheFirstStep) {
+TEST(Manifest, ReadsTheInitialStateOfARule) {
   EXPECT_TRUE(rule("", "// Words.   initial state: at construction\n").early_state);
   EXPECT_TRUE(rule("", "// Words.   step number: none\n").no_step_number);
   EXPECT_FALSE(rule("", "// Words.\n").early_state);
@@ -253,7 +253,7 @@ TEST(Manifest, NamesFileAndLineOfAnError) {
       "`float lr = 1;`");
 }
 
-TEST(Manifest, RefusesLinesThatDoNotFollowTheGrammar) {
+TEST(Manifest, RejectsLinesThatDoNotFollowTheGrammar) {
   for (const char* line : {"double lr;",
                            "double lr = 1",
                            "double lr = 1; double b = 2;",
@@ -288,7 +288,7 @@ TEST(Manifest, RefusesLinesThatDoNotFollowTheGrammar) {
   }
 }
 
-TEST(Manifest, RefusesStructuresItCannotRead) {
+TEST(Manifest, RejectsStructuresItCannotRead) {
   for (const char* body :
        {"struct Hyper {\n",
         "struct Hyper : Base {\n};\n",
@@ -319,7 +319,7 @@ TEST(Manifest, RefusesStructuresItCannotRead) {
   }
 }
 
-TEST(Manifest, RefusesReductionsItCannotRead) {
+TEST(Manifest, RejectsReductionsItCannotRead) {
   const std::string structs =
       "struct A { real x; };\nstruct B { real x; };\nstruct Odd { Thing x; };\n";
   for (const char* lines :
@@ -334,7 +334,7 @@ TEST(Manifest, RefusesReductionsItCannotRead) {
   }
 }
 
-TEST(Manifest, RefusesCodecsAndWeightsThatLeaveThingsOut) {
+TEST(Manifest, RejectsIncompleteCodecsAndWeightFormats) {
   EXPECT_TRUE(has(problem([] { codec(""); }), "using Code"));
   EXPECT_TRUE(has(problem([] { codec("using Code = int;\n"); }), "uint8, uint16, real, Nibble"));
   EXPECT_TRUE(has(problem([] { codec("using Code = uint8;\nstruct Meta { float s; };\n"); }),
@@ -350,7 +350,7 @@ TEST(Manifest, RefusesCodecsAndWeightsThatLeaveThingsOut) {
                   "for: float32"));
 }
 
-TEST(Manifest, HoldsTheNamespaceToTheFilesName) {
+TEST(Manifest, TheNamespaceMustMatchTheFileName) {
   EXPECT_TRUE(has(problem([] { read_manifest("", "rules/mine.cuh", Kind::rule); }),
                   "namespace jitstep::rules::mine"));
   EXPECT_TRUE(has(problem([] {
@@ -360,7 +360,7 @@ TEST(Manifest, HoldsTheNamespaceToTheFilesName) {
                   "rules/mine.cuh:1: expected `namespace jitstep::rules::mine {`"));
 }
 
-TEST(Manifest, DoesNotLookAtCode) {
+TEST(Manifest, IgnoresCode) {
   EXPECT_NO_THROW(rule(R"(/* struct Hyper {
   nonsense */
 struct Scalars {
@@ -374,7 +374,7 @@ struct Rule {
 )"));
 }
 
-// The reader either understands a damaged file or says so; anything else would end this program.
+// The reader must accept a damaged file or throw an error. It must not crash.
 void read_anything(const std::string& content, const std::string& path) {
   try {
     read_manifest(content, path, kind_of(path));

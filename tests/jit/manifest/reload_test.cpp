@@ -1,5 +1,5 @@
-// A user's file that is changed and loaded again: a new version for who begins now, the old one for who began
-// before, also for what they compile later.
+// A user changes a file and loads it again. Optimizers made afterwards use the new version. Earlier ones use the old
+// version, also for kernels compiled later.
 #include <gtest/gtest.h>
 
 #include "jit/base/text.h"
@@ -13,7 +13,7 @@
 namespace jitstep::jit {
 namespace {
 
-// Adds `step` to each parameter; `option` is one of its own.
+// Adds `step` to each parameter. `option` names an option of the rule.
 std::string moving(const std::string& step, const std::string& option = "lr") {
   return str_cat("#pragma once\n#include \"../core/contract.cuh\"\n#include \"../core/mine.cuh\"\n",
                  "namespace jitstep::rules::moving {\nstruct Hyper {\n  double ", option,
@@ -38,7 +38,7 @@ class Reload : public ::testing::Test {
  protected:
   void SetUp() override { set_unit(1); }
 
-  // What every rule here is multiplied by, in a file that it includes.
+  // A factor that every rule here reads from an included file.
   void set_unit(int unit) {
     engine_.templates().add(
         "core/mine.cuh", str_cat("#pragma once\nnamespace jitstep {\nKHD real my_unit() { return ",
@@ -59,7 +59,7 @@ class Reload : public ::testing::Test {
     return resolve(values, {codec}, catalog_);
   }
 
-  // What a parameter of zeros is after one step, compiled now.
+  // One element of a parameter of zeros after one step, compiled now.
   float stepped(const Plan& plan, const OptionValues& values) {
     CpuBackend cpu(engine_);
     std::vector<float> p(3), g(3);
@@ -74,14 +74,14 @@ class Reload : public ::testing::Test {
   Catalog catalog_{engine_.templates()};
 };
 
-TEST_F(Reload, IsANewVersionForWhoBeginsAfterIt) {
+TEST_F(Reload, AffectsOnlyOptimizersMadeAfterIt) {
   const Manifest& first = load_rule(moving("1"));
   const OptionValues before = options();
   const Plan old = plan(before);
   const Manifest& second = load_rule(moving("-2", "rate"));
   EXPECT_NE(&first, &second);
   EXPECT_EQ(&catalog_.rule("moving"), &second);
-  EXPECT_EQ(first.hyper[0].name, "lr") << "who has it keeps it";
+  EXPECT_EQ(first.hyper[0].name, "lr") << "earlier optimizers still use it";
   EXPECT_EQ(second.hyper[0].name, "rate");
   EXPECT_EQ(second.name, "moving");
   const OptionValues after = options();
@@ -93,7 +93,7 @@ TEST_F(Reload, IsANewVersionForWhoBeginsAfterIt) {
             std::string::npos);
 }
 
-TEST_F(Reload, OfTheSameTextIsNothingNew) {
+TEST_F(Reload, OfTheSameTextChangesNothing) {
   const Manifest& first = load_rule(moving("1"));
   const std::uint64_t version = engine_.templates().version();
   EXPECT_EQ(&load_rule(moving("1")), &first);
@@ -107,7 +107,7 @@ TEST_F(Reload, OfTheSameTextIsNothingNew) {
   EXPECT_EQ(catalog_.names(Manifest::Kind::rule), Catalog(engine_.templates()).names(first.kind));
 }
 
-TEST_F(Reload, NoticesAnIncludeThatChanged) {
+TEST_F(Reload, DetectsAChangedInclude) {
   const Manifest& first = load_rule(moving("1"));
   const OptionValues before = options();
   set_unit(5);
@@ -119,7 +119,7 @@ TEST_F(Reload, NoticesAnIncludeThatChanged) {
   EXPECT_EQ(stepped(plan(before), before), 1);
 }
 
-TEST_F(Reload, OfACodecLeavesPlansAndOptionsMadeBefore) {
+TEST_F(Reload, OfACodecDoesNotChangeEarlierPlansAndOptions) {
   load_rule(moving("e.m.prev"));
   load_codec("3");
   OptionValues before = options();
@@ -141,15 +141,15 @@ TEST_F(Reload, OfACodecLeavesPlansAndOptionsMadeBefore) {
   EXPECT_NE(plan(after, "constant").spec, old.spec);
 }
 
-TEST_F(Reload, OfAMistakeLeavesWhatThereIs) {
+TEST_F(Reload, OfAnInvalidFileChangesNothing) {
   const Manifest& first = load_rule(moving("1"));
   EXPECT_THROW(load_rule("namespace jitstep::rules::moving {\nstruct Hyper {\n"), Error);
   EXPECT_EQ(&catalog_.rule("moving"), &first);
   EXPECT_EQ(catalog_.catalog_revision(), 1);
 }
 
-// A folder of templates is read as rules are asked for; load_rule looks at its files anew.
-TEST_F(Reload, TakesUpAChangedFileOfAFolderOfTemplates) {
+// The catalog reads a folder of templates when a rule is first requested. `load_rule` reads its file again.
+TEST_F(Reload, DetectsAChangedFileInAFolderOfTemplates) {
   const std::string path = folder_ / "rules/moving.cuh", unit = folder_ / "core/mine.cuh";
   const auto write_unit = [&](int x) {
     testing::write_file(

@@ -1,4 +1,4 @@
-// What counts in a kernel's digest: tokens, and not how they are laid out or commented.
+// A kernel's digest depends on its tokens, and not on layout or comments.
 #include "jit/source/canonical_text.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,9 @@
 namespace jitstep::jit {
 namespace {
 
-void expect_same(const char* a, const char* b) { EXPECT_EQ(canonical_text(a), canonical_text(b)) << a; }
+void expect_same(const char* a, const char* b) {
+  EXPECT_EQ(canonical_text(a), canonical_text(b)) << a;
+}
 void expect_different(const char* a, const char* b) {
   EXPECT_NE(canonical_text(a), canonical_text(b)) << a << " | " << b;
 }
@@ -35,7 +37,7 @@ TEST(CanonicalText, BlanksBetweenTokensCount) {
 
 TEST(CanonicalText, AnEmptyCommentSeparatesTokens) { expect_same("int/**/a;", "int a;"); }
 
-TEST(CanonicalText, LiteralsAreKeptWhole) {
+TEST(CanonicalText, LiteralsAreNotChanged) {
   expect_different("f(\"a  b\")", "f(\"a b\")");
   expect_different("f(\"// a\")", "f(\"// b\")");
   expect_different("c = ' ';", "c = '';");
@@ -45,7 +47,7 @@ TEST(CanonicalText, LiteralsAreKeptWhole) {
   expect_same("f(\"a\"); // x", "f(\"a\"); // y");
 }
 
-TEST(CanonicalText, AnApostropheInANumberOpensNoLiteral) {
+TEST(CanonicalText, AnApostropheInANumberDoesNotOpenALiteral) {
   expect_same("int a = 1'000; // x\nint b = 2'000;", "int a = 1'000;\nint b = 2'000;");
 }
 
@@ -62,7 +64,7 @@ TEST(CanonicalText, LineMarkersDoNotCount) {
   expect_same("#line 1 \"a.cuh\"\nint a;\n#line 7 \"b.cuh\"\nint b;", "int a;\nint b;");
 }
 
-TEST(CanonicalText, ATextThatAsksForItsLinesIsTakenWhole) {
+TEST(CanonicalText, ATextThatUsesLineNumbersIsNotChanged) {
   expect_different("int a = __LINE__; // x", "int a = __LINE__; // y");
 }
 

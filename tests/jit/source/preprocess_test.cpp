@@ -7,7 +7,7 @@ namespace {
 
 using testing::error_of;
 
-TEST(Flatten, AnIncludeIsExpandedInPlaceWithMarkers) {
+TEST(Preprocess, ExpandsAnIncludeInPlaceWithLineMarkers) {
   TemplateStore store("", false);
   store.add("rules/a.cuh", "#pragma once\nint a;\n");
   EXPECT_EQ(
@@ -15,7 +15,7 @@ TEST(Flatten, AnIncludeIsExpandedInPlaceWithMarkers) {
       "#line 1 \"unit\"\nint x;\n#line 1 \"rules/a.cuh\"\n\nint a;\n#line 3 \"unit\"\nint y;\n");
 }
 
-TEST(Flatten, ANameIsLookedUpBesideItsIncluderAndThenFromTheRoot) {
+TEST(Preprocess, LooksUpANameNextToItsIncluderAndThenFromTheRoot) {
   TemplateStore store("", false);
   store.add("core/port.cuh", "int port;\n");
   store.add("rules/near.cuh", "int near_one;\n");
@@ -30,13 +30,13 @@ TEST(Flatten, ANameIsLookedUpBesideItsIncluderAndThenFromTheRoot) {
       << "each file is expanded once";
 }
 
-TEST(Flatten, AngleBracketsAndOtherDirectivesStay) {
+TEST(Preprocess, AngleBracketsAndOtherDirectivesStay) {
   TemplateStore store("", false);
   const std::string unit = "#include <cstdint>\n#pragma unroll\n#define A 1";
   EXPECT_EQ(preprocess(unit, "u", store), "#line 1 \"u\"\n" + unit + "\n");
 }
 
-TEST(Flatten, AMissingFileIsAnErrorWithFileAndLine) {
+TEST(Preprocess, AMissingFileIsAnErrorWithFileAndLine) {
   TemplateStore store("", false);
   store.add("rules/a.cuh", "\n\n#include \"../codecs/none.cuh\"\n");
   const std::string message =
@@ -45,7 +45,7 @@ TEST(Flatten, AMissingFileIsAnErrorWithFileAndLine) {
   EXPECT_NE(message.find("codecs/none.cuh"), std::string::npos) << message;
 }
 
-TEST(Flatten, ACycleIsAnErrorThatShowsTheChain) {
+TEST(Preprocess, ACycleIsAnErrorThatShowsTheChain) {
   TemplateStore store("", false);
   store.add("a.cuh", "#include \"b.cuh\"\n");
   store.add("b.cuh", "int b;\n#include \"a.cuh\"\n");
@@ -54,7 +54,7 @@ TEST(Flatten, ACycleIsAnErrorThatShowsTheChain) {
   EXPECT_NE(message.find("u -> a.cuh -> b.cuh -> a.cuh"), std::string::npos) << message;
 }
 
-TEST(Flatten, AUnitNameCannotBreakTheMarkers) {
+TEST(Preprocess, AUnitNameCannotBreakTheMarkers) {
   TemplateStore store("", false);
   EXPECT_EQ(preprocess("", "a\"b\\c\nd", store), "#line 1 \"a_b_c_d\"\n");
 }
@@ -76,7 +76,7 @@ TEST(TemplateStore, UpperLayersHideLowerOnes) {
   EXPECT_EQ(store.list("rules/"), (std::vector<std::string>{"rules/a.cuh", "rules/b.cuh"}));
 }
 
-TEST(Flatten, InsideAKeptFileIncludesAreWhatTheyWereWhenItWasLoaded) {
+TEST(Preprocess, IncludesOfAnOlderRevisionAreThoseAtItsLoading) {
   TemplateStore store("", false);
   const std::string rule = "#include \"../core/near.cuh\"\nint rule;\n";
   const auto keep = [&](const std::string& near) {
@@ -98,12 +98,12 @@ TEST(Flatten, InsideAKeptFileIncludesAreWhatTheyWereWhenItWasLoaded) {
   EXPECT_EQ(included, (Texts{{"rules/a.cuh", rule}, {"core/near.cuh", "int two;\n"}}));
 }
 
-TEST(TemplateStore, KeepsOneFileUnderOneName) {
+TEST(TemplateStore, StoresOneFileUnderOneName) {
   TemplateStore store("", false);
   store.add("rules/taken.cuh", "int a;\n");
   EXPECT_EQ(store.keep("rules/taken.cuh", {"/my/taken.cuh", "int b;\n", {}}), std::nullopt);
   EXPECT_EQ(store.keep("rules/taken.cuh", {"/my/taken.cuh", "int a;\n", {}}), "rules/taken.cuh");
-  EXPECT_EQ(store.kept("rules/taken.cuh"), nullptr) << "there is nothing to keep";
+  EXPECT_EQ(store.kept("rules/taken.cuh"), nullptr) << "there is nothing to load";
   EXPECT_EQ(store.keep("rules/a.cuh", {"/my/a.cuh", "int a;\n", {}}), "rules/a.cuh");
   EXPECT_EQ(store.keep("rules/a.cuh", {"/my/a.cuh", "int b;\n", {}}), "rules/a.cuh@2");
   EXPECT_EQ(store.keep("rules/a.cuh", {"/your/a.cuh", "int c;\n", {}}), std::nullopt);
@@ -112,7 +112,7 @@ TEST(TemplateStore, KeepsOneFileUnderOneName) {
   EXPECT_EQ(store.list("rules/"), (std::vector<std::string>{"rules/a.cuh", "rules/taken.cuh"}));
 }
 
-TEST(TemplateStore, AFileThatOthersMayWriteIsRefused) {
+TEST(TemplateStore, RejectsAFileThatOthersMayWriteTo) {
   testing::TemporaryFolder folder;
   testing::write_file(folder / "rules/a.cuh", "int a;\n");
   testing::fs::permissions(folder / "rules/a.cuh", testing::fs::perms::others_write,

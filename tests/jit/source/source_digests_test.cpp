@@ -7,7 +7,7 @@
 namespace jitstep::jit {
 namespace {
 
-TEST(SourceDigests, AreOfTheUnitAndOfWhatItIncludes) {
+TEST(SourceDigests, CoverTheUnitAndItsIncludes) {
   TemplateStore store({}, false);
   store.add("core/a.cuh", "#include \"b.cuh\"\nint a;\n");
   store.add("core/b.cuh", "int b;\n");
@@ -22,7 +22,7 @@ TEST(SourceDigests, AreOfTheUnitAndOfWhatItIncludes) {
   EXPECT_EQ(sources, expected);
 }
 
-TEST(SourceDigests, OfTodayKeepWhatTheStoreDoesNotKnow) {
+TEST(SourceDigests, OfCurrentTemplatesKeepEntriesThatTheStoreDoesNotKnow) {
   TemplateStore store({}, false);
   store.add("core/a.cuh", "new");
   const Sources then = {{kUnitSource, "u"}, {"core/a.cuh", "old"}, {"rules/mine.cuh", "mine"}};

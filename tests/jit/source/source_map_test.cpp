@@ -7,7 +7,7 @@
 namespace jitstep::jit {
 namespace {
 
-TEST(SourceMap, PlacesInALogOfEitherCompilerGiveNumberedLines) {
+TEST(SourceMap, LocationsInALogOfEitherCompilerGiveNumberedLines) {
   TemplateStore store("", false);
   store.add("rules/a.cuh", "int l1;\nint l2;\nint l3;\nint l4;\nint l5;\nint l6;\n");
   const std::string preprocessed = preprocess("#include \"rules/a.cuh\"\nint u2;\n", "unit", store);
@@ -27,7 +27,7 @@ TEST(SourceMap, NumberedPutsANumberBeforeEachLine) {
   EXPECT_EQ(numbered("a\n\nb"), "    1 | a\n    2 | \n    3 | b\n");
 }
 
-TEST(SourceMap, FilesAreCalledByTheNamesTheyAreShownAs) {
+TEST(SourceMap, FilesGetTheirDisplayNames) {
   const ShownNames shown = {{"rules/a.cuh", "/home/me/a.cuh"}, {"codecs/b.cuh", "my rules/b.cuh"}};
   EXPECT_EQ(with_shown_names("rules/a.cuh:3: no\nat line 5 of rules/a.cuh\n(codecs/b.cuh(2))\n"
                              "x/rules/a.cuh: no, and core/rules/a.cuh neither; core/c.cuh",

@@ -1,4 +1,4 @@
-// Steps that a graph repeats: each replay is a step, with the bits of one that the host asked for.
+// Steps that a graph replays. Each replay must give the same bits as a step that the host launched.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -27,7 +27,7 @@ StepCase step_case(const std::string& rule, NamedValues options = {}) {
   return made;
 }
 
-// What n replays leave, and n steps.
+// Compares the result of n replays with that of n steps.
 void expect_equal(const StepCase& c, Backend& backend) {
   RecordingBackend recording(backend);
   const KernelConfig config = default_kernel_config(emulation::kernel_of(c), backend.target());
@@ -44,11 +44,13 @@ class Capture : public ::testing::Test {
 
 TEST_F(Capture, ReplaysAreStepsOfEveryRule) {
   for (const std::string& rule : default_catalog().names(Manifest::Kind::rule))
-    if (default_catalog().rule(rule).host_transform.empty())  // which nobody records here
+    if (default_catalog()
+            .rule(rule)
+            .host_transform.empty())  // this recorder does not support transforms
       expect_equal(step_case(rule), cpu);
 }
 
-TEST_F(Capture, ReplaysSkipWhatIsNotFinite) {
+TEST_F(Capture, ReplaysSkipGradientsThatAreNotFinite) {
   for (const char* rule : {"adamw", "lamb", "prodigy", "schedulefree_adamw"}) {
     StepCase c = step_case(rule);
     c.refused = {1, 3, 4};
@@ -65,13 +67,13 @@ TEST_F(Capture, ReplaysClipAndRoundAtRandom) {
   expect_equal(c, cpu);
 }
 
-TEST_F(Capture, TheGpusTextCountsToo) {
+TEST_F(Capture, ReplaysOfTheGpuSourceAreStepsToo) {
   emulation::EmulatedBackend backend(default_engine(), 3, emulation::BlockOrder::kReverse,
                                      emulation::LaneOrder::kRandom);
   for (const char* rule : {"adamw", "prodigy"}) expect_equal(step_case(rule), backend);
 }
 
-// ---- one tensor, of whose steps the device keeps count
+// ---- one tensor whose steps the device counts
 
 class CapturedStep : public Capture {
  protected:
@@ -98,9 +100,9 @@ class CapturedStep : public Capture {
   std::optional<Step> step;
 };
 
-constexpr char kNotReady[] = "step() inside a CUDA graph capture, which is not ready for it";
+constexpr char kNotReady[] = "step() inside a CUDA graph capture failed";
 
-TEST_F(CapturedStep, IsRefusedWhereTheHostCounts) {
+TEST_F(CapturedStep, ThrowsIfTheHostCounts) {
   run();
   EXPECT_NE(error_of([&] { capture(); }).find(kNotReady), std::string::npos);
   recording.replay();
@@ -108,7 +110,7 @@ TEST_F(CapturedStep, IsRefusedWhereTheHostCounts) {
   EXPECT_FALSE(step->is_captured());
 }
 
-TEST_F(CapturedStep, IsRefusedWhereOthersTakePartThanBefore) {
+TEST_F(CapturedStep, ThrowsIfTheActiveTensorsDifferFromTheStepBefore) {
   step->count_on_device();
   step->run({{.inactive = true}}, {set});
   EXPECT_NE(error_of([&] { capture(); }).find(kNotReady), std::string::npos);
@@ -116,10 +118,10 @@ TEST_F(CapturedStep, IsRefusedWhereOthersTakePartThanBefore) {
   EXPECT_NO_THROW(capture());
 }
 
-TEST_F(CapturedStep, NeedsACountOfItsOwnForEveryTensor) {
+TEST_F(CapturedStep, NeedsAStepOffsetForEveryTensor) {
   step->count_on_device();
   set.step_offset = nullptr;
-  EXPECT_NE(error_of([&] { run(); }).find("has no lag in a step counted on the device"),
+  EXPECT_NE(error_of([&] { run(); }).find("step_offset is null in a step counted on the device"),
             std::string::npos);
 }
 
@@ -133,11 +135,11 @@ TEST_F(CapturedStep, CountsWithEveryStepAndReplay) {
   EXPECT_EQ(step_offset, -3);
 }
 
-TEST_F(CapturedStep, IsNotTakenForOtherStepsAfterTheCapture) {
+TEST_F(CapturedStep, CannotRunOutsideTheGraphAfterTheCapture) {
   step->count_on_device();
   run();
   capture();
-  EXPECT_NE(error_of([&] { run(); }).find("make another one for steps outside"), std::string::npos);
+  EXPECT_NE(error_of([&] { run(); }).find("belongs to a CUDA graph"), std::string::npos);
 }
 
 TEST_F(CapturedStep, ReadsTheGradientThatItWasCapturedWith) {
@@ -150,7 +152,7 @@ TEST_F(CapturedStep, ReadsTheGradientThatItWasCapturedWith) {
   EXPECT_FLOAT_EQ(m[0], 0.9f * before);
 }
 
-TEST_F(CapturedStep, ReadsTheLearningRateAnew) {
+TEST_F(CapturedStep, ReadsTheLearningRateInEveryReplay) {
   const float rate = 0;
   double rates[] = {0};
   step->count_on_device();
@@ -168,17 +170,17 @@ TEST_F(CapturedStep, ReadsTheLearningRateAnew) {
   EXPECT_LT(values[0], before - 0.25f);
 }
 
-TEST_F(CapturedStep, TakesOneLaunchMore) {
+TEST_F(CapturedStep, NeedsOneMoreLaunch) {
   const auto launches_of = [&] {
     const std::uint64_t before = launch_count();
     run();
     return launch_count() - before;
   };
-  const std::uint64_t default_config = launches_of();
+  const std::uint64_t host_counted = launches_of();
   step->count_on_device();
-  EXPECT_EQ(launches_of(), default_config + 1);
+  EXPECT_EQ(launches_of(), host_counted + 1);
   step->count_on_device(false);
-  EXPECT_EQ(launches_of(), default_config);
+  EXPECT_EQ(launches_of(), host_counted);
 }
 
 }  // namespace

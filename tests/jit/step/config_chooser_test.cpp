@@ -19,7 +19,7 @@ using testing::won_record;
 
 class ChosenByRecords : public ::testing::Test {
  protected:
-  // As this machine's, with templates of today.
+  // A record of this hardware and of the current templates.
   TuningRecord record(int chunk) {
     TuningRecord made = won_record({4096, 1}, host_hardware());
     made.versions = versions_of(engine(), adamw_plan(), Target::cpu());
@@ -47,7 +47,7 @@ class ChosenByRecords : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(ChosenByRecords, AStepRunsAsTheUsersRecordSaysAndTellsWhy) {
+TEST_F(ChosenByRecords, AStepUsesTheUsersRecordAndReportsIt) {
   write("cache", record(64));
   CpuBackend backend(engine());
   const ConfigChoice choice = chosen(backend);
@@ -56,21 +56,22 @@ TEST_F(ChosenByRecords, AStepRunsAsTheUsersRecordSaysAndTellsWhy) {
   EXPECT_NE(choice.why.find("1.25 times as fast"), std::string::npos) << choice.why;
 }
 
-TEST_F(ChosenByRecords, TheUsersRecordWinsOverThatOfTheReadOnlyLayer) {
+TEST_F(ChosenByRecords, TheUsersRecordIsPreferredToTheReadOnlyLayers) {
   write("below", record(256));
   CpuBackend backend(engine());
   EXPECT_EQ(chosen(backend).config.leaves_per_item, 256);
   write("cache", record(4));
-  EXPECT_EQ(chosen(backend).config.leaves_per_item, 4) << "read again, as the file has changed";
+  EXPECT_EQ(chosen(backend).config.leaves_per_item, 4)
+      << "read again, because the file has changed";
 }
 
-TEST_F(ChosenByRecords, WhatTheProgramAsksForWins) {
+TEST_F(ChosenByRecords, TheProgramsConfigIsPreferred) {
   write("cache", record(64));
   CpuBackend backend(engine());
   const KernelConfig wanted = default_kernel_config(adamw_plan(), Target::cpu());
   const Step step(backend, {{adamw_plan(), testing::tensors(1, 4096), wanted}});
   EXPECT_EQ(step.choice().config, wanted);
-  EXPECT_EQ(step.choice().why, "the program asked for it");
+  EXPECT_EQ(step.choice().why, "set by the program");
 }
 
 TEST_F(ChosenByRecords, DamagedLinesAreSkippedWithOneWarning) {
@@ -81,7 +82,8 @@ TEST_F(ChosenByRecords, DamagedLinesAreSkippedWithOneWarning) {
   EXPECT_EQ(chosen(backend).config.leaves_per_item, 64);
   chosen(backend);
   ASSERT_EQ(warnings.messages().size(), 1u);
-  EXPECT_NE(warnings.messages()[0].find("tuning.jsonl:2: it is no JSON"), std::string::npos)
+  EXPECT_NE(warnings.messages()[0].find("tuning.jsonl:2: the line is not valid JSON"),
+            std::string::npos)
       << warnings.messages()[0];
   EXPECT_NE(warnings.messages()[0].find("(and 1 more lines"), std::string::npos);
 }
@@ -98,7 +100,7 @@ TEST_F(ChosenByRecords, AnEditedTemplateChangesTheDigestAndACommentDoesNot) {
   EXPECT_NE(template_digest(engine(), adamw_plan(), Target::cpu()), before);
 }
 
-TEST(ShippedRecords, AreRightAndNameVariantsThatCanBeRun) {
+TEST(ShippedRecords, AreValidAndNameValidConfigs) {
   for (const auto& [name, content] : embedded_records()) {
     if (!name.ends_with(".jsonl")) continue;
     const RecordFile file = parse_records(content, std::string(name));
@@ -107,8 +109,8 @@ TEST(ShippedRecords, AreRightAndNameVariantsThatCanBeRun) {
   }
 }
 
-// Every candidate leaves the bits of the default: the law that tuning rests on.
-TEST(VariantsOfTheCpu, LeaveTheSameBits) {
+// Tuning relies on this: every configuration gives the bits of the default.
+TEST(CpuConfigs, GiveTheSameBits) {
   emulation::StepCase c;
   c.tensors = {{.sizes = {70000}}, {.sizes = {333}}};
   c.steps = 2;

@@ -1,4 +1,4 @@
-// Launches on GPUs that are not there.
+// Launches on fake GPUs.
 #include "jit/step/cuda_steps.h"
 
 namespace jitstep::jit {
@@ -8,7 +8,7 @@ using namespace testing;
 
 using CudaLaunch = CudaSteps;
 
-TEST_F(CudaLaunch, OneLaunchStepsAllTensorsAndAPassWithASumTakesTwoMore) {
+TEST_F(CudaLaunch, OneLaunchStepsAllTensorsAndAPassWithASumNeedsTwoMore) {
   step(*step_of(plan("adamw"), 700), 1);
   EXPECT_EQ(fake.calls_of("cuLaunchKernel"),
             (Calls{str_cat("cuLaunchKernel jitstep_apply 128x256 stream 0")}));
@@ -40,16 +40,16 @@ TEST_F(CudaLaunch, NoItemsNoLaunch) {
   EXPECT_TRUE(fake.calls_of("cuLaunchKernel").empty());
 }
 
-TEST_F(CudaLaunch, ABlockHasTheVariantsThreads) {
+TEST_F(CudaLaunch, ABlockHasTheConfigsThreads) {
   for (int threads : {32, 128, 512}) {
-    Step of(machines[0], {{plan("adamw"), tensors(2, 10), KernelConfig{threads, 32, 4, 8}}});
+    Step of(backends[0], {{plan("adamw"), tensors(2, 10), KernelConfig{threads, 32, 4, 8}}});
     step(of, 1);
     fake.drain();
     EXPECT_EQ(fake.runs.back().block, static_cast<unsigned>(threads));
   }
 }
 
-TEST_F(CudaLaunch, EveryLaunchHasArgumentsOfItsOwn) {
+TEST_F(CudaLaunch, EveryLaunchHasItsOwnArguments) {
   const auto lamb = step_of(plan("lamb", true));
   step(*lamb, 1);
   step(*lamb, 2);
@@ -59,7 +59,7 @@ TEST_F(CudaLaunch, EveryLaunchHasArgumentsOfItsOwn) {
     EXPECT_FALSE(fake.runs[i].garbage);
     EXPECT_EQ(fake.runs[i].t, i < 5 ? 1 : 2);
   }
-  EXPECT_EQ(fake.runs[1].args.item_count, 1);  // the sum over everything
+  EXPECT_EQ(fake.runs[1].args.item_count, 1);  // the sum over all tensors
   EXPECT_EQ(fake.runs[0].ids, (std::vector<int>{0, 1, 2}));
   EXPECT_NE(fake.runs[0].args.items, fake.runs[4].args.items);
 }
@@ -76,10 +76,10 @@ TEST_F(CudaLaunch, EachDeviceHasItsModuleItsContextAndItsStream) {
   EXPECT_EQ(fake.context_depth(), 1u);
   fake.clear();
   step(*on_0, 1);
-  EXPECT_TRUE(fake.calls_of("cuCtxPushCurrent").empty()) << "its context was current already";
+  EXPECT_TRUE(fake.calls_of("cuCtxPushCurrent").empty()) << "its context was already current";
 }
 
-TEST_F(CudaLaunch, AFailedLaunchPutsTheContextBackAndCanBeTriedAgain) {
+TEST_F(CudaLaunch, AFailedLaunchRestoresTheContextAndCanBeRetried) {
   const auto on_1 = step_of(plan("lamb", true), 2, 10, 1);
   for (int spared = 0; spared < 5; ++spared) {
     fake.fail("cuLaunchKernel", 701, spared, 1);
@@ -103,7 +103,7 @@ TEST_F(CudaLaunch, NoDeviceIsSteppedBeforeAllAreReady) {
   fake.fail("cuMemcpyHtoDAsync", 2, 3, 1);  // the second table of the second device
   EXPECT_THROW(step_both(), CudaError);
   EXPECT_TRUE(fake.calls_of("cuLaunchKernel").empty());
-  fake.allocations_to_failure = 0;  // of that table: it has none yet
+  fake.allocations_to_failure = 0;  // for that table, which has none yet
   fake.recover();
   step_both();
   EXPECT_EQ(fake.calls_of("cuLaunchKernel").size(), 2u);

@@ -1,4 +1,4 @@
-// Steps that a GPU which is not there may skip.
+// Steps that a fake GPU may skip.
 #include "jit/step/cuda_steps.h"
 
 namespace jitstep::jit {
@@ -16,13 +16,13 @@ class CudaSkips : public CudaSteps {
   CudaSkips() {
     for (int i : {0, 1, 2}) given[i].hyper_index = i;
   }
-  void let_them_skip() {
+  void allow_skips() {
     for (int i : {0, 1, 2}) {
       sets[i].found_inf = &found;
       sets[i].step_offset = &step_offsets[i];
     }
   }
-  // What the driver is asked for in a step of a rule with sums.
+  // The driver calls in a step of a rule with sums.
   Calls calls_of_a_step() {
     const auto lamb = step_of(plan("lamb", true));
     fake.clear();
@@ -31,15 +31,15 @@ class CudaSkips : public CudaSteps {
   }
 };
 
-TEST_F(CudaSkips, AskTheDriverForNothingMore) {
+TEST_F(CudaSkips, NeedNoMoreDriverCalls) {
   const Calls calls = calls_of_a_step();
   ASSERT_FALSE(calls.empty());
-  let_them_skip();
+  allow_skips();
   EXPECT_EQ(calls_of_a_step(), calls);
 }
 
-TEST_F(CudaSkips, TellEveryKernelWhereToLookAndToCount) {
-  let_them_skip();
+TEST_F(CudaSkips, PassFlagAndCounterToEveryKernel) {
+  allow_skips();
   const auto adamw = step_of(plan("adamw"));
   given[1].cleared = somewhere(9);
   adamw->run(given, sets);

@@ -1,4 +1,4 @@
-// What the tests of steps on a GPU that is not there share.
+// Fixture for tests of steps on fake GPUs.
 #pragma once
 
 #include "jit/fixtures.h"
@@ -12,7 +12,7 @@ using support::FakeDriver;
 using support::FakeHost;
 using Calls = std::vector<std::string>;
 
-// An engine and a machine for each of two GPUs. Streams 0 and 1 are their default ones.
+// One engine, and one back end for each of two GPUs. Streams 0 and 1 are their default streams.
 class CudaSteps : public ::testing::Test {
  protected:
   FakeDriver fake;
@@ -21,7 +21,7 @@ class CudaSteps : public ::testing::Test {
                 {.nvrtc = std::make_shared<support::FakeCompiler>(),
                  .driver = std::make_shared<CudaDriver>(FakeDriver::api())}};
   FakeHost* hosts[2] = {};
-  CudaBackend machines[2] = {backend(0), backend(1)};
+  CudaBackend backends[2] = {backend(0), backend(1)};
 
   CudaBackend backend(int device) {
     auto host = std::make_unique<FakeHost>(fake, device);
@@ -31,7 +31,7 @@ class CudaSteps : public ::testing::Test {
 
   std::unique_ptr<Step> step_of(const Plan& plan, int count = 3, std::int64_t size = 10,
                                 int device = 0) {
-    return std::make_unique<Step>(machines[device],
+    return std::make_unique<Step>(backends[device],
                                   std::vector<Batch>{{plan, tensors(count, size)}});
   }
 

@@ -1,4 +1,5 @@
-// The order of steps on several streams, and steps in a graph capture: what a kernel finds once it runs.
+// The order of steps on several streams, and steps in a graph capture. The tests check the memory that a kernel sees
+// when it runs.
 #include "jit/step/cuda_steps.h"
 
 namespace jitstep::jit {
@@ -8,7 +9,7 @@ using namespace testing;
 
 constexpr char kStepCapture[] = "step() inside a CUDA graph capture";
 
-// ---- streams -----------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 using CudaStreams = CudaSteps;
 
@@ -23,14 +24,14 @@ TEST_F(CudaStreams, CopiesAndLaunchesGoOnTheCurrentStream) {
   for (const auto& run : fake.runs) EXPECT_EQ(run.stream, side);
 }
 
-TEST_F(CudaStreams, NothingWaitsWhileTheStreamStaysTheSame) {
+TEST_F(CudaStreams, NothingWaitsOnTheSameStream) {
   const auto of = step_of(plan("adamw"));
   for (int t = 1; t <= 5; ++t) step(*of, t);
   EXPECT_TRUE(fake.calls_of("cuStreamWaitEvent").empty());
   EXPECT_EQ(fake.calls_of("cuEventCreate").size(), 1u);
 }
 
-// Steps on stream 0 and at once on another one.
+// Steps on stream 0, and immediately afterwards on another stream.
 std::vector<std::int64_t> steps_seen(FakeDriver& fake, FakeHost& host, Step& of,
                                      const std::function<void(std::int64_t)>& step, bool in_turn) {
   const int side = fake.new_stream();
@@ -47,7 +48,7 @@ std::vector<std::int64_t> steps_seen(FakeDriver& fake, FakeHost& host, Step& of,
   return seen;
 }
 
-TEST_F(CudaStreams, AStepOnAnotherStreamLeavesTheTablesOfTheOneBeforeAlone) {
+TEST_F(CudaStreams, AStepOnAnotherStreamDoesNotOverwriteTheTablesOfTheLast) {
   for (bool in_turn : {false, true}) {
     fake.clear();
     hosts[0]->current = 0;
@@ -59,7 +60,7 @@ TEST_F(CudaStreams, AStepOnAnotherStreamLeavesTheTablesOfTheOneBeforeAlone) {
   }
 }
 
-// That the test above can fail: without the wait, the kernel of step 2 finds the numbers of step 3.
+// Shows that the test above can fail: without the wait, the kernel of step 2 reads the hyperparameters of step 3.
 TEST(CudaStreamsWithoutWaiting, OverwriteTheTablesOfTheStepBefore) {
   FakeDriver fake;
   testing::TemporaryFolder folder;
@@ -90,8 +91,8 @@ TEST_F(CudaStreams, AStreamMayBeDestroyedAfterItsStep) {
   EXPECT_EQ(fake.runs[1].t, 2);
 }
 
-// Kernels have been launched by then: such a step must not be taken for one that was not done.
-TEST_F(CudaStreams, ARecordThatFailsIsNoFailedStepAndIsMadeUpFor) {
+// The kernels have been launched by then, so step() must not report a failure.
+TEST_F(CudaStreams, AFailedEventRecordDoesNotFailTheStepAndIsCaughtUp) {
   const auto of = step_of(plan("adamw"));
   step(*of, 1);
   fake.fail("cuEventRecord", 2, 0, 1);
@@ -107,7 +108,7 @@ TEST_F(CudaStreams, ARecordThatFailsIsNoFailedStepAndIsMadeUpFor) {
   }
 }
 
-TEST_F(CudaStreams, WhatIsNeededToRecordAStepIsThereBeforeTheFirstLaunch) {
+TEST_F(CudaStreams, TheEventIsCreatedBeforeTheFirstLaunch) {
   const auto of = step_of(plan("adamw"));
   fake.fail("cuEventCreate", 2, 0, 1);
   EXPECT_THROW(step(*of, 1), CudaError);
@@ -115,7 +116,7 @@ TEST_F(CudaStreams, WhatIsNeededToRecordAStepIsThereBeforeTheFirstLaunch) {
   EXPECT_NO_THROW(step(*of, 1));
 }
 
-TEST_F(CudaStreams, AStepThatFailedHalfWayIsWaitedForToo) {
+TEST_F(CudaStreams, WaitsForAPartlyLaunchedStepToo) {
   const auto of = step_of(plan("lamb", true));
   step(*of, 1);
   fake.drain();
@@ -130,7 +131,7 @@ TEST_F(CudaStreams, AStepThatFailedHalfWayIsWaitedForToo) {
   for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(fake.runs[i].t, i < 2 ? 2 : 3);
 }
 
-TEST_F(CudaStreams, MemoryIsNotGivenToOthersWhileAnotherStreamUsesIt) {
+TEST_F(CudaStreams, MemoryIsNotReusedWhileAnotherStreamUsesIt) {
   const int side = fake.new_stream();
   auto of = step_of(plan("lamb", true));
   step(*of, 1);
@@ -144,7 +145,7 @@ TEST_F(CudaStreams, MemoryIsNotGivenToOthersWhileAnotherStreamUsesIt) {
   for (const auto& run : fake.runs) EXPECT_FALSE(run.garbage);
 }
 
-// That the test above can fail.
+// Shows that the test above can fail.
 TEST_F(CudaStreams, MemoryThatIsNotRecordedIsOverwrittenUnderAKernel) {
   const int side = fake.new_stream();
   auto table = fake.allocate(0, sizeof(HyperParams));
@@ -153,20 +154,20 @@ TEST_F(CudaStreams, MemoryThatIsNotRecordedIsOverwrittenUnderAKernel) {
   args.hyper_params = static_cast<HyperParams*>(table.get());
   args.hyper_params_count = args.item_count = 1;
   args.items = reinterpret_cast<Item*>(table.get());
-  const auto kernel = machines[0].load("x", "unit");
+  const auto kernel = backends[0].load("x", "unit");
   hosts[0]->current = side;
-  const auto launches = machines[0].launches(kernel, {"step"}, {.threads = 32});
+  const auto launches = backends[0].launches(kernel, {"step"}, {.threads = 32});
   launches->launch(0, args);
   table.reset();
   fake.drain({0, side});
   EXPECT_EQ(fake.runs.at(0).t, static_cast<std::int64_t>(0xDDDDDDDDDDDDDDDDull));
 }
 
-// ---- graph capture -----------------------------------------------------------------------------
+// ---- graph capture ------------------------------------------------------------------------------
 
 using CudaCapture = CudaSteps;
 
-TEST_F(CudaCapture, AStepIsRefusedBeforeAnythingIsDone) {
+TEST_F(CudaCapture, AStepThrowsBeforeAnythingIsChanged) {
   const auto of = step_of(plan("lamb", true));
   step(*of, 1);
   for (int status : {1, 2}) {  // active, invalidated
@@ -188,7 +189,7 @@ TEST_F(CudaCapture, AStepIsRefusedBeforeAnythingIsDone) {
   EXPECT_EQ(fake.runs.back().t, 2);
 }
 
-TEST_F(CudaCapture, AStepThatTheDeviceCountsGoesOnTheStreamThatIsCapturedAndWaitsForNothing) {
+TEST_F(CudaCapture, AStepThatTheDeviceCountsRunsOnTheCapturedStreamAndDoesNotWait) {
   const auto of = step_of(plan("adamw"), 1);
   int64 step_offset = 1;
   HyperParams set = at_step(2);
@@ -224,9 +225,9 @@ TEST_F(CudaCapture, TheStateOfAnotherStreamDoesNotMatter) {
   EXPECT_NO_THROW(step(*of, 1));
 }
 
-TEST_F(CudaCapture, AnErrorOfTheQuestionItselfIsTold) {
+TEST_F(CudaCapture, AFailedCaptureQueryThrows) {
   const auto of = step_of(plan("adamw"));
-  fake.fail("cuStreamIsCapturing", 906);  // the default stream while another one is captured
+  fake.fail("cuStreamIsCapturing", 906);  // default stream, during a capture of another stream
   const std::string message = error_of<CudaError>([&] { step(*of, 1); });
   EXPECT_NE(message.find("before or after the capture"), std::string::npos) << message;
   EXPECT_TRUE(fake.calls_of("cuLaunchKernel").empty());

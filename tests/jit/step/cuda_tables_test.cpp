@@ -1,4 +1,4 @@
-// Which tables are sent to a GPU that is not there, and when.
+// Which tables a step sends to a fake GPU, and when.
 #include "jit/step/cuda_steps.h"
 
 namespace jitstep::jit {
@@ -9,7 +9,7 @@ using Sizes = std::vector<std::size_t>;
 
 class CudaTables : public CudaSteps {
  protected:
-  // The sizes of the copies since the last question.
+  // The sizes of the copies since the last call.
   Sizes sent() {
     Sizes sizes;
     for (const auto& [bytes, stream] : fake.copies) sizes.push_back(bytes);
@@ -64,7 +64,7 @@ TEST_F(CudaTables, AGradientThatMovedIsSent) {
   EXPECT_EQ(sent(), Sizes{3 * sizeof(StepRecord)});
 }
 
-TEST_F(CudaTables, AParameterWithANumberOfItsOwnTakesAnotherSet) {
+TEST_F(CudaTables, AParameterWithItsOwnStepNumberNeedsItsOwnHyperParams) {
   step_with(given, {set});
   sent();
   HyperParams late = set;
@@ -91,7 +91,7 @@ TEST_F(CudaTables, ATableThatWasNotSentIsSentBeforeTheNextStep) {
   }
 }
 
-TEST_F(CudaTables, AStepThatRunsOutOfMemoryCanBeTriedAgain) {
+TEST_F(CudaTables, AStepThatRunsOutOfMemoryCanBeRetried) {
   const auto lamb = step_of(plan("lamb", true));
   for (int allocation = 0; allocation < 5; ++allocation) {
     fake.allocations_to_failure = allocation;
@@ -105,7 +105,7 @@ TEST_F(CudaTables, AStepThatRunsOutOfMemoryCanBeTriedAgain) {
     fake.drain();
     EXPECT_TRUE(fake.runs.empty());
   }
-  for (int allocation = 0; allocation < 3; ++allocation) {  // those of the first step
+  for (int allocation = 0; allocation < 3; ++allocation) {  // allocations of the first step
     const auto fresh = step_of(plan("lamb", true));
     fake.allocations_to_failure = allocation;
     EXPECT_THROW(step(*fresh, 1), std::bad_alloc);
@@ -121,7 +121,7 @@ TEST_F(CudaTables, AStepThatRunsOutOfMemoryCanBeTriedAgain) {
   }
 }
 
-TEST_F(CudaTables, LargeTablesGoInPiecesThatTheDriverTakesAtOnce) {
+TEST_F(CudaTables, LargeTablesAreCopiedInChunks) {
   sent();
   const auto large = step_of(plan("adamw"), 300);
   std::size_t sum = 0;
@@ -136,18 +136,18 @@ TEST_F(CudaTables, LargeTablesGoInPiecesThatTheDriverTakesAtOnce) {
   EXPECT_EQ(fake.runs.back().ids.back(), 299);
 }
 
-TEST_F(CudaTables, TheHostsCopyMayChangeOnceItIsSent) {
+TEST_F(CudaTables, TheHostsCopyMayChangeAfterTheCall) {
   for (set.t = 1; set.t <= 3; ++set.t) step_with(given, {set});
   fake.drain();
   ASSERT_EQ(fake.runs.size(), 3u);
   for (int i : {0, 1, 2}) EXPECT_EQ(fake.runs[i].t, i + 1);
 }
 
-TEST_F(CudaTables, StepsThatComeAndGoLeaveNothingBehind) {
+TEST_F(CudaTables, DestroyedStepsLeakNothing) {
   adamw.reset();
   for (int round = 0; round < 50; ++round) {
     const int count = 2 + round % 2;
-    Step both(machines[0],
+    Step both(backends[0],
               {{plan("adamw"), tensors(count, 10)}, {plan("lamb", true), tensors(3, 10, count)}});
     hosts[0]->current = round % 3 == 0 ? 0 : fake.new_stream();
     step(both, round + 1);

@@ -1,5 +1,5 @@
-// Sums over all tensors, where the tensors are stepped by several kernels: against sums in double, and
-// the same bits however tensors are put into batches.
+// Sums over all tensors if several kernels step the tensors. The tests compare them with sums in double, and require
+// the same bits for every division into batches.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,8 +19,8 @@ using testing::error_of;
 using testing::settings_with_cache;
 using testing::TemporaryFolder;
 
-// p becomes the sum of the squares of all gradients, and descends by g. With `twice`, the kernel takes
-// another sum first.
+// p becomes the sum of the squares of all gradients and descends by g. With `twice`, the kernel computes another sum
+// first.
 const std::string kSummed = R"(#pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::summed {
@@ -87,7 +87,7 @@ class SharedSums : public ::testing::Test {
   CpuBackend cpu{engine};
 };
 
-TEST_F(SharedSums, ClippingIsByTheNormOfAllBatchesThoughOneOfThemTakesAnotherSum) {
+TEST_F(SharedSums, ClippingUsesTheNormOfAllBatchesEvenIfOneHasAnotherSum) {
   const OptionValues once = options(false, false, 1), twice = options(true, false, 1);
   std::vector<float> p(75), q(25), g(75, 2.0f);  // a norm of 20
   const StateStorage of_p(cpu, plan(once), once, {75}), of_q(cpu, plan(twice), twice, {25});
@@ -104,7 +104,7 @@ TEST_F(SharedSums, ClippingIsByTheNormOfAllBatchesThoughOneOfThemTakesAnotherSum
   }
 }
 
-TEST_F(SharedSums, AreOfAllTensorsOfTheKernelsThatTakeThem) {
+TEST_F(SharedSums, CoverAllTensorsOfTheKernelsThatComputeThem) {
   const OptionValues once = options(false, true), twice = options(true, true);
   std::vector<float> p(70), q(30), g(70);
   std::iota(g.begin(), g.end(), -20.0f);
@@ -118,7 +118,7 @@ TEST_F(SharedSums, AreOfAllTensorsOfTheKernelsThatTakeThem) {
   EXPECT_EQ(q, std::vector<float>(30, static_cast<float>(squares + sizes)));
 }
 
-TEST_F(SharedSums, OfTwoRulesAreTwoThoughTheirNamesAndNumbersAreTheSame) {
+TEST_F(SharedSums, OfTwoRulesAreSeparateEvenIfTheirNamesAreEqual) {
   std::string other = kSummed;
   other.replace(other.find("rules::summed"), 13, "rules::nearby");
   testing::write_file(folder / "nearby.cuh", other);
@@ -134,7 +134,7 @@ TEST_F(SharedSums, OfTwoRulesAreTwoThoughTheirNamesAndNumbersAreTheSame) {
   EXPECT_EQ(q, std::vector<float>(30, 270.0f));
 }
 
-// Tensors of several kinds, each with its own kernel unless two are alike.
+// Tensors of several kinds. Each kind has its own kernel, unless two are equal.
 struct Kind {
   std::vector<std::int64_t> sizes;
   CodecChoice codec;
@@ -161,10 +161,10 @@ std::vector<float> gradient(int id, std::int64_t n) {
   return g;
 }
 
-class CutSums : public SharedSums {
+class DividedSums : public SharedSums {
  protected:
-  // The sum as each tensor was told it, by id. `cut`: ids batch after batch.
-  std::map<int, float> told(const std::vector<std::vector<int>>& cut) {
+  // The sum that each tensor received, by id. `cut` has the ids of each batch.
+  std::map<int, float> sums_by_id(const std::vector<std::vector<int>>& cut) {
     std::vector<Batch> batches;
     std::vector<StateStorage> states;
     std::vector<std::vector<float>> gradients, values;
@@ -185,9 +185,9 @@ class CutSums : public SharedSums {
     }
     Step(cpu, batches).run(inputs, {options(false, true).at_step(1)});
     std::map<int, float> sums;
-    std::size_t place = 0;
+    std::size_t index = 0;
     for (const auto& ids : cut)
-      for (const int id : ids) sums[id] = value(values[place++], kinds()[id].dtype);
+      for (const int id : ids) sums[id] = value(values[index++], kinds()[id].dtype);
     return sums;
   }
 
@@ -201,7 +201,7 @@ class CutSums : public SharedSums {
   }
 };
 
-TEST_F(CutSums, AreThoseOfPlainLoops) {
+TEST_F(DividedSums, EqualThoseOfPlainLoops) {
   double squares = 0, sizes = 0;
   for (int id = 0; id < 7; ++id) {
     const auto& shape = kinds()[id].sizes;
@@ -212,18 +212,18 @@ TEST_F(CutSums, AreThoseOfPlainLoops) {
       if (kinds()[id].twice) sizes += std::abs(g);
     }
   }
-  for (const auto& [id, sum] : told({{0, 4}, {1}, {2}, {3}, {5}, {6}})) {
-    if (id == 6) continue;  // of no elements
+  for (const auto& [id, sum] : sums_by_id({{0, 4}, {1}, {2}, {3}, {5}, {6}})) {
+    if (id == 6) continue;  // no elements
     const double expected = squares + (kinds()[id].twice ? sizes : 0);
     const double tolerance = kinds()[id].dtype == Dtype::bfloat16 ? 4e-3 : 1e-6;
     EXPECT_NEAR(sum, expected, tolerance * expected) << "tensor " << id;
   }
 }
 
-TEST_F(CutSums, AreTheSameBitsInAnyOrderAndInAnyBatches) {
-  const auto expected = told({{0, 4, 6}, {1}, {2}, {3}, {5}});
-  EXPECT_EQ(told({{5}, {3}, {4, 6, 0}, {2}, {1}}), expected);
-  EXPECT_EQ(told({{2}, {6}, {4}, {1}, {0}, {5}, {3}}), expected);
+TEST_F(DividedSums, HaveTheSameBitsInAnyOrderAndAnyBatches) {
+  const auto expected = sums_by_id({{0, 4, 6}, {1}, {2}, {3}, {5}});
+  EXPECT_EQ(sums_by_id({{5}, {3}, {4, 6, 0}, {2}, {1}}), expected);
+  EXPECT_EQ(sums_by_id({{2}, {6}, {4}, {1}, {0}, {5}, {3}}), expected);
 }
 
 // The norm of all gradients from the sums of each tensor or of each row.
@@ -252,7 +252,7 @@ struct Rule {
 }
 )";
 
-TEST_F(SharedSums, MayTakeTheEntriesOfEachTensorsOwn) {
+TEST_F(SharedSums, MaySumTheEntriesOfEachTensor) {
   const std::vector<std::vector<std::int64_t>> shapes = {{2, 3}, {0, 4}, {700, 2}, {5}};
   for (const std::string domain : {"tensor", "rows"}) {
     std::string rule = kRooted;
@@ -265,7 +265,7 @@ TEST_F(SharedSums, MayTakeTheEntriesOfEachTensorsOwn) {
     const std::vector<float> ones(1400, 1.0f);
     std::vector<Batch> batches;
     double expected = 0;
-    for (std::size_t i = 0; i < shapes.size(); ++i) {  // each in a batch of its own
+    for (std::size_t i = 0; i < shapes.size(); ++i) {  // each in its own batch
       const StateStorage state(cpu, whole, values, shapes[i]);
       batches.push_back({whole, {state.tensor(p[i].data(), static_cast<int>(i))}});
       const std::int64_t columns = shapes[i].back();
@@ -284,7 +284,7 @@ TEST_F(SharedSums, MayTakeTheEntriesOfEachTensorsOwn) {
   }
 }
 
-TEST_F(SharedSums, OfTwoFilesOfOneNameAreRefusedBeforeAnythingIsCompiled) {
+TEST_F(SharedSums, OfTwoFilesOfOneNameThrowBeforeAnythingIsCompiled) {
   std::string other = kSummed;
   other.replace(other.find("Sum<all, 1, Squares>"), 20, "Max<all, 1, Squares>");
   TemplateStore elsewhere;
@@ -304,8 +304,8 @@ TEST_F(SharedSums, OfTwoFilesOfOneNameAreRefusedBeforeAnythingIsCompiled) {
   const std::string error = error_of([&] {
     Step(cpu, {{plan(ours), {tensor}}, {resolve(theirs, {"fp32"}, changed), {second}}});
   });
-  EXPECT_NE(error.find("the sum 'squares' over all tensors"), std::string::npos) << error;
-  EXPECT_NE(error.find("two different files"), std::string::npos) << error;
+  EXPECT_NE(error.find("the sum 'squares' of "), std::string::npos) << error;
+  EXPECT_NE(error.find("two files"), std::string::npos) << error;
   EXPECT_EQ(engine.statistics().compiled, 0u);
 }
 

@@ -15,7 +15,7 @@ using testing::error_of;
 using testing::settings_with_cache;
 using testing::TemporaryFolder;
 
-TEST(StateStorage, ASlotTakesItsCodesAndOneMetaForEachStartedBlock) {
+TEST(StateStorage, ASlotHasItsCodesAndOneMetaForEachStartedBlock) {
   const auto bytes = [](const char* codec, Dtype dtype, std::int64_t n) {
     OptionValues options("sgd");
     options.set("momentum", 0.5);
@@ -34,7 +34,7 @@ TEST(StateStorage, ASlotTakesItsCodesAndOneMetaForEachStartedBlock) {
   EXPECT_EQ(bytes("int8", Dtype::float32, 257).second, 2 * one);
 }
 
-TEST(StateStorage, PlainArraysStepAsTheRuleSays) {
+TEST(StateStorage, PlainArraysFollowTheRule) {
   TemporaryFolder folder;
   Engine engine(settings_with_cache(folder.path()));
   CpuBackend cpu(engine);
@@ -49,10 +49,10 @@ TEST(StateStorage, PlainArraysStepAsTheRuleSays) {
     both.run({{.g = g.data()}, {.g = g.data()}}, {plan.at_step(options, step)});
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(p[i], static_cast<float>(i) - 1) << i;
   EXPECT_EQ(q, std::vector<float>(3, 1.0f));
-  EXPECT_EQ(of_p.bytes(), 0);  // without momentum nothing is kept
+  EXPECT_EQ(of_p.bytes(), 0);  // without momentum there is no slot
 }
 
-TEST(StateStorage, StateIsKeptBetweenStepsInAnyCodec) {
+TEST(StateStorage, StateSurvivesBetweenStepsInAnyCodec) {
   TemporaryFolder folder;
   Engine engine(settings_with_cache(folder.path()));
   CpuBackend cpu(engine);
@@ -67,12 +67,12 @@ TEST(StateStorage, StateIsKeptBetweenStepsInAnyCodec) {
     Step step(cpu, {{plan, {state.tensor(p.data())}}});
     step.run({{.g = g.data()}}, {plan.at_step(options, 1)});
     step.run({{.g = g.data()}}, {plan.at_step(options, 2)});
-    // Momentum 1, then 1.5, which every codec holds exactly as a block's largest value.
+    // Momentum is 1, then 1.5. Every codec stores the largest value of a block exactly.
     EXPECT_EQ(p, std::vector<float>(300, -2.5f)) << codec;
   }
 }
 
-TEST(StateStorage, SizesThatNoMemoryHoldsAreRefused) {
+TEST(StateStorage, SizesThatNoMemoryHoldsThrow) {
   testing::WarningCollector no_cache_folder;
   Engine engine(Settings{});
   CpuBackend cpu(engine);
@@ -84,17 +84,17 @@ TEST(StateStorage, SizesThatNoMemoryHoldsAreRefused) {
   };
   constexpr std::int64_t kHuge = std::int64_t{1} << 62;
   EXPECT_EQ(refused({kHuge}),
-            "a tensor of sizes [4611686018427387904] is larger than any memory (2^48 elements)");
-  // These products wrap around to 0, and to 16.
-  EXPECT_NE(refused({1 << 20, 1 << 24, 1 << 20}).find("any memory"), std::string::npos);
-  EXPECT_NE(refused({(kHuge >> 2) + 1, 16}).find("any memory"), std::string::npos);
-  EXPECT_NE(refused({0, kHuge}).find("any memory"), std::string::npos);
-  EXPECT_EQ(refused({3, -1}), "a tensor of sizes [3, -1] cannot be; sizes are 0 or more");
+            "invalid tensor sizes [4611686018427387904]: a tensor can have at most 2^48 elements");
+  // These products overflow to 0 and to 16.
+  EXPECT_NE(refused({1 << 20, 1 << 24, 1 << 20}).find("2^48"), std::string::npos);
+  EXPECT_NE(refused({(kHuge >> 2) + 1, 16}).find("2^48"), std::string::npos);
+  EXPECT_NE(refused({0, kHuge}).find("2^48"), std::string::npos);
+  EXPECT_EQ(refused({3, -1}), "invalid tensor sizes [3, -1]: sizes must be at least 0");
   EXPECT_NO_THROW(StateStorage(cpu, plan, options, {0, 1 << 20}));
   EXPECT_THROW(state_layout(plan, {{kHuge, 4}, {4, 1}}, {}), Error);
 }
 
-TEST(StateStorage, OptionsOutOfRangeAreRefusedBeforeAnythingIsCompiled) {
+TEST(StateStorage, OptionsOutOfRangeThrowBeforeAnythingIsCompiled) {
   OptionValues options("sgd");
   options.set("lr", -1.0);
   EXPECT_NE(error_of([&] { resolve(options); }).find("lr"), std::string::npos);

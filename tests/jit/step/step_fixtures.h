@@ -1,4 +1,4 @@
-// Tensors and inputs for steps whose kernels are not run: addresses that nobody follows.
+// Tensors and inputs for steps whose kernels do not run. Nothing dereferences their addresses.
 #pragma once
 
 #include <vector>
@@ -9,21 +9,21 @@
 
 namespace jitstep::jit::testing {
 
-/// An address; what lies there is never looked at.
-inline void* somewhere(int place = 0) {
+/// A valid address. Nothing reads it.
+inline void* somewhere(int index = 0) {
   static double memory[1 << 14];
-  return &memory[place];
+  return &memory[index];
 }
 
-/// Tensors of one dimension under a rule of two slots, ids from `first` on.
+/// Tensors of one dimension for a rule of two slots. Their ids start at `first`.
 inline std::vector<StepTensor> tensors(int count, std::int64_t size, int first = 0) {
   std::vector<StepTensor> made(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
-    const int place = 3 * (first + i);
-    made[i].p = somewhere(place);
+    const int index = 3 * (first + i);
+    made[i].p = somewhere(index);
     made[i].shape = {{size}, {1}};
     made[i].g_strides = {1};
-    made[i].slots = {{somewhere(place + 1), nullptr}, {somewhere(place + 2), nullptr}};
+    made[i].slots = {{somewhere(index + 1), nullptr}, {somewhere(index + 2), nullptr}};
     made[i].id = first + i;
   }
   return made;
@@ -39,7 +39,7 @@ inline HyperParams at_step(std::int64_t t) {
   return set;
 }
 
-/// A shipped rule with its default options and fp32 state, the gradient clipped or not.
+/// A shipped rule with default options and fp32 state, with or without gradient clipping.
 inline Plan plan(const std::string& rule, bool clipped = false) {
   OptionValues values(rule);
   if (clipped) values.set("max_grad_norm", 1.0);

@@ -1,4 +1,4 @@
-// What a step without torch refuses: with the tensor's or input's name, before anything is changed.
+// Errors of a step without torch. Each names the tensor or input, and is thrown before anything is changed.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -16,13 +16,13 @@ using testing::error_of;
 using testing::settings_with_cache;
 using testing::TemporaryFolder;
 
-class StepRefusals : public ::testing::Test {
+class StepErrors : public ::testing::Test {
  protected:
-  StepRefusals() { options.set("momentum", 0.5); }
+  StepErrors() { options.set("momentum", 0.5); }
 
   Plan plan() const { return resolve(options, {"int8"}); }
 
-  // The error of a step of two tensors, ids 3 and 4, after `change`; the parameters must stay as they were.
+  // The error of a step of two tensors, with ids 3 and 4, after `change`. The parameters must not change.
   std::string refused(const std::function<void(std::vector<StepTensor>&, std::vector<StepInput>&,
                                                std::vector<HyperParams>&)>& change) {
     std::vector<float> p(100, 1.0f), q(p), g(100, 1.0f);
@@ -43,22 +43,24 @@ class StepRefusals : public ::testing::Test {
   OptionValues options{"sgd"};
 };
 
-TEST_F(StepRefusals, InputsThatMakeNoSense) {
+TEST_F(StepErrors, InvalidInputs) {
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[1].hyper_index = 1; }),
-            "a step: input 1, of the tensor with id 4, names set 1; the step has 1");
+            "invalid step input 1 (tensor with id 4): hyper_index is 1, but the number of HyperParams "
+            "is 1");
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[0].hyper_index = -1; }),
-            "a step: input 0, of the tensor with id 3, names set -1; the step has 1");
+            "invalid step input 0 (tensor with id 3): hyper_index is -1, but the number of HyperParams "
+            "is 1");
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs.pop_back(); }),
-            "a step of 2 tensors was given 1 inputs; give one for each tensor, batch after batch");
+            "the step has 2 tensors, but 1 inputs. Give one per tensor, batch after batch.");
   EXPECT_EQ(
       refused([](auto&, auto& inputs, auto&) { inputs[1].g = nullptr; }),
-      "a step: input 1, of the tensor with id 4, has no gradient: g is null; leave the tensor "
-      "out of the step's batches, or say that it rests");
+      "invalid step input 1 (tensor with id 4): the gradient is missing: g is null. Leave the "
+      "tensor out of the step's batches, or set `inactive`.");
   EXPECT_EQ(refused([](auto&, auto&, auto& sets) { sets[0].t = 0; }),
-            "a step: set 0 has the step number 0; steps are counted from 1");
+            "HyperParams 0 of the step have the step number 0. Step numbers start at 1.");
 }
 
-TEST_F(StepRefusals, WhatADeviceCouldNotSkip) {
+TEST_F(StepErrors, InconsistentFoundInfOrStepOffsets) {
   const float found = 1, other = 0;
   int64 step_offsets[2] = {};
   const auto change = [&](const float* second, int64* step_offset) {
@@ -72,30 +74,31 @@ TEST_F(StepRefusals, WhatADeviceCouldNotSkip) {
     });
   };
   EXPECT_EQ(change(&other, &step_offsets[1]),
-            "a step: its sets have different found_inf; a step is skipped as a whole: give all of "
-            "them one");
+            "the HyperParams of a step have different found_inf. A step is skipped as a whole. Set "
+            "the same found_inf in all of them.");
   EXPECT_EQ(
       change(&found, &step_offsets[0]),
-      "a step: input 1, of the tensor with id 4, shares its lag in a step with found_inf; give "
-      "each tensor a set with an integer of its own");
+      "invalid step input 1 (tensor with id 4): another tensor has the same step_offset in a step "
+      "with found_inf. Give each tensor HyperParams with its own step_offset.");
   EXPECT_EQ(
       change(&found, nullptr),
-      "a step: input 1, of the tensor with id 4, has no lag in a step with found_inf; give each "
-      "tensor a set with an integer of its own");
+      "invalid step input 1 (tensor with id 4): step_offset is null in a step with found_inf. "
+      "Give each tensor HyperParams with its own step_offset.");
 }
 
-TEST_F(StepRefusals, AGradScaleForAKernelThatDoesNotDivide) {
+TEST_F(StepErrors, AGradScaleForAKernelThatDoesNotDivide) {
   const float scale = 2;
   EXPECT_EQ(refused([&](auto&, auto&, auto& sets) { sets[0].grad_scale = &scale; }),
-            "a step with a grad_scale by " + plan().name +
-                ", which does not divide; resolve() its plan with the gradient flag \"scaled\"");
+            "cannot step with a grad_scale by " + plan().name +
+                ": the kernel does not divide gradients. Call resolve() with the gradient flag "
+                "\"scaled\".");
   KernelSpec spec = plan().spec;
   spec.gradient_flags["scaled"] = true;
   EXPECT_EQ(resolve(spec).at_step(options, 3).t, 3) << "options that do not divide will do";
 }
 
-TEST_F(StepRefusals, MemoryThatIsMissing) {
-  const std::string who = "a step by sgd_int8_float32: the tensor with id 4 has no memory for ";
+TEST_F(StepErrors, NullPointers) {
+  const std::string who = "cannot step the tensor with id 4 by sgd_int8_float32: it has no memory for ";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = nullptr; }),
             who + "its values: p is null");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.clear(); }),
@@ -104,34 +107,32 @@ TEST_F(StepRefusals, MemoryThatIsMissing) {
             who + "the scales of its slot m");
 }
 
-TEST_F(StepRefusals, TensorsThatTheKernelCannotStep) {
-  const std::string who = "a step by sgd_int8_float32: the tensor with id 4 ";
+TEST_F(StepErrors, TensorsThatTheKernelCannotStep) {
+  const std::string who = "cannot step the tensor with id 4 by sgd_int8_float32: it ";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].offset = 12; }),
             who +
-                "begins at element 12; a shard begins at a multiple of 8, since 8 elements share a "
-                "draw of random bits");
+                "starts at element 12. A shard must start at a multiple of 8, because 8 elements "
+                "share a draw.");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.resize(9); }),
-            who + "has 9 slots; the rule has 1");
+            who + "has 9 slots, but the rule has 1");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].aux_state.resize(9); }),
-            who + "has 9 fields of memory; the kernel has 0");
+            who + "has 9 fields of auxiliary state, but the kernel has 0");
   const StateStorage of_int4(cpu, resolve(options, {"int4"}), options, {100});
   EXPECT_EQ(refused([&](auto& tensors, auto&, auto&) {
               tensors[1] = of_int4.tensor(tensors[1].p, tensors[1].id);
             }),
-            who +
-                "has state of another layout, made for another plan or shape; make a StateStorage "
-                "for this plan");
+            who + "has state for another plan or shape. Create a StateStorage for this plan.");
   options.set("max_grad_norm", 1.0);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].id = 3; }),
-            "a step: its tensors number 0 and 1 (counted from 0) both have the id 3; ids order the "
-            "sums over all tensors: give each its own");
+            "tensors 0 and 1 of the step (counted from 0) both have the id 3. Ids order the sums "
+            "over all tensors. Give each its own.");
 }
 
-TEST_F(StepRefusals, MoreDimensionsThanKernelsTake) {
+TEST_F(StepErrors, MoreDimensionsThanKernelsTake) {
   const std::string what =
-      "a step by sgd_int8_float32: the tensor with id 4 has 9 dimensions; a rule that sums over "
-      "rows or "
-      "the like, and a layout with gaps or in another order, takes at most 8: reshape it";
+      "cannot step the tensor with id 4 by sgd_int8_float32: it has 9 dimensions. At most 8 are "
+      "supported if the rule has reductions over rows or similar domains, or if the tensor is not "
+      "dense. Reshape it.";
   const auto with_dims = [](std::vector<std::int64_t> g_strides) {
     return [=](auto& tensors, auto&, auto&) {
       tensors[1].layout.reset();
@@ -145,19 +146,20 @@ TEST_F(StepRefusals, MoreDimensionsThanKernelsTake) {
   EXPECT_EQ(refused(with_dims({100, 100, 100, 100, 100, 100, 100, 10, 1})), what);
 }
 
-TEST_F(StepRefusals, TensorsThatShareMemory) {
+TEST_F(StepErrors, TensorsThatOverlap) {
   const std::string who =
-      "a step: its tensors number 0 and 1 (counted from 0), with the ids 3 and 4, share memory: ";
+      "tensors 0 and 1 of the step (counted from 0), with the ids 3 and 4, share memory: ";
   const std::string advice =
-      " of the second lie in it; give each tensor an array and a StateStorage of its own";
+      " of the second are in a buffer of the first. Give each tensor its own array and "
+      "StateStorage.";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = tensors[0].p; }),
             who + "the values" + advice);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) {
               tensors[1].slots[0].codes = tensors[0].slots[0].codes;
             }),
-            who + "codes" + advice);
+            who + "the codes" + advice);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots[0].meta = tensors[0].p; }),
-            who + "scales" + advice);
+            who + "the scales" + advice);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) {
               tensors[1] = tensors[0];
               tensors[1].id = 4;
@@ -170,12 +172,12 @@ TEST_F(StepRefusals, TensorsThatShareMemory) {
       << "tensors without elements share none";
 }
 
-TEST_F(StepRefusals, AStepThatWasMovedFrom) {
+TEST_F(StepErrors, AMovedFromStep) {
   std::vector<float> p(100, 1.0f), g(100, 1.0f);
   const StateStorage state(cpu, plan(), options, {100});
   Step step(cpu, {{plan(), {state.tensor(p.data())}}});
   Step moved = std::move(step);
-  const std::string what = "this Step was moved from; use the one that it was moved to";
+  const std::string what = "this Step was moved from. Use the Step that it was moved to.";
   EXPECT_EQ(error_of([&] { step.size(); }), what);
   EXPECT_EQ(error_of([&] { step.kernel(); }), what);
   EXPECT_EQ(error_of([&] { step.prepare({}, {}); }), what);
@@ -184,7 +186,7 @@ TEST_F(StepRefusals, AStepThatWasMovedFrom) {
   EXPECT_NE(p, g);
 }
 
-TEST_F(StepRefusals, ALaunchThatWasNotPrepared) {
+TEST_F(StepErrors, ALaunchThatWasNotPrepared) {
   std::vector<float> p(100, 1.0f), g(100, 1.0f);
   const StateStorage state(cpu, plan(), options, {100});
   Step step(cpu, {{plan(), {state.tensor(p.data())}}});
@@ -197,7 +199,7 @@ TEST_F(StepRefusals, ALaunchThatWasNotPrepared) {
   EXPECT_EQ(p, once);
 }
 
-TEST_F(StepRefusals, OptionsThatNeedAnotherKernelThanThePlans) {
+TEST_F(StepErrors, OptionsThatNeedAnotherKernel) {
   const Plan made = plan();
   options.set("lr", 0.25);
   EXPECT_EQ(made.at_step(options, 3).t, 3) << "numbers may change";

@@ -1,4 +1,4 @@
-// Launches and uploads of a step, counted by a machine that does nothing else.
+// Counts launches and uploads of a step, with a back end that does nothing else.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;
 
-// Records launches; memory is the host's.
+// Records launches. Its device memory is host memory.
 class RecordingBackend : public Backend {
  public:
   std::vector<std::string> launched;
@@ -55,13 +55,13 @@ std::vector<std::string> launches_of(const Plan& plan, RecordingBackend& backend
   return backend.launched;
 }
 
-TEST(Step, SevenHundredTensorsTakeOneLaunch) {
+TEST(Step, SevenHundredTensorsNeedOneLaunch) {
   RecordingBackend backend;
   EXPECT_EQ(launches_of(plan("adamw", false), backend), std::vector<std::string>{"jitstep_apply"});
   EXPECT_EQ(backend.items.back(), 700);
 }
 
-TEST(Step, APassWithASumTakesTwoMore) {
+TEST(Step, APassWithASumNeedsTwoMore) {
   RecordingBackend backend;
   EXPECT_EQ(
       launches_of(plan("lamb", true), backend),
@@ -81,19 +81,19 @@ TEST(Step, TablesAreSentAgainOnlyWhenTheyChange) {
     return backend.uploads - before;
   };
   EXPECT_EQ(uploads_of_a_step(), 2);  // step records and hyperparameters
-  EXPECT_EQ(uploads_of_a_step(), 1);  // t alone
+  EXPECT_EQ(uploads_of_a_step(), 1);  // only t
   given[1].g = &set;
   EXPECT_EQ(uploads_of_a_step(), 2);
 }
 
-TEST(Step, HasTheKernelsOfAllBatchesCompiledAtOnce) {
+TEST(Step, CompilesTheKernelsOfAllBatchesAtOnce) {
   RecordingBackend backend;
   const Step step(backend, {{plan("lamb"), tensors(3, 10)}, {plan("adamw"), tensors(2, 10, 3)}});
   EXPECT_EQ(backend.built_at_once,
             (std::vector<std::string>{"lamb_fp32_float32", "adamw_fp32_float32"}));
 }
 
-TEST(Step, TensorsThatRestTakeNoWorkUntilTheyReturn) {
+TEST(Step, InactiveTensorsHaveNoWorkItems) {
   RecordingBackend backend;
   Step step(backend, {{plan("lamb", true), tensors(3, 10)}, {plan("adamw"), tensors(2, 10, 3)}});
   std::vector<StepInput> given = inputs(5);
@@ -108,16 +108,16 @@ TEST(Step, TensorsThatRestTakeNoWorkUntilTheyReturn) {
   const Items two_of_three = items_of_a_step();
   ASSERT_EQ(two_of_three.size(), all.size());
   EXPECT_EQ(two_of_three.front(), 2) << "partial sums";
-  EXPECT_EQ(two_of_three.back(), 2) << "the other kernel's";
+  EXPECT_EQ(two_of_three.back(), 2) << "those of the other kernel";
   given[0] = given[2] = {.inactive = true};
-  EXPECT_EQ(items_of_a_step(), (Items{2, 1, 2})) << "of the kernel for somebody alone";
+  EXPECT_EQ(items_of_a_step(), (Items{2, 1, 2})) << "of the kernel with active tensors only";
   given[3] = given[4] = {.inactive = true};
   EXPECT_EQ(items_of_a_step(), Items{});
   given = inputs(5);
   EXPECT_EQ(items_of_a_step(), all);
 }
 
-TEST(Step, WhoRestsIsSentWhenItChanges) {
+TEST(Step, TheSetOfInactiveTensorsIsSentWhenItChanges) {
   RecordingBackend backend;
   Step step(backend, {{plan("adamw"), tensors(3, 10)}});
   std::vector<StepInput> given = inputs(3);
@@ -132,7 +132,7 @@ TEST(Step, WhoRestsIsSentWhenItChanges) {
   EXPECT_EQ(uploads_of_a_step(), 0);
 }
 
-TEST(Step, EmptyTensorsTakeNoWork) {
+TEST(Step, EmptyTensorsHaveNoWorkItems) {
   RecordingBackend backend;
   const Plan lamb = plan("lamb", true);
   Step(backend, {{lamb, tensors(4, 0)}}).run(inputs(4), {at_step(1)});
@@ -146,7 +146,7 @@ TEST(StepTables, ItemsCoverEveryLeafOnce) {
   ASSERT_EQ(tables.apply.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(tables.apply[i].first, 8 * static_cast<int>(i));
   const ReductionLayout& space = tables.tensors[0].reduction_layouts[0];
-  EXPECT_EQ(space.leaves, 24);  // 22, padded to runs of 8
+  EXPECT_EQ(space.leaves, 24);  // 22, padded to a multiple of 8
   EXPECT_EQ(space.log2_leaves, 3);
   EXPECT_EQ(tables.partial_count[0], 3);
 }

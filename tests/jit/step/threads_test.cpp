@@ -1,6 +1,6 @@
-// 32 optimizers that step at once in one process: many rules, every codec, kernels that threads share and
-// kernels of their own, compiled, read from disk and known already, while rules and codecs are
-// loaded. What each leaves must be what it leaves alone. Built for ThreadSanitizer too.
+// 32 optimizers that step concurrently in one process: many rules and every codec, with shared and separate kernels
+// that are compiled, read from disk or already in memory, while threads load rules and codecs. Each must give the
+// result that it gives alone. ThreadSanitizer runs this test too.
 #include <gtest/gtest.h>
 
 #include <latch>
@@ -20,7 +20,7 @@ using Kind = Manifest::Kind;
 
 constexpr int kThreads = 32;
 
-// Halves the work between the caller and a thread of its own.
+// Splits the work between the caller and a new thread.
 void two_threads(std::int64_t count, std::int64_t,
                  const std::function<void(std::int64_t, std::int64_t)>& body) {
   std::thread other([&] { body(count / 2, count); });
@@ -28,7 +28,7 @@ void two_threads(std::int64_t count, std::int64_t,
   other.join();
 }
 
-// An engine and a catalog as a new process has them, with the extensions of the tests.
+// The engine and catalog of a new process, with the extensions of the tests.
 struct Process {
   explicit Process(const Settings& settings) : engine(settings), catalog(engine.templates()) {}
   explicit Process(const std::string& cache) : Process(testing::settings_with_cache(cache)) {}
@@ -64,7 +64,7 @@ std::vector<StepCase> cases(const Catalog& catalog) {
   return made;
 }
 
-// Different numbers for each thread, so that nothing can be mistaken for another's.
+// Different numbers for each thread, so that no result can be mistaken for another thread's.
 StepCase case_of(const std::vector<StepCase>& all, int thread) {
   StepCase mine = all[static_cast<std::size_t>(thread) % all.size()];
   mine.seed = static_cast<std::uint64_t>(thread) + 1;
@@ -77,7 +77,7 @@ StepOutcome run(Process& process, const StepCase& c) {
   return run_case(c, process.backend, config, emulation::Grouping::kHalves, process.catalog);
 }
 
-// A rule nobody uses: that the templates have changed must not disturb those under way.
+// Loads a rule that nothing uses. The changed templates must not disturb running steps.
 void load_another_rule(Process& process, const TemporaryFolder& folder, int thread) {
   const std::string name = str_cat("unused", thread), path = folder / (name + ".cuh");
   testing::write_file(
@@ -88,7 +88,7 @@ void load_another_rule(Process& process, const TemporaryFolder& folder, int thre
   process.catalog.load_rule(path);
 }
 
-// All threads step at once, loading in between; what each of them left.
+// Steps all threads concurrently while they load files. Returns the result of each.
 std::vector<StepOutcome> at_once(Process& process, const std::vector<StepCase>& all) {
   const TemporaryFolder folder;
   std::vector<StepOutcome> outcomes(kThreads);
@@ -113,7 +113,7 @@ void expect_equal(const std::vector<StepOutcome>& expected, const std::vector<St
         << "thread " << i << ", " << when;
 }
 
-TEST(Threads, ThirtyTwoOptimizersAtOnceLeaveTheBitsOfOneAlone) {
+TEST(Threads, ThirtyTwoConcurrentOptimizersGiveTheBitsOfOneAlone) {
   Process alone(Settings::from_environment());
   alone.load_extensions();
   const auto all = cases(alone.catalog);
@@ -135,8 +135,8 @@ TEST(Threads, ThirtyTwoOptimizersAtOnceLeaveTheBitsOfOneAlone) {
   EXPECT_EQ(second.engine.statistics().from_disk, kernels);
 }
 
-// Two processes' worth of engines on one empty folder, neither knowing of the other.
-TEST(Threads, TwoEnginesFillOneFolderAtOnce) {
+// Two engines on one empty folder stand for two processes that do not know of each other.
+TEST(Threads, TwoEnginesFillOneFolderConcurrently) {
   const TemporaryFolder folder;
   Process one(folder.path()), other(folder.path());
   const std::vector<StepCase> all = {step_case(one.catalog, "adamw", "int4"),

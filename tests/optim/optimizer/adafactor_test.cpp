@@ -1,4 +1,4 @@
-// Adafactor: what its averages become where gradients change by many orders of magnitude.
+// Adafactor: the averages when gradients change by many orders of magnitude.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -9,8 +9,8 @@ torch::Tensor memory_of(Optimizer& optimizer, const torch::Tensor& p, const std:
   return state.aux_state(name).clone();
 }
 
-// An average that gives all of its weight to the last gradient forgets the one before, however large that was.
-TEST(Adafactor, HasTheMeansOfTheLastGradientAloneWhereNothingDecays) {
+// If the last gradient has all of the weight, the average does not depend on earlier ones, however large they were.
+TEST(Adafactor, UsesOnlyTheLastGradientIfItHasAllOfTheWeight) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     const Tensors parameters = make_parameters(dtype, {{2, 3}, {1, 1}, {2, 5, 300}});
     Adafactor optimizer(parameters, AdafactorOptions().beta2_decay(0));
@@ -29,8 +29,8 @@ TEST(Adafactor, HasTheMeansOfTheLastGradientAloneWhereNothingDecays) {
   }
 }
 
-// Torch's lerp, which goes from the nearer end, whatever the weight of the new gradient.
-TEST(Adafactor, AveragesAsTorchsLerpDoes) {
+// torch's lerp computes from the nearer end. The result must follow it for any weight of the new gradient.
+TEST(Adafactor, AveragesLikeTorchLerp) {
   for (const double decay : {-1e-9, -0.3, -0.8, -2.0}) {
     const auto p = torch::ones({3, 4}, torch::kFloat64).requires_grad_();
     Adafactor optimizer({p}, AdafactorOptions().beta2_decay(decay));

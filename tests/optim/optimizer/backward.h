@@ -1,4 +1,4 @@
-// Gradients that come by a backward(), as hooks see them.
+// Gradients that backward() computes, as hooks see them.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace jitstep::tests {
 
-/// Whose derivatives are the given gradients, bit for bit.
+/// A loss whose derivatives are the given gradients, bit for bit.
 inline torch::Tensor loss_with(const Tensors& parameters, const Tensors& gradients) {
   torch::Tensor loss = torch::zeros({});
   for (std::size_t i = 0; i < parameters.size(); ++i)

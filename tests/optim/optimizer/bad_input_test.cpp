@@ -1,4 +1,4 @@
-// Arguments that are refused: with one sentence, before anything changes.
+// Invalid arguments: each throws one sentence, before anything changes.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -9,58 +9,59 @@
 namespace jitstep::tests {
 namespace {
 
-std::string refused(const Tensors& parameters, const AdamWOptions& options = {}) {
+std::string error_for(const Tensors& parameters, const AdamWOptions& options = {}) {
   return argument_error([&] { AdamW optimizer(parameters, options); });
 }
 
 torch::Tensor leaf(torch::Tensor tensor) { return tensor.set_requires_grad(true); }
 
 TEST(BadInput, ParametersThatCannotBeTrained) {
-  EXPECT_HAS(refused({leaf(torch::eye(3).to_sparse())}), "to_dense()");
-  EXPECT_HAS(refused({leaf(torch::zeros({3}, torch::kComplexFloat))}), "is complex");
-  EXPECT_HAS(refused({torch::zeros({3}, torch::kInt64)}), "not floating point");
-  EXPECT_HAS(refused({leaf(torch::zeros({3}, torch::kFloat8_e4m3fn))}), "not supported");
-  EXPECT_HAS(refused({leaf(torch::zeros({3})) * 2}), "can't optimize a non-leaf Tensor");
-  EXPECT_HAS(refused({torch::Tensor()}), "undefined");
-  EXPECT_HAS(refused({leaf(torch::zeros({1}).expand({3}))}), "share memory");
+  EXPECT_HAS(error_for({leaf(torch::eye(3).to_sparse())}), "to_dense()");
+  EXPECT_HAS(error_for({leaf(torch::zeros({3}, torch::kComplexFloat))}), "is complex");
+  EXPECT_HAS(error_for({torch::zeros({3}, torch::kInt64)}), "not floating point");
+  EXPECT_HAS(error_for({leaf(torch::zeros({3}, torch::kFloat8_e4m3fn))}), "not supported");
+  EXPECT_HAS(error_for({leaf(torch::zeros({3})) * 2}), "can't optimize a non-leaf Tensor");
+  EXPECT_HAS(error_for({torch::Tensor()}), "undefined");
+  EXPECT_HAS(error_for({leaf(torch::zeros({1}).expand({3}))}), "share memory");
 }
 
 TEST(BadInput, AMessageNamesTheParameter) {
   const auto good = leaf(torch::zeros({2}));
-  EXPECT_HAS(refused({good, torch::zeros({3, 4}, torch::kInt64)}), "parameter 1 of group 0 (long");
+  EXPECT_HAS(error_for({good, torch::zeros({3, 4}, torch::kInt64)}),
+             "parameter 1 of group 0 (long");
 }
 
-TEST(BadInput, AMessageNamesAParameterOfTooManyDimensions) {
+TEST(BadInput, AMessageNamesAParameterWithTooManyDimensions) {
   const auto good = leaf(torch::zeros({2}));
   const auto gaps = leaf(torch::zeros({2, 1, 1, 1, 1, 1, 1, 2, 4}).slice(8, 0, 4, 2));
   AdamW optimizer({good, gaps});
   for (const auto& p : {good, gaps}) p.mutable_grad() = torch::ones(p.sizes());
-  const std::string said = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(said, "has 9 dimensions");
-  EXPECT_HAS(said, "parameter 1 of group 0 (float [2, 1, 1, 1, 1, 1, 1, 2, 2])");
-  EXPECT_TRUE(torch::equal(good, torch::zeros({2}))) << "nothing was stepped";
+  const std::string message = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(message, "has 9 dimensions");
+  EXPECT_HAS(message, "parameter 1 of group 0 (float [2, 1, 1, 1, 1, 1, 1, 2, 2])");
+  EXPECT_TRUE(torch::equal(good, torch::zeros({2}))) << "the first parameter was stepped";
   EXPECT_TRUE(optimizer.state().empty());
 }
 
-TEST(BadInput, AParameterThatIsListedAgainIsWarnedAboutByNameAndNumber) {
+TEST(BadInput, AWarningNamesAParameterThatIsListedAgain) {
   const auto p = leaf(torch::zeros({2})), q = leaf(torch::zeros({3})), r = leaf(torch::zeros({4}));
-  const auto said = [](const Tensors& parameters) {
+  const auto warning_for = [](const Tensors& parameters) {
     Warnings warnings;
     AdamW optimizer(parameters);
     optimizer.compile();
     return warnings.all;
   };
-  EXPECT_HAS(said({r, p, q, p, p}),
+  EXPECT_HAS(warning_for({r, p, q, p, p}),
              "parameter 1 of group 0 (float [2]) is listed 3 times in its group, again as "
-             "parameter 3, as");
+             "parameter 3.");
   EXPECT_HAS(
-      said({p, q, q, p, r, r}),
+      warning_for({p, q, q, p, r, r}),
       "parameter 1 of group 0 (float [3]) is listed 2 times in its group, again as parameter 2 (2 "
-      "more like it), as");
-  EXPECT_EQ(said({p, q}), "");
+      "more like it).");
+  EXPECT_EQ(warning_for({p, q}), "");
 }
 
-TEST(BadInput, AFrozenParameterIsRefusedByNameAndWarnedAboutByTorchsClasses) {
+TEST(BadInput, AFrozenParameterIsRejectedByNameAndATorchClassWarns) {
   const Tensors frozen = {torch::zeros({3})};
   EXPECT_HAS(argument_error([&] { Optimizer::from_spec(frozen, R"({"rule": "adamw"})"); }),
              "does not require a gradient");
@@ -73,18 +74,18 @@ TEST(BadInput, TheSameParameterInTwoGroups) {
   EXPECT_HAS(argument_error([&] {
                optimizer.add_param_group(OptimizerParamGroup({q, p}));
              }),
-             "parameter 1 of group 1 (float [3]) is parameter 0 of group 0 as well");
+             "parameter 1 of group 1 (float [3]) is also parameter 0 of group 0");
   EXPECT_HAS(argument_error([&] {
                optimizer.add_parameters({q, p});
              }),
-             "parameter 2 of group 0 (float [3]) is parameter 0 of group 0 as well");
+             "parameter 2 of group 0 (float [3]) is also parameter 0 of group 0");
   EXPECT_EQ(optimizer.param_groups().size(), 1u);
   EXPECT_EQ(optimizer.param_groups()[0].params().size(), 1u);
 }
 
-// Torch's add_param_group says so, once a step was taken; its constructor takes both groups and steps the parameter
-// twice in each step.
-TEST(BadInput, TheSameParameterInTwoGroupsIsToldInTorchsWords) {
+// torch's add_param_group() throws this too, after a first step. torch's constructor accepts both groups, and then
+// each step steps the parameter twice.
+TEST(BadInput, TheSameParameterInTwoGroupsGetsTorchsMessage) {
   const auto p = leaf(torch::zeros({3}));
   const std::vector<OptimizerParamGroup> twice = {OptimizerParamGroup({p}),
                                                   OptimizerParamGroup({p})};
@@ -98,7 +99,7 @@ TEST(BadInput, TheSameParameterInTwoGroupsIsToldInTorchsWords) {
   }
 }
 
-TEST(BadInput, AParameterThatIsAddedIsCalledWhatItWouldBe) {
+TEST(BadInput, AMessageNamesAnAddedParameterByItsFutureIndex) {
   const auto made = torch::zeros({6});
   const auto p = leaf(made), q = leaf(torch::zeros({2}));
   Optimizer optimizer("adamw", {p, q});
@@ -119,13 +120,13 @@ TEST(BadInput, AParameterThatIsAddedIsCalledWhatItWouldBe) {
 TEST(BadInput, OptionsOutOfRange) {
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
   const Tensors parameters = make_parameters();
-  EXPECT_HAS(refused(parameters, AdamWOptions(-1)), "lr is -1");
-  EXPECT_HAS(refused(parameters, AdamWOptions(nan)), "lr is nan");
-  EXPECT_HAS(refused(parameters, AdamWOptions(infinity)), "lr is inf");
-  EXPECT_HAS(refused(parameters, AdamWOptions().betas({1.0, 0.9})), "betas[0] is 1");
-  EXPECT_HAS(refused(parameters, AdamWOptions().betas({0.9, -0.1})), "betas[1] is -0.1");
-  EXPECT_HAS(refused(parameters, AdamWOptions().eps(-1e-8)), "eps is -1e-08");
-  EXPECT_HAS(refused(parameters, AdamWOptions().grad_scale(0)), "grad_scale is 0");
+  EXPECT_HAS(error_for(parameters, AdamWOptions(-1)), "lr is -1");
+  EXPECT_HAS(error_for(parameters, AdamWOptions(nan)), "lr is nan");
+  EXPECT_HAS(error_for(parameters, AdamWOptions(infinity)), "lr is inf");
+  EXPECT_HAS(error_for(parameters, AdamWOptions().betas({1.0, 0.9})), "betas[0] is 1");
+  EXPECT_HAS(error_for(parameters, AdamWOptions().betas({0.9, -0.1})), "betas[1] is -0.1");
+  EXPECT_HAS(error_for(parameters, AdamWOptions().eps(-1e-8)), "eps is -1e-08");
+  EXPECT_HAS(error_for(parameters, AdamWOptions().grad_scale(0)), "grad_scale is 0");
   EXPECT_HAS(argument_error([&] { SGD(parameters, SGDOptions(0.1).nesterov(true)); }),
              "Nesterov momentum requires a momentum and zero dampening");
 }
@@ -162,16 +163,16 @@ TEST(BadInput, OptionsOfAnotherOptimizer) {
              "belong to another optimizer");
 }
 
-TEST(BadInput, FormatsThatAreNotThere) {
+TEST(BadInput, FormatsThatDoNotExist) {
   const Tensors single = make_parameters(torch::kFloat32);
-  EXPECT_HAS(refused(single, AdamWOptions().weights("none")), "native");
-  EXPECT_HAS(refused(single, AdamWOptions().state("int7")), "int8");
-  EXPECT_HAS(refused(single, AdamWOptions().state("exp_avgs", "int8")), "it has m, v, vmax");
-  EXPECT_HAS(refused({}, AdamWOptions().state("int7")), "int8") << "even without parameters";
+  EXPECT_HAS(error_for(single, AdamWOptions().weights("none")), "native");
+  EXPECT_HAS(error_for(single, AdamWOptions().state("int7")), "int8");
+  EXPECT_HAS(error_for(single, AdamWOptions().state("exp_avgs", "int8")), "it has m, v, vmax");
+  EXPECT_HAS(error_for({}, AdamWOptions().state("int7")), "int8") << "even without parameters";
 }
 
-// A step that is refused changes neither parameters nor state.
-void refuses_gradient(const torch::Tensor& gradient, const std::string& part) {
+// A rejected step changes neither parameters nor state.
+void expect_gradient_rejected(const torch::Tensor& gradient, const std::string& part) {
   Tensors parameters = make_parameters(torch::kFloat32, {{3, 3}, {3, 3}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -185,18 +186,18 @@ void refuses_gradient(const torch::Tensor& gradient, const std::string& part) {
 }
 
 TEST(BadInput, GradientsThatDoNotFit) {
-  refuses_gradient(torch::eye(3).to_sparse(), "is sparse");
-  refuses_gradient(torch::zeros({3, 4}), "shape [3, 4]");
-  refuses_gradient(torch::zeros({3, 3}, torch::kInt32), "int");
-  refuses_gradient(torch::zeros({3, 3}, torch::kMeta), "meta");
+  expect_gradient_rejected(torch::eye(3).to_sparse(), "is sparse");
+  expect_gradient_rejected(torch::zeros({3, 4}), "shape [3, 4]");
+  expect_gradient_rejected(torch::zeros({3, 3}, torch::kInt32), "int");
+  expect_gradient_rejected(torch::zeros({3, 3}, torch::kMeta), "meta");
 }
 
-// A rule whose manifest is fine and whose formula is not.
+// A rule whose manifest is valid and whose formula does not compile.
 std::string broken_rule() {
   const auto folder = std::filesystem::temp_directory_path() / "jitstep_bad_input_test";
   std::filesystem::create_directories(folder);
   const auto file = folder / "misspelt.cuh";
-  std::ofstream(file) << R"(// Plain descent with a misspelt name.
+  std::ofstream(file) << R"(// Plain descent with a misspelled name.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::misspelt {

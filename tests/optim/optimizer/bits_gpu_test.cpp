@@ -1,4 +1,4 @@
-// Whole optimizers on a GPU leave what they leave on the CPU, to the last bit.
+// Whole optimizers give bit-identical results on a GPU and on the CPU.
 #include "optim/optimizer/cuda.h"
 
 namespace jitstep::tests {
@@ -101,7 +101,7 @@ TEST(OptimizerBits, OfParametersOnBothDevices) {
   expect_same_bits(mixed, on_cpu);
 }
 
-TEST(OptimizerBits, OfAStateThatWasSavedOnAGpuAndLoadedOnTheCpu) {
+TEST(OptimizerBits, OfAStateThatIsSavedOnAGpuAndLoadedOnTheCpu) {
   const Tensors start = shaped(torch::kFloat32), on_gpu = to(start, kGpu);
   const Tensors whole = clones(start);
   const auto options = AdamWOptions(0.01).state("int4");
@@ -115,7 +115,7 @@ TEST(OptimizerBits, OfAStateThatWasSavedOnAGpuAndLoadedOnTheCpu) {
   expect_equal(resumed, whole);
 }
 
-// Gradients that come by a backward(), which has a thread of its own for a GPU.
+// Sets gradients by backward(), which runs in a separate thread for a GPU.
 void backward_same(const Tensors& parameters, int step) {
   torch::manual_seed(1000 + step);
   torch::Tensor loss = torch::zeros({}, parameters[0].options());

@@ -1,10 +1,10 @@
-// Steps in CUDA graphs: each replay is a step.
+// Steps in CUDA graphs: each replay is one step.
 #include "optim/optimizer/cuda.h"
 
 namespace jitstep::tests {
 namespace {
 
-// What is done on the current stream, to be done again.
+// Captures the work on the current stream, so that it can be replayed.
 class Graph {
  public:
   explicit Graph(const std::function<void()>& work) {
@@ -35,8 +35,8 @@ class Graph {
   void* graph_ = nullptr;
 };
 
-// Two optimizers on the device with equal parameters: one that graphs repeat, and one that they do not. The gradients
-// of both stay where they are.
+// Two optimizers on the device with equal parameters. The tests replay the first in graphs and step the second
+// directly. The gradients of both keep their storage.
 struct Twins {
   explicit Twins(const std::string& spec)
       : Twins(spec, make_parameters(torch::kFloat32, {{37, 29}, {300}, {}})) {}
@@ -44,7 +44,7 @@ struct Twins {
       : a(to(parameters, kGpu)),
         b(clones(a)),
         captured(Optimizer::from_spec(a, spec)),
-        default_config(Optimizer::from_spec(b, spec)) {
+        live(Optimizer::from_spec(b, spec)) {
     for (const Tensors* all : {&a, &b})
       for (const torch::Tensor& p : *all) p.mutable_grad() = torch::zeros_like(p);
     captured->capturable();
@@ -61,12 +61,12 @@ struct Twins {
   void step(int number) {
     fill_gradients(number);
     captured->step();
-    default_config->step();
+    live->step();
   }
   void replay(Graph& graph, int number) {
     fill_gradients(number);
     graph.replay();
-    default_config->step();
+    live->step();
   }
   void expect_equal() const {
     current_stream().synchronize();
@@ -77,17 +77,17 @@ struct Twins {
   }
 
   Tensors a, b;
-  std::unique_ptr<Optimizer> captured, default_config;
+  std::unique_ptr<Optimizer> captured, live;
 };
 
 class CudaGraphs : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(CudaGraphs, ReplayAStepAsOftenAsTheyAreAsked) {
+TEST_P(CudaGraphs, ReplayAStepAnyNumberOfTimes) {
   const c10::StreamGuard use(side_stream());
   Twins twins(GetParam());
   twins.step(1);
   Graph graph([&] { twins.captured->step(); });
-  EXPECT_EQ(twins.steps(), 1) << "a capture does nothing";
+  EXPECT_EQ(twins.steps(), 1) << "a capture executes nothing";
   for (int number = 2; number <= 4; ++number) twins.replay(graph, number);
   twins.expect_equal();
   EXPECT_EQ(twins.steps(), 4);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                       R"({"rule": "lamb", "options": {"max_grad_norm": 0.1}})",
                       R"({"rule": "prodigy"})"));
 
-TEST(CudaGraphsOfSteps, GoOnFromOtherStepsAndTheseFromThem) {
+TEST(CudaGraphsOfSteps, AlternateWithOtherSteps) {
   const c10::StreamGuard use(side_stream());
   Twins twins(R"({"rule": "adamw"})");
   twins.step(1);
@@ -112,13 +112,13 @@ TEST(CudaGraphsOfSteps, GoOnFromOtherStepsAndTheseFromThem) {
   EXPECT_EQ(twins.steps(), 5);
 }
 
-TEST(CudaGraphsOfSteps, ReadTheLearningRateAnewAndWhetherToSkip) {
+TEST(CudaGraphsOfSteps, ReadLearningRateAndFoundInfInEachReplay) {
   const c10::StreamGuard use(side_stream());
   Twins twins(R"({"rule": "adamw"})");
   const auto lr = torch::full({}, 0.5, kGpu), found = torch::zeros({}, kGpu);
   twins.captured->set_lr(lr);
   twins.captured->set_found_inf(found);
-  twins.default_config->set_lr(lr);
+  twins.live->set_lr(lr);
   twins.step(1);
   Graph graph([&] { twins.captured->step(); });
   lr.fill_(0.125);
@@ -133,7 +133,7 @@ TEST(CudaGraphsOfSteps, ReadTheLearningRateAnewAndWhetherToSkip) {
   EXPECT_EQ(twins.steps(), 3);
 }
 
-TEST(CudaGraphsOfSteps, LeaveCheckpointsThatGoOn) {
+TEST(CudaGraphsOfSteps, LeaveCheckpointsThatContinue) {
   const c10::StreamGuard use(side_stream());
   const char* const spec = R"({"rule": "adamw", "state": "int4", "min_quantized_size": 0})";
   Twins twins(spec);
@@ -150,7 +150,7 @@ TEST(CudaGraphsOfSteps, LeaveCheckpointsThatGoOn) {
   expect_same_bits(twins.a, parameters);
 }
 
-TEST(CudaGraphsOfSteps, TakeTheParametersOfTheStepBefore) {
+TEST(CudaGraphsOfSteps, RequireTheActiveParametersOfTheStepBefore) {
   const c10::StreamGuard use(side_stream());
   Twins twins(R"({"rule": "adamw"})");
   twins.step(1);

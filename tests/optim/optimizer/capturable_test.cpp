@@ -1,5 +1,5 @@
-// Steps that the device counts, as CUDA graphs need it, and learning rates in tensors: on a CPU, whose steps are
-// done at once.
+// Step counting on the device, which CUDA graphs need, and learning rates in tensors. These tests run on a CPU, which
+// executes steps at once.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -11,40 +11,40 @@ ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
 
 const std::vector<std::vector<std::int64_t>> kShapes = {{70, 60}, {3}, {0}, {}};
 
-// Two optimizers of a rule over equal parameters: the device counts the steps of one of them.
+// Two optimizers of one rule with equal parameters. The device counts the steps of one of them.
 struct Pair {
   explicit Pair(const std::string& rule) : Pair(make_parameters(torch::kFloat32, kShapes), rule) {}
   Pair(const Tensors& parameters, const std::string& rule)
-      : default_config(clones(parameters)),
+      : uncounted(clones(parameters)),
         counted(clones(parameters)),
-        host(rule, default_config),
+        host(rule, uncounted),
         device(rule, counted) {
     device.capturable();
   }
 
   void train(int first, int last) {
-    tests::train(host, default_config, first, last);
+    tests::train(host, uncounted, first, last);
     tests::train(device, counted, first, last);
   }
-  // A step of some of the parameters: the others have no gradient.
+  // A step of some parameters. The others have no gradient.
   void train_some(int number, const std::function<bool(std::size_t)>& takes_part) {
     for (const auto& [optimizer, parameters] :
-         {std::pair{&host, &default_config}, std::pair{&device, &counted}}) {
+         {std::pair{&host, &uncounted}, std::pair{&device, &counted}}) {
       set_gradients(*parameters, number);
       for (std::size_t i = 0; i < parameters->size(); ++i)
         if (!takes_part(i)) (*parameters)[i].mutable_grad().reset();
       optimizer->step();
     }
   }
-  void expect_equal() const { tests::expect_equal(default_config, counted); }
+  void expect_equal() const { tests::expect_equal(uncounted, counted); }
 
-  Tensors default_config, counted;
+  Tensors uncounted, counted;
   Optimizer host, device;
 };
 
 TEST(Capturable, StepsHaveTheSameBitsForEveryRule) {
   for (const std::string& rule : shipped(jit::Manifest::Kind::rule)) {
-    if (rule == "muon") continue;  // matrices alone
+    if (rule == "muon") continue;  // takes only matrices
     SCOPED_TRACE(rule);
     Pair pair(rule);
     pair.train(1, 4);
@@ -73,7 +73,7 @@ TEST(Capturable, ParametersThatGetTheirFirstGradientLateCountTheirOwnSteps) {
   EXPECT_EQ(state_of(pair.device, pair.counted[1]).step(), 2);
 }
 
-TEST(Capturable, ParametersThatRestCountNoStep) {
+TEST(Capturable, InactiveParametersCountNoStep) {
   Pair pair("adamw");
   pair.train(1, 1);
   pair.train_some(2, [](std::size_t parameter) { return parameter != 0; });
@@ -83,10 +83,10 @@ TEST(Capturable, ParametersThatRestCountNoStep) {
   EXPECT_EQ(state_of(pair.device, pair.counted[1]).step(), 3);
 }
 
-TEST(Capturable, TheNumberOfAStepMayBeSet) {
+TEST(Capturable, TheStepNumberMayBeSet) {
   Pair pair("adamw");
   pair.train(1, 2);
-  for (const auto& p : pair.default_config) state_of(pair.host, p).step() = 50;
+  for (const auto& p : pair.uncounted) state_of(pair.host, p).step() = 50;
   for (const auto& p : pair.counted) state_of(pair.device, p).step() = 50;
   pair.train(3, 4);
   pair.expect_equal();
@@ -96,7 +96,7 @@ TEST(Capturable, TheNumberOfAStepMayBeSet) {
   EXPECT_HAS(argument_error([&] { pair.device.step(); }), "step is -1");
 }
 
-TEST(Capturable, CheckpointsHaveTheNumberOfTheDevice) {
+TEST(Capturable, CheckpointsHaveTheDevicesStepNumber) {
   Pair pair("adamw");
   pair.train(1, 3);
   const Tensors parameters = clones(pair.counted);
@@ -108,7 +108,7 @@ TEST(Capturable, CheckpointsHaveTheNumberOfTheDevice) {
   expect_equal(parameters, pair.counted);
 }
 
-TEST(Capturable, ALoadedCheckpointIsCountedOnFromItsNumber) {
+TEST(Capturable, StepCountsContinueFromALoadedCheckpoint) {
   Pair pair("adamw");
   pair.train(1, 3);
   copy_through_archive(pair.host, pair.device);
@@ -134,7 +134,7 @@ TEST(Capturable, SkippedStepsAreNotCounted) {
   EXPECT_EQ(pair.device.aux_state("d"), pair.host.aux_state("d"));
 }
 
-TEST(Capturable, MemoryOfAllMayBeSet) {
+TEST(Capturable, SharedStateMayBeSet) {
   Pair pair("prodigy");
   pair.train(1, 2);
   pair.host.set_aux_state("d", 0.5);
@@ -144,7 +144,7 @@ TEST(Capturable, MemoryOfAllMayBeSet) {
   pair.expect_equal();
 }
 
-TEST(Capturable, ModesTurnAsTheyDoElsewhere) {
+TEST(Capturable, ModesSwitchAsWithoutCapture) {
   Pair pair("schedulefree_adamw");
   pair.train(1, 3);
   pair.host.eval();
@@ -156,12 +156,12 @@ TEST(Capturable, ModesTurnAsTheyDoElsewhere) {
   pair.expect_equal();
 }
 
-TEST(Capturable, StepsInsideOfABackwardAreCountedToo) {
+TEST(Capturable, StepsInsideBackwardAreCounted) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}});
   Pair pair(parameters, "adamw");
   pair.device.step_in_backward();
   for (int step = 0; step < 3; ++step) {
-    (pair.default_config[0] * pair.default_config[0]).sum().backward();
+    (pair.uncounted[0] * pair.uncounted[0]).sum().backward();
     pair.host.step();
     pair.host.zero_grad();
     (pair.counted[0] * pair.counted[0]).sum().backward();
@@ -170,7 +170,7 @@ TEST(Capturable, StepsInsideOfABackwardAreCountedToo) {
   EXPECT_EQ(state_of(pair.device, pair.counted[0]).step(), 3);
 }
 
-TEST(Capturable, AStateThatGoesToAnotherOptimizerIsCountedByItsHost) {
+TEST(Capturable, AStateThatMovesToAnotherOptimizerIsCountedByTheHost) {
   Pair pair("adamw");
   pair.train(1, 2);
   const Tensors parameters = clones(pair.counted);
@@ -179,11 +179,11 @@ TEST(Capturable, AStateThatGoesToAnotherOptimizerIsCountedByItsHost) {
     other.state()[parameters[i].unsafeGetTensorImpl()] =
         std::move(pair.device.state()[pair.counted[i].unsafeGetTensorImpl()]);
   train(other, parameters, 3, 4);
-  tests::train(pair.host, pair.default_config, 3, 4);
-  expect_equal(parameters, pair.default_config);
+  tests::train(pair.host, pair.uncounted, 3, 4);
+  expect_equal(parameters, pair.uncounted);
 }
 
-// ---- learning rates in tensors
+// ---- learning rates in tensors ----
 
 TEST(LearningRateTensor, IsReadByEveryStep) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
@@ -191,7 +191,7 @@ TEST(LearningRateTensor, IsReadByEveryStep) {
     const auto lr = torch::zeros({}, dtype);
     pair.device.set_lr(lr);
     for (int step = 1; step <= 3; ++step) {
-      const double value = 0.5 / step;  // exact in float but for the last
+      const double value = 0.5 / step;  // exact in float, except for the last
       lr.fill_(value);
       pair.host.param_groups()[0].options().set_lr(lr.to(torch::kFloat64).item<double>());
       pair.train(step, step);
@@ -216,18 +216,18 @@ TEST(LearningRateTensor, BelongsToItsGroup) {
   EXPECT_TRUE(torch::equal(parameters[1], before[1]));
 }
 
-TEST(LearningRateTensor, WhatIsNoneIsRefused) {
+TEST(LearningRateTensor, IsRejectedIfItsShapeDtypeOrGroupIsInvalid) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
-  EXPECT_HAS(argument_error([&] { optimizer.set_lr(torch::zeros({2})); }),
-             "give one float32 or float64");
+  EXPECT_HAS(argument_error([&] { optimizer.set_lr(torch::zeros({2})); }), "float32 or float64");
   EXPECT_HAS(argument_error([&] { optimizer.set_lr(torch::zeros({}, torch::kInt64)); }),
-             "give one float32 or float64");
-  EXPECT_HAS(argument_error([&] { optimizer.set_lr(3, torch::zeros({})); }), "there are 1");
+             "float32 or float64");
+  EXPECT_HAS(argument_error([&] { optimizer.set_lr(3, torch::zeros({})); }),
+             "number of groups is 1");
 }
 
-// Threads that read it after another wrote the parameter would step with another rate.
-TEST(LearningRateTensor, ThatLiesInAParameterIsRefusedBeforeTheStep) {
+// Some threads may read the rate after another one wrote the parameter. They would step with another rate.
+TEST(LearningRateTensor, IsRejectedBeforeTheStepIfItSharesMemoryWithAParameter) {
   for (const bool stepped : {false, true}) {
     const Tensors parameters = make_parameters();
     AdamW optimizer(parameters);
@@ -236,20 +236,20 @@ TEST(LearningRateTensor, ThatLiesInAParameterIsRefusedBeforeTheStep) {
     optimizer.set_lr(parameters[0].detach()[2][1]);
     set_gradients(parameters, 2);
     EXPECT_HAS(argument_error([&] { optimizer.step(); }),
-               "the lr of group 0 lies in the memory of parameter 0 of group 0 (float [5, 3])");
+               "the lr of group 0 shares memory with parameter 0 of group 0 (float [5, 3])");
     optimizer.set_lr(torch::Tensor());
     optimizer.set_found_inf(parameters[1].detach()[0]);
-    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "found_inf lies in the memory of");
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "found_inf shares memory with");
     optimizer.set_found_inf({});
     optimizer.set_grad_scale(parameters[2].detach());
-    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "grad_scale lies in the memory of");
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "grad_scale shares memory with");
     expect_equal(parameters, before);
     optimizer.set_grad_scale({});
     EXPECT_NO_THROW(optimizer.step());
   }
 }
 
-TEST(LearningRateTensor, ThatLiesInAGradientThatTheStepClearsIsRefused) {
+TEST(LearningRateTensor, IsRejectedIfItSharesMemoryWithAGradientThatTheStepClears) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   optimizer.zero_grad_in_step();

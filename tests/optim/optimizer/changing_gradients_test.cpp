@@ -1,5 +1,5 @@
-// Steps whose set of gradients changes, as in a mixture of experts, and what changes unseen between steps that
-// look alike: the optimizer keeps what it knows of parameters that rest, and looks again at nothing that stayed.
+// Steps whose set of gradients changes, as in a mixture of experts, and changes between two steps that look alike. The
+// optimizer keeps what it knows about inactive parameters, and does not check unchanged tensors again.
 #include <ATen/ops/_lazy_clone.h>
 
 #include "optim/training.h"
@@ -9,7 +9,7 @@ namespace {
 
 const std::vector<std::vector<std::int64_t>> kShapes = {{5000}, {70, 60}, {3}, {300}, {4100}, {0}};
 
-// Some of the parameters get gradients, others in each step; never the same as in the step before.
+// Some parameters get gradients. The set differs from that of the step before.
 void set_some_gradients(const Tensors& parameters, int step) {
   set_gradients(parameters, step);
   for (std::size_t i = 0; i < parameters.size(); ++i)
@@ -17,9 +17,10 @@ void set_some_gradients(const Tensors& parameters, int step) {
       parameters[i].mutable_grad() = torch::Tensor();
 }
 
-// A step of an optimizer that has known nothing of the steps before but by an archive.
+// A step of a new optimizer, which knows the earlier steps only from a checkpoint.
 template <class Optimizer, class Options>
-Tensors stepped_anew(const Optimizer& from, const Tensors& parameters, const Options& options) {
+Tensors stepped_by_a_new_optimizer(const Optimizer& from, const Tensors& parameters,
+                                   const Options& options) {
   const Tensors copies = clones(parameters);
   Optimizer fresh(copies, options);
   copy_through_archive(from, fresh);
@@ -29,43 +30,43 @@ Tensors stepped_anew(const Optimizer& from, const Tensors& parameters, const Opt
 }
 
 template <class Optimizer, class Options>
-void expect_steps_as_anew(const Options& options, torch::Dtype dtype = torch::kFloat32) {
+void expect_steps_of_a_new_optimizer(const Options& options, torch::Dtype dtype = torch::kFloat32) {
   const Tensors parameters = make_parameters(dtype, kShapes);
   Optimizer optimizer(parameters, options);
   for (int step = 1; step <= 9; ++step) {
     SCOPED_TRACE(step);
     set_some_gradients(parameters, step);
-    const Tensors expected = stepped_anew(optimizer, parameters, options);
+    const Tensors expected = stepped_by_a_new_optimizer(optimizer, parameters, options);
     optimizer.step();
     expect_equal(parameters, expected);
   }
 }
 
-TEST(ChangingGradients, StepTheBitsOfAnOptimizerThatKnowsOnlyThose) {
-  expect_steps_as_anew<AdamW>(AdamWOptions(0.1));
-  expect_steps_as_anew<AdamW>(AdamWOptions(0.1).state("int8"));
-  expect_steps_as_anew<AdamW>(AdamWOptions(0.1).weights("stochastic"), torch::kBFloat16);
+TEST(ChangingGradients, GiveTheBitsOfANewOptimizer) {
+  expect_steps_of_a_new_optimizer<AdamW>(AdamWOptions(0.1));
+  expect_steps_of_a_new_optimizer<AdamW>(AdamWOptions(0.1).state("int8"));
+  expect_steps_of_a_new_optimizer<AdamW>(AdamWOptions(0.1).weights("stochastic"), torch::kBFloat16);
 }
 
-TEST(ChangingGradients, CountInSumsOverAllParametersOnlyWhereTheyAre) {
-  expect_steps_as_anew<AdamW>(AdamWOptions(0.1).max_grad_norm(0.5));
-  expect_steps_as_anew<LAMB>(LAMBOptions(0.1).max_grad_norm(0.5).state("int4"));
-  expect_steps_as_anew<Prodigy>(ProdigyOptions(1.0));
+TEST(ChangingGradients, ContributeToGlobalSumsOnlyWhereTheyExist) {
+  expect_steps_of_a_new_optimizer<AdamW>(AdamWOptions(0.1).max_grad_norm(0.5));
+  expect_steps_of_a_new_optimizer<LAMB>(LAMBOptions(0.1).max_grad_norm(0.5).state("int4"));
+  expect_steps_of_a_new_optimizer<Prodigy>(ProdigyOptions(1.0));
 }
 
-TEST(ChangingGradients, OfRulesWithAHostStageReachTheStageAlone) {
+TEST(ChangingGradients, AreTheOnlyOnesThatAHostTransformGets) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{30, 20}, {20, 30}, {30, 20}});
   Muon optimizer(parameters, MuonOptions(0.1));
   for (int step = 1; step <= 6; ++step) {
     set_gradients(parameters, step);
     parameters[static_cast<std::size_t>(step % 3)].mutable_grad() = torch::Tensor();
-    const Tensors expected = stepped_anew(optimizer, parameters, MuonOptions(0.1));
+    const Tensors expected = stepped_by_a_new_optimizer(optimizer, parameters, MuonOptions(0.1));
     optimizer.step();
     expect_close(parameters, expected, 1e-5, 1e-6);
   }
 }
 
-TEST(ChangingGradients, OfWhatMovedWhileItRestedAreOfItsNewPlace) {
+TEST(ChangingGradients, StepTheNewStorageOfAParameterThatMovedWhileInactive) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{300}, {500}}),
                 alone = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions(0.1)), other(alone, AdamWOptions(0.1));
@@ -83,11 +84,11 @@ TEST(ChangingGradients, OfWhatMovedWhileItRestedAreOfItsNewPlace) {
   train(optimizer, parameters, 4, 5);
   train(other, alone, 4, 5);
   expect_equal(parameters, alone);
-  EXPECT_TRUE(torch::equal(old_memory, before)) << "nobody writes where it lay";
+  EXPECT_TRUE(torch::equal(old_memory, before)) << "the step wrote to the old storage";
 }
 
-// All that may be done to a gradient's or a parameter's handle between two steps, and must be seen.
-TEST(UnchangedSteps, EndWithWhateverIsDoneToAHandle) {
+// Every change to the handle of a gradient or parameter between two steps. The next step must notice each.
+TEST(UnchangedSteps, EndWithAnyChangeToAHandle) {
   const std::vector<std::function<void(torch::Tensor&)>> changes = {
       [](auto& p) { p.mutable_grad().set_data(p.grad().clone()); },
       [](auto& p) { p.mutable_grad().set_data(p.grad().to(torch::kBFloat16)); },
@@ -105,13 +106,13 @@ TEST(UnchangedSteps, EndWithWhateverIsDoneToAHandle) {
     for (int step = 1; step <= 3; ++step) optimizer.step();
     auto p = parameters[0];
     changes[i](p);
-    const Tensors expected = stepped_anew(optimizer, parameters, AdamWOptions(0.1));
+    const Tensors expected = stepped_by_a_new_optimizer(optimizer, parameters, AdamWOptions(0.1));
     optimizer.step();
     expect_equal(parameters, expected);
   }
 }
 
-TEST(UnchangedSteps, LeaveALazyCopyOfTheParameterAlone) {
+TEST(UnchangedSteps, DoNotChangeALazyCopyOfTheParameter) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{300}});
   AdamW optimizer(parameters, AdamWOptions(0.1));
   set_gradients(parameters, 1);
@@ -123,17 +124,17 @@ TEST(UnchangedSteps, LeaveALazyCopyOfTheParameterAlone) {
   EXPECT_FALSE(torch::equal(parameters[0], values));
 }
 
-TEST(UnchangedSteps, AreStillRefusedAGradientThatCameToLieInAnotherParameter) {
+TEST(UnchangedSteps, StillRejectAGradientThatMovedIntoAnotherParameter) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{50}, {50}});
   AdamW optimizer(parameters);
   set_gradients(parameters, 1);
   for (int step = 1; step <= 3; ++step) optimizer.step();
   parameters[0].mutable_grad().set_data(parameters[1].detach());
   for (int attempt = 0; attempt < 2; ++attempt)
-    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of");
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with");
 }
 
-TEST(UnchangedSteps, TakeTheGradientsDtypeAfterEvaluation) {
+TEST(UnchangedSteps, UseTheGradientsDtypeAfterEvaluation) {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{50}}), alone = clones(parameters);
   ScheduleFreeAdamW optimizer(parameters, ScheduleFreeAdamWOptions(0.1));
   ScheduleFreeAdamW other(alone, ScheduleFreeAdamWOptions(0.1));

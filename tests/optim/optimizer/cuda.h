@@ -1,4 +1,4 @@
-// Hands on a GPU without CUDA's headers: streams and memory through torch, the rest by the driver.
+// GPU helpers without CUDA's headers: streams and memory through torch, the rest through the driver.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -22,7 +22,7 @@ inline const torch::Device kGpu(torch::kCUDA, 0);
 
 inline c10::impl::VirtualGuardImpl gpu_guard() { return c10::impl::VirtualGuardImpl(torch::kCUDA); }
 inline c10::Stream current_stream() { return gpu_guard().getStream(kGpu); }
-/// Each call gives another one of torch's pool.
+/// A stream of torch's pool, another one in each call.
 inline c10::Stream side_stream() { return gpu_guard().getStreamFromGlobalPool(kGpu, false); }
 
 /// A function of the driver by its name in libcuda.so.1.
@@ -40,7 +40,7 @@ inline Tensors to(const Tensors& tensors, const torch::Device& device) {
   return moved;
 }
 
-/// The gradients that set_gradients gives on the CPU, sent to where the parameters are.
+/// The gradients of set_gradients() on the CPU, copied to the parameters' device.
 inline void set_same_gradients(const Tensors& parameters, int step) {
   torch::manual_seed(1000 + step);
   for (const auto& p : parameters)
@@ -59,8 +59,8 @@ inline void expect_same_bits(const Tensors& gpu, const Tensors& cpu) {
   expect_equal(to(gpu, torch::kCPU), cpu);
 }
 
-/// Keeps a stream busy until it is released, by a kernel that waits for a flag in pinned memory.
-/// A watchdog releases it after 20 seconds, so that a host that waits for the stream gets on.
+/// Keeps a stream busy with a kernel that waits for a flag in pinned memory, until the stream is released. A watchdog
+/// releases it after 20 seconds, so that a host that waits for the stream does not hang.
 class Hold {
  public:
   explicit Hold(const c10::Stream& stream)
@@ -78,7 +78,7 @@ class Hold {
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
 
-  /// Lets the stream go on; false if the watchdog had to.
+  /// Releases the stream. Returns false if the watchdog released it.
   bool release() {
     {
       const std::lock_guard lock(mutex_);
@@ -90,7 +90,7 @@ class Hold {
     return !late_;
   }
 
-  /// Compiled and loaded at the first call, which may not be made while a stream is held.
+  /// Compiled and loaded in the first call. Do not make that call while a stream is held.
   static std::shared_ptr<const jit::Kernel> kernel() {
     static const auto loaded = [] {
       jit::Engine& engine = jit::default_engine();

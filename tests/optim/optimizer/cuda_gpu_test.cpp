@@ -1,4 +1,4 @@
-// What only a GPU shows: streams, captures, memory, several devices, forks.
+// Behavior that only a GPU shows: streams, captures, memory, several devices, fork().
 #include "optim/optimizer/cuda.h"
 
 #include <sys/wait.h>
@@ -18,7 +18,7 @@ struct Twins {
         other(b, options) {}
 };
 
-TEST(CudaDevices, ANormOverSeveralOfThemIsRefusedBeforeAnythingChanges) {
+TEST(CudaDevices, ANormOverSeveralDevicesIsRejectedBeforeAnythingChanges) {
   Tensors parameters = make_parameters(torch::kFloat32, {{300}, {200}});
   parameters[1] = to({parameters[1]}, kGpu)[0];
   AdamW clipped(parameters, AdamWOptions(0.1).max_grad_norm(1)),
@@ -30,7 +30,7 @@ TEST(CudaDevices, ANormOverSeveralOfThemIsRefusedBeforeAnythingChanges) {
   EXPECT_NO_THROW(free.step());
 }
 
-TEST(CudaStreams, AStepRunsOnTheCurrentStreamBehindWhatIsThere) {
+TEST(CudaStreams, AStepRunsOnTheCurrentStreamAfterEarlierWork) {
   Twins twins;
   train_same(twins.one, twins.a, 1, 2);
   train_same(twins.other, twins.b, 1, 2);
@@ -85,7 +85,7 @@ TEST(CudaStreams, AStepOnASideStreamDoesNotWaitForOthers) {
 }
 
 TEST(CudaStreams, AStepNeverWaitsForTheGpu) {
-  // Enough tensors that their tables are larger than what a driver stages at once.
+  // Enough tensors that their tables exceed what a driver copies through its staging buffer at once.
   const Tensors parameters =
       to(make_parameters(torch::kFloat32, std::vector<std::vector<std::int64_t>>(5000, {8})), kGpu);
   AdamW optimizer(parameters, AdamWOptions(0.01));
@@ -97,14 +97,14 @@ TEST(CudaStreams, AStepNeverWaitsForTheGpu) {
   Hold hold(current_stream());
   optimizer.step();
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].mutable_grad() = others[i];
-  optimizer.step();  // other pointers: the table is sent again
+  optimizer.step();  // other pointers, so the table is copied again
   EXPECT_FALSE(current_stream().query());
   EXPECT_TRUE(hold.release()) << "step() waited for the GPU";
 }
 
 TEST(CudaStreams, AScaledStepNeverWaitsForTheGpu) {
   const Tensors parameters = to(make_parameters(torch::kFloat32, {{5000}, {7}}), kGpu);
-  Prodigy optimizer(parameters);  // keeps memory of all
+  Prodigy optimizer(parameters);  // has shared state
   GradScaler scaler;
   scaler.scale(torch::ones({}, kGpu));
   const auto scaled_step = [&](int step) {
@@ -125,7 +125,7 @@ TEST(CudaStreams, AScaledStepNeverWaitsForTheGpu) {
     EXPECT_EQ(static_cast<ParamState&>(*state).step(), 3);
 }
 
-TEST(CudaStreams, StreamsMayTakeTurns) {
+TEST(CudaStreams, StepsMayAlternateBetweenStreams) {
   Twins twins;
   const c10::Stream streams[] = {side_stream(), side_stream()};
   for (int step = 1; step <= 6; ++step) {
@@ -137,7 +137,7 @@ TEST(CudaStreams, StreamsMayTakeTurns) {
   expect_same_bits(twins.a, to(twins.b, torch::kCPU));
 }
 
-TEST(CudaStreams, AStepMayComeFromAThreadThatNeverUsedTheGpu) {
+TEST(CudaStreams, AThreadThatNeverUsedTheGpuMayStep) {
   Twins twins;
   train_same(twins.one, twins.a, 1, 1);
   train_same(twins.other, twins.b, 1, 1);
@@ -155,7 +155,7 @@ TEST(CudaStreams, AStepMayComeFromAThreadThatNeverUsedTheGpu) {
   expect_same_bits(twins.a, to(twins.b, torch::kCPU));
 }
 
-// Runs `action` while the current stream records a graph, which is thrown away; what it throws.
+// Runs `action` while the current stream captures a graph, discards the graph, and returns the error message.
 std::string error_in_capture(const std::function<void()>& action) {
   constexpr int kThreadLocal = 1;
   const auto begin = driver_function<int(void*, int)>("cuStreamBeginCapture_v2");
@@ -174,7 +174,7 @@ std::string error_in_capture(const std::function<void()>& action) {
   return error;
 }
 
-TEST(CudaCapture, IsRefusedAndTheOptimizerGoesOn) {
+TEST(CudaCapture, ThrowsAndTheOptimizerContinues) {
   Twins twins;
   const c10::StreamGuard use(side_stream());
   train_same(twins.one, twins.a, 1, 2);
@@ -188,7 +188,7 @@ TEST(CudaCapture, IsRefusedAndTheOptimizerGoesOn) {
   expect_same_bits(twins.a, to(twins.b, torch::kCPU));
 }
 
-TEST(CudaCapture, OfAFirstStepLeavesNoStateBehind) {
+TEST(CudaCapture, OfAFirstStepLeavesNoState) {
   Twins twins;
   const c10::StreamGuard use(side_stream());
   set_same_gradients(twins.a, 1);
@@ -216,13 +216,13 @@ TEST(CudaMemory, AStepAllocatesNothingNearTheSizeOfAParameter) {
     parameters[0].mutable_grad() = torch::randn({kElements}, kGpu);
     const auto optimizer = Optimizer::from_spec(
         parameters, std::string("{\"rule\": \"") + rule + "\", \"state\": \"int8\"}");
-    // State of two bytes an element and its scales, tables and partial sums: not a third.
+    // State of two bytes per element with its scales, tables and partial sums. That is less than a third.
     EXPECT_LT(peak_of([&] { optimizer->step(); }), 3 * kElements) << rule;
     EXPECT_EQ(peak_of([&] { optimizer->step(); }), 0) << rule << ", a later step";
   }
 }
 
-TEST(CudaMemory, WhatDoesNotFitIsAnErrorAndTheOptimizerGoesOn) {
+TEST(CudaMemory, OutOfMemoryIsAnErrorAndTheOptimizerContinues) {
   constexpr std::size_t kLeft = 64 << 20;
   constexpr std::int64_t kElements = 64 << 20;
   const Tensors a = {torch::zeros({kElements}, kGpu).requires_grad_()};
@@ -252,8 +252,8 @@ TEST(CudaMemory, WhatDoesNotFitIsAnErrorAndTheOptimizerGoesOn) {
   EXPECT_TRUE(torch::equal(a[0], b[0]));
 }
 
-TEST(CudaDevices, EachParameterIsSteppedWhereItIs) {
-  if (gpu_guard().deviceCount() < 2) GTEST_SKIP() << "one GPU here";
+TEST(CudaDevices, EachParameterIsSteppedOnItsDevice) {
+  if (gpu_guard().deviceCount() < 2) GTEST_SKIP() << "only one GPU";
   const Tensors on_cpu = make_parameters(torch::kFloat32, {{70000}, {300, 7}, {5}, {4096}});
   Tensors spread;
   for (std::size_t i = 0; i < on_cpu.size(); ++i)
@@ -265,7 +265,7 @@ TEST(CudaDevices, EachParameterIsSteppedWhereItIs) {
   expect_same_bits(spread, on_cpu);
 }
 
-TEST(CudaDevices, AModelMovedToAnotherDeviceTakesItsStateAlong) {
+TEST(CudaDevices, StateMovesWithAModelToAnotherDevice) {
   for (const char* codec : {"fp32", "int8"}) {
     Tensors moved = make_parameters(torch::kFloat32, {{70000}, {300, 7}}), stays = clones(moved);
     const auto options = AdamWOptions(0.01).state(codec);
@@ -285,7 +285,7 @@ TEST(CudaDevices, AModelMovedToAnotherDeviceTakesItsStateAlong) {
   }
 }
 
-TEST(CudaFork, AChildGetsAnErrorAndTheParentGoesOn) {
+TEST(CudaFork, AChildGetsAnErrorAndTheParentContinues) {
   Twins twins;
   train_same(twins.one, twins.a, 1, 1);
   const pid_t child = fork();
@@ -301,7 +301,7 @@ TEST(CudaFork, AChildGetsAnErrorAndTheParentGoesOn) {
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 7);
   train_same(twins.one, twins.a, 2, 3);
   train_same(twins.other, twins.b, 1, 3);

@@ -1,4 +1,4 @@
-// The classes torch has as well do what torch's do.
+// The classes that torch has too give torch's results.
 #include <torch/nn.h>
 
 #include "optim/training.h"
@@ -22,7 +22,7 @@ void follows_torch(const OurOptions& our_options, const TheirOptions& their_opti
   }
 }
 
-// Float64 to rounding, float32 to a few units.
+// float64 must agree to rounding, float32 to a few ulps.
 #define FOLLOWS_TORCH(name, options)                                                               \
   follows_torch<jitstep::name, jitstep::name##Options, torch::optim::name,                         \
                 torch::optim::name##Options>(jitstep::name##Options options,                       \
@@ -106,7 +106,7 @@ TEST(DropIn, ZeroGradDropsGradientsAndAStepWithoutAnyChangesNothing) {
   EXPECT_TRUE(optimizer.state().empty());
 }
 
-TEST(DropIn, AnExternalVectorOfParametersIsStepped) {
+TEST(DropIn, AVectorOfParametersIsStepped) {
   Tensors parameters = {torch::randn({2, 2}), torch::randn({3, 3})};
   const Tensors before = clones(parameters);
   for (auto& p : parameters) p.mutable_grad() = torch::ones_like(p);
@@ -116,7 +116,7 @@ TEST(DropIn, AnExternalVectorOfParametersIsStepped) {
     EXPECT_TRUE(parameters[i].allclose(before[i] - 1.0));
 }
 
-TEST(DropIn, ALateFirstGradientStartsItsOwnStepCount) {
+TEST(DropIn, AParameterCountsStepsFromItsFirstGradient) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   AdamW a(ours);
   torch::optim::AdamW b(theirs);
@@ -218,7 +218,7 @@ TEST(DropIn, ANewLearningRateActsInTheNextStep) {
   expect_close(ours, theirs, 1e-12, 1e-12);
 }
 
-TEST(DropIn, MomentumSwitchedOnLateStartsWithTheGradientItFinds) {
+TEST(DropIn, MomentumSwitchedOnLateStartsWithTheCurrentGradient) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   SGD a(ours, SGDOptions(0.1));
   torch::optim::SGD b(theirs, torch::optim::SGDOptions(0.1));
@@ -235,7 +235,7 @@ TEST(DropIn, MomentumSwitchedOnLateStartsWithTheGradientItFinds) {
   }
 }
 
-TEST(DropIn, AmsgradSwitchedOnLateTakesTheLargestFromThenOn) {
+TEST(DropIn, AmsgradSwitchedOnLateStartsItsMaximumThen) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   AdamW a(ours, AdamWOptions(0.1));
   torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
@@ -243,7 +243,7 @@ TEST(DropIn, AmsgradSwitchedOnLateTakesTheLargestFromThenOn) {
   train(b, theirs, 1, 3);
   static_cast<AdamWOptions&>(a.param_groups()[0].options()).amsgrad(true);
   static_cast<torch::optim::AdamWOptions&>(b.param_groups()[0].options()).amsgrad(true);
-  for (const auto& p : theirs)  // torch's C++ class finds no buffer and fails
+  for (const auto& p : theirs)  // torch's C++ class throws, because it finds no buffer
     static_cast<torch::optim::AdamWParamState&>(*b.state().at(p.unsafeGetTensorImpl()))
         .max_exp_avg_sq(torch::zeros_like(p.detach()));
   train(a, ours, 4, 8);
@@ -270,7 +270,7 @@ TEST(DropIn, AmsgradKeepsANanAsTorchDoes) {
   }
 }
 
-TEST(DropIn, ALearningRateThatBecameNegativeStepsTheOtherWay) {
+TEST(DropIn, ALearningRateThatBecameNegativeStepsUphill) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   AdamW a(ours, AdamWOptions(0.1));
   torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));

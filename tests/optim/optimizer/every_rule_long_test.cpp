@@ -1,6 +1,6 @@
-// Every shipped rule in every state and dtype, with its own defaults, in a bowl: nothing becomes infinite or
-// NaN, and the weights come nearer to the middle (in bfloat16, where a small rate moves nothing, no farther).
-// Its state takes the bytes that its tensors and its layout do.
+// Every shipped rule with its defaults minimizes a bowl in every state format and dtype. Nothing may become infinite
+// or NaN, and the weights must approach the minimum. (In bfloat16 a small rate may move nothing.)
+// The state takes the bytes of its tensors and of its layout.
 #include <ostream>
 
 #include "optim/state_bytes.h"
@@ -19,14 +19,14 @@ double size_of(const Tensors& parameters) {
   return std::sqrt(sum);
 }
 
-// A matrix and a vector, large enough for scales; the second is left out for rules of matrices.
+// A matrix, a vector and a scalar, large enough for scales. Rules for matrices get only the first.
 Tensors start(torch::Dtype dtype, bool vectors) {
   Tensors parameters = make_parameters(dtype, {{66, 70}, {4100}, {}});
   if (!vectors) parameters.resize(1);
   return parameters;
 }
 
-// Empty if the rule refuses what it is given.
+// Null if the rule rejects these parameters.
 std::unique_ptr<Optimizer> made(const std::string& rule, const Tensors& parameters,
                                 const std::string& state) {
   try {
@@ -56,7 +56,7 @@ bool goes_down(const std::string& rule, torch::Dtype dtype, const std::string& s
   return true;
 }
 
-TEST_P(EveryRule, GoesDownABowlInEveryStateAndDtype) {
+TEST_P(EveryRule, DescendsABowlInEveryStateAndDtype) {
   int runs = 0;
   for (const auto dtype : {torch::kFloat32, torch::kFloat64, torch::kBFloat16})
     for (const std::string& state : shipped(Kind::codec)) {

@@ -1,4 +1,4 @@
-// Steps and loads that fail half-way: everything is as it was, and the next try goes on from there.
+// Steps and loads that fail midway restore everything, and the next attempt succeeds.
 #include <c10/core/CPUAllocator.h>
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 namespace jitstep::tests {
 namespace {
 
-// Torch's memory runs out after so many more allocations.
+// Lets torch's CPU allocator fail after `left` more allocations.
 class ScarceMemory : public c10::Allocator {
  public:
   explicit ScarceMemory(int left) : left_(left), whole_(c10::GetCPUAllocator()) {
@@ -32,12 +32,12 @@ class ScarceMemory : public c10::Allocator {
   c10::Allocator* whole_;
 };
 
-// All that an optimizer keeps, bit for bit.
-struct Kept {
+// Parameters, state and step numbers of an optimizer, bit for bit.
+struct Snapshot {
   Tensors parameters, tensors;
   std::vector<std::int64_t> steps;
 
-  bool operator==(const Kept& other) const {
+  bool operator==(const Snapshot& other) const {
     const auto same = [](const Tensors& a, const Tensors& b) {
       if (a.size() != b.size()) return false;
       for (std::size_t i = 0; i < a.size(); ++i)
@@ -50,8 +50,8 @@ struct Kept {
   }
 };
 
-Kept kept(Optimizer& optimizer, const Tensors& parameters) {
-  Kept all{clones(parameters), {}, {}};
+Snapshot snapshot(Optimizer& optimizer, const Tensors& parameters) {
+  Snapshot all{clones(parameters), {}, {}};
   const auto copy = [](const torch::Tensor& t) { return t.defined() ? t.clone() : t; };
   for (const auto& p : parameters) {
     const auto found = optimizer.state().find(p.unsafeGetTensorImpl());
@@ -67,11 +67,11 @@ Kept kept(Optimizer& optimizer, const Tensors& parameters) {
   return all;
 }
 
-// Lets `action` run out of memory at its first allocation, its second, ... until it comes through.
+// Fails the first allocation of `action`, then the second, and so on, until `action` succeeds.
 int fail_at_every_allocation(Optimizer& optimizer, const Tensors& parameters,
                              const std::function<void()>& action) {
   for (int left = 0;; ++left) {
-    const Kept before = kept(optimizer, parameters);
+    const Snapshot before = snapshot(optimizer, parameters);
     try {
       const ScarceMemory scarce(left);
       action();
@@ -79,7 +79,7 @@ int fail_at_every_allocation(Optimizer& optimizer, const Tensors& parameters,
     } catch (const c10::Error& error) {
       EXPECT_HAS(error.what(), "out of memory");
     }
-    EXPECT_TRUE(kept(optimizer, parameters) == before) << "after " << left << " allocations";
+    EXPECT_TRUE(snapshot(optimizer, parameters) == before) << "after " << left << " allocations";
   }
 }
 
@@ -117,7 +117,7 @@ TEST(Failure, AStepThatConvertsStateMayRunOutOfMemoryAtAnyAllocation) {
   expect_equal(parameters, twin);
 }
 
-TEST(Failure, AChangeOfModesThatConvertsStateMayRunOutOfMemoryAtAnyAllocation) {
+TEST(Failure, AModeSwitchThatConvertsStateMayRunOutOfMemoryAtAnyAllocation) {
   const std::string rule = load_rule(own_file(
       "averaged_iterate.cuh",
       text_of_file(JITSTEP_SOURCE_DIR "/tests/templates/extensions/averaged_iterate.cuh")));
@@ -157,12 +157,12 @@ TEST(Failure, LoadingMayRunOutOfMemoryAtAnyAllocation) {
   EXPECT_EQ(optimizer.param_groups()[0].options().get_lr(), 0.01);
 }
 
-// A rule whose kernel compiles without maximize only.
+// A rule whose kernel compiles only without `around`.
 std::string half_broken_rule() {
   const auto folder = std::filesystem::temp_directory_path() / "jitstep_failure_test";
   std::filesystem::create_directories(folder);
   const auto file = folder / "half_broken.cuh";
-  std::ofstream(file) << R"(// Momentum that cannot be turned around.
+  std::ofstream(file) << R"(// Momentum that does not compile with `around`.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::half_broken {
@@ -191,7 +191,7 @@ struct Rule {
   return file;
 }
 
-TEST(Failure, AConversionIsTakenBackIfTheKernelDoesNotCompile) {
+TEST(Failure, AConversionIsUndoneIfTheKernelDoesNotCompile) {
   load_rule(half_broken_rule());
   Tensors parameters = make_parameters(torch::kFloat32, {{5000}, {3}}), twin = clones(parameters);
   const auto options = GenericOptions(0.1).state("int8");
@@ -218,9 +218,9 @@ TEST(Failure, AConversionIsTakenBackIfTheKernelDoesNotCompile) {
   expect_equal(parameters, twin);
 }
 
-// ---- a compiler that is missing -------------------------------------------------------------------
+// ---- a missing compiler ----
 
-// Run by the test below, where there is neither a compiler nor a kernel.
+// The test below runs this one in a process that finds neither a compiler nor a cached kernel.
 TEST(Failure, DISABLED_InAProcessWithoutACompiler) {
   const auto check = [](const auto& action) {
     try {
@@ -255,7 +255,7 @@ TEST(Failure, AMissingCompilerIsATorchErrorWithItsCause) {
             0);
 }
 
-// ---- closures ------------------------------------------------------------------------------------
+// ---- closures ----
 
 TEST(Failure, AClosureThatThrowsChangesNothing) {
   Tensors parameters = make_parameters(), twin = clones(parameters);
@@ -270,7 +270,7 @@ TEST(Failure, AClosureThatThrowsChangesNothing) {
   expect_equal(parameters, twin);
 }
 
-TEST(Failure, AClosureMayStepItself) {
+TEST(Failure, AClosureMayCallStep) {
   Tensors parameters = make_parameters(), twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
   set_gradients(parameters, 1);

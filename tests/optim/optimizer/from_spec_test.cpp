@@ -1,4 +1,4 @@
-// Optimizers from text; tests/jit/codegen/spec_text_test.cpp is about the text itself.
+// Optimizers from spec texts. tests/jit/codegen/spec_text_test.cpp tests the text itself.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -33,16 +33,16 @@ TEST(FromSpec, NullMeansNotSet) {
   EXPECT_FALSE(static_cast<LAMBOptions&>(made->defaults()).weight_norm_max().has_value());
 }
 
-TEST(FromSpec, WhatIsWrongIsAnArgumentError) {
+TEST(FromSpec, RejectsMistakesWithArgumentErrors) {
   const Tensors parameters = make_parameters();
-  const auto refused = [&](const std::string& json) {
+  const auto error_for = [&](const std::string& json) {
     return argument_error([&] { Optimizer::from_spec(parameters, json); });
   };
-  EXPECT_HAS(refused("adamw"), "not valid JSON");
-  EXPECT_HAS(refused(R"({"rule": "adamx"})"), "adamw");
-  EXPECT_HAS(refused(R"({"rule": "adamw", "options": {"learning_rate": 1}})"), "weight_decay");
-  EXPECT_HAS(refused(R"({"rule": "adamw", "options": {"lr": -1}})"), "lr is -1");
-  EXPECT_HAS(refused(R"({"rule": "adamw", "state": {"w": "int8"}})"), "it has m, v, vmax");
+  EXPECT_HAS(error_for("adamw"), "not valid JSON");
+  EXPECT_HAS(error_for(R"({"rule": "adamx"})"), "adamw");
+  EXPECT_HAS(error_for(R"({"rule": "adamw", "options": {"learning_rate": 1}})"), "weight_decay");
+  EXPECT_HAS(error_for(R"({"rule": "adamw", "options": {"lr": -1}})"), "lr is -1");
+  EXPECT_HAS(error_for(R"({"rule": "adamw", "state": {"w": "int8"}})"), "it has m, v, vmax");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::vector<std::int64_t> bits16(const torch::Tensor& tensor) {
   return {bits.const_data_ptr<std::int64_t>(), bits.const_data_ptr<std::int64_t>() + bits.numel()};
 }
 
-// Three micro-batches of some shapes.
+// The sums of three micro-batches of these shapes.
 Tensors sums_of(const GradAccumulatorOptions& options,
                 std::vector<std::vector<std::int64_t>> shapes,
                 torch::Dtype dtype = torch::kFloat32) {
@@ -55,8 +55,8 @@ TEST(GradAccumulatorBits, KeepsSumsOfFloat64ParametersInFloat64) {
   EXPECT_EQ(p.grad()[0].item<double>(), 1 + 0x1p-40);
 }
 
-// 1 + 2^-8 is half a last place above 1: to nearest nothing is ever added.
-TEST(GradAccumulatorBits, DoesNotStandStillWhereRoundingToNearestDoes) {
+// 1 + 2^-8 is half an ulp above 1. Rounding to nearest never adds anything.
+TEST(GradAccumulatorBits, DoesNotStagnateWhereRoundingToNearestDoes) {
   for (const Rounding rounding : {Rounding::nearest, Rounding::stochastic}) {
     const torch::Tensor p = leaf({4096});
     GradAccumulator sums({p}, kept_as(torch::kBFloat16, rounding));
@@ -66,13 +66,13 @@ TEST(GradAccumulatorBits, DoesNotStandStillWhereRoundingToNearestDoes) {
     const double mean = p.grad().to(torch::kFloat64).mean().item<double>();
     if (rounding == Rounding::nearest)
       EXPECT_EQ(mean, 1);
-    else  // each of 256 roundings has a deviation below half a last place, 2^-8 / sqrt of the elements
+    else  // each of 256 roundings deviates by less than half an ulp: 2^-8 / sqrt(elements)
       EXPECT_NEAR(mean, 2, 5 * 16 * 0x1p-8 / 64);
   }
 }
 
-// The mean over elements, of values between 1 and 2 whose last place is 2^-7: within five deviations, which are at
-// most half of it over the square root of how many there are.
+// Checks the mean over elements of values between 1 and 2, whose ulp is 2^-7. It must lie within five standard
+// deviations. One is at most half an ulp over the square root of the number of elements.
 TEST(GradAccumulatorBits, RoundsWithoutBias) {
   constexpr std::int64_t kCount = 1 << 18;
   for (const double value : {1.001, -1.003, 1.0078}) {
@@ -84,7 +84,7 @@ TEST(GradAccumulatorBits, RoundsWithoutBias) {
     EXPECT_NEAR(p.grad().to(torch::kFloat64).mean().item<double>(), exact,
                 5 * 0x1p-8 / std::sqrt(double(kCount)));
     EXPECT_GT(p.grad().max().item<float>(),
-              p.grad().min().item<float>());  // it does round both ways
+              p.grad().min().item<float>());  // it rounds both up and down
   }
 }
 
@@ -117,11 +117,11 @@ TEST(GradAccumulatorBits, DrawsItsBitsFromSeedParameterAndMicroBatch) {
     windows.push_back(bits16(parameters[0].grad()));
     for (const torch::Tensor& p : parameters) p.mutable_grad().reset();
   }
-  EXPECT_NE(windows[0], windows[1]);  // or errors would be the same ones in every window
+  EXPECT_NE(windows[0], windows[1]);  // otherwise every window would repeat the same errors
 }
 
-// Of the same seed, parameter and step number.
-TEST(GradAccumulatorBits, RoundsByOtherBitsThanWeights) {
+// Compares draws with equal seed, parameter id and step number.
+TEST(GradAccumulatorBits, UsesOtherRandomBitsThanWeights) {
   const torch::Tensor p = leaf({4096}),
                       w = torch::zeros({4096}, torch::kBFloat16).set_requires_grad(true);
   GradAccumulator sums({p});
@@ -134,7 +134,7 @@ TEST(GradAccumulatorBits, RoundsByOtherBitsThanWeights) {
   EXPECT_NE(bits16(w.detach()), bits16(p.grad()));
 }
 
-TEST(GradAccumulatorBits, KeepsWhatIsNotFinite) {
+TEST(GradAccumulatorBits, KeepsNonFiniteValues) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   for (const Rounding rounding : {Rounding::stochastic, Rounding::nearest}) {
@@ -149,7 +149,7 @@ TEST(GradAccumulatorBits, KeepsWhatIsNotFinite) {
   }
 }
 
-// What nothing but -0 was added to is -0, as it is without an accumulator.
+// A sum of -0 alone is -0, as it is without an accumulator.
 TEST(GradAccumulatorBits, KeepsTheSignOfZero) {
   const torch::Tensor p = leaf({2});
   GradAccumulator sums({p});

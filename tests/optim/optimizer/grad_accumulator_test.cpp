@@ -12,7 +12,7 @@ namespace {
 
 const auto kFloats = GradAccumulatorOptions().dtype(torch::kFloat32);
 
-TEST(GradAccumulator, LeavesParametersWithoutAGradientWithoutOne) {
+TEST(GradAccumulator, LeavesParametersWithoutGradientsAlone) {
   const Tensors parameters = make_parameters();
   const Tensors ones = {torch::ones({5, 3}), {}, torch::ones({})};
   GradAccumulator sums(parameters, kFloats);
@@ -42,15 +42,16 @@ TEST(GradAccumulator, AddsByOneLaunchForAllParameters) {
   GradAccumulator sums(parameters);
   Tensors gradients = random_gradients(parameters, 1);
   for (int batch = 0; batch < 3; ++batch) {
-    gradients[0] = batch == 1 ? torch::Tensor() : torch::ones({5, 3});  // one that rests costs none
+    gradients[0] = batch == 1 ? torch::Tensor()
+                              : torch::ones({5, 3});  // an inactive parameter costs no launch
     const auto before = jit::launch_count();
     backward(parameters, gradients);
     EXPECT_EQ(jit::launch_count() - before, 1u);
   }
 }
 
-// Gradients of 12 bytes each, in the order in which they come.
-TEST(GradAccumulator, AddsAtOnceWhatMayNotWait) {
+// Gradients of 12 bytes each, in the order of their computation.
+TEST(GradAccumulator, AddsGradientsAtOnceThatExceedTheWaitingLimit) {
   const auto sums_and_launches = [](std::int64_t bytes) {
     const Tensors parameters = make_parameters(torch::kFloat32, {{3}, {3}, {3}, {3}, {3}});
     GradAccumulator sums(parameters, GradAccumulatorOptions().max_waiting_bytes(bytes));
@@ -82,7 +83,7 @@ TEST(GradAccumulator, LaunchesNothingWithoutGradients) {
   GradAccumulator sums({parameters[0]});
   const auto before = jit::launch_count();
   backward(parameters, {{}, torch::ones({3}), torch::ones({})});
-  torch::autograd::grad({parameters[0].sum()}, {parameters[0]});  // goes to the caller alone
+  torch::autograd::grad({parameters[0].sum()}, {parameters[0]});  // is returned to the caller only
   sums.assign_gradients();
   EXPECT_EQ(jit::launch_count(), before);
   EXPECT_EQ(sums.micro_batches(), 0);
@@ -102,8 +103,8 @@ TEST(GradAccumulator, StartsANewSumInEachWindow) {
   }
 }
 
-// A buffer is used again only when nobody else has it.
-TEST(GradAccumulator, LeavesASumThatSomebodyHolds) {
+// The accumulator reuses a buffer only if nobody else holds it.
+TEST(GradAccumulator, KeepsASumThatTheProgramHolds) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
   Tensors held;
@@ -117,8 +118,8 @@ TEST(GradAccumulator, LeavesASumThatSomebodyHolds) {
     EXPECT_EQ(held[window].sum().item<float>(), 3 * window);
 }
 
-// As torch's own gradients do.
-TEST(GradAccumulator, GoesOnFromGradientsThatWereNotCleared) {
+// As torch accumulates its own gradients.
+TEST(GradAccumulator, AddsToGradientsThatWereNotCleared) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
   for (int window = 1; window <= 3; ++window) {
@@ -138,7 +139,7 @@ TEST(GradAccumulator, DividesByTheMicroBatchesIfAsked) {
   EXPECT_EQ(parameters[1].grad()[0].item<float>(), 3);
 }
 
-// Computes f's gradients by a backward of its own inside of the outer one, as checkpointing does.
+// Computes f's gradients by an inner backward inside the outer one, as checkpointing does.
 struct Checkpoint : torch::autograd::Function<Checkpoint> {
   using Context = torch::autograd::AutogradContext;
   using Segment = std::function<torch::Tensor(const torch::Tensor&)>;
@@ -155,7 +156,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
   }
 };
 
-TEST(GradAccumulator, CountsABackwardWithOthersInsideOnce) {
+TEST(GradAccumulator, CountsANestedBackwardOnce) {
   for (const std::int64_t waiting : {std::int64_t{0}, std::int64_t{1} << 28})
     for (const bool outer_has_parameters : {true, false}) {
       const torch::Tensor p = leaf({3}), q = leaf({3}), last = leaf({3});
@@ -164,7 +165,7 @@ TEST(GradAccumulator, CountsABackwardWithOthersInsideOnce) {
       Checkpoint::Segment second = [&](const torch::Tensor& x) { return x + q + 2 * p; };
       Checkpoint::Segment inner = [&](const torch::Tensor& x) { return x + p; };
       Checkpoint::Segment first = [&](const torch::Tensor& x) {
-        return Checkpoint::apply(x, &inner);  // one inside of one inside
+        return Checkpoint::apply(x, &inner);  // nested twice
       };
       const torch::Tensor x = torch::ones({3}).set_requires_grad(true);
       for (int batch = 1; batch <= 2; ++batch) {
@@ -183,7 +184,7 @@ TEST(GradAccumulator, CountsABackwardWithOthersInsideOnce) {
     }
 }
 
-TEST(GradAccumulator, ForgetsSumsThatAreReset) {
+TEST(GradAccumulator, RestartsAfterASumIsReset) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
   backward(p, torch::full({3}, std::numeric_limits<float>::quiet_NaN()));
@@ -195,7 +196,7 @@ TEST(GradAccumulator, ForgetsSumsThatAreReset) {
 }
 
 TEST(GradAccumulator, ReadsGradientsAndParametersOfAnyLayout) {
-  const Warnings of_torch;  // of layouts that may be slower
+  const Warnings of_torch;  // about layouts that may be slower
   const torch::Tensor permuted = torch::zeros({40, 30}).t().set_requires_grad(true);
   const torch::Tensor gaps =
       torch::zeros({30, 80}).slice(1, 0, 80, 2).detach().set_requires_grad(true);
@@ -204,7 +205,7 @@ TEST(GradAccumulator, ReadsGradientsAndParametersOfAnyLayout) {
     torch::manual_seed(3);
     const torch::Tensor g = torch::randn({30, 40});
     backward(p, g);
-    p.mutable_grad() = torch::randn({40, 30}).t();  // to which torch adds in place
+    p.mutable_grad() = torch::randn({40, 30}).t();  // torch adds to it in place
     const torch::Tensor expected = g + (p.grad() + g);
     backward(p, g);
     sums.assign_gradients();
@@ -212,7 +213,7 @@ TEST(GradAccumulator, ReadsGradientsAndParametersOfAnyLayout) {
   }
 }
 
-TEST(GradAccumulator, TakesEmptyParametersAndThoseListedTwice) {
+TEST(GradAccumulator, AcceptsEmptyAndDuplicateParameters) {
   const torch::Tensor empty = leaf({0, 4}), twice = leaf({2});
   GradAccumulator sums({empty, twice, twice}, kFloats);
   backward({empty, twice}, {torch::ones({0, 4}), torch::ones({2})});
@@ -221,7 +222,7 @@ TEST(GradAccumulator, TakesEmptyParametersAndThoseListedTwice) {
   EXPECT_EQ(twice.grad().sum().item<float>(), 2);
 }
 
-TEST(GradAccumulator, AddsAGradientThatComesBySeveralWaysOnce) {
+TEST(GradAccumulator, AddsAGradientWithSeveralPathsOnce) {
   const torch::Tensor p = leaf({3});
   GradAccumulator sums({p}, kFloats);
   (p.sum() + (2 * p).sum() + (p * p).sum()).backward();
@@ -230,7 +231,7 @@ TEST(GradAccumulator, AddsAGradientThatComesBySeveralWaysOnce) {
   EXPECT_EQ(p.grad()[0].item<float>(), 3);
 }
 
-// A gradient in another dtype than its parameter's.
+// Gradients whose dtype differs from the parameter's.
 TEST(GradAccumulator, FeedsAStep) {
   const Tensors parameters = make_parameters(), expected = clones(parameters);
   AdamW opt(parameters, AdamWOptions(1e-2)), reference(expected, AdamWOptions(1e-2));
@@ -250,7 +251,7 @@ TEST(GradAccumulator, FeedsAStep) {
   }
 }
 
-TEST(GradAccumulator, FeedsAStepOfTorchsOwn) {
+TEST(GradAccumulator, FeedsAStepOfTorchsOptimizer) {
   const Tensors parameters = make_parameters(), expected = clones(parameters);
   torch::optim::AdamW opt(parameters), reference(expected);
   GradAccumulator sums(parameters);
@@ -279,25 +280,25 @@ TEST(GradAccumulator, SumsScaledGradients) {
   expect_equal(parameters, expected);
 }
 
-TEST(GradAccumulator, RefusesOtherDtypesAndWhatIsNoLeaf) {
+TEST(GradAccumulator, RejectsOtherDtypesAndNonLeafTensors) {
   const torch::Tensor p = leaf({3});
   EXPECT_HAS(argument_error(
                  [&] { GradAccumulator({p}, GradAccumulatorOptions().dtype(torch::kFloat16)); }),
-             "make it bfloat16 or float32");
+             "bfloat16 or float32");
   EXPECT_HAS(
       argument_error([&] { GradAccumulator({p}, GradAccumulatorOptions().max_waiting_bytes(-1)); }),
-      "max_waiting_bytes is -1; make it 0 or more");
+      "max_waiting_bytes is -1");
   EXPECT_HAS(argument_error([&] { GradAccumulator({2 * p}); }), "non-leaf");
 }
 
-TEST(GradAccumulator, GivesNoSumToAParameterOfAnotherShape) {
+TEST(GradAccumulator, RejectsAParameterWhoseShapeChanged) {
   torch::Tensor p = leaf({3});
   const torch::Tensor q = leaf({2});
   GradAccumulator sums({q, p}, kFloats);
   (p.sum() + q.sum()).backward();
   p.set_data(torch::zeros({5}));
   EXPECT_HAS(argument_error([&] { sums.assign_gradients(); }),
-             "the sum for parameter 1 is of shape [3]");
+             "the sum of parameter 1 has the shape [3]");
   EXPECT_FALSE(q.grad().defined());
   sums.reset();
   backward(p, torch::ones({5}));
@@ -305,7 +306,7 @@ TEST(GradAccumulator, GivesNoSumToAParameterOfAnotherShape) {
   EXPECT_EQ(p.grad().sum().item<float>(), 5);
 }
 
-TEST(GradAccumulator, RefusesSparseGradientsInBackwardAndKeepsWhatItHas) {
+TEST(GradAccumulator, RejectsSparseGradientsInBackwardAndKeepsItsSums) {
   const torch::Tensor p = leaf({4, 2}), dense = leaf({3});
   GradAccumulator sums({dense, p}, kFloats);
   backward(dense, torch::ones({3}));
@@ -319,8 +320,8 @@ TEST(GradAccumulator, RefusesSparseGradientsInBackwardAndKeepsWhatItHas) {
   EXPECT_FALSE(p.grad().defined());
 }
 
-// What a backward that failed has left is torch's, and is added by the next one.
-TEST(GradAccumulator, GoesOnAfterABackwardThatFailed) {
+// A failed backward leaves gradients to torch. The next backward adds them.
+TEST(GradAccumulator, ContinuesAfterAFailedBackward) {
   const torch::Tensor p = leaf({3}), q = leaf({3});
   GradAccumulator sums({p, q}, kFloats);
   const auto failing = q.clone();
@@ -334,8 +335,8 @@ TEST(GradAccumulator, GoesOnAfterABackwardThatFailed) {
   EXPECT_EQ(p.grad().sum().item<float>(), 3);
 }
 
-// The gradients that came before it failed wait in the parameters, unless they were added at once.
-TEST(GradAccumulator, DropsOrTakesWhatABackwardThatFailedHasLeft) {
+// Gradients computed before the failure wait in the parameters, unless the accumulator added them at once.
+TEST(GradAccumulator, DropsOrAddsTheGradientsOfAFailedBackward) {
   for (const std::int64_t waiting : {std::int64_t{0}, std::int64_t{1} << 28})
     for (const bool dropped : {true, false}) {
       const torch::Tensor p = leaf({3}), q = leaf({3});

@@ -24,7 +24,7 @@ struct CountingHook : autograd::PostAccumulateGradHook {
   bool drops_;
 };
 
-TEST(GradHooks, KeepsHooksThatWereThereBefore) {
+TEST(GradHooks, KeepsExistingHooks) {
   const torch::Tensor p = leaf({3});
   int count = 0;
   autograd::impl::set_post_acc_grad_hooks(p, std::make_unique<CountingHook>(count));
@@ -48,14 +48,14 @@ TEST(GradHooks, LeavesAGradientThatAnotherHookTook) {
   EXPECT_EQ(sums.micro_batches(), 0);
 }
 
-// Calls the hook that was there, as others may do.
+// Wraps the existing hook, as other code may do.
 struct WrappingHook : autograd::PostAccumulateGradHook {
   explicit WrappingHook(std::unique_ptr<PostAccumulateGradHook> inner) : inner_(std::move(inner)) {}
   void operator()(const torch::Tensor& p) override { (*inner_)(p); }
   std::unique_ptr<PostAccumulateGradHook> inner_;
 };
 
-TEST(GradHooks, DoesNothingAfterItsEndWhereAnotherHookHoldsItsOwn) {
+TEST(GradHooks, DoesNothingAfterItsEndIfAnotherHookWrapsIt) {
   const torch::Tensor p = leaf({3});
   {
     GradAccumulator sums({p});
@@ -76,7 +76,7 @@ TEST(GradHooks, LeavesGradientsAloneAfterItsEnd) {
   EXPECT_EQ(autograd::impl::post_acc_grad_hooks(p), nullptr);
 }
 
-TEST(GradHooks, GoesOnWhereItIsMoved) {
+TEST(GradHooks, ContinuesAfterAMove) {
   const torch::Tensor p = leaf({3});
   GradAccumulator first({p}, kFloats);
   backward(p, torch::ones({3}));
@@ -87,13 +87,12 @@ TEST(GradHooks, GoesOnWhereItIsMoved) {
   EXPECT_EQ(p.grad()[0].item<float>(), 2);
 }
 
-TEST(GradHooks, RefusesParametersOfAnother) {
+TEST(GradHooks, RejectsParametersOfAnotherAccumulator) {
   const Tensors parameters = make_parameters();
   const GradAccumulator sums({parameters[2]});
   EXPECT_HAS(argument_error([&] { GradAccumulator{parameters}; }),
-             "a GradAccumulator for parameter 2 of shape [], whose gradients go to a "
-             "GradAccumulator already");
-  backward(parameters, random_gradients(parameters, 1));  // no hook is left of what was refused
+             "parameter 2 of shape []: its gradients already go to a GradAccumulator");
+  backward(parameters, random_gradients(parameters, 1));  // the rejected accumulator left no hook
   EXPECT_TRUE(parameters[0].grad().defined());
   EXPECT_EQ(sums.micro_batches(), 1);
 }

@@ -1,4 +1,4 @@
-// Loss scaling: torch.amp.GradScaler's numbers and errors.
+// Loss scaling with the numbers and errors of torch.amp.GradScaler.
 #include <torch/nn/utils/clip_grad.h>
 
 #include "optim/training.h"
@@ -6,7 +6,7 @@
 namespace jitstep::tests {
 namespace {
 
-// A parameter, and a loss whose gradient is `slope` everywhere.
+// A parameter, and a loss whose gradient is `slope` for every element.
 struct Slope {
   torch::Tensor p = torch::ones({20}).requires_grad_();
   AdamW optimizer{{p}, AdamWOptions(0.1)};
@@ -69,7 +69,7 @@ TEST(GradScaler, BacksOffAfterAStepThatItSkipsAndGrowsAfterGoodOnes) {
   EXPECT_EQ(one.steps(), 4);
 }
 
-TEST(GradScaler, UnscalesForThoseWhoClip) {
+TEST(GradScaler, UnscalesBeforeClipping) {
   Slope one, other;
   GradScaler scaler;
   for (int step = 0; step < 3; ++step) {
@@ -86,7 +86,7 @@ TEST(GradScaler, UnscalesForThoseWhoClip) {
   EXPECT_TRUE(torch::equal(one.p, other.p));
 }
 
-TEST(GradScaler, SkipsWhatUnscalingHasFound) {
+TEST(GradScaler, SkipsTheStepIfUnscalingFoundInfinities) {
   Slope one;
   GradScaler scaler;
   scaler.scale(one.loss(INFINITY)).backward();
@@ -98,7 +98,7 @@ TEST(GradScaler, SkipsWhatUnscalingHasFound) {
   EXPECT_EQ(scaler.get_scale(), 32768);
 }
 
-TEST(GradScaler, FindsWhatIsNotFiniteInEveryDtypeAndLayout) {
+TEST(GradScaler, FindsNonFiniteValuesInEveryDtypeAndLayout) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64, torch::kBFloat16, torch::kFloat16})
     for (const bool finite : {true, false}) {
       Tensors parameters = make_parameters(dtype, {{4, 3}, {5}, {6}});
@@ -115,7 +115,7 @@ TEST(GradScaler, FindsWhatIsNotFiniteInEveryDtypeAndLayout) {
     }
 }
 
-TEST(GradScaler, DividesByTheOptimizersOwnScaleTooAndGivesItBack) {
+TEST(GradScaler, AlsoDividesByTheOptimizersGradScaleAndRestoresIt) {
   Slope one, other;
   GradScaler scaler;
   const auto own = torch::full({}, 4.0);
@@ -127,7 +127,7 @@ TEST(GradScaler, DividesByTheOptimizersOwnScaleTooAndGivesItBack) {
   EXPECT_EQ(one.optimizer.grad_scale().item<float>(), 4);
 }
 
-TEST(GradScaler, TakesItsTensorsAwayWhenAStepFails) {
+TEST(GradScaler, RemovesItsTensorsWhenAStepFails) {
   Slope one;
   GradScaler scaler;
   scaler.scale(one.loss(1)).backward();
@@ -136,7 +136,7 @@ TEST(GradScaler, TakesItsTensorsAwayWhenAStepFails) {
   EXPECT_FALSE(one.optimizer.grad_scale().defined() || one.optimizer.found_inf().defined());
 }
 
-TEST(GradScaler, AStepThatFailedHasNotHappened) {
+TEST(GradScaler, AFailedStepChangesNothing) {
   for (const bool unscaled : {false, true}) {
     Slope one, other, third;
     GradScaler scaler(GradScalerOptions().init_scale(1024).growth_interval(1));
@@ -146,8 +146,7 @@ TEST(GradScaler, AStepThatFailedHasNotHappened) {
     one.set_lr(NAN);
     EXPECT_ANY_THROW(scaler.step(one.optimizer));
     scaler.step(third.optimizer);
-    EXPECT_HAS(argument_error([&] { scaler.update(); }),
-               "update() after a step() that failed, whose gradients belong to the current scale");
+    EXPECT_HAS(argument_error([&] { scaler.update(); }), "update() after a step() that threw");
     EXPECT_EQ(scaler.get_scale(), 1024);
     one.set_lr(0.1);
     scaler.step(one.optimizer);
@@ -159,7 +158,7 @@ TEST(GradScaler, AStepThatFailedHasNotHappened) {
   }
 }
 
-TEST(GradScaler, GoesOnWithoutAStepThatFailed) {
+TEST(GradScaler, ContinuesWithoutAFailedStep) {
   Slope one;
   GradScaler scaler;
   scaler.scale(one.loss(1)).backward();
@@ -172,7 +171,7 @@ TEST(GradScaler, GoesOnWithoutAStepThatFailed) {
   EXPECT_EQ(one.steps(), 1);
 }
 
-// Gradients without memory that can be divided in place: what they mean is divided.
+// Gradients that cannot be divided in place in their own storage. Unscaling must divide their values.
 Tensors odd_gradients(double last) {
   const auto negated = torch::_neg_view(torch::full({4}, -last));
   const auto gaps = torch::full({10}, last).slice(0, 0, 10, 2);
@@ -180,7 +179,7 @@ Tensors odd_gradients(double last) {
           torch::full({6}, last).as_strided({2, 4}, {2, 1})};
 }
 
-TEST(GradScaler, TakesGradientsThatHaveNoMemoryOfTheirOwnToDivideIn) {
+TEST(GradScaler, UnscalesGradientsThatCannotBeDividedInPlace) {
   for (const bool unscaled : {false, true})
     for (const double last : {8.0, double(INFINITY)}) {
       Tensors parameters = make_parameters(torch::kFloat32, {{4}, {3}, {5}, {2}, {2, 4}, {3}}),
@@ -192,7 +191,7 @@ TEST(GradScaler, TakesGradientsThatHaveNoMemoryOfTheirOwnToDivideIn) {
         parameters[i].mutable_grad() = odd[i];
         twin[i].mutable_grad() = odd[i].resolve_neg().contiguous() / 4;
       }
-      parameters[5].mutable_grad() = odd[1];  // of two parameters
+      parameters[5].mutable_grad() = odd[1];  // one gradient for two parameters
       twin[5].mutable_grad() = twin[1].grad().clone();
       GradScaler scaler(GradScalerOptions().init_scale(4));
       scaler.scale(torch::ones({}));
@@ -209,7 +208,7 @@ TEST(GradScaler, TakesGradientsThatHaveNoMemoryOfTheirOwnToDivideIn) {
     }
 }
 
-TEST(GradScaler, NamesTheParameterWhoseGradientItCannotTake) {
+TEST(GradScaler, NamesTheParameterOfAnInvalidGradient) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   set_gradients(parameters, 1);
@@ -254,7 +253,7 @@ TEST(GradScaler, DoesNothingWhenItIsOff) {
   EXPECT_EQ(scaler.get_scale(), 1);
 }
 
-TEST(GradScaler, GoesOnFromAnArchive) {
+TEST(GradScaler, ContinuesFromAnArchive) {
   Slope one, other;
   const auto options = GradScalerOptions().init_scale(64).growth_interval(3);
   GradScaler scaler(options), fresh, used;
@@ -272,13 +271,13 @@ TEST(GradScaler, GoesOnFromAnArchive) {
   EXPECT_HAS(argument_error([&] { copy_through_archive(off, fresh); }), "no number \"scale\"");
 }
 
-TEST(GradScaler, RefusesCallsInTheWrongOrder) {
+TEST(GradScaler, RejectsCallsInTheWrongOrder) {
   Slope one;
   GradScaler scaler;
   EXPECT_HAS(argument_error([&] { scaler.step(one.optimizer); }), "step() before any scale()");
   EXPECT_HAS(argument_error([&] { scaler.update(); }), "update() before any scale()");
   EXPECT_HAS(argument_error([&] { scaler.scale(torch::Tensor()); }),
-             "scale() of an undefined tensor; give it the loss");
+             "scale() of an undefined tensor");
   scaler.scale(torch::ones({}));
   EXPECT_HAS(argument_error([&] { scaler.update(); }), "update() before any step()");
   EXPECT_HAS(argument_error([&] { scaler.step(one.optimizer); }), "no parameter");
@@ -292,15 +291,15 @@ TEST(GradScaler, RefusesCallsInTheWrongOrder) {
   EXPECT_NO_THROW(scaler.step(one.optimizer));
 }
 
-TEST(GradScaler, RefusesNumbersOutOfRangeAndHalfGradientsToUnscale) {
-  const auto refused = [](const GradScalerOptions& options) {
+TEST(GradScaler, RejectsNumbersOutOfRangeAndUnscalingHalfGradients) {
+  const auto error_for = [](const GradScalerOptions& options) {
     return argument_error([&] { GradScaler scaler(options); });
   };
-  EXPECT_HAS(refused(GradScalerOptions().init_scale(0)), "init_scale is 0");
-  EXPECT_HAS(refused(GradScalerOptions().init_scale(1e300)), "init_scale is 1e+300");
-  EXPECT_HAS(refused(GradScalerOptions().growth_factor(1)), "growth_factor is 1");
-  EXPECT_HAS(refused(GradScalerOptions().backoff_factor(1)), "backoff_factor is 1");
-  EXPECT_HAS(refused(GradScalerOptions().growth_interval(0)), "growth_interval is 0");
+  EXPECT_HAS(error_for(GradScalerOptions().init_scale(0)), "init_scale is 0");
+  EXPECT_HAS(error_for(GradScalerOptions().init_scale(1e300)), "init_scale is 1e+300");
+  EXPECT_HAS(error_for(GradScalerOptions().growth_factor(1)), "growth_factor is 1");
+  EXPECT_HAS(error_for(GradScalerOptions().backoff_factor(1)), "backoff_factor is 1");
+  EXPECT_HAS(error_for(GradScalerOptions().growth_interval(0)), "growth_interval is 0");
   Tensors parameters = make_parameters(torch::kFloat16);
   AdamW optimizer(parameters);
   set_gradients(parameters, 1);
@@ -311,7 +310,7 @@ TEST(GradScaler, RefusesNumbersOutOfRangeAndHalfGradientsToUnscale) {
   EXPECT_HAS(argument_error([&] { scaler.update(1e40); }), "the scale is 1e+40");
 }
 
-TEST(GradScaler, KnowsAnOptimizerThatWasMoved) {
+TEST(GradScaler, RecognizesAnOptimizerThatWasMoved) {
   const auto p = torch::zeros({3}).requires_grad_();
   SGD made({p}, SGDOptions(0.5));
   GradScaler scaler;

@@ -1,4 +1,4 @@
-// kernels(): what an optimizer's steps run, and whose they are.
+// kernels(): the kernels that an optimizer's steps run, and the parameters that use them.
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,16 +11,16 @@
 namespace jitstep::tests {
 namespace {
 
-using Places = std::set<std::pair<std::size_t, std::size_t>>;
+using Indices = std::set<std::pair<std::size_t, std::size_t>>;
 
-Places places_of(const KernelReport& kernel) {
-  Places places;
-  for (const auto& [group, place] : kernel.parameters) places.emplace(group, place);
-  EXPECT_EQ(places.size(), kernel.parameters.size()) << "each once";
-  return places;
+Indices indices_of(const KernelReport& kernel) {
+  Indices indices;
+  for (const auto& [group, index] : kernel.parameters) indices.emplace(group, index);
+  EXPECT_EQ(indices.size(), kernel.parameters.size()) << "each once";
+  return indices;
 }
 
-// One of float32 and one of bfloat16.
+// Two float32 parameters and one of bfloat16.
 struct TwoDtypes {
   Tensors floats = make_parameters(torch::kFloat32, {{5, 3}, {3}});
   Tensors buffers = make_parameters(torch::kBFloat16, {{4, 4}});
@@ -34,12 +34,12 @@ TEST(KernelReport, NamesEachKernelOfAStepWithTheParametersThatShareIt) {
   const std::vector<KernelReport> kernels = two.optimizer.kernels();
   ASSERT_EQ(kernels.size(), 2u);
   EXPECT_EQ(kernels[0].name(), "adamw_fp32_float32");
-  EXPECT_EQ(places_of(kernels[0]), (Places{{0, 0}, {0, 2}}));
+  EXPECT_EQ(indices_of(kernels[0]), (Indices{{0, 0}, {0, 2}}));
   EXPECT_EQ(kernels[1].name(), "adamw_fp32_bfloat16");
-  EXPECT_EQ(places_of(kernels[1]), (Places{{0, 1}}));
+  EXPECT_EQ(indices_of(kernels[1]), (Indices{{0, 1}}));
 }
 
-TEST(KernelReport, HasTextsBinaryAndVariantOfTheKernel) {
+TEST(KernelReport, HasSourcesBinaryAndConfigOfTheKernel) {
   TwoDtypes two;
   train(two.optimizer, two.all, 1, 1);
   const KernelReport kernel = two.optimizer.kernels().at(0);
@@ -50,17 +50,17 @@ TEST(KernelReport, HasTextsBinaryAndVariantOfTheKernel) {
   EXPECT_TRUE(
       kernel.unit().starts_with("#define JITSTEP_REAL float\n#include \"rules/adamw.cuh\""));
   EXPECT_NE(kernel.source().find("struct TensorRecord {"), std::string::npos);
-  EXPECT_EQ(kernel.source().find("#include \""), std::string::npos) << "it stands alone";
+  EXPECT_EQ(kernel.source().find("#include \""), std::string::npos) << "it is self-contained";
   ASSERT_GT(kernel.binary().size(), 4u);
   EXPECT_EQ(static_cast<char>(kernel.binary()[1]), 'E');
   const std::string text = kernel.text();
   for (const std::string& part :
        {std::string("adamw_fp32_float32 for cpu on cpu"), kernel.built->key, kernel.how.why,
-        std::string("parameters 2 (group/place 0/0, 0/2)")})
+        std::string("parameters 2 (group/index 0/0, 0/2)")})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST(KernelReport, BeforeTheFirstStepIsOfTheKernelsThatCompileMakes) {
+TEST(KernelReport, ListsTheKernelsOfCompileBeforeTheFirstStep) {
   TwoDtypes two;
   const std::vector<KernelReport> before = two.optimizer.kernels();
   train(two.optimizer, two.all, 1, 1);
@@ -68,20 +68,20 @@ TEST(KernelReport, BeforeTheFirstStepIsOfTheKernelsThatCompileMakes) {
   ASSERT_EQ(before.size(), after.size());
   for (std::size_t i = 0; i < before.size(); ++i) {
     EXPECT_EQ(before[i].built->key, after[i].built->key);
-    EXPECT_EQ(places_of(before[i]), places_of(after[i]));
+    EXPECT_EQ(indices_of(before[i]), indices_of(after[i]));
   }
 }
 
-TEST(KernelReport, OfStepsInsideOfABackwardIsOneForEachKernel) {
+TEST(KernelReport, ListsEachKernelOfStepsInBackwardOnce) {
   TwoDtypes two;
   two.optimizer.step_in_backward();
   (two.floats[0].sum() + two.floats[1].sum() + two.buffers[0].to(torch::kFloat32).sum()).backward();
   const std::vector<KernelReport> kernels = two.optimizer.kernels();
   ASSERT_EQ(kernels.size(), 2u);
-  EXPECT_EQ(places_of(kernels[0]), (Places{{0, 0}, {0, 2}}));
+  EXPECT_EQ(indices_of(kernels[0]), (Indices{{0, 0}, {0, 2}}));
 }
 
-TEST(KernelReport, AListOfThemIsAFileOfTextsThatStandAlone) {
+TEST(KernelReport, ListsOfKernelsAreFilesOfSelfContainedSources) {
   const std::string file =
       (std::filesystem::temp_directory_path() / ("jitstep-kernels-" + std::to_string(::getpid())))
           .string();

@@ -1,5 +1,5 @@
-// LAMB16's original, written down once more in double precision with its two 8-bit formats: its form here follows it
-// with every option away from its default.
+// An independent implementation of the original LAMB16, in double precision with its two 8-bit formats. jitstep's
+// `original` form must follow it with every option away from its default.
 #include <array>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Form = LAMB16Options::Form;
 
-// The number nearest to x, ties to the even code, of an 8-bit format with `fraction` bits behind the exponent.
+// The number nearest to x in an 8-bit float format with `fraction` mantissa bits. Ties go to the even code.
 double nearest_float8(double x, int fraction, int bias) {
   if (x == 0) return 0;
   const int exponent = std::max(std::ilogb(x), 1 - bias);
@@ -26,10 +26,10 @@ struct Settings {
   double lr, beta1, beta2, eps, weight_decay, trust_scale;
 };
 
-// One tensor and its state, as the original's step goes through them.
+// One tensor and its state through the steps of the original.
 struct Original {
   std::vector<double> p, m = std::vector<double>(p.size()),
-                         v = m;  // m and v in units of their norms
+                         v = m;  // m and v divided by their norms
   double m_norm = 1, v_norm = 1;
 
   double norm(const std::vector<double>& x, double low, double high) const {
@@ -78,7 +78,7 @@ void expect_follows(const torch::Tensor& p, LAMB16& optimizer, const Original& o
   auto& state = static_cast<LAMB16ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
   const auto ours = p.detach().flatten(), m = state.exp_avg().flatten(),
              v = state.exp_avg_sq().flatten();
-  // A weight near zero is the difference of others.
+  // A weight near zero is a difference of larger numbers, so its relative error may be large.
   const auto weights_near = [](double mine, double theirs) {
     return std::abs(mine - theirs) <= 2e-6 * std::abs(theirs) + 1e-8;
   };
@@ -93,7 +93,7 @@ void expect_follows(const torch::Tensor& p, LAMB16& optimizer, const Original& o
   }
 }
 
-// `changed` holds from the fourth step on.
+// `changed` applies from the fourth step on.
 void expect_same_trajectory(const Settings& settings, const Settings& changed) {
   const Tensors parameters =
       make_parameters(torch::kFloat32, {{1}, {37}, {5, 7}, {300}, {2, 3, 43}});
@@ -124,7 +124,7 @@ TEST(Lamb16Original, FollowsTheFormulasWithEveryOptionAwayFromItsDefault) {
   expect_same_trajectory(kAway, kAway);
 }
 
-// eps is added to the norms of the state, too, as it is in the step that makes them.
+// The norms of the state also contain eps, as of the step that computed them.
 TEST(Lamb16Original, FollowsOptionsThatAreChangedBetweenSteps) {
   Settings changed = kAway;
   changed.eps = 4e-5;
@@ -144,7 +144,7 @@ std::unique_ptr<Optimizer> stepped(const torch::Tensor& p, const std::string& sp
   return optimizer;
 }
 
-// Of zeros the norm is what is added to it.
+// The norm of zeros is the number that is added to it.
 TEST(NormsOfLamb16sFormat, HaveTheRulesEpsWhicheverFormNamesTheFormat) {
   const auto p = torch::ones({5}).requires_grad_();
   const auto norm = [&](const std::string& spec) { return norm_of(*stepped(p, spec), p); };
@@ -162,7 +162,7 @@ TEST(NormsOfLamb16sFormat, HaveTheRulesEpsWhicheverFormNamesTheFormat) {
                   2.f);
 }
 
-TEST(NormsOfLamb16sFormat, HaveTheRulesEpsInValuesThatAreSetByHandAndConverted) {
+TEST(NormsOfLamb16sFormat, HaveTheRulesEpsInSetAndConvertedValues) {
   const auto p = torch::ones({5}).requires_grad_();
   const auto optimizer = stepped(
       p,
@@ -179,8 +179,8 @@ TEST(NormsOfLamb16sFormat, HaveTheRulesEpsInValuesThatAreSetByHandAndConverted) 
   EXPECT_FLOAT_EQ(norm_of(*other, p), 0.2f / std::sqrt(5.f) + 3e-4f);
 }
 
-// Options of a format that decide what is kept next leave what is kept as it is.
-TEST(NormsOfLamb16sFormat, AreKeptWhenWhatIsAddedToThemChanges) {
+// Options that affect only later encodings do not change the stored state.
+TEST(NormsOfLamb16sFormat, DoNotChangeWhenTheAddedNumberChanges) {
   const auto p = torch::ones({5}).requires_grad_();
   const auto optimizer =
       stepped(p, R"({"rule": "adamw", "state": {"codec": "fp8_norm", "least_norm": 2}})");
@@ -192,7 +192,7 @@ TEST(NormsOfLamb16sFormat, AreKeptWhenWhatIsAddedToThemChanges) {
   EXPECT_FLOAT_EQ(norm_of(*other, p), 1e-6f);
 }
 
-TEST(NormsOfLamb16sFormat, AreRefusedTheNameOfNoNumberOfTheRule) {
+TEST(NormsOfLamb16sFormat, RejectANameThatIsNoNumberOfTheRule) {
   const auto p = torch::ones({5}).requires_grad_();
   const auto problem = [&](const std::string& state) {
     return argument_error(

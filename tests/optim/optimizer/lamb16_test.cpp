@@ -1,5 +1,5 @@
-// LAMB16: what its original loses, each held here of the corrected form and shown of the original. What an
-// original step is is recorded in tests/golden.
+// LAMB16: each test holds the corrected form to a property, and shows that the original form lacks it. tests/golden
+// records the steps of the original.
 #include <cmath>
 
 #include "optim/training.h"
@@ -15,7 +15,7 @@ LAMB16ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<LAMB16ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// Steps with one gradient after the other.
+// One step per gradient, in order.
 void step(Optimizer& optimizer, const torch::Tensor& p, const Tensors& gradients) {
   for (const torch::Tensor& g : gradients) {
     p.mutable_grad() = g;
@@ -30,7 +30,7 @@ std::string codecs_of(const LAMB16Options& options, std::int64_t size) {
   return formats.slots.at("m").name + " " + formats.slots.at("v").name;
 }
 
-TEST(Lamb16, KeepsEightBitsOfWhatIsLargeUnlessItsFormIsTheOriginals) {
+TEST(Lamb16, QuantizesLargeParametersByTheFormatOfItsForm) {
   EXPECT_EQ(codecs_of(LAMB16Options(), 4096), "int8_softsign int8_softsign");
   EXPECT_EQ(codecs_of(LAMB16Options(), 4095), "fp32 fp32");
   EXPECT_EQ(codecs_of(LAMB16Options().form(Form::original), 1), "fp8_norm fp8_norm");
@@ -38,7 +38,7 @@ TEST(Lamb16, KeepsEightBitsOfWhatIsLargeUnlessItsFormIsTheOriginals) {
   EXPECT_EQ(codecs_of(LAMB16Options().state("int8"), 4096), "int8 int8");
 }
 
-TEST(Lamb16, MakesTheOriginalsStateOfAnotherWhenItsFormIsSwitched) {
+TEST(Lamb16, ConvertsItsStateWhenTheFormChanges) {
   const auto p = leaf(torch::ones({5}));
   LAMB16 optimizer({p}, LAMB16Options());
   p.mutable_grad() = torch::ones({5});
@@ -51,7 +51,7 @@ TEST(Lamb16, MakesTheOriginalsStateOfAnotherWhenItsFormIsSwitched) {
   EXPECT_TRUE(torch::allclose(state_of(optimizer, p).exp_avg(), 0.9 * before, 0x1p-3));
 }
 
-// The cosine of the momentum that is kept to that of floats, after some steps of Gaussian gradients.
+// The cosine between the stored momentum and the float32 momentum, after some steps of Gaussian gradients.
 double cosine_of_momentum(const LAMB16Options& options, std::int64_t size) {
   torch::manual_seed(3);
   const auto p = leaf(torch::zeros({size}));
@@ -62,12 +62,12 @@ double cosine_of_momentum(const LAMB16Options& options, std::int64_t size) {
     exact.mul_(0.9).add_(p.grad(), 0.1);
     optimizer.step();
   }
-  const torch::Tensor kept = state_of(optimizer, p).exp_avg();
-  EXPECT_TRUE(torch::isfinite(kept).all().item<bool>());
-  return (kept.dot(exact) / (kept.norm() * exact.norm())).item<double>();
+  const torch::Tensor stored = state_of(optimizer, p).exp_avg();
+  EXPECT_TRUE(torch::isfinite(stored).all().item<bool>());
+  return (stored.dot(exact) / (stored.norm() * exact.norm())).item<double>();
 }
 
-// The original's multiples of a norm that shrinks with the size saturate: nine tenths of 25 000 elements.
+// In the original, multiples of a norm that shrinks with the size saturate: nine tenths of 25 000 elements do.
 TEST(Lamb16, KeepsTheDirectionOfItsMomentumInTensorsOfEverySize) {
   const auto options = LAMB16Options().min_quantized_size(0);
   for (const std::int64_t size : {10, 300, 25000, 400000, 10000000})
@@ -75,7 +75,7 @@ TEST(Lamb16, KeepsTheDirectionOfItsMomentumInTensorsOfEverySize) {
   EXPECT_LT(cosine_of_momentum(LAMB16Options().form(Form::original), 25000), 0.9);
 }
 
-// The second moment of equal gradients after ten steps, over what it should be.
+// The second moment of equal gradients after ten steps, divided by its exact value.
 double share_of_second_moment(const LAMB16Options& options, float gradient) {
   const auto p = leaf(torch::zeros({4096}));
   LAMB16 optimizer({p}, options);
@@ -84,24 +84,24 @@ double share_of_second_moment(const LAMB16Options& options, float gradient) {
   return state_of(optimizer, p).exp_avg_sq().min().item<double>() / exact;
 }
 
-// In the original a gradient below 8.7e-5 never adds up: its square is coded as zero in every step.
+// In the original, a gradient below 8.7e-5 never adds up, because each step encodes its square as zero.
 TEST(Lamb16, AddsUpTheSquaresOfSmallGradients) {
   for (const float gradient : {1.0f, 1e-4f, 1e-6f, 1e-9f, 1e-12f})
     EXPECT_NEAR(share_of_second_moment(LAMB16Options(), gradient), 1, 0.02) << gradient;
   EXPECT_EQ(share_of_second_moment(LAMB16Options().form(Form::original), 1e-6f), 0);
 }
 
-TEST(Lamb16, LosesNoSmallSecondMomentBesideALargeOne) {
+TEST(Lamb16, KeepsASmallSecondMomentNextToALargeOne) {
   const auto p = leaf(torch::zeros({4096}));
   LAMB16 optimizer({p}, LAMB16Options());
   auto g = torch::full({4096}, 1e-9);
   g.slice(0, 0, 4096, 64).fill_(1);
   step(optimizer, p, Tensors(5, g));
   EXPECT_GT(state_of(optimizer, p).exp_avg_sq().min().item<float>(), 0);
-  EXPECT_LT(p.abs().max().item<float>(), 1) << "no division by what was lost";
+  EXPECT_LT(p.abs().max().item<float>(), 1) << "the step divided by a lost second moment";
 }
 
-// How far an element goes in ten steps of gradient -1, after some in which it was far larger than all others.
+// How far an element moves in ten steps of gradient -1, after steps in which its gradient exceeded all others by far.
 double way_after_an_outlier(const LAMB16Options& options) {
   torch::manual_seed(4);
   const auto p = leaf(torch::zeros({60000}));
@@ -115,13 +115,13 @@ double way_after_an_outlier(const LAMB16Options& options) {
   return std::abs(p[7].item<double>() - before);
 }
 
-// Its second moment is infinite in the original from then on, and every step divides by it.
-TEST(Lamb16, MovesAWeightAgainWhoseGradientWasFarLargerThanAllOthers) {
+// In the original its second moment stays infinite from then on, and every step divides by it.
+TEST(Lamb16, MovesAWeightAgainAfterAnOutlierGradient) {
   EXPECT_GT(way_after_an_outlier(LAMB16Options(0.01)), 1e-3);
   EXPECT_EQ(way_after_an_outlier(LAMB16Options(0.01).form(Form::original)), 0);
 }
 
-// Three steps, of which the second has a gradient that is not finite; then how many weights are finite.
+// Three steps, the second of which has a non-finite gradient. Returns the number of finite weights.
 std::int64_t finite_after(const LAMB16Options& options, std::int64_t size, double bad) {
   torch::manual_seed(5);
   const auto p = leaf(torch::ones({size}));
@@ -138,8 +138,8 @@ std::int64_t finite_after(const LAMB16Options& options, std::int64_t size, doubl
   return torch::isfinite(p).sum().item<std::int64_t>();
 }
 
-// In the original the norms are no numbers, and so the whole tensor.
-TEST(Lamb16, AGradientThatIsNotFiniteHarmsItsOwnElementAlone) {
+// In the original the norms become NaN, and so does the whole tensor.
+TEST(Lamb16, ANonFiniteGradientAffectsOnlyItsElement) {
   for (const std::int64_t size : {100, 5000})
     for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL})
       EXPECT_EQ(finite_after(LAMB16Options(0.01), size, bad), size - 1) << size << " " << bad;
@@ -155,8 +155,8 @@ TEST(Lamb16, StandsStillAtALearningRateOfZero) {
   }
 }
 
-// The original takes its norms in the parameters' float16, where they are infinite.
-TEST(Lamb16, StepsHalfParametersByTheNormsOfFloats) {
+// The original computes its norms in the parameters' float16, where they overflow to infinity.
+TEST(Lamb16, ComputesNormsOfFloat16ParametersInFloat32) {
   const auto options = LAMB16Options(0.5);
   const auto half = leaf(torch::full({100000}, 200, torch::kFloat16));
   const auto wide = leaf(torch::full({100000}, 200, torch::kFloat32));
@@ -164,7 +164,7 @@ TEST(Lamb16, StepsHalfParametersByTheNormsOfFloats) {
   step(of_half, half, {torch::full({100000}, 3, torch::kFloat16)});
   step(of_wide, wide, {torch::full({100000}, 3, torch::kFloat32)});
   EXPECT_NEAR(wide[0].item<double>(), 200 - 0.5 * std::pow(1e-3 * 200 / 0.5, 0.382), 1e-3);
-  EXPECT_NEAR(half[0].item<double>(), wide[0].item<double>(), 0.0626) << "half a unit of float16";
+  EXPECT_NEAR(half[0].item<double>(), wide[0].item<double>(), 0.0626) << "half an ulp of float16";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A tensor of more than 2^31 elements with all its memory, about 14 GB. tests/templates has larger
-// ones, without theirs.
+// A tensor of more than 2^31 elements with all its state, about 14 GB. tests/templates has larger ones without real
+// storage.
 #include <fstream>
 
 #include "optim/training.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kElements = (std::int64_t{1} << 31) + 1;
 constexpr std::int64_t kTail =
-    4097;  // its last elements, whole blocks of a codec before the last one
+    4097;  // the last elements, with whole codec blocks before the last block
 
 std::int64_t available_gigabytes() {
   std::ifstream file("/proc/meminfo");
@@ -26,7 +26,7 @@ void set_tail_gradient(const torch::Tensor& g, int step) {
   g.slice(0, g.numel() - kTail).copy_(torch::randn({kTail}));
 }
 
-TEST(LargeTensor, BeyondTwoToThe31ElementsIsSteppedToItsEnd) {
+TEST(LargeTensor, WithMoreThan2To31ElementsIsSteppedToItsEnd) {
   if (available_gigabytes() < 18) GTEST_SKIP() << "needs 18 GB of free memory";
   const auto large = torch::ones({kElements}, torch::kBFloat16).requires_grad_();
   const auto small = torch::ones({kTail}, torch::kBFloat16).requires_grad_();
@@ -43,7 +43,7 @@ TEST(LargeTensor, BeyondTwoToThe31ElementsIsSteppedToItsEnd) {
   const auto values = large.detach();
   EXPECT_TRUE(torch::equal(values.slice(0, kElements - kTail), small.detach()));
   EXPECT_FALSE(torch::equal(small.detach().slice(0, 0, 100), small.detach().slice(0, 100, 200)));
-  // All others have decayed, twice: none was left out, none met twice.
+  // All other elements decayed twice. None was skipped or stepped twice.
   const auto rest = values.slice(0, 0, kElements - kTail);
   const auto first = rest[0].item<float>();
   EXPECT_NEAR(first, 0.95 * 0.95, 0.005);

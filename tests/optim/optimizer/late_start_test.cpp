@@ -1,5 +1,5 @@
-// What a rule begins with later than with its first step: options that are switched on in training, gradients that are
-// zero at first.
+// State that a rule starts after its first step: options that are switched on in training, and gradients that are zero
+// at first.
 #include <cmath>
 
 #include "optim/training.h"
@@ -9,8 +9,8 @@ namespace {
 
 Tensors near_five() { return {torch::linspace(4.5, 5.5, 50, torch::kFloat64).requires_grad_()}; }
 
-// MADGRAD's x0 is kept with momentum only; without, it is where the sums that are kept say that training began.
-TEST(LateStart, OfMadgradsMomentumFindsWhereTrainingBegan) {
+// Without momentum MADGRAD does not store x0. It then recovers the start of training from its stored sums.
+TEST(LateStart, OfMadgradMomentumRecoversTheStartOfTraining) {
   Tensors parameters = near_five();
   const torch::Tensor start = parameters[0].detach().clone();
   MADGRAD optimizer(parameters, MADGRADOptions(0.01).momentum(0));
@@ -24,8 +24,8 @@ TEST(LateStart, OfMadgradsMomentumFindsWhereTrainingBegan) {
   EXPECT_LT((parameters[0] - before).abs().max().item<double>(), 0.1);
 }
 
-// The second moment starts as the first squared norm that is not 0, as in Jasper's and timm's NovoGrad.
-TEST(LateStart, OfNovoGradsMomentIsWithTheFirstGradientThatIsNotZero) {
+// The second moment starts as the first nonzero squared norm, as in Jasper's and timm's NovoGrad.
+TEST(LateStart, OfNovoGradsMomentUsesTheFirstNonzeroGradient) {
   const auto trained = [](int zeros) {
     Tensors parameters = {torch::ones({4}, torch::kFloat64).requires_grad_()};
     NovoGrad optimizer(parameters, NovoGradOptions(0.1));

@@ -1,4 +1,4 @@
-// memory_report(): every tensor once, under its format, and the figures that docs/reference/bytes.md promises.
+// memory_report(): each tensor once, under its format, with the figures of docs/reference/bytes.md.
 #include <nlohmann/json.hpp>
 
 #include "jitstep/jit/catalog.h"
@@ -20,7 +20,7 @@ ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// ---- what docs/reference/bytes.md promises ----------------------------------------------------------------
+// ---- the figures of docs/reference/bytes.md ----
 
 // Bytes per parameter of each rule, by codec: docs/reference/bytes.md.
 std::map<std::string, std::map<std::string, double>> promised_bytes() {
@@ -44,8 +44,8 @@ std::map<std::string, std::map<std::string, double>> promised_bytes() {
   return bytes;
 }
 
-// Each codec with a rule of its own; every_rule_long_test.cpp holds each rule in all of them to its layout.
-TEST(MemoryReport, MeasuresOfEveryCodecWhatTheTableOfBytesSays) {
+// Each codec with one rule. every_rule_long_test.cpp compares each rule in all codecs with its layout.
+TEST(MemoryReport, AgreesWithTheTableOfBytesForEveryCodec) {
   const auto promised = promised_bytes();
   const auto codecs = shipped(jit::Manifest::Kind::codec),
              rules = shipped(jit::Manifest::Kind::rule);
@@ -61,7 +61,7 @@ TEST(MemoryReport, MeasuresOfEveryCodecWhatTheTableOfBytesSays) {
   }
 }
 
-TEST(MemoryReport, MeasuresWhatEveryWeightFormatKeepsBesideAParameter) {
+TEST(MemoryReport, MeasuresTheResidualOfEveryWeightFormat) {
   for (const std::string& weights : shipped(jit::Manifest::Kind::weights)) {
     const Tensors parameters = make_parameters(torch::kBFloat16, {{64, 80}, {7}, {0, 3}});
     AdamW optimizer(parameters, AdamWOptions().weights(weights));
@@ -75,17 +75,16 @@ TEST(MemoryReport, MeasuresWhatEveryWeightFormatKeepsBesideAParameter) {
   }
 }
 
-// ---- before, without and beside parameters -------------------------------------------------------
+// ---- no state, no parameters, and memory of no parameter ----
 
-TEST(MemoryReport, HasNoStateBeforeTheFirstStepAndSaysSo) {
+TEST(MemoryReport, ReportsThatThereIsNoStateBeforeTheFirstStep) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}, {2}});
   AdamW optimizer(parameters);
   const MemoryReport before = optimizer.memory_report();
   EXPECT_EQ(before.bytes(), 17 * 4) << "no gradients either";
   EXPECT_EQ(before.state_bytes(), 0);
   EXPECT_EQ(before.elements(), 17);
-  EXPECT_HAS(before.text(),
-             "2 parameters of 17 elements: 68 bytes; 2 have no state, which the first step makes");
+  EXPECT_HAS(before.text(), "2 parameters of 17 elements: 68 bytes; 2 have no state");
   parameters[1].mutable_grad() = torch::ones({2});
   optimizer.step();
   const MemoryReport after = optimizer.memory_report();
@@ -95,7 +94,7 @@ TEST(MemoryReport, HasNoStateBeforeTheFirstStepAndSaysSo) {
   EXPECT_HAS(after.text(), "; 1 has no state");
 }
 
-TEST(MemoryReport, OfNoParametersAndOfEmptyOnesIsNothing) {
+TEST(MemoryReport, IsZeroForNoParametersAndForEmptyOnes) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{0, 4}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -105,7 +104,7 @@ TEST(MemoryReport, OfNoParametersAndOfEmptyOnesIsNothing) {
   EXPECT_EQ(json::parse(MemoryReport().json()).at("parameters"), json::array());
 }
 
-TEST(MemoryReport, CountsWhatARuleKeepsOnceAndCountersOfSkippedSteps) {
+TEST(MemoryReport, CountsSharedStateAndCountersOfSkippedSteps) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{5}, {6}});
   Optimizer optimizer("prodigy", parameters);
   optimizer.set_found_inf(torch::zeros({1}));
@@ -114,11 +113,11 @@ TEST(MemoryReport, CountsWhatARuleKeepsOnceAndCountersOfSkippedSteps) {
   ASSERT_EQ(report.others.size(), 2u);
   EXPECT_EQ(report.others[0].name, "d, d_max, d_numerator, k");
   EXPECT_EQ(report.others[0].bytes, 2 * 4 * 8);
-  EXPECT_EQ(report.others[1].bytes, 8) << "of all parameters";
+  EXPECT_EQ(report.others[1].bytes, 8) << "one counter for all parameters";
   EXPECT_EQ(report.parameters.at(1).entries.back().name, "skipped steps");
   EXPECT_EQ(report.parameters.at(1).entries.back().bytes, 8);
   EXPECT_EQ(report.state_bytes(), optimizer.state_bytes() + 64 + 3 * 8);
-  EXPECT_HAS(report.text(), "     72              -  what belongs to no single parameter\n");
+  EXPECT_HAS(report.text(), "     72              -  of no single parameter\n");
 }
 
 TEST(MemoryReport, NamesTheRuleOfEachGroup) {
@@ -136,7 +135,7 @@ TEST(MemoryReport, NamesTheRuleOfEachGroup) {
   EXPECT_EQ(bytes_of(report.parameters[1].entries, Kind::aux_state), 2 * (8 + 8) * 4);
 }
 
-// ---- the same memory, once ---------------------------------------------------------------------
+// ---- shared memory counts once ----
 
 TEST(MemoryReport, CountsViewsOfOneBufferAsTheBuffer) {
   const torch::Tensor values = torch::randn({100}), slopes = torch::randn({100});
@@ -152,7 +151,7 @@ TEST(MemoryReport, CountsViewsOfOneBufferAsTheBuffer) {
   EXPECT_EQ(bytes_of(report.by_format(), Kind::gradients), 400);
 }
 
-TEST(MemoryReport, CountsAnExpandedGradientAsTheElementThatItRepeats) {
+TEST(MemoryReport, CountsAnExpandedGradientAsOneElement) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{300}});
   parameters[0].mutable_grad() = torch::ones({1}).expand({300});
   AdamW optimizer(parameters);
@@ -167,7 +166,7 @@ TEST(MemoryReport, CountsAGradientThatParametersShareOnce) {
   EXPECT_EQ(bytes_of(optimizer.memory_report().by_format(), Kind::gradients), 160);
 }
 
-TEST(MemoryReport, ListsAParameterOnceThatItsGroupRepeats) {
+TEST(MemoryReport, ListsARepeatedParameterOnce) {
   Warnings warnings;
   const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}});
   AdamW optimizer({parameters[0], parameters[0]});
@@ -185,10 +184,10 @@ TEST(MemoryReport, CountsStateThatCopiesShareOnce) {
   const MemoryReport report = optimizer.memory_report();
   EXPECT_EQ(report.state_bytes(), 15 * 8);
   EXPECT_TRUE(report.parameters.at(1).has_state);
-  EXPECT_EQ(bytes_of(report.parameters[1].entries, Kind::state), 0) << "met with the first one";
+  EXPECT_EQ(bytes_of(report.parameters[1].entries, Kind::state), 0) << "counted with the first one";
 }
 
-TEST(MemoryReport, FindsStateWhereItWasMovedTo) {
+TEST(MemoryReport, FindsStateThatWasMoved) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}}),
                 others = clones(parameters);
   AdamW from(parameters), to(others);
@@ -199,7 +198,7 @@ TEST(MemoryReport, FindsStateWhereItWasMovedTo) {
   EXPECT_EQ(to.memory_report().state_bytes(), 15 * 8);
 }
 
-TEST(MemoryReport, KeepsStateInSightWhoseParameterIsGone) {
+TEST(MemoryReport, CountsStateWhoseParameterIsGone) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{64, 64}, {3}});
   AdamW optimizer(parameters, AdamWOptions().state("int8"));
   train(optimizer, parameters, 1, 1);
@@ -212,17 +211,17 @@ TEST(MemoryReport, KeepsStateInSightWhoseParameterIsGone) {
   EXPECT_EQ(report.state_bytes(), bytes);
 }
 
-TEST(MemoryReport, GivesNobodyATensorOfTheState) {
+TEST(MemoryReport, DoesNotLetAStateTensorEscape) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
   optimizer.memory_report();
-  EXPECT_FALSE(state_of(optimizer, parameters[0]).is_shared()) << "steps would look again";
+  EXPECT_FALSE(state_of(optimizer, parameters[0]).is_shared()) << "each step would check it again";
 }
 
-// ---- as text and as JSON -------------------------------------------------------------------------
+// ---- as text and as JSON ----
 
-// One parameter in 4 bits, and one that is too small for that.
+// One parameter in 4 bits, and one that is too small for quantization.
 MemoryReport small_report() {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{64, 64}, {3}});
   AdamW optimizer(parameters, AdamWOptions().state("int4").weights("split16"));
@@ -230,18 +229,18 @@ MemoryReport small_report() {
   return optimizer.memory_report();
 }
 
-TEST(MemoryReport, IsTwoTablesAsText) {
+TEST(MemoryReport, PrintsTwoTablesAsText) {
   EXPECT_EQ(small_report().text(),
             "2 parameters of 4099 elements: 28970 bytes\n\n"
-            "                   kept in   tensors  bytes  bytes/element\n"
-            "parameters         bfloat16        2   8198         2.0000\n"
-            "gradients          bfloat16        2   8198         2.0000\n"
-            "state              fp32            2     24         0.0059\n"
-            "state              int4            2   4096         0.9993\n"
-            "scales             int4            2    256         0.0625\n"
-            "beside parameters  split16         2   8198         2.0000\n"
-            "all                                   28970         7.0676\n\n"
-            "group  place  sizes     rule   parameter  gradient  state  bytes/element  kept in\n"
+            "            format    tensors  bytes  bytes/element\n"
+            "parameters  bfloat16        2   8198         2.0000\n"
+            "gradients   bfloat16        2   8198         2.0000\n"
+            "state       fp32            2     24         0.0059\n"
+            "state       int4            2   4096         0.9993\n"
+            "scales      int4            2    256         0.0625\n"
+            "residual    split16         2   8198         2.0000\n"
+            "all                            28970         7.0676\n\n"
+            "group  index  sizes     rule   parameter  gradient  state  bytes/element  formats\n"
             "    0      0  [64, 64]  adamw       8192      8192  12544         7.0625  bfloat16, "
             "split16, "
             "m int4, v int4\n"
@@ -250,7 +249,7 @@ TEST(MemoryReport, IsTwoTablesAsText) {
             "m fp32, v fp32\n");
 }
 
-TEST(MemoryReport, IsOneObjectAsJson) {
+TEST(MemoryReport, PrintsOneObjectAsJson) {
   const json all = json::parse(small_report().json());
   EXPECT_EQ(all.at("elements"), 4099);
   EXPECT_EQ(all.at("bytes"), 28970);
@@ -258,16 +257,16 @@ TEST(MemoryReport, IsOneObjectAsJson) {
   EXPECT_EQ(all.at("formats").at(3), json::parse(R"(
       {"kind": "state", "format": "int4", "tensors": 2, "bytes": 4096})"));
   EXPECT_EQ(all.at("parameters").at(1), json::parse(R"({
-      "group": 0, "place": 1, "sizes": [3], "elements": 3, "rule": "adamw", "has_state": true, "bytes": 42,
-      "parts": [{"kind": "parameters", "format": "bfloat16", "tensors": 1, "bytes": 6},
-                {"kind": "gradients", "format": "bfloat16", "tensors": 1, "bytes": 6},
-                {"kind": "state", "name": "m", "format": "fp32", "tensors": 1, "bytes": 12},
-                {"kind": "state", "name": "v", "format": "fp32", "tensors": 1, "bytes": 12},
-                {"kind": "beside parameters", "format": "split16", "tensors": 1, "bytes": 6}]})"));
+      "group": 0, "index": 1, "sizes": [3], "elements": 3, "rule": "adamw", "has_state": true, "bytes": 42,
+      "entries": [{"kind": "parameters", "format": "bfloat16", "tensors": 1, "bytes": 6},
+                  {"kind": "gradients", "format": "bfloat16", "tensors": 1, "bytes": 6},
+                  {"kind": "state", "name": "m", "format": "fp32", "tensors": 1, "bytes": 12},
+                  {"kind": "state", "name": "v", "format": "fp32", "tensors": 1, "bytes": 12},
+                  {"kind": "residual", "format": "split16", "tensors": 1, "bytes": 6}]})"));
   EXPECT_EQ(all.at("others"), json::array());
 }
 
-TEST(MemoryReport, CallsStateOfADoubleWhatItIs) {
+TEST(MemoryReport, ReportsStateOfFloat64ParametersAsFloat64) {
   const Tensors parameters = make_parameters(torch::kFloat64, {{64, 64}});
   AdamW optimizer(parameters, AdamWOptions().state("int8"));
   train(optimizer, parameters, 1, 1);

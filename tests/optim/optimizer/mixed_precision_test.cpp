@@ -1,4 +1,4 @@
-// Gradients of another dtype than their parameter, torch.amp's tensors, and steps that skip.
+// Gradients whose dtype differs from their parameter's, torch.amp's tensors, and skipped steps.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -17,7 +17,7 @@ std::int64_t compilations() {
   return static_cast<std::int64_t>(kernel_statistics().compiled + kernel_statistics().from_disk);
 }
 
-// A step that found_inf skips, with gradients that would ruin everything.
+// A step that found_inf skips. Its gradients would ruin all parameters.
 void skip_step(Optimizer& optimizer, const Tensors& parameters) {
   for (const auto& p : parameters) p.mutable_grad() = torch::full_like(p.detach(), INFINITY);
   optimizer.set_found_inf(number(1));
@@ -25,9 +25,9 @@ void skip_step(Optimizer& optimizer, const Tensors& parameters) {
   optimizer.set_found_inf(number(0));
 }
 
-// ---- dtypes of gradients -----------------------------------------------------------------------
+// ---- dtypes of gradients ----
 
-TEST(GradientDtypes, AreConvertedToTheArithmeticsWhenTheyAreRead) {
+TEST(GradientDtypes, AreConvertedToTheArithmeticTypeWhenRead) {
   for (const auto own : kDtypes)
     for (const auto other : kDtypes) {
       const auto real = own == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
@@ -77,7 +77,7 @@ TEST(GradientDtypes, MayMixInOneOptimizerUnderOneNorm) {
   expect_equal(a, b);
 }
 
-TEST(GradientDtypes, AreCompiledForAheadWhereThereAreGradients) {
+TEST(GradientDtypes, AreUsedByCompileIfGradientsExist) {
   Tensors parameters = make_parameters(torch::kFloat32, {{11}});
   Adagrad optimizer(parameters);
   parameters[0].mutable_grad() = torch::ones({11}, torch::kBFloat16);
@@ -87,9 +87,9 @@ TEST(GradientDtypes, AreCompiledForAheadWhereThereAreGradients) {
   EXPECT_EQ(compilations(), before);
 }
 
-// ---- found_inf ---------------------------------------------------------------------------------
+// ---- found_inf ----
 
-// Optimizers whose state would show a step that counted: random bits, sums, memory of tensors and of all.
+// Optimizers whose state would reveal a counted step: random bits, sums, auxiliary and shared state.
 std::vector<std::pair<std::string, GenericOptions>> sensitive_optimizers() {
   return {{"adamw", GenericOptions(0.1).state("int8").weights("stochastic")},
           {"adamw", GenericOptions(0.1).set("max_grad_norm", 0.5)},
@@ -105,7 +105,7 @@ Tensors sensitive_parameters(const std::string& rule) {
                          {{80, 60}, {7}, {0}});
 }
 
-// Training with skipped steps in between, beside training without; `look` is called for both after each step.
+// Compares training with skipped steps to training without them. After each step `look` runs for both.
 void expect_unharmed(const std::function<void(Optimizer&, const Tensors&)>& look) {
   for (const auto& [rule, options] : sensitive_optimizers()) {
     Tensors a = sensitive_parameters(rule), b = clones(a);
@@ -137,18 +137,18 @@ void expect_unharmed(const std::function<void(Optimizer&, const Tensors&)>& look
   }
 }
 
-TEST(FoundInf, SkipsTheStepAsIfItHadNeverBeen) {
+TEST(FoundInf, SkipsTheStepWithoutATrace) {
   expect_unharmed([](Optimizer&, const Tensors&) {});
 }
 
-TEST(FoundInf, MayBeLookedThroughAtAnyTime) {
+TEST(FoundInf, AllowsReadingStateAtAnyTime) {
   expect_unharmed([&](Optimizer& optimizer, const Tensors& parameters) {
     if (!optimizer.state().empty()) steps_of(optimizer, parameters[0]);
     if (optimizer.rule() == "prodigy") optimizer.aux_state("d");
   });
 }
 
-TEST(FoundInf, MayBeFollowedByAnotherMode) {
+TEST(FoundInf, MayBeFollowedByAModeSwitch) {
   expect_unharmed([&](Optimizer& optimizer, const Tensors&) {
     optimizer.eval();
     optimizer.train();
@@ -159,7 +159,7 @@ TEST(FoundInf, MayComeAndGo) {
   expect_unharmed([](Optimizer& optimizer, const Tensors&) { optimizer.set_found_inf({}); });
 }
 
-TEST(FoundInf, IsForgottenByAnArchive) {
+TEST(FoundInf, IsNotStoredInAnArchive) {
   for (const auto& [rule, options] : sensitive_optimizers()) {
     Tensors a = sensitive_parameters(rule), b = clones(a);
     Optimizer one(rule, a, options), two(rule, b, options), loaded(rule, a, options);
@@ -174,7 +174,7 @@ TEST(FoundInf, IsForgottenByAnArchive) {
   }
 }
 
-TEST(FoundInf, LeavesStateWhoseFormatChangesAtTheRightStep) {
+TEST(FoundInf, KeepsTheStepNumberOfStateWhoseFormatChanges) {
   Tensors a = make_parameters(torch::kFloat32, {{80, 60}}), b = clones(a);
   AdamW one(a, AdamWOptions(0.1)), two(b, AdamWOptions(0.1));
   train(one, a, 1, 2);
@@ -187,7 +187,7 @@ TEST(FoundInf, LeavesStateWhoseFormatChangesAtTheRightStep) {
   expect_equal(a, b);
 }
 
-TEST(FoundInf, DoesNotReachACopyOfTheStateThatWasMadeBefore) {
+TEST(FoundInf, DoesNotAffectAnEarlierCopyOfTheState) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   optimizer.set_found_inf(number(0));
@@ -199,7 +199,7 @@ TEST(FoundInf, DoesNotReachACopyOfTheStateThatWasMadeBefore) {
   EXPECT_EQ(steps_of(optimizer, parameters[0]), 3);
 }
 
-TEST(FoundInf, SkipsForWhateverIsNotZero) {
+TEST(FoundInf, SkipsForAnyNonzeroValue) {
   for (const double found : {1.0, 0.5, 2.0, double(NAN)}) {
     Tensors parameters = make_parameters();
     const Tensors before = clones(parameters);
@@ -212,9 +212,9 @@ TEST(FoundInf, SkipsForWhateverIsNotZero) {
   }
 }
 
-// ---- grad_scale --------------------------------------------------------------------------------
+// ---- grad_scale ----
 
-TEST(GradScale, DividesAsTheOptionDoesAndWithIt) {
+TEST(GradScale, DividesLikeTheOptionAndTogetherWithIt) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     Tensors a = make_parameters(dtype), b = clones(a), c = clones(a);
     AdamW one(a, AdamWOptions(0.1).grad_scale(48)), two(b, AdamWOptions(0.1)),
@@ -228,7 +228,7 @@ TEST(GradScale, DividesAsTheOptionDoesAndWithIt) {
   }
 }
 
-TEST(GradScale, LeavesTheGradientsAsTheyAre) {
+TEST(GradScale, DoesNotChangeTheGradients) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   optimizer.set_grad_scale(number(8));
@@ -238,7 +238,7 @@ TEST(GradScale, LeavesTheGradientsAsTheyAre) {
   EXPECT_TRUE(torch::equal(parameters[0].grad(), before));
 }
 
-TEST(GradScale, IsReadInEveryStepAndMayBeTakenAway) {
+TEST(GradScale, IsReadInEveryStepAndMayBeRemoved) {
   Tensors a = make_parameters(), b = clones(a);
   AdamW one(a, AdamWOptions(0.1)), two(b, AdamWOptions(0.1));
   const auto scale = number(8);
@@ -256,14 +256,14 @@ TEST(GradScale, IsReadInEveryStepAndMayBeTakenAway) {
   expect_equal(a, b);
 }
 
-TEST(AmpTensors, ThatAreWrongAreRefusedByName) {
+TEST(AmpTensors, AreRejectedByNameIfInvalid) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
-  const auto refused = [&](const torch::Tensor& tensor) {
+  const auto error_for = [&](const torch::Tensor& tensor) {
     return argument_error([&] { optimizer.set_found_inf(tensor); });
   };
-  EXPECT_HAS(refused(torch::zeros({2})), "found_inf is float of shape [2]");
-  EXPECT_HAS(refused(torch::zeros({}, torch::kFloat64)), "found_inf is double of shape []");
+  EXPECT_HAS(error_for(torch::zeros({2})), "found_inf is float of shape [2]");
+  EXPECT_HAS(error_for(torch::zeros({}, torch::kFloat64)), "found_inf is double of shape []");
   EXPECT_HAS(argument_error([&] { optimizer.set_grad_scale(torch::ones({}, torch::kInt64)); }),
              "grad_scale is long");
   optimizer.set_grad_scale(torch::ones({}, torch::kMeta));

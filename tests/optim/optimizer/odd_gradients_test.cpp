@@ -1,5 +1,4 @@
-// Gradients of every form that autograd or a user may leave in .grad(), and parameters that change
-// under the optimizer.
+// Gradients in every form that autograd or a user may leave in .grad(), and parameters that change between steps.
 #include <torch/autograd.h>
 
 #include "optim/training.h"
@@ -9,19 +8,19 @@ namespace {
 
 torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
 
-// Whatever the gradient's form, a step is that with a plain copy of it.
+// Whatever form the gradient has, the step equals that with a plain copy of it.
 void expect_like_a_copy(const torch::Tensor& p, const torch::Tensor& g) {
   const auto a = leaf(p.clone()), b = leaf(p.clone());
   AdamW one({a}, AdamWOptions(0.1)), other({b}, AdamWOptions(0.1));
   a.mutable_grad() = g;
   b.mutable_grad() = g.detach().to(p.scalar_type()).contiguous().clone();
-  const auto kept = g.detach().clone();
+  const auto before = g.detach().clone();
   for (int step = 0; step < 2; ++step) {
     one.step();
     other.step();
   }
   EXPECT_TRUE(torch::equal(a, b)) << g.sizes() << g.strides() << g.dtype();
-  EXPECT_TRUE(torch::equal(g, kept)) << "the gradient was written";
+  EXPECT_TRUE(torch::equal(g, before)) << "the step wrote to the gradient";
 }
 
 torch::Tensor freed(torch::Tensor tensor) {
@@ -29,8 +28,8 @@ torch::Tensor freed(torch::Tensor tensor) {
   return tensor;
 }
 
-// Torch may remember that a tensor is zero, or negated, instead of writing it.
-TEST(OddGradients, OneThatIsOnlySaidToBeZeroOrNegatedIsReadSo) {
+// torch may mark a tensor as zero or negated, instead of writing its values.
+TEST(OddGradients, OneThatIsOnlyMarkedAsZeroOrNegatedIsReadCorrectly) {
   const auto negated = torch::imag(torch::conj(torch::randn({40, 30}, torch::kComplexFloat)));
   ASSERT_TRUE(negated.is_neg());
   for (const bool zero : {true, false}) {
@@ -51,7 +50,7 @@ TEST(OddGradients, OneThatIsOnlySaidToBeZeroOrNegatedIsReadSo) {
   }
 }
 
-TEST(OddGradients, AnyStridesAreReadThrough) {
+TEST(OddGradients, AnyStridesAreRead) {
   const auto p = torch::randn({40, 30});
   expect_like_a_copy(p, torch::randn({1}).expand({40, 30}));
   expect_like_a_copy(p, torch::randn({30}).expand({40, 30}));
@@ -68,7 +67,7 @@ TEST(OddGradients, AnyStridesAreReadThrough) {
 }
 
 TEST(OddGradients, AnotherFloatingDtypeIsRead) {
-  const auto exact = torch::randn({500}, torch::kBFloat16);  // the same in every wider format
+  const auto exact = torch::randn({500}, torch::kBFloat16);  // exact in every wider format
   for (const auto dtype : {torch::kBFloat16, torch::kFloat32, torch::kFloat64}) {
     const auto p = torch::randn({500}, dtype);
     for (const auto other : {torch::kBFloat16, torch::kFloat32, torch::kFloat64})
@@ -88,7 +87,7 @@ TEST(OddGradients, AGradientWithAGraphIsRead) {
   EXPECT_TRUE(torch::equal(p, q));
 }
 
-TEST(OddGradients, WhatCannotBeReadIsRefusedAndNothingChanges) {
+TEST(OddGradients, UnreadableGradientsAreRejectedAndNothingChanges) {
   const std::vector<std::pair<torch::Tensor, const char*>> cases = {
       {torch::eye(3).to_sparse(), "sparse"},
       {torch::eye(3).to_sparse_csr(), "sparse"},
@@ -101,7 +100,7 @@ TEST(OddGradients, WhatCannotBeReadIsRefusedAndNothingChanges) {
       {torch::zeros({9}), "shape [9]"},
       {torch::zeros({3, 1}), "shape [3, 1]"},
       {torch::zeros({3, 3}).to_mkldnn(), "layout Mkldnn"},
-      {freed(torch::zeros({3, 3})), "no memory"},
+      {freed(torch::zeros({3, 3})), "no data"},
   };
   for (const auto& [gradient, part] : cases) {
     Tensors parameters = make_parameters(torch::kFloat32, {{3, 3}, {3, 3}});
@@ -119,14 +118,14 @@ TEST(OddGradients, WhatCannotBeReadIsRefusedAndNothingChanges) {
   }
 }
 
-TEST(OddParameters, OnesWithoutKernelsAreRefusedByName) {
-  const auto refused = [](const torch::Tensor& p) {
+TEST(OddParameters, OnesWithoutKernelsAreRejectedByName) {
+  const auto error_for = [](const torch::Tensor& p) {
     return argument_error([&] { AdamW optimizer({leaf(torch::zeros({1})), p}); });
   };
-  EXPECT_HAS(refused(torch::zeros({3}, torch::kMeta).requires_grad_()), "is on meta");
-  EXPECT_HAS(refused(leaf(torch::imag(torch::conj(torch::zeros({3}, torch::kComplexFloat))))),
+  EXPECT_HAS(error_for(torch::zeros({3}, torch::kMeta).requires_grad_()), "is on meta");
+  EXPECT_HAS(error_for(leaf(torch::imag(torch::conj(torch::zeros({3}, torch::kComplexFloat))))),
              "resolve_neg()");
-  EXPECT_HAS(refused(torch::quantize_per_tensor(torch::zeros({3}), 0.1, 0, torch::kQInt8)),
+  EXPECT_HAS(error_for(torch::quantize_per_tensor(torch::zeros({3}), 0.1, 0, torch::kQInt8)),
              "parameter 1 of group 0");
 }
 
@@ -142,9 +141,9 @@ TEST(OddParameters, InferenceTensorsAreStepped) {
   EXPECT_TRUE(torch::equal(p.clone(), torch::full({5}, 0.5)));
 }
 
-// ---- parameters that change ----------------------------------------------------------------------
+// ---- parameters that change ----
 
-TEST(OddParameters, AResizedOneIsRefusedAndGoesOnOnceItIsBack) {
+TEST(OddParameters, AResizedOneIsRejectedUntilItsShapeIsRestored) {
   for (const char* codec : {"fp32", "int8"}) {
     Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}, {9}}),
             twin = clones(parameters);
@@ -164,7 +163,7 @@ TEST(OddParameters, AResizedOneIsRefusedAndGoesOnOnceItIsBack) {
   }
 }
 
-TEST(OddParameters, AModelMovedToDoubleTakesItsStateAlong) {
+TEST(OddParameters, StateMovesWithAModelToDouble) {
   Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {5}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 2);
@@ -188,7 +187,7 @@ TEST(OddParameters, AModelMovedToDoubleTakesItsStateAlong) {
   expect_equal(parameters, wide);
 }
 
-TEST(OddParameters, ADtypeWithoutKernelsIsRefusedByNameAndLosesNothing) {
+TEST(OddParameters, ADtypeWithoutKernelsIsRejectedByNameAndNothingIsLost) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 70}}), twin = clones(parameters);
   const auto options = AdamWOptions().state("int8");
   AdamW optimizer(parameters, options), other(twin, options);
@@ -207,7 +206,7 @@ TEST(OddParameters, ADtypeWithoutKernelsIsRefusedByNameAndLosesNothing) {
   expect_equal(parameters, twin);
 }
 
-TEST(OddParameters, AFreedStorageIsRefusedAndMayComeBackElsewhere) {
+TEST(OddParameters, AFreedStorageIsRejectedAndMayBeReplaced) {
   Tensors parameters = make_parameters(torch::kFloat32, {{100}, {50}}), twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
   train(optimizer, parameters, 1, 2);
@@ -224,26 +223,26 @@ TEST(OddParameters, AFreedStorageIsRefusedAndMayComeBackElsewhere) {
   expect_equal(parameters, twin);
 }
 
-// ---- state set by hand ---------------------------------------------------------------------------
+// ---- state that the program sets ----
 
-TEST(OddState, ValuesAtStepZeroAreRefusedRatherThanIgnored) {
+TEST(OddState, ValuesAtStepZeroAreRejectedRatherThanIgnored) {
   const auto p = leaf(torch::randn({5}));
   AdamW optimizer({p});
   auto state = std::make_unique<AdamWParamState>();
   state->exp_avg(torch::ones({5})).exp_avg_sq(torch::ones({5}));
   optimizer.state()[p.unsafeGetTensorImpl()] = std::move(state);
   p.mutable_grad() = torch::ones({5});
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "set step() to 1 or more");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "Set step() to 1 or more");
   auto& held = static_cast<AdamWParamState&>(*optimizer.state()[p.unsafeGetTensorImpl()]);
   held.step(1);
   EXPECT_NO_THROW(optimizer.step());
   held.step(0);
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "holds values at step 0");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "has values at step 0");
   held.step(-1);
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "step is -1");
 }
 
-TEST(OddState, AnotherOptimizersIsRefusedHoweverOftenOneTries) {
+TEST(OddState, StateOfAnotherOptimizerIsRejectedOnEveryAttempt) {
   const auto p = leaf(torch::ones({5}));
   AdamW optimizer({p});
   const auto replaced_by = [&](std::unique_ptr<torch::optim::OptimizerParamState> state) {
@@ -259,7 +258,7 @@ TEST(OddState, AnotherOptimizersIsRefusedHoweverOftenOneTries) {
   EXPECT_NO_THROW(optimizer.step());
 }
 
-TEST(OddState, AMissingSlotIsRefusedAsByTorch) {
+TEST(OddState, AMissingSlotIsRejectedAsInTorch) {
   const auto p = leaf(torch::randn({5}));
   AdamW optimizer({p});
   auto state = std::make_unique<AdamWParamState>();

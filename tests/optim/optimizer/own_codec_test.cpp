@@ -1,4 +1,4 @@
-// A user's own codec, loaded at run time: the example's, beside every rule, and what is refused.
+// A user's codec, loaded at run time: the example with every kind of rule, and files that load_codec() rejects.
 #include <sys/stat.h>
 
 #include <thread>
@@ -19,7 +19,7 @@ std::string problem(const Act& act) {
   return "no error";
 }
 
-// The example under another name.
+// The example with another name.
 std::string renamed(const std::string& name) {
   std::string text = text_of_file(JITSTEP_SOURCE_DIR "/examples/linear8.cuh");
   for (std::size_t at = 0; (at = text.find("linear8", at)) != text.npos; at += name.size())
@@ -27,7 +27,7 @@ std::string renamed(const std::string& name) {
   return text;
 }
 
-TEST(OwnCodec, KeepsTheStateOfRulesOfEveryKind) {
+TEST(UserCodec, StoresTheStateOfEveryKindOfRule) {
   EXPECT_EQ(load_codec(example_file("linear8.cuh")), "linear8");
   for (const char* rule : {"sgd", "adamw", "lion", "adafactor", "came", "lamb", "novograd",
                            "prodigy", "madgrad", "schedulefree_adamw", "muon"}) {
@@ -43,27 +43,28 @@ TEST(OwnCodec, KeepsTheStateOfRulesOfEveryKind) {
   }
 }
 
-// SGD's momentum, worked out with torch: what the codec's file says, to the last bit.
-TEST(OwnCodec, FollowsItsFormulaToTheBit) {
+// SGD's momentum, computed with torch by the formulas in the codec's file. All bits must agree.
+TEST(UserCodec, FollowsItsFormulaToTheBit) {
   load_codec(example_file("linear8.cuh"));
   Tensors p = make_parameters(torch::kFloat32, {{64, 80}});
-  auto expected = p[0].detach().clone(), kept = torch::zeros({40, 128});
+  auto expected = p[0].detach().clone(), stored = torch::zeros({40, 128});
   Optimizer opt("sgd", p, GenericOptions(0.1).set("momentum", 0.5).state("linear8"));
   for (int step = 1; step <= 4; ++step) {
     set_gradients(p, step);
     const auto g = p[0].grad().view({40, 128});
-    const auto momentum = step == 1 ? g : kept * 0.5f + g;  // half is exact: no rounding to fuse
+    const auto momentum =
+        step == 1 ? g : stored * 0.5f + g;  // half is exact, so fused operations round alike
     expected = expected - momentum.view({64, 80}) * 0.1f;
     opt.step();
     EXPECT_TRUE(torch::allclose(p[0].detach(), expected, 0, 1e-6)) << step;
     const auto scale = momentum.abs().amax(1, true);
     const auto steps = (momentum.abs() * scale.reciprocal() * 127 + 0.5f).floor().clamp_max(127);
-    kept = torch::sign(momentum) * steps / 127 * scale;
+    stored = torch::sign(momentum) * steps / 127 * scale;
     expected = p[0].detach().clone();
   }
 }
 
-TEST(OwnCodec, TakesItsOptionsAndIsSavedAndLoaded) {
+TEST(UserCodec, HasOptionsAndIsSavedAndLoaded) {
   load_codec(example_file("linear8.cuh"));
   const std::string spec =
       R"({"rule": "adamw", "state": {"m": {"codec": "linear8", "block": 64}, "v": "linear8"}})";
@@ -82,7 +83,7 @@ TEST(OwnCodec, TakesItsOptionsAndIsSavedAndLoaded) {
              "block");
 }
 
-TEST(OwnCodec, MayBeLoadedTwiceAndByManyThreads) {
+TEST(UserCodec, MayBeLoadedTwiceAndByManyThreads) {
   const std::string path = own_file("twice8.cuh", renamed("twice8"));
   std::vector<std::thread> threads;
   std::vector<std::string> names(16);
@@ -92,19 +93,19 @@ TEST(OwnCodec, MayBeLoadedTwiceAndByManyThreads) {
   EXPECT_EQ(load_codec(path), "twice8");
 }
 
-TEST(OwnCodec, IsNeverReplacedByAnotherFileOfItsName) {
+TEST(UserCodec, IsNeverReplacedByAnotherFileOfItsName) {
   const std::string path = own_file("changed8.cuh", renamed("changed8"));
   load_codec(path);
   std::filesystem::create_directories(std::filesystem::path(path).parent_path() / "elsewhere");
   const std::string other = own_file("elsewhere/changed8.cuh", renamed("changed8") + "// other\n");
   const std::string found = problem([&] { load_codec(other); });
   EXPECT_HAS(found, "cannot load the codec " + other);
-  EXPECT_HAS(found, "there is another codec \"changed8\" already (" + path + ")");
+  EXPECT_HAS(found, "another codec \"changed8\" exists (" + path + ")");
   const std::string shipped = own_file("int8.cuh", renamed("int8"));
-  EXPECT_HAS(problem([&] { load_codec(shipped); }), "there is another codec \"int8\" already");
+  EXPECT_HAS(problem([&] { load_codec(shipped); }), "another codec \"int8\" exists");
 }
 
-TEST(OwnCodec, IsAFileOfThisUsersAlone) {
+TEST(UserCodec, MustBeAFileThatOnlyThisUserCanWrite) {
   EXPECT_HAS(problem([] { load_codec("/nowhere/at8.cuh"); }),
              "cannot load /nowhere/at8.cuh: No such file");
   EXPECT_HAS(problem([] { load_codec("/tmp"); }), "not a regular file");
@@ -115,18 +116,18 @@ TEST(OwnCodec, IsAFileOfThisUsersAlone) {
   EXPECT_EQ(load_codec(path), "open8");
 }
 
-TEST(OwnCodec, IsNoRuleNorARuleACodec) {
+TEST(UserCodec, IsNotARuleAndARuleIsNotACodec) {
   const std::string rule = example_file("signum.cuh"), codec = example_file("linear8.cuh");
   EXPECT_HAS(problem([&] { load_codec(rule); }),
              rule + ":5: expected `namespace jitstep::codecs::signum {`");
-  EXPECT_HAS(problem([&] { load_codec(rule); }), "it is a rule: use load_rule");
-  EXPECT_HAS(problem([&] { load_rule(codec); }), "it is a codec: use load_codec");
+  EXPECT_HAS(problem([&] { load_codec(rule); }), "This file is a rule. Call load_rule().");
+  EXPECT_HAS(problem([&] { load_rule(codec); }), "This file is a codec. Call load_codec().");
   Tensors p = make_parameters();
   EXPECT_HAS(argument_error([&] { Optimizer("adamw", p, GenericOptions(0.1).state("adamw")); }),
              "there is no codec \"adamw\"");
 }
 
-TEST(OwnCodec, WithAMistakeSaysWhere) {
+TEST(UserCodec, WithAMistakeNamesTheLine) {
   const std::string path =
       own_file("odd8.cuh", renamed("odd8").replace(renamed("odd8").find("int block"), 3, "long"));
   EXPECT_HAS(problem([&] { load_codec(path); }), path + ":9: expected");

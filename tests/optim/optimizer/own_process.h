@@ -1,4 +1,4 @@
-// A process and a cache folder for one test of tuning: what it finds out would otherwise be known to the next one.
+// A process with its own cache folder for one test of tuning. Otherwise the next test would find its results.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace jitstep::tests {
 
-/// Runs a test of this program, which is disabled where nobody asks for it, in a process with these variables.
+/// Runs a DISABLED_ test of this program in another process with these variables.
 class OwnProcess {
  public:
   OwnProcess() {

@@ -1,4 +1,4 @@
-// A user's own rule, loaded at run time: the README's example, on every codec.
+// A user's rule, loaded at run time: the README's example with every codec.
 #include <torch/nn.h>
 
 #include "jit/user_templates.h"
@@ -7,7 +7,7 @@
 namespace jitstep::tests {
 namespace {
 
-// Mean loss of the last steps of a small regression, which plain guessing leaves at about 1.
+// Mean loss of the last steps of a small regression. Guessing gives about 1.
 double train(Optimizer& opt, torch::nn::Sequential& model) {
   const auto x = torch::randn({256, 64});
   const auto y = torch::tanh(x.matmul(torch::randn({64, 1}) / 8));
@@ -22,7 +22,7 @@ double train(Optimizer& opt, torch::nn::Sequential& model) {
   return last;
 }
 
-TEST(OwnRule, TrainsOnEveryCodec) {
+TEST(UserRule, TrainsOnEveryCodec) {
   EXPECT_EQ(load_rule(example_file("signum.cuh")), "signum");
   for (const auto& codec : shipped(jit::Manifest::Kind::codec)) {
     torch::manual_seed(3);
@@ -33,7 +33,7 @@ TEST(OwnRule, TrainsOnEveryCodec) {
   }
 }
 
-TEST(OwnRule, FollowsItsFormulaToTheBit) {
+TEST(UserRule, FollowsItsFormulaToTheBit) {
   load_rule(example_file("signum.cuh"));
   auto p = torch::randn({1000}).requires_grad_();
   auto expected = p.detach().clone(), m = torch::zeros({1000});
@@ -48,15 +48,15 @@ TEST(OwnRule, FollowsItsFormulaToTheBit) {
   }
 }
 
-// What a rule of plain descent declares and does besides. Flags are F.
+// Additions to a rule of plain descent. `F` names the flags.
 struct Descent {
   std::string name;
-  std::string hyper = {}, flags = {}, slots = {}, rate = "1", moments = {};
+  std::string hyper = {}, flags = {}, slots = {}, rate = "1", state_update = {};
 };
 
-// Loads it. It has the slot m, for the gradient of the last step.
+// Loads the rule. Its slot m holds the gradient of the last step.
 std::string load_descent(const Descent& rule) {
-  return load_rule(own_file(rule.name + ".cuh", R"(// Descent with more to it.
+  return load_rule(own_file(rule.name + ".cuh", R"(// Descent with additions.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::)" + rule.name + R"( {
@@ -81,19 +81,19 @@ struct Rule {
   }
   KHD static void update_state(auto& e, const auto&) {
     e.m.next = e.g;
-)" + rule.moments + R"(  }
+)" + rule.state_update + R"(  }
   KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * e.g; }
 };
 }  // namespace jitstep::rules::)" + rule.name + "\n"));
 }
 
-TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
-  // Adds up gradients, from a start of its own if asked to.
+TEST(UserRule, ASlotThatOptionsAddLaterStartsFromItsInitialValue) {
+  // Sums up gradients, from `start` if the option `tally` is set.
   load_descent({.name = "tallying",
                 .hyper = "  double start = 3;   // finite\n  double tally = 0;   // finite\n",
                 .flags = "  bool tallied = false;  // lifted: tally != 0\n",
                 .slots = "  Signed sum;  // if tallied; initial: start\n",
-                .moments = "    if (F.tallied) e.sum.next = e.sum.prev + e.g;\n"});
+                .state_update = "    if (F.tallied) e.sum.next = e.sum.prev + e.g;\n"});
   for (const int before : {0, 2}) {
     auto p = torch::zeros({40}).requires_grad_();
     Optimizer opt("tallying", {p}, GenericOptions(0.1).set("tally", before == 0 ? 1.0 : 0.0));
@@ -108,9 +108,9 @@ TEST(OwnRule, ASlotThatOptionsAddLaterBeginsWithItsInitialValue) {
   }
 }
 
-// ---- many options
+// ---- many options ----
 
-// Steps by lr g, and by as much for each flag that is set.
+// Steps by lr g, and by the same again for each flag that is set.
 std::string rule_of_flags(int count) {
   Descent rule{.name = "flagged"};
   for (int i = 0; i < count; ++i) {
@@ -121,7 +121,7 @@ std::string rule_of_flags(int count) {
   return load_descent(rule);
 }
 
-TEST(OwnRule, MayHaveMoreThan64OptionsEachSetByItself) {
+TEST(UserRule, MayHaveMoreThan64IndependentOptions) {
   const std::string rule = rule_of_flags(64);
   const auto p = torch::zeros({5}).requires_grad_(), q = torch::zeros({5}).requires_grad_();
   GenericOptions given, defaults = GenericOptions(0.5);
@@ -137,11 +137,11 @@ TEST(OwnRule, MayHaveMoreThan64OptionsEachSetByItself) {
     EXPECT_EQ(set->is_set(name), name == "f63" || name == "lr") << name;
   for (const torch::Tensor& one : {p, q}) one.mutable_grad() = torch::ones({5});
   optimizer.step();
-  EXPECT_EQ(p[4].item<float>(), -2) << "f63 is its group's, and not the optimizer's";
+  EXPECT_EQ(p[4].item<float>(), -2) << "f63 belongs to its group, not to the optimizer";
   EXPECT_EQ(q[4].item<float>(), -2.5);
 }
 
-// ---- what a rule says of its options and slots
+// ---- declarations about options and slots ----
 
 class AnchoredRule : public ::testing::Test {
  protected:
@@ -160,7 +160,7 @@ class AnchoredRule : public ::testing::Test {
   }
 };
 
-TEST_F(AnchoredRule, KeepsASlotInItsCodecUnlessItIsNamed) {
+TEST_F(AnchoredRule, StoresASlotInItsOwnCodecUnlessTheUserNamesTheSlot) {
   const Tensors p = parameters(3);
   Optimizer opt("anchored", std::vector<torch::Tensor>{p[0]}, GenericOptions(0.1).state("int8"));
   EXPECT_EQ(opt.formats_of(p[0]).slots.at("z").name, "fp32");
@@ -176,7 +176,7 @@ TEST_F(AnchoredRule, KeepsASlotInItsCodecUnlessItIsNamed) {
   EXPECT_EQ(spec->formats_of(spec->param_groups()[0].params()[0]).slots.at("z").name, "int8");
 }
 
-TEST_F(AnchoredRule, GivesEachGroupTheRateItIsMadeWith) {
+TEST_F(AnchoredRule, UsesEachGroupsRateAtConstruction) {
   const Tensors p = parameters(3);
   Optimizer opt("anchored", std::vector<torch::Tensor>{p[0]}, GenericOptions(0.25));
   EXPECT_EQ(initial_lr(opt), jit::Value(0.25));
@@ -190,7 +190,7 @@ TEST_F(AnchoredRule, GivesEachGroupTheRateItIsMadeWith) {
   EXPECT_EQ(initial_lr(*spec), jit::Value(0.75));
 }
 
-TEST_F(AnchoredRule, HoldsThatRateThroughSchedulesAndArchives) {
+TEST_F(AnchoredRule, KeepsThatRateThroughSchedulesAndArchives) {
   const Tensors p = parameters(1);
   Optimizer opt("anchored", p, GenericOptions(0.5));
   options(opt, 0).set_lr(0.125);
@@ -206,13 +206,13 @@ TEST_F(AnchoredRule, HoldsThatRateThroughSchedulesAndArchives) {
   EXPECT_EQ(initial_lr(other), jit::Value(0.5));
 }
 
-TEST(OwnRule, IsTheOneTheReadmeShows) {
+TEST(UserRule, IsTheOneInTheReadme) {
   EXPECT_NE(text_of_file(JITSTEP_SOURCE_DIR "/README.md")
                 .find(text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh")),
             std::string::npos);
 }
 
-TEST(OwnRule, OfTheChapterIsTheOneInTheExamples) {
+TEST(UserRule, OfTheGuideIsTheOneInTheExamples) {
   const auto file = [](const char* name) {
     return text_of_file(std::string(JITSTEP_SOURCE_DIR "/") + name);
   };
@@ -223,7 +223,7 @@ TEST(OwnRule, OfTheChapterIsTheOneInTheExamples) {
   EXPECT_HAS(chapter, file("bench/results/state_formats_yogi.md"));
 }
 
-TEST(OwnRule, WithAMistakeSaysWhereAndShowsTheSource) {
+TEST(UserRule, WithAMistakeNamesTheLineAndShowsTheSource) {
   std::string text = text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh");
   while (text.find("signum") != std::string::npos) text.replace(text.find("signum"), 6, "broken");
   text.replace(text.find("sign(e.m.next)"), 14, "sing(e.m.next)");

@@ -1,7 +1,6 @@
-// What cost other optimizer libraries correctness, each held here as a test. What it was stands above
-// each; tests/jit/peers_defects_test.cpp has what shows on a GPU. Not stated, as there are no shards and
-// no master weights here yet: torchao's choice of formats by the local shard's size, and Apex's
-// ignored master weights of bfloat16.
+// Defects of other optimizer libraries. The comment above each test describes the defect, and the test shows that
+// jitstep does not have it. tests/jit/engine/peers_defects_test.cpp has those that need a GPU. Two defects have no
+// test: torchao chooses formats by the size of the local shard, and Apex ignores master weights of bfloat16.
 #include "optim/counted_memory.h"
 #include "optim/training.h"
 
@@ -16,8 +15,8 @@ AdamWParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
 
 torch::Tensor leaf(const torch::Tensor& t) { return t.detach().requires_grad_(); }
 
-// bitsandbytes: an element of NaN or infinity had its history zeroed and was left alone, unseen.
-TEST(PeersDefects, ANonFiniteGradientIsSeenAndErasesNoOtherHistory) {
+// bitsandbytes: a NaN or infinite gradient zeroed the history of its element and was then ignored silently.
+TEST(DefectsOfOtherLibraries, ANonFiniteGradientIsVisibleAndErasesNoHistory) {
   for (const char* codec : kQuantised)
     for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
       const auto p = leaf(torch::ones({4096})), q = leaf(torch::ones({4096}));
@@ -37,8 +36,8 @@ TEST(PeersDefects, ANonFiniteGradientIsSeenAndErasesNoOtherHistory) {
     }
 }
 
-// bitsandbytes: momentum and RMSprop in 32 bits had no kernel for bfloat16 gradients.
-TEST(PeersDefects, EveryRuleTakesEveryDtype) {
+// bitsandbytes: 32-bit momentum and RMSprop had no kernel for bfloat16 gradients.
+TEST(DefectsOfOtherLibraries, EveryRuleSupportsEveryDtype) {
   for (const char* rule : {"sgd", "adam", "adamw", "lamb"})
     for (const auto dtype : {torch::kFloat64, torch::kFloat32, torch::kBFloat16, torch::kFloat16}) {
       const Tensors parameters = make_parameters(dtype, {{300}});
@@ -53,7 +52,7 @@ TEST(PeersDefects, EveryRuleTakesEveryDtype) {
 }
 
 // bitsandbytes: amsgrad=True was accepted and ignored.
-TEST(PeersDefects, AmsgradHoldsWithEveryCodec) {
+TEST(DefectsOfOtherLibraries, AmsgradWorksWithEveryCodec) {
   for (const char* codec : kQuantised) {
     const auto p = leaf(torch::zeros({4096}));
     AdamW optimizer({p}, AdamWOptions(0.1).amsgrad(true).betas({0.9, 0.5}).state(codec));
@@ -69,8 +68,8 @@ TEST(PeersDefects, AmsgradHoldsWithEveryCodec) {
   }
 }
 
-// bitsandbytes: p.data was replaced by a contiguous copy, which broke channels_last and flat buffers.
-TEST(PeersDefects, AParameterKeepsItsMemoryAndItsLayout) {
+// bitsandbytes: it replaced p.data by a contiguous copy, which broke channels_last and flat buffers.
+TEST(DefectsOfOtherLibraries, AParameterKeepsItsStorageAndItsLayout) {
   const auto flat = torch::randn({5 * 4 * 3 * 3 + 7});
   const auto p = leaf(flat.slice(0, 7).view({5, 3, 3, 4}).permute({0, 3, 1, 2}));
   ASSERT_TRUE(p.is_contiguous(torch::MemoryFormat::ChannelsLast));
@@ -86,7 +85,7 @@ TEST(PeersDefects, AParameterKeepsItsMemoryAndItsLayout) {
 }
 
 // torchao: stochastic rounding drew from torch's global generator.
-TEST(PeersDefects, StochasticRoundingLeavesTorchsGeneratorAlone) {
+TEST(DefectsOfOtherLibraries, StochasticRoundingLeavesTorchsGeneratorAlone) {
   const auto run = [](std::uint64_t torch_seed) {
     const auto p = leaf(torch::ones({1000}, torch::kBFloat16));
     AdamW optimizer({p}, AdamWOptions(1e-3).weights("stochastic").seed(4));
@@ -103,8 +102,8 @@ TEST(PeersDefects, StochasticRoundingLeavesTorchsGeneratorAlone) {
   EXPECT_TRUE(torch::equal(run(1), run(2)));
 }
 
-// Apex: an option that could not be honoured was ignored. Here it is refused.
-TEST(PeersDefects, AFormatOfWeightsThatIsNotThereIsRefused) {
+// Apex: an option that could not be honored was ignored. jitstep throws.
+TEST(DefectsOfOtherLibraries, AnUnknownWeightFormatIsRejected) {
   const Tensors parameters = make_parameters(torch::kBFloat16);
   EXPECT_HAS(argument_error([&] { AdamW(parameters, AdamWOptions().weights("master_weights")); }),
              "native");
@@ -114,9 +113,9 @@ TEST(PeersDefects, AFormatOfWeightsThatIsNotThereIsRefused) {
              "has no option");
 }
 
-// Apex, Transformer Engine, DeepSpeed: one step number for a group, wrong for a parameter whose first
-// gradient comes late.
-TEST(PeersDefects, ALateParameterHasItsOwnBiasCorrection) {
+// Apex, Transformer Engine, DeepSpeed: one step number per group, which is wrong for a parameter whose first gradient
+// comes late.
+TEST(DefectsOfOtherLibraries, ALateParameterHasItsOwnBiasCorrection) {
   for (const char* rule : {"adam", "adamw", "lamb"}) {
     Tensors parameters = make_parameters(torch::kFloat32, {{50}, {60}}), alone = clones(parameters);
     Optimizer optimizer(rule, parameters, GenericOptions(0.1));
@@ -133,7 +132,7 @@ TEST(PeersDefects, ALateParameterHasItsOwnBiasCorrection) {
 }
 
 // DeepSpeed: with mixed dtypes the shared step number advanced once for each dtype.
-TEST(PeersDefects, MixedDtypesCountEachStepOnce) {
+TEST(DefectsOfOtherLibraries, MixedDtypesCountEachStepOnce) {
   Tensors mixed = {leaf(torch::randn({40})), leaf(torch::randn({40}, torch::kBFloat16)),
                    leaf(torch::randn({40}, torch::kFloat64))};
   Tensors alone = clones(mixed);
@@ -143,7 +142,7 @@ TEST(PeersDefects, MixedDtypesCountEachStepOnce) {
     EXPECT_EQ(state_of(optimizer, mixed[i]).step(), 3);
     AdamW single({alone[i]}, AdamWOptions(0.1));
     for (int step = 1; step <= 3; ++step) {
-      set_gradients(mixed, step);  // draws for all, as above
+      set_gradients(mixed, step);  // sets all gradients, as above
       alone[i].mutable_grad() = mixed[i].grad().clone();
       single.step();
     }
@@ -151,8 +150,8 @@ TEST(PeersDefects, MixedDtypesCountEachStepOnce) {
   }
 }
 
-// flashoptim, torchao: state that was not quantised was kept in the parameter's bfloat16.
-TEST(PeersDefects, UnquantisedStateOfLowPrecisionParametersIsFloat) {
+// flashoptim, torchao: unquantized state had the parameter's bfloat16.
+TEST(DefectsOfOtherLibraries, UnquantizedStateOfLowPrecisionParametersIsFloat32) {
   for (const auto dtype : {torch::kBFloat16, torch::kFloat16}) {
     const auto small = leaf(torch::ones({100}, dtype)), large = leaf(torch::ones({5000}, dtype));
     AdamW coded({small}, AdamWOptions().state("int8")), plain({large}, AdamWOptions());
@@ -163,8 +162,8 @@ TEST(PeersDefects, UnquantisedStateOfLowPrecisionParametersIsFloat) {
   }
 }
 
-// Transformer Engine: moments below 32 bits went through float temporaries in every step.
-TEST(PeersDefects, AStepAllocatesNoTensors) {
+// Transformer Engine: moments below 32 bits needed float temporaries in every step.
+TEST(DefectsOfOtherLibraries, AStepAllocatesNoTensors) {
   for (const char* codec : kQuantised) {
     Tensors parameters = make_parameters(torch::kBFloat16, {{5000}, {3}});
     LAMB optimizer(parameters, LAMBOptions(0.1).state(codec).max_grad_norm(1));
@@ -175,8 +174,8 @@ TEST(PeersDefects, AStepAllocatesNoTensors) {
   }
 }
 
-// COAT: the block size was a constant of the kernel whatever the options said.
-TEST(PeersDefects, EveryBlockSizeOfAnOptionIsTheKernels) {
+// COAT: the kernel's block size was a constant, whatever the options were.
+TEST(DefectsOfOtherLibraries, TheKernelUsesTheBlockSizeOfTheOptions) {
   for (const int block : {64, 128, 256}) {
     const auto p = leaf(torch::zeros({4096}));
     const auto codec = R"({"codec": "int8", "block": )" + std::to_string(block) + "}";
@@ -186,8 +185,8 @@ TEST(PeersDefects, EveryBlockSizeOfAnOptionIsTheKernels) {
   }
 }
 
-// COAT, lpmm: g * g was formed in the gradient's 16 bits and vanished.
-TEST(PeersDefects, SquaresOfHalfGradientsDoNotUnderflow) {
+// COAT, lpmm: g * g was computed in the gradient's 16 bits and underflowed.
+TEST(DefectsOfOtherLibraries, SquaresOfHalfGradientsDoNotUnderflow) {
   for (const char* codec : {"fp32", "int8", "int4"}) {
     const auto p = leaf(torch::zeros({4096}, torch::kFloat16));
     AdamW optimizer({p}, AdamWOptions(0.1).eps(1e-12).state(codec));
@@ -198,8 +197,8 @@ TEST(PeersDefects, SquaresOfHalfGradientsDoNotUnderflow) {
   }
 }
 
-// lpmm: threads of a ragged last block left before its barrier.
-TEST(PeersDefects, ARaggedTailIsThatOfAPaddedTensor) {
+// lpmm: threads of a partial last block returned before its barrier.
+TEST(DefectsOfOtherLibraries, APartialBlockEqualsThatOfAPaddedTensor) {
   for (const char* codec : kQuantised)
     for (const std::int64_t n : {255, 257, 513, 4095, 4097, 4223}) {
       const auto whole = torch::zeros({8192});
@@ -219,8 +218,8 @@ TEST(PeersDefects, ARaggedTailIsThatOfAPaddedTensor) {
     }
 }
 
-// torch's fused kernels: a gradient or state with other strides than the parameter was an error.
-TEST(PeersDefects, StridesNeedNotMatch) {
+// torch's fused kernels: a gradient or state with other strides than the parameter caused an error.
+TEST(DefectsOfOtherLibraries, StridesNeedNotMatch) {
   const auto values = torch::randn({4, 6, 5, 3}), g = torch::randn({4, 6, 5, 3});
   const auto p = leaf(values.contiguous(torch::MemoryFormat::ChannelsLast));
   const auto q = leaf(values.clone());
@@ -235,8 +234,8 @@ TEST(PeersDefects, StridesNeedNotMatch) {
   EXPECT_TRUE(torch::equal(p, q));
 }
 
-// bitsandbytes: decoupled decay came after the update, where torch's comes before.
-TEST(PeersDefects, DecayComesBeforeTheUpdateUnlessAskedOtherwise) {
+// bitsandbytes: decoupled decay came after the update. torch's comes before it.
+TEST(DefectsOfOtherLibraries, DecayComesBeforeTheUpdateByDefault) {
   const auto run = [](const AdamWOptions& options) {
     const auto p = leaf(torch::full({1}, 2.0, torch::kFloat64));
     p.mutable_grad() = torch::ones({1}, torch::kFloat64);
@@ -250,8 +249,8 @@ TEST(PeersDefects, DecayComesBeforeTheUpdateUnlessAskedOtherwise) {
               (2 - 0.1) * (1 - 0.1 * 0.5), 1e-14);
 }
 
-// bitsandbytes, lpmm: a block of zeros alone was divided by its largest magnitude, zero.
-TEST(PeersDefects, ABlockOfZerosStaysZero) {
+// bitsandbytes, lpmm: a block of zeros was divided by its largest magnitude, which is zero.
+TEST(DefectsOfOtherLibraries, ABlockOfZerosStaysZero) {
   for (const char* codec : kQuantised) {
     const auto p = leaf(torch::ones({4096}));
     AdamW optimizer({p}, AdamWOptions(0.1).weight_decay(0).state(codec));

@@ -1,4 +1,4 @@
-// A rule or codec that is changed and loaded again, with optimizers of both versions side by side.
+// A rule or codec that changes and is loaded again, with optimizers of both revisions at the same time.
 #include "jit/base/text.h"
 #include "optim/training.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using jit::str_cat;
 
-// Adds `step` to each parameter; keeps a slot of that name.
+// Adds `step` to each parameter, and has a slot with this name.
 std::string drifting(const std::string& step, const std::string& slot) {
   return str_cat(
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::drifting {\n",
@@ -16,7 +16,7 @@ std::string drifting(const std::string& step, const std::string& slot) {
       "  KHD static void update_param(auto& e, const auto&) { e.p += ", step, "; }\n};\n}\n");
 }
 
-// State that is always `value` from the second step on.
+// A codec that decodes every value as `value`.
 std::string fixed8(const std::string& value) {
   return str_cat(
       "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::codecs::fixed8 {\n",
@@ -35,7 +35,7 @@ torch::Tensor zeros() {
 
 double value(const torch::Tensor& p) { return p[0].item<double>(); }
 
-TEST(ReloadedRule, IsForOptimizersThatAreMadeAfterIt) {
+TEST(ReloadedRule, AppliesOnlyToLaterOptimizers) {
   load_rule(own_file("drifting.cuh", drifting("1", "m")));
   const auto p = zeros(), late = zeros(), q = zeros();
   Optimizer old("drifting", std::vector<torch::Tensor>{p});
@@ -48,7 +48,7 @@ TEST(ReloadedRule, IsForOptimizersThatAreMadeAfterIt) {
     fresh.step();
   }
   EXPECT_EQ(value(p), 3);
-  EXPECT_EQ(value(late), 2) << "resolved and compiled after the change";
+  EXPECT_EQ(value(late), 2) << "it was resolved and compiled after the change";
   EXPECT_EQ(value(q), -6);
   EXPECT_TRUE(old.formats_of(late).slots.contains("m"));
   EXPECT_TRUE(fresh.formats_of(q).slots.contains("v"));
@@ -56,7 +56,7 @@ TEST(ReloadedRule, IsForOptimizersThatAreMadeAfterIt) {
   EXPECT_TRUE(torch::equal(state.value("m"), torch::ones({10})));
 }
 
-TEST(ReloadedRule, IsNotMixedWithItsOldVersionInOneOptimizer) {
+TEST(ReloadedRule, IsNotMixedWithItsOldRevisionInOneOptimizer) {
   load_rule(own_file("drifting.cuh", drifting("2", "a")));
   Optimizer old("drifting", std::vector<torch::Tensor>{zeros()});
   load_rule(own_file("drifting.cuh", drifting("2", "b")));
@@ -65,10 +65,10 @@ TEST(ReloadedRule, IsNotMixedWithItsOldVersionInOneOptimizer) {
   EXPECT_HAS(argument_error([&] {
                old.add_param_group({{zeros()}, options()});
              }),
-             "are of another version of drifting, whose file was loaded again");
+             "are of another version of drifting");
 }
 
-TEST(ReloadedRule, GoesOnThroughArchivesInItsOwnVersion) {
+TEST(ReloadedRule, ContinuesThroughArchivesInItsOwnRevision) {
   load_rule(own_file("drifting.cuh", drifting("4", "c")));
   const auto p = zeros(), q = zeros();
   Optimizer one("drifting", std::vector<torch::Tensor>{p});
@@ -83,7 +83,8 @@ TEST(ReloadedRule, GoesOnThroughArchivesInItsOwnVersion) {
   EXPECT_TRUE(torch::equal(state.value("c"), torch::ones({10})));
 }
 
-// Slots in this order; each is what it was, or `begin` in the first step; p gets their sum.
+// A rule with these slots, in this order. Each slot keeps its value, which is `begin` after the first step. p gets
+// their sum.
 std::string keeping(const std::vector<std::string>& slots) {
   std::string declared, moved, sum;
   for (const std::string& slot : slots) {
@@ -102,7 +103,7 @@ std::string keeping(const std::vector<std::string>& slots) {
 
 class ReloadedStateIn : public ::testing::TestWithParam<const char*> {};
 
-// A later version declares its slots in another order, one more, and one fewer.
+// The later revision reorders the slots, adds one and drops one.
 TEST_P(ReloadedStateIn, KeepsItsSlotsByName) {
   const auto options = [] { return GenericOptions().state(GetParam()).min_quantized_size(0); };
   load_rule(own_file("keeping.cuh", keeping({"a", "b", "left"})));
@@ -124,12 +125,12 @@ TEST_P(ReloadedStateIn, KeepsItsSlotsByName) {
   EXPECT_EQ(value(state.value("late")), 0);
 }
 
-// signed_scale gives the largest magnitude back as it was, whatever its sign.
+// signed_scale restores the largest magnitude exactly, whatever its sign.
 INSTANTIATE_TEST_SUITE_P(Codecs, ReloadedStateIn,
                          ::testing::Values("fp32", "bf16",
                                            R"({"codec": "int8", "signed_scale": true})"));
 
-TEST(ReloadedState, MadeByHandKeepsTheSlotsOfTheVersionThatItWasMadeBy) {
+TEST(ReloadedState, MadeByTheProgramKeepsTheSlotsOfItsRevision) {
   load_rule(own_file("keeping.cuh", keeping({"a", "b"})));
   auto made = std::make_unique<ParamState>("keeping");
   made->step() = 1;
@@ -143,7 +144,7 @@ TEST(ReloadedState, MadeByHandKeepsTheSlotsOfTheVersionThatItWasMadeBy) {
   EXPECT_EQ(value(p), -295);
 }
 
-TEST(ReloadedState, OfASlotThatLostItsSignIsRefusedIfItHasOne) {
+TEST(ReloadedState, WithNegativeValuesIsRejectedIfTheSlotBecameNonNegative) {
   load_rule(own_file("keeping.cuh", keeping({"a"})));
   const auto p = zeros(), q = zeros();
   Optimizer old("keeping", std::vector<torch::Tensor>{p});
@@ -153,10 +154,10 @@ TEST(ReloadedState, OfASlotThatLostItsSignIsRefusedIfItHasOne) {
   load_rule(own_file("keeping.cuh", unsigned_a));
   Optimizer fresh("keeping", std::vector<torch::Tensor>{q});
   fresh.state()[q.unsafeGetTensorImpl()] = old.state().at(p.unsafeGetTensorImpl())->clone();
-  EXPECT_HAS(argument_error([&] { fresh.step(); }), "the slot a is never negative");
+  EXPECT_HAS(argument_error([&] { fresh.step(); }), "the slot a: some are negative");
 }
 
-TEST(ReloadedCodec, IsForOptimizersThatAreMadeAfterIt) {
+TEST(ReloadedCodec, AppliesOnlyToLaterOptimizers) {
   load_rule(own_file("drifting.cuh", drifting("e.m.prev", "m")));
   load_codec(own_file("fixed8.cuh", fixed8("3")));
   const auto p = zeros(), late = zeros(), q = zeros();
@@ -169,7 +170,7 @@ TEST(ReloadedCodec, IsForOptimizersThatAreMadeAfterIt) {
     old.step();
     fresh.step();
   }
-  EXPECT_EQ(value(p), 6) << "3 in each step but the first";
+  EXPECT_EQ(value(p), 6) << "3 in each step except the first";
   EXPECT_EQ(value(late), 3);
   EXPECT_EQ(value(q), 7);
 }

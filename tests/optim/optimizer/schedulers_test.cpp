@@ -1,4 +1,4 @@
-// Rates in closed form, torch's own schedulers beside them, and what is saved.
+// Rates in closed form, comparisons with torch's schedulers, and saved state.
 #include "jitstep/schedulers.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace {
 
 using torch::optim::OptimizerParamGroup;
 
-// One group for each rate.
+// One group per rate.
 template <class OptionsType>
 std::vector<OptimizerParamGroup> groups_with(const std::vector<double>& lrs) {
   std::vector<OptimizerParamGroup> groups;
@@ -26,7 +26,7 @@ std::vector<double> lrs_of(const torch::optim::Optimizer& optimizer) {
   return lrs;
 }
 
-// The rates of the first group at steps 0, 1, ..., as a training loop meets them.
+// The rates of the first group at steps 0, 1, ..., as a training loop sees them.
 template <class Scheduler>
 std::vector<double> rates(torch::optim::Optimizer& optimizer, Scheduler& scheduler, int steps) {
   std::vector<double> out;
@@ -43,13 +43,13 @@ void expect_rates(const std::vector<double>& rates, const std::vector<double>& e
   for (std::size_t i = 0; i < rates.size(); ++i) EXPECT_NEAR(rates[i], expected[i], 1e-15) << i;
 }
 
-TEST(Schedulers, WarmUpRisesInEqualPartsAndALineLeadsToTheEnd) {
+TEST(Schedulers, WarmUpAndDecayAreLinear) {
   AdamW optimizer(groups_with<AdamWOptions>({0.8}));
   PolynomialLR scheduler(optimizer, {.steps = 7, .warmup_steps = 3, .end_lr = 0.4});
   expect_rates(rates(optimizer, scheduler, 10), {0.2, 0.4, 0.6, 0.8, 0.7, 0.6, 0.5, 0.4, 0.4, 0.4});
 }
 
-TEST(Schedulers, PowerTwoIsAParabolaAsLarsHasIt) {
+TEST(Schedulers, PowerTwoIsAParabolaAsInLars) {
   LARS optimizer(groups_with<LARSOptions>({1}));
   PolynomialLR scheduler(optimizer, {.steps = 5, .warmup_steps = 1}, 2);
   expect_rates(rates(optimizer, scheduler, 6), {0.5, 1, 0.5625, 0.25, 0.0625, 0});
@@ -63,8 +63,8 @@ TEST(Schedulers, CosineFallsByHalfAWave) {
                {1.0 / 3, 2.0 / 3, 1, 0.2 + 0.4 * (1 + r), 0.6, 0.2 + 0.4 * (1 - r), 0.2, 0.2});
 }
 
-// Steps of x = (k + 2) / 4: the line up to x = 1, then the power. The rule's own schedule is the same one.
-TEST(Schedulers, PreheatIsTheScheduleThatAdamWBF16HasInside) {
+// Steps of x = (k + 2) / 4: linear up to x = 1, then the power. The rule's own schedule is identical.
+TEST(Schedulers, PreheatIsTheInternalScheduleOfAdamWBF16) {
   Lion optimizer(groups_with<LionOptions>({0.5}));
   PreheatLR scheduler(optimizer, 4, -0.5);
   expect_rates(rates(optimizer, scheduler, 4), {0.25, 0.375, 0.5, 0.5 / std::sqrt(1.25)});
@@ -80,14 +80,14 @@ TEST(Schedulers, PreheatIsTheScheduleThatAdamWBF16HasInside) {
   expect_close(outside, inside, 1e-6, 1e-6);
 }
 
-TEST(Schedulers, AnyFunctionOfTheStepIsTakenTimesTheRate) {
+TEST(Schedulers, AFunctionOfTheStepMultipliesTheRate) {
   AdamW optimizer(groups_with<AdamWOptions>({2}));
   LambdaLR scheduler(optimizer, [](std::int64_t step) { return 1.0 / (1 << step); });
   expect_rates(rates(optimizer, scheduler, 4), {2, 1, 0.5, 0.25});
   EXPECT_EQ(scheduler.last_step(), 4);
 }
 
-TEST(Schedulers, EachGroupKeepsItsShareAndALaterOneStartsFromItsOwn) {
+TEST(Schedulers, GroupsKeepTheirRatioAndALaterOneStartsFromItsOwnRate) {
   Optimizer optimizer("adamw", groups_with<GenericOptions>({0.4, 0.2}));
   PolynomialLR scheduler(optimizer, {.steps = 4, .warmup_steps = 0, .end_lr = 0.1});
   scheduler.step();
@@ -101,7 +101,7 @@ TEST(Schedulers, EachGroupKeepsItsShareAndALaterOneStartsFromItsOwn) {
   EXPECT_NEAR(lrs_of(optimizer)[0], 0.175, 1e-15);
 }
 
-// The same rates step by step, for every way to make an optimizer, and for groups of several rates.
+// Compares the rates step by step, for every way to make an optimizer, and for groups of several rules.
 template <class Scheduler, class Step>
 void expect_as_torchs(const std::function<Scheduler(torch::optim::Optimizer&)>& make, Step step) {
   const std::vector<double> lrs{0.4, 0.05};
@@ -119,7 +119,7 @@ void expect_as_torchs(const std::function<Scheduler(torch::optim::Optimizer&)>& 
   EXPECT_LT(lrs_of(theirs)[0], 0.4);
 }
 
-TEST(Schedulers, TorchsOwnDriveTypedAndGenericOptimizers) {
+TEST(Schedulers, TorchSchedulersDriveTypedAndGenericOptimizers) {
   expect_as_torchs<StepLR>([](auto& optimizer) { return StepLR(optimizer, 3, 0.5); },
                            [](StepLR& scheduler, int) { scheduler.step(); });
   using Plateau = ReduceLROnPlateauScheduler;
@@ -128,7 +128,7 @@ TEST(Schedulers, TorchsOwnDriveTypedAndGenericOptimizers) {
       [](Plateau& scheduler, int i) { scheduler.step(i < 4 ? 1.0f / float(i + 1) : 1.0f); });
 }
 
-TEST(Schedulers, OursDriveTorchsOptimizers) {
+TEST(Schedulers, JitstepSchedulersDriveTorchsOptimizers) {
   torch::optim::SGD optimizer(groups_with<torch::optim::SGDOptions>({1, 0.5}),
                               torch::optim::SGDOptions(1));
   PolynomialLR scheduler(optimizer, {.steps = 2, .warmup_steps = 1});
@@ -137,8 +137,8 @@ TEST(Schedulers, OursDriveTorchsOptimizers) {
   EXPECT_EQ(lrs_of(optimizer), (std::vector<double>{1, 0.5}));
 }
 
-// A run of 9 steps against one that is saved after 4, and goes on in another process' objects.
-TEST(Schedulers, ASavedRunGoesOnBitForBit) {
+// An uninterrupted run of 9 steps, and one that is saved after 4 and continued by new objects.
+TEST(Schedulers, ASavedRunContinuesBitForBit) {
   const auto options = LAMBOptions(0.3).weight_decay(0.1);
   const WarmupDecay form{.steps = 9, .warmup_steps = 2, .end_lr = 0.01};
   const auto train_with = [](LAMB& optimizer, PolynomialLR& scheduler, const Tensors& parameters,
@@ -166,7 +166,7 @@ TEST(Schedulers, ASavedRunGoesOnBitForBit) {
   expect_equal(whole, parts);
 }
 
-TEST(Schedulers, ALoadedSchedulerSetsTheRateOfItsPlace) {
+TEST(Schedulers, ALoadedSchedulerSetsTheRateOfItsStep) {
   AdamW optimizer(groups_with<AdamWOptions>({0.8, 0.4})), other(groups_with<AdamWOptions>({7, 7}));
   const WarmupDecay form{.steps = 8};
   CosineLR scheduler(optimizer, form), loaded(other, form);
@@ -177,7 +177,7 @@ TEST(Schedulers, ALoadedSchedulerSetsTheRateOfItsPlace) {
   EXPECT_EQ(lrs_of(other), lrs_of(optimizer));
 }
 
-TEST(Schedulers, ArchivesOfSomethingElseAreErrorsAndChangeNothing) {
+TEST(Schedulers, OtherArchivesAreErrorsAndChangeNothing) {
   AdamW one(groups_with<AdamWOptions>({0.8})), two(groups_with<AdamWOptions>({0.8, 0.4}));
   CosineLR cosine(one, {.steps = 8});
   PolynomialLR polynomial(one, {.steps = 8});
@@ -187,28 +187,29 @@ TEST(Schedulers, ArchivesOfSomethingElseAreErrorsAndChangeNothing) {
     torch::save(saved, file);
     return argument_error([&] { torch::load(into, file); });
   };
-  EXPECT_HAS(loading(cosine, polynomial),
-             "the archive holds a PolynomialLR and cannot be loaded into a CosineLR");
-  EXPECT_HAS(loading(of_two, cosine), "the rates of 1 parameter groups, and the optimizer has 2");
-  EXPECT_HAS(loading(cosine, one), "the archive holds no scheduler");
+  EXPECT_HAS(loading(cosine, polynomial), "a PolynomialLR and cannot be loaded into a CosineLR");
+  EXPECT_HAS(loading(of_two, cosine), "of 1 parameter groups, but the optimizer has 2");
+  EXPECT_HAS(loading(cosine, one), "contains no scheduler");
   EXPECT_EQ(cosine.last_step(), 0);
   EXPECT_EQ(lrs_of(one), std::vector<double>{0.8});
 }
 
-TEST(Schedulers, NumbersOutOfRangeAreErrorsThatSayTheRange) {
+TEST(Schedulers, NumbersOutOfRangeAreErrorsThatNameTheRange) {
   AdamW optimizer(groups_with<AdamWOptions>({0.8}));
   const auto error = [&](const WarmupDecay& form, double power = 1) {
     return argument_error([&] { PolynomialLR(optimizer, form, power); });
   };
-  EXPECT_HAS(error({}), "steps must be more than warmup_steps");
-  EXPECT_HAS(error({.steps = 5, .warmup_steps = 5}), "is 5 with 5 of warm-up");
-  EXPECT_HAS(error({.steps = 5, .warmup_steps = -1}), "warmup_steps must be >= 0");
-  EXPECT_HAS(error({.steps = 5, .end_lr = 0.9}), "end_lr must be in [0, 0.8]");
-  EXPECT_HAS(error({.steps = 5, .end_lr = NAN}), "end_lr must be in");
-  EXPECT_HAS(error({.steps = 5}, 0), "power must be a number > 0");
-  EXPECT_HAS(argument_error([&] { PreheatLR(optimizer, 0); }), "preheat_steps must be");
-  EXPECT_HAS(argument_error([&] { PreheatLR(optimizer, 5, 0.5); }), "decay_power must be");
-  EXPECT_HAS(argument_error([&] { LambdaLR(optimizer, nullptr); }), "without a function");
+  EXPECT_HAS(error({}), "steps is 0, but warmup_steps is 0");
+  EXPECT_HAS(error({.steps = 5, .warmup_steps = 5}), "steps is 5, but warmup_steps is 5");
+  EXPECT_HAS(error({.steps = 5, .warmup_steps = -1}), "warmup_steps is -1");
+  const std::string end_lr = error({.steps = 5, .end_lr = 0.9});
+  EXPECT_HAS(end_lr, "end_lr is 0.9");
+  EXPECT_HAS(end_lr, "in [0, 0.8]");
+  EXPECT_HAS(error({.steps = 5, .end_lr = NAN}), "end_lr is nan");
+  EXPECT_HAS(error({.steps = 5}, 0), "power is 0");
+  EXPECT_HAS(argument_error([&] { PreheatLR(optimizer, 0); }), "preheat_steps is 0");
+  EXPECT_HAS(argument_error([&] { PreheatLR(optimizer, 5, 0.5); }), "decay_power is 0.5");
+  EXPECT_HAS(argument_error([&] { LambdaLR(optimizer, nullptr); }), "an empty function");
   EXPECT_EQ(lrs_of(optimizer), std::vector<double>{0.8});
 }
 

@@ -1,4 +1,4 @@
-// Rules that go by the sign of something: a gradient that is no number is no sign of 0.
+// Rules that use the sign of something: the sign of NaN must be NaN, not 0.
 #include <cmath>
 
 #include "optim/training.h"
@@ -14,7 +14,7 @@ constexpr const char* kElementwise[] = {
     R"({"rule": "lion", "options": {"weight_decay": 0.1, "betas": [0.5, 0.7]})",
     R"({"rule": "lion", "options": {"caution": true})"};
 
-// Three steps, of which one has a gradient with a NaN in its last element.
+// Three steps, one of which has a gradient with a NaN in its last element.
 torch::Tensor stepped(const std::string& spec, std::vector<std::int64_t> sizes, int bad_step) {
   const auto p = torch::ones(sizes).requires_grad_();
   const auto optimizer = Optimizer::from_spec({p}, spec);
@@ -26,9 +26,10 @@ torch::Tensor stepped(const std::string& spec, std::vector<std::int64_t> sizes, 
   return p.detach().flatten();
 }
 
-// torch::sign makes 0 of it: such an element would keep still, and for good where the NaN is in its average.
-TEST(SignRules, MakeNoNumberOfAnElementWhoseGradientIsNone) {
-  ASSERT_EQ(torch::sign(torch::tensor(NAN)).item<float>(), 0) << "what it is not";
+// torch::sign(NaN) is 0. Such an element would stand still, and forever if the NaN reaches its average.
+TEST(SignRules, GiveNanForAnElementWhoseGradientIsNan) {
+  ASSERT_EQ(torch::sign(torch::tensor(NAN)).item<float>(), 0)
+      << "torch no longer has this behavior";
   for (const std::string rule : kElementwise)
     for (const std::string state : {"fp32", "bf16", "int8"})
       for (const std::int64_t size : {1, 7, 257})
@@ -40,13 +41,14 @@ TEST(SignRules, MakeNoNumberOfAnElementWhoseGradientIsNone) {
           EXPECT_TRUE(std::isnan(p[size - 1].item<float>())) << bad_step;
           EXPECT_TRUE(torch::isfinite(p.slice(0, 0, size - 1)).all().item<bool>());
           EXPECT_TRUE(torch::isfinite(whole).all().item<bool>());
-          if (state == "int8" || rule.find("caution") != rule.npos) continue;  // go by the others
+          if (state == "int8" || rule.find("caution") != rule.npos)
+            continue;  // one NaN affects the other elements
           EXPECT_TRUE(torch::equal(p.slice(0, 0, size - 1), whole.slice(0, 0, size - 1)));
         }
 }
 
-// Its gradient is first divided by the norm of the tensor's.
-TEST(SignRules, MakeNoNumberOfATensorWhereMarsClipsAGradientWithANan) {
+// MARS first divides the gradient by the norm of its tensor.
+TEST(SignRules, GiveNanForATensorWhenMarsClipsAGradientWithANan) {
   const std::string spec = R"({"rule": "mars", "options": {"mars_type": "lion"}})";
   for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{1, 1}, {3, 5}, {16, 33}})
     for (const int bad_step : {1, 2}) {

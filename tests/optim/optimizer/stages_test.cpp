@@ -1,4 +1,4 @@
-// Functions of the host that rules name: what they are given, what they may return, and Muon's.
+// Host transforms: functions of the host that rules name. Their arguments, their results, and Muon's.
 #include <ATen/autocast_mode.h>
 
 #include "optim/training.h"
@@ -6,9 +6,9 @@
 namespace jitstep::tests {
 namespace {
 
-// A rule whose parameter becomes what its stage makes of the gradient.
-std::string rule_with_stage(const std::string& name, const std::string& stage) {
-  return load_rule(own_file(name + ".cuh", "// A probe.   host transform: " + stage + R"(
+// A rule whose parameter becomes the result of its host transform for the gradient.
+std::string rule_with_transform(const std::string& name, const std::string& transform) {
+  return load_rule(own_file(name + ".cuh", "// A probe.   host transform: " + transform + R"(
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::)" + name + R"( {
@@ -28,32 +28,33 @@ struct Rule {
 )"));
 }
 
-// A stage that does what the test says now.
+// A host transform that runs the function of the current test.
 TransformFunction& current() {
   static TransformFunction function;
   return function;
 }
 std::string probing() {
   static const std::string rule = [] {
-    register_host_transform("probe_stage",
+    register_host_transform("probe_transform",
                             [](const torch::Tensor& values, const jit::OptionValues& options) {
                               return current()(values, options);
                             });
-    return rule_with_stage("probing", "probe_stage");
+    return rule_with_transform("probing", "probe_transform");
   }();
   return rule;
 }
 
-TEST(Stages, ThatNobodyRegisteredAreNamedWhenTheOptimizerIsMade) {
-  const std::string rule = rule_with_stage("stageless", "nowhere");
+TEST(HostTransforms, AreNamedAtConstructionIfNotRegistered) {
+  const std::string rule = rule_with_transform("unregistered", "nowhere");
   const std::string error =
       argument_error([&] { Optimizer(rule, make_parameters(), GenericOptions()); });
-  EXPECT_HAS(error,
-             "the rule stageless has the host transform \"nowhere\"; there are newton_schulz");
-  EXPECT_HAS(error, "register_host_transform adds one of your own");
+  EXPECT_HAS(
+      error,
+      "the rule unregistered names an unknown host transform \"nowhere\". Known: newton_schulz");
+  EXPECT_HAS(error, "register_host_transform");
 }
 
-TEST(Stages, FindZerosInAStepThatIsSkipped) {
+TEST(HostTransforms, GetZerosInASkippedStep) {
   Tensors parameters = make_parameters();
   const Tensors before = clones(parameters);
   Optimizer optimizer(probing(), parameters);
@@ -69,15 +70,15 @@ TEST(Stages, FindZerosInAStepThatIsSkipped) {
   expect_equal(parameters, before);
 }
 
-TEST(Stages, AreRegisteredOnce) {
+TEST(HostTransforms, AreRegisteredOnce) {
   const auto same = [](const torch::Tensor& values, const jit::OptionValues&) { return values; };
   EXPECT_HAS(argument_error([&] { register_host_transform("newton_schulz", same); }),
-             "there is a host transform \"newton_schulz\" already");
+             "\"newton_schulz\" is registered already");
   EXPECT_HAS(argument_error([&] { register_host_transform("nothing", nullptr); }),
-             "without a function");
+             "an empty function");
 }
 
-TEST(Stages, SeeTensorsAsTheParametersAreAndTheOptionsOfTheirGroups) {
+TEST(HostTransforms, GetTensorsLikeTheParametersAndTheOptionsOfTheirGroups) {
   const std::string rule = probing();
   Tensors parameters = {torch::zeros({3, 5}),
                         torch::zeros({5, 3}).t(),
@@ -105,26 +106,26 @@ TEST(Stages, SeeTensorsAsTheParametersAreAndTheOptionsOfTheirGroups) {
     return values * options.get("size").number();
   };
   optimizer.step();
-  EXPECT_EQ(calls, 5) << "there is nothing in the last one";
+  EXPECT_EQ(calls, 5) << "the last parameter is empty";
   for (int i = 0; i < 5; ++i)
     EXPECT_TRUE(torch::equal(parameters[i].detach(), parameters[i].grad() * (i < 3 ? 2 : 3))) << i;
 }
 
-TEST(Stages, ThatFailChangeNothing) {
+TEST(HostTransforms, ChangeNothingIfTheyFail) {
   const std::string rule = probing();
   Tensors parameters = make_parameters();
   Optimizer optimizer(rule, parameters, GenericOptions());
   set_gradients(parameters, 1);
   const Tensors before = clones(parameters);
-  const auto failing = [&](const TransformFunction& stage) {
-    current() = stage;
+  const auto failing = [&](const TransformFunction& transform) {
+    current() = transform;
     const std::string error = argument_error([&] { optimizer.step(); });
     expect_equal(parameters, before);
     EXPECT_TRUE(optimizer.state().empty());
     return error;
   };
   EXPECT_HAS(failing([](const torch::Tensor& values, const auto&) {
-               TORCH_CHECK(values.dim() > 0, "no scalars");  // the last of the parameters
+               TORCH_CHECK(values.dim() > 0, "no scalars");  // the last parameter
                return values;
              }),
              "no scalars");
@@ -137,7 +138,7 @@ TEST(Stages, ThatFailChangeNothing) {
   for (const auto& p : parameters) EXPECT_TRUE(torch::equal(p.detach(), p.grad()));
 }
 
-TEST(Stages, OfMuonTakeMatricesAlone) {
+TEST(HostTransforms, OfMuonAcceptOnlyMatrices) {
   for (const std::vector<std::int64_t>& shape :
        std::vector<std::vector<std::int64_t>>{{6}, {}, {2, 3, 4}}) {
     const std::string error = argument_error([&] {
@@ -151,8 +152,8 @@ TEST(Stages, OfMuonTakeMatricesAlone) {
              "only matrices");
 }
 
-// Against torch's operations, in the order of torch.optim.Muon.
-TEST(Stages, OfMuonIterateAsTorchDoes) {
+// Compares with torch's operations, in the order of torch.optim.Muon.
+TEST(HostTransforms, OfMuonIterateAsInTorch) {
   Tensors parameters = make_parameters(torch::kFloat32, {{24, 40}, {40, 24}}),
           expected = clones(parameters);
   Muon optimizer(parameters, MuonOptions(0.02).momentum(0.9).weight_decay(0.1).ns_steps(3));
@@ -177,11 +178,11 @@ TEST(Stages, OfMuonIterateAsTorchDoes) {
           .sub_(x.to(torch::kFloat32), 0.02 * (i == 1 ? std::sqrt(40.0 / 24) : 1));
     }
   }
-  // The momentum may differ in its last bit, and so a few roundings to bfloat16.
+  // The momentum may differ in its last bit, and therefore a few roundings to bfloat16.
   expect_close(parameters, expected, 0, 2e-4);
 }
 
-// A caller may forget to switch autocast off before the step.
+// A caller may forget to disable autocast before the step.
 struct Autocast {
   Autocast() { at::autocast::set_autocast_enabled(at::kCPU, true); }
   ~Autocast() {
@@ -190,7 +191,7 @@ struct Autocast {
   }
 };
 
-TEST(Stages, OfMuonIterateInTheirOwnDtypeUnderAutocast) {
+TEST(HostTransforms, OfMuonIterateInTheirOwnDtypeUnderAutocast) {
   using Dtype = MuonOptions::IterationDtype;
   for (const Dtype dtype : {Dtype::real, Dtype::bf16}) {
     const Tensors parameters = make_parameters(torch::kFloat32, {{24, 40}, {7, 7}, {40, 24}}),
@@ -206,11 +207,11 @@ TEST(Stages, OfMuonIterateInTheirOwnDtypeUnderAutocast) {
   }
 }
 
-TEST(Stages, AreWithoutAutocastAndTheClosureKeepsIt) {
-  torch::Dtype of_closure = torch::kFloat32, of_stage = torch::kBFloat16;
+TEST(HostTransforms, RunWithoutAutocastAndTheClosureKeepsIt) {
+  torch::Dtype of_closure = torch::kFloat32, of_transform = torch::kBFloat16;
   const torch::Tensor matrix = torch::ones({4, 4});
   current() = [&](const torch::Tensor& values, const jit::OptionValues&) {
-    of_stage = matrix.mm(matrix).scalar_type();
+    of_transform = matrix.mm(matrix).scalar_type();
     return values;
   };
   const Tensors parameters = make_parameters(torch::kFloat32, {{4, 4}});
@@ -222,12 +223,13 @@ TEST(Stages, AreWithoutAutocastAndTheClosureKeepsIt) {
     return torch::zeros({});
   });
   EXPECT_EQ(of_closure, torch::kBFloat16);
-  EXPECT_EQ(of_stage, torch::kFloat32);
-  EXPECT_EQ(matrix.mm(matrix).scalar_type(), torch::kBFloat16) << "it is on again";
+  EXPECT_EQ(of_transform, torch::kFloat32);
+  EXPECT_EQ(matrix.mm(matrix).scalar_type(), torch::kBFloat16)
+      << "the step did not restore autocast";
 }
 
-// Torch multiplies many matrices in one call by other code than one; batches of any size go the same way.
-TEST(Stages, OfMuonDoNotDependOnWhichMatricesAreSteppedTogether) {
+// torch multiplies several matrices in one call by other code than one matrix. jitstep uses one path for any number.
+TEST(HostTransforms, OfMuonDoNotDependOnTheOtherMatrices) {
   for (const auto dtype : {MuonOptions::IterationDtype::bf16, MuonOptions::IterationDtype::real})
     for (const auto type : {torch::kFloat32, torch::kFloat64}) {
       Tensors together = make_parameters(type, {{20, 16},

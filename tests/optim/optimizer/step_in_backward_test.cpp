@@ -16,14 +16,14 @@ std::unique_ptr<Optimizer> optimizer_of(const Tensors& parameters, const std::st
   return Optimizer::from_spec(parameters, spec);
 }
 
-// What the given steps of backward and step leave; those of `in_backward` take no step() of their own.
+// The parameters after these steps. Where `in_backward` is true, backward() takes the step, and no step() follows.
 Tensors trained(const std::string& spec, torch::Dtype dtype, bool (*in_backward)(int step)) {
   const Tensors parameters = make_parameters(dtype, kShapes);
   const auto opt = optimizer_of(parameters, spec);
   for (int step = 0; step < 6; ++step) {
     opt->step_in_backward(in_backward(step));
     Tensors gradients = random_gradients(parameters, step);
-    if (step % 3 == 0) gradients[3].reset();  // a parameter may rest, and begin late
+    if (step % 3 == 0) gradients[3].reset();  // a parameter may be inactive, and start late
     backward(parameters, gradients);
     if (!in_backward(step)) opt->step();
     opt->zero_grad();
@@ -54,7 +54,7 @@ TEST(StepInBackward, HasTheBitsOfAStepInEveryWeightFormat) {
                          torch::kBFloat16);
 }
 
-TEST(StepInBackward, HasTheBitsOfAStepWithAHostStage) {
+TEST(StepInBackward, HasTheBitsOfAStepWithAHostTransform) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {40, 30}, {8, 8}});
   const Tensors expected = clones(parameters);
   Muon opt(parameters, MuonOptions(0.02)), reference(expected, MuonOptions(0.02));
@@ -93,7 +93,7 @@ void move(const Tensors& parameters) {
   for (const torch::Tensor& p : parameters) p.set_data(p.detach().clone());
 }
 
-// Between steps `change` may move parameters; what comes out is as if nothing had.
+// `change` may move parameters between steps. The result must not depend on it.
 template <class Change>
 void expect_no_difference(Change change) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes),
@@ -110,14 +110,14 @@ void expect_no_difference(Change change) {
   expect_equal(parameters, expected);
 }
 
-TEST(StepInBackward, FindsAllParametersThatWereMovedTogether) {
+TEST(StepInBackward, FindsAllParametersIfTheyMovedTogether) {
   expect_no_difference([](AdamW&, const Tensors& parameters, int) {
     move(parameters);
     return true;
   });
 }
 
-TEST(StepInBackward, FindsParametersThatWereMovedWhenAGroupCame) {
+TEST(StepInBackward, FindsParametersThatMovedWhenAGroupWasAdded) {
   Tensors late;
   expect_no_difference([&](AdamW& opt, const Tensors& parameters, int step) {
     if (step % 2 == 0) {
@@ -129,8 +129,8 @@ TEST(StepInBackward, FindsParametersThatWereMovedWhenAGroupCame) {
   });
 }
 
-// All are moved, one of them steps in a backward(), and then all by step().
-TEST(StepInBackward, LeavesStepParametersThatWereMovedBefore) {
+// All parameters move, one of them is stepped in backward(), and then all by step().
+TEST(StepInBackward, LetsStepFindParametersThatMovedBefore) {
   const Tensors parameters = make_parameters(torch::kFloat32, kShapes),
                 expected = clones(parameters);
   AdamW opt(parameters), reference(expected);
@@ -204,11 +204,11 @@ TEST(StepInBackward, StepsInTheClosureOfAStep) {
   expect_equal(parameters, expected);
 }
 
-TEST(StepInBackward, LeavesGradientsToStepOnceItIsOff) {
+TEST(StepInBackward, LeavesGradientsToStepWhenSwitchedOff) {
   const torch::Tensor p = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   opt.step_in_backward();
-  opt.step_in_backward();  // once more is the same
+  opt.step_in_backward();  // a second call changes nothing
   backward(p, torch::ones({3}));
   EXPECT_EQ(p[0].item<float>(), -1);
   opt.step_in_backward(false);
@@ -218,7 +218,7 @@ TEST(StepInBackward, LeavesGradientsToStepOnceItIsOff) {
   EXPECT_EQ(p[0].item<float>(), -2);
 }
 
-TEST(StepInBackward, GoesOnInAnOptimizerThatWasMovedAndEndsWithIt) {
+TEST(StepInBackward, ContinuesInAMovedOptimizerAndEndsWithIt) {
   const torch::Tensor p = leaf({3});
   {
     SGD first(Tensors{p}, SGDOptions(1));
@@ -241,19 +241,18 @@ TEST(StepInBackward, DividesByAGradScale) {
   EXPECT_EQ(p[0].item<float>(), -0.25);
 }
 
-TEST(StepInBackward, RefusesWhatIsSummedOrKeptForAllParameters) {
+TEST(StepInBackward, RejectsGlobalSumsAndSharedState) {
   const Tensors parameters = make_parameters();
   for (const char* const spec :
        {R"({"rule": "adamw", "options": {"max_grad_norm": 1.0}})", R"({"rule": "nvlamb"})",
         R"({"rule": "prodigy"})", R"({"rule": "schedulefree_adamw"})"}) {
     const auto opt = optimizer_of(parameters, spec);
-    EXPECT_HAS(argument_error([&] { opt->step_in_backward(); }),
-               "known only when the last gradient is there");
+    EXPECT_HAS(argument_error([&] { opt->step_in_backward(); }), "needs all gradients at once");
     EXPECT_FALSE(opt->steps_in_backward());
   }
 }
 
-TEST(StepInBackward, RefusesASumOverAllThatIsAskedForLater) {
+TEST(StepInBackward, RejectsAGlobalSumThatAnOptionAddsLater) {
   const torch::Tensor p = leaf({3});
   AdamW opt(Tensors{p});
   opt.step_in_backward();
@@ -264,11 +263,11 @@ TEST(StepInBackward, RefusesASumOverAllThatIsAskedForLater) {
   EXPECT_TRUE(torch::equal(p, before));
   EXPECT_TRUE(p.grad().defined());
   opt.step_in_backward(false);
-  opt.step();  // it is still there
+  opt.step();  // its gradient is still there
   EXPECT_FALSE(torch::equal(p, before));
 }
 
-TEST(StepInBackward, RefusesGradScalersAndFoundInf) {
+TEST(StepInBackward, RejectsGradScalersAndFoundInf) {
   const torch::Tensor p = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   opt.step_in_backward();
@@ -280,7 +279,7 @@ TEST(StepInBackward, RefusesGradScalersAndFoundInf) {
   EXPECT_HAS(argument_error([&] { opt.step_in_backward(); }), "found_inf");
 }
 
-TEST(StepInBackward, RefusesParametersOfAnAccumulator) {
+TEST(StepInBackward, RejectsParametersOfAnAccumulator) {
   const torch::Tensor p = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   {
@@ -292,7 +291,7 @@ TEST(StepInBackward, RefusesParametersOfAnAccumulator) {
   EXPECT_HAS(argument_error([&] { GradAccumulator{{p}}; }), "steps in backward() already");
 }
 
-TEST(StepInBackward, RefusesToStepInEvaluation) {
+TEST(StepInBackward, RejectsStepsInEvaluation) {
   const torch::Tensor p = leaf({3});
   const std::string rule = load_rule(own_file(
       "averaged_iterate.cuh",
@@ -314,8 +313,8 @@ TEST(StepInBackward, ThrowsForABadGradientAndKeepsIt) {
   EXPECT_TRUE(p.grad().is_sparse());
 }
 
-// What was computed last is gone back through first: p is stepped before q's gradient, which needs p as it was.
-TEST(StepInBackward, IsSeenByThoseWhoStillReadTheParameter) {
+// Backward visits the last operation first. It steps p before it computes q's gradient, which needs the old p.
+TEST(StepInBackward, IsVisibleToAutogradIfTheParameterIsStillNeeded) {
   const torch::Tensor p = leaf({3}), q = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   opt.step_in_backward();
@@ -325,13 +324,13 @@ TEST(StepInBackward, IsSeenByThoseWhoStillReadTheParameter) {
   EXPECT_HAS(error, "modified by an inplace operation");
 }
 
-// A list that its owner may change, as torch's are.
-TEST(StepInBackward, RefusesGroupsWhoseParametersWereReplaced) {
+// The program may change the list of parameters, as in torch.
+TEST(StepInBackward, RejectsGroupsWhoseParametersWereReplaced) {
   const torch::Tensor p = leaf({3}), other = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
   opt.step_in_backward();
   opt.param_groups()[0].params()[0] = other;
-  EXPECT_HAS(argument_error([&] { backward(p, torch::ones({3})); }), "call it again");
+  EXPECT_HAS(argument_error([&] { backward(p, torch::ones({3})); }), "Call it again");
   opt.step_in_backward();
   backward(other, torch::ones({3}));
   EXPECT_EQ(other[0].item<float>(), -1);

@@ -1,5 +1,5 @@
-// Tuning in an optimizer's own steps. Each run has a process and a cache folder of its own: what it finds out would
-// otherwise be known to the next one.
+// Tuning in an optimizer's own steps. Each run has its own process and cache folder. Otherwise the next run would find
+// its results.
 #include <gtest/gtest.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/log.h>
@@ -14,9 +14,9 @@ namespace {
 using nlohmann::json;
 using tests::OwnProcess;
 
-constexpr int kSteps = 800;  // nine candidates and the second trial of the best take 620 at most
+constexpr int kSteps = 800;  // nine candidates and the confirmation of the best take at most 620
 
-// What so many steps leave of two parameters, one in 8 bits.
+// Two parameters after these steps, one of them in 8 bits.
 std::vector<torch::Tensor> trained(const AdamWOptions& options, int steps = kSteps,
                                    const Optimizer::TuningAgreement& agree = {}) {
   torch::manual_seed(3);
@@ -39,14 +39,14 @@ bool same_bits(const std::vector<torch::Tensor>& one, const std::vector<torch::T
 }
 
 AdamWOptions in_8_bits() { return AdamWOptions(1e-2).state("int8").max_grad_norm(1.0); }
-// Compiles in a third of the time: for tests of who is asked, not of what is tuned.
+// Compiles in a third of the time. For tests about who is asked, not about what is tuned.
 AdamWOptions in_float() { return AdamWOptions(1e-2); }
 
-TEST(TunedSteps, DISABLED_LeaveTheBitsOfOthers) {
+TEST(TunedSteps, DISABLED_GiveTheBitsOfUntunedSteps) {
   EXPECT_TRUE(same_bits(trained(in_8_bits()), trained(in_8_bits().tune())));
 }
 
-TEST(TunedSteps, DISABLED_OfTheEnvironment) { trained(in_float()); }
+TEST(TunedSteps, DISABLED_WithDefaultOptions) { trained(in_float()); }
 
 TEST(TunedSteps, DISABLED_OfADefaultKernel) { trained(in_float(), 1); }
 
@@ -64,8 +64,8 @@ TEST(TunedSteps, DISABLED_WarnThatRanksDoNotAgree) {
   EXPECT_NE(warnings[0].find("WORLD_SIZE is 2"), std::string::npos) << warnings[0];
 }
 
-// As if all others had found the first candidate to be the fastest.
-TEST(TunedSteps, DISABLED_AgreeWithOthers) {
+// As if all other ranks had measured the first candidate as the fastest.
+TEST(TunedSteps, DISABLED_AgreeWithOtherRanks) {
   int asked = 0;
   const auto agree = [&](const std::vector<double>& own) {
     ++asked;
@@ -78,11 +78,11 @@ TEST(TunedSteps, DISABLED_AgreeWithOthers) {
   EXPECT_TRUE(same_bits(tuned, trained(in_float(), kSteps)));
 }
 
-TEST(TunedSteps, LeaveTheBitsOfOthersAndWriteWhatTheyTried) {
+TEST(TunedSteps, GiveTheBitsOfUntunedStepsAndWriteTheirTrials) {
   const OwnProcess process;
-  ASSERT_EQ(process.run("TunedSteps.DISABLED_LeaveTheBitsOfOthers"), 0);
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_GiveTheBitsOfUntunedSteps"), 0);
   const std::vector<json> records = process.records();
-  ASSERT_GE(records.size(), 1u) << "the first kernel is tuned by then";
+  ASSERT_GE(records.size(), 1u) << "the tuning of the first kernel must be complete";
   EXPECT_EQ(records[0].at("strategy"), "in steps");
   EXPECT_EQ(records[0].at("complete"), true);
   int timed = 0;
@@ -90,17 +90,17 @@ TEST(TunedSteps, LeaveTheBitsOfOthersAndWriteWhatTheyTried) {
   EXPECT_GE(timed, 4);
 }
 
-TEST(TunedSteps, AreAskedForByTheEnvironmentToo) {
+TEST(TunedSteps, MayBeEnabledByTheEnvironment) {
   const OwnProcess process;
-  ASSERT_EQ(process.run("TunedSteps.DISABLED_OfTheEnvironment"), 0);
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_WithDefaultOptions"), 0);
   EXPECT_TRUE(process.records().empty());
-  ASSERT_EQ(process.run("TunedSteps.DISABLED_OfTheEnvironment", "JITSTEP_TUNE=1"), 0);
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_WithDefaultOptions", "JITSTEP_TUNE=1"), 0);
   EXPECT_FALSE(process.records().empty());
 }
 
 TEST(TunedSteps, CompareNoBaselineWithKernelsOfThisProcessor) {
 #ifndef __x86_64__
-  GTEST_SKIP() << "baselines are of x86-64";
+  GTEST_SKIP() << "baselines exist only for x86-64";
 #endif
   const OwnProcess others, process;
   ASSERT_EQ(others.run("TunedSteps.DISABLED_OfADefaultKernel", "JITSTEP_CPU=x86-64-v2"), 0);
@@ -108,15 +108,15 @@ TEST(TunedSteps, CompareNoBaselineWithKernelsOfThisProcessor) {
   EXPECT_EQ(process.run("TunedSteps.DISABLED_CompileAllKernels", shipped), 0);
 }
 
-TEST(TunedSteps, OfSeveralRanksAreRefusedWithoutAnAgreement) {
+TEST(TunedSteps, OfSeveralRanksAreRejectedWithoutAnAgreement) {
   const OwnProcess process;
   ASSERT_EQ(process.run("TunedSteps.DISABLED_WarnThatRanksDoNotAgree", "WORLD_SIZE=2"), 0);
   EXPECT_TRUE(process.records().empty());
 }
 
-TEST(TunedSteps, OfSeveralRanksTakeWhatIsAgreed) {
+TEST(TunedSteps, OfSeveralRanksUseTheAgreedConfig) {
   const OwnProcess process;
-  ASSERT_EQ(process.run("TunedSteps.DISABLED_AgreeWithOthers", "WORLD_SIZE=2"), 0);
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_AgreeWithOtherRanks", "WORLD_SIZE=2"), 0);
   const std::vector<json> records = process.records();
   ASSERT_GE(records.size(), 1u);
   EXPECT_EQ(records[0].at("outcome"), "won");

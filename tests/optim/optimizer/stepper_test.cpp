@@ -16,8 +16,8 @@ namespace {
 
 using torch::Tensor;
 
-// Steps `changed` and a contiguous copy of it with the same gradients; for a rule without sums the
-// elements must come out the same to the last bit.
+// Steps `changed` and a contiguous copy of it with equal gradients. For a rule without sums, the elements must agree
+// bit for bit.
 void expect_layout_does_not_matter(const Tensor& changed, bool odd_gradients) {
   Tensor a = changed, b = changed.detach().clone(torch::MemoryFormat::Contiguous);
   a.requires_grad_();
@@ -60,7 +60,7 @@ TEST(Stepper, EverySizeFollowsTorch) {
   }
 }
 
-// Torch's threads while it lives.
+// Sets torch's number of threads while it exists.
 struct Threads {
   explicit Threads(int count) : before(torch::get_num_threads()) { torch::set_num_threads(count); }
   ~Threads() { torch::set_num_threads(before); }
@@ -97,10 +97,10 @@ TEST(Stepper, OneLargeTensorIsSteppedByTorchsThreads) {
   }
 }
 
-// Runs body(i) for i < count in torch's own threads.
+// Runs body(i) for i < count in torch's threads.
 void in_parallel(std::int64_t count, const std::function<void(std::int64_t)>& body) {
-  const auto places = torch::arange(count);
-  at::TensorIteratorConfig().add_const_input(places).build().for_each(
+  const auto indices = torch::arange(count);
+  at::TensorIteratorConfig().add_const_input(indices).build().for_each(
       [&](char** at, const std::int64_t* strides, std::int64_t n) {
         for (std::int64_t i = 0; i < n; ++i)
           body(*reinterpret_cast<const std::int64_t*>(at[0] + i * strides[0]));
@@ -108,7 +108,7 @@ void in_parallel(std::int64_t count, const std::function<void(std::int64_t)>& bo
       1);
 }
 
-TEST(Stepper, AStepInsideAParallelRegionIsDoneThere) {
+TEST(Stepper, AStepInsideAParallelRegionRunsInItsThread) {
   const Threads threads(2);
   Tensors inside, outside;
   std::vector<std::unique_ptr<AdamW>> optimizers;
@@ -129,7 +129,7 @@ TEST(Stepper, AStepInsideAParallelRegionIsDoneThere) {
   expect_equal(inside, outside);
 }
 
-TEST(Stepper, EachGroupHasItsOwnNumbers) {
+TEST(Stepper, EachGroupHasItsOwnHyperparameters) {
   Tensors ours = make_parameters(torch::kFloat64, {{40}, {50}, {60}}), theirs = clones(ours);
   std::vector<torch::optim::OptimizerParamGroup> a_groups, b_groups;
   for (int i = 0; i < 3; ++i) {
@@ -145,8 +145,8 @@ TEST(Stepper, EachGroupHasItsOwnNumbers) {
   expect_close(ours, theirs, 1e-12, 1e-12);
 }
 
-TEST(Stepper, ClippingIsTorchsAcrossKernels) {
-  // Formats by size put the two parameters into different kernels; the norm is of both.
+TEST(Stepper, ClippingAcrossKernelsFollowsTorch) {
+  // Formats by size put the two parameters into different kernels. The norm covers both.
   Tensors ours = make_parameters(torch::kFloat32, {{5000}, {10}}), theirs = clones(ours);
   SGD a(ours, SGDOptions(0.1).momentum(0.9).state("int8").max_grad_norm(0.25));
   torch::optim::SGD b(theirs, torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -166,7 +166,7 @@ TEST(Stepper, OneGroupMayBeClippedAndAnotherNot) {
       return "{\"rule\": \"" + std::string(rule) +
              "\", \"options\": {\"lr\": 0.1, \"max_grad_norm\": " + std::to_string(norm) + "}}";
     };
-    // What each does alone with the gradients clipped by hand, or not, is what both do together.
+    // Both groups together must give the results of each alone, with gradients clipped by hand or not at all.
     Tensors alone = clones(parameters);
     std::vector<torch::optim::OptimizerParamGroup> groups;
     groups.emplace_back(Tensors{parameters[0]},
@@ -190,7 +190,7 @@ TEST(Stepper, OneGroupMayBeClippedAndAnotherNot) {
   }
 }
 
-TEST(Stepper, ParametersThatTakeTurnsAreSteppedAsAlone) {
+TEST(Stepper, ParametersThatAlternateAreSteppedAsAlone) {
   Tensors together = make_parameters(torch::kFloat32, {{300}, {500}}), alone = clones(together);
   AdamW both(together, AdamWOptions(0.1));
   AdamW first({alone[0]}, AdamWOptions(0.1)), second({alone[1]}, AdamWOptions(0.1));
@@ -205,8 +205,7 @@ TEST(Stepper, ParametersThatTakeTurnsAreSteppedAsAlone) {
   expect_equal(together, alone);
 }
 
-// Torch's threads do not survive fork(), and the child must not wait for them. (It calls nothing of
-// torch's that would.)
+// torch's threads do not survive fork(), and the child must not wait for them. (It calls no torch function that would.)
 TEST(Stepper, AChildOfForkStepsAsItsParentWould) {
   const Threads threads(2);
   Tensors parameters = make_parameters(torch::kFloat32, {{300000}}), expected = clones(parameters);
@@ -231,7 +230,7 @@ TEST(Stepper, AChildOfForkStepsAsItsParentWould) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(Stepper, AGradientMayLieOtherwiseThanInTheStepBefore) {
+TEST(Stepper, AGradientMayHaveOtherStridesThanBefore) {
   Tensors changing = make_parameters(torch::kFloat32, {{40, 30}}), steady = clones(changing);
   AdamW one(changing, AdamWOptions(0.1)), other(steady, AdamWOptions(0.1));
   for (int step = 0; step < 6; ++step) {
@@ -256,7 +255,7 @@ TEST(Stepper, ANormBelowTheLimitChangesNoBit) {
   }
 }
 
-TEST(Stepper, AScaledLossMakesTheSameStep) {
+TEST(Stepper, AScaledLossGivesTheSameStep) {
   Tensors scaled = make_parameters(torch::kFloat32, {{5000}, {10, 3}}), plain = clones(scaled);
   AdamW one(scaled, AdamWOptions(0.1).grad_scale(1024).max_grad_norm(0.5)),
       other(plain, AdamWOptions(0.1).max_grad_norm(0.5));
@@ -292,11 +291,11 @@ TEST(Stepper, StochasticWeightsAreRepeatableAndFollowTheSeed) {
   const Tensors one = run(1);
   expect_equal(one, run(1));
   EXPECT_FALSE(torch::equal(one[0], run(2)[0]));
-  // To nearest, no step of 1e-4 would ever move a weight of 1.
+  // Rounding to nearest would never move a weight of 1 by a step of 1e-4.
   EXPECT_NEAR(one[0].to(torch::kFloat64).mean().item<double>(), 1 - 20 * 1e-4, 2e-4);
 }
 
-TEST(Stepper, ANonFiniteGradientHarmsItsOwnElementAlone) {
+TEST(Stepper, ANonFiniteGradientAffectsOnlyItsElement) {
   for (const char* codec : {"fp32", "int8", "int4"}) {
     Tensors parameters = {torch::ones({5000}).requires_grad_()};
     AdamW optimizer(parameters, AdamWOptions(0.1).state(codec));

@@ -1,4 +1,4 @@
-// 32 torch optimizers that step at once, each in a thread of its own.
+// 32 optimizers step at the same time, each in its own thread.
 #include <latch>
 #include <mutex>
 #include <thread>
@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kThreads = 32, kSteps = 4;
 
-// Every rule and every codec; neighbours share kernels, the ninth has another's rule and a norm over
-// all of its parameters.
+// Every rule and every codec. Neighbors share kernels. The ninth has another one's rule, and a norm over all of its
+// parameters.
 const std::vector<std::string>& specs() {
   static const std::vector<std::string> specs = {
       R"({"rule": "adamw"})",
@@ -27,7 +27,7 @@ const std::vector<std::string>& specs() {
   return specs;
 }
 
-// What one thread steps, made beforehand: torch's random generator is one for all threads.
+// The work of one thread. It is made beforehand, because all threads share torch's random generator.
 struct Task {
   std::string spec, internal_rule, own_codec;
   Tensors parameters;
@@ -50,15 +50,15 @@ Task task(int thread) {
   return made;
 }
 
-// One archive at a time: torch's share a registry of names and types, and ThreadSanitizer, which sees
-// only parts of libtorch, cannot tell whether that is guarded. Others step meanwhile.
+// One archive at a time. torch's archives share a registry of names and types. ThreadSanitizer sees only parts of
+// libtorch, so it cannot tell whether a lock guards the registry. Other threads step meanwhile.
 void save_and_load(const Optimizer& from, Optimizer& to) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   copy_through_archive(from, to);
 }
 
-// The parameters after some steps, with the state saved and loaded half way.
+// The parameters after some steps. After half of them the state is saved and loaded.
 Tensors run(const Task& task) {
   load_rule(task.internal_rule);
   load_codec(task.own_codec);
@@ -93,7 +93,7 @@ std::vector<Tensors> at_once(const std::vector<Task>& tasks) {
 }
 
 // The threads come first: they find no kernel in this process.
-TEST(Threads, ThirtyTwoOptimizersAtOnceLeaveTheBitsOfOneAlone) {
+TEST(Threads, ThirtyTwoConcurrentOptimizersGiveTheBitsOfOneAlone) {
   std::vector<Task> tasks;
   for (int i = 0; i < kThreads; ++i) tasks.push_back(task(i));
   const auto first = at_once(tasks), again = at_once(tasks);

@@ -1,4 +1,4 @@
-// Gradients that a step clears as it has read them.
+// Gradients that a step clears after it reads them.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -8,7 +8,7 @@ torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().require
 
 bool is_zero(const torch::Tensor& tensor) { return !tensor.any().item<bool>(); }
 
-// A step that clears this gradient is one that does not.
+// A step that clears this gradient equals one that does not.
 void expect_cleared(const torch::Tensor& g) {
   const auto a = leaf(torch::randn(g.sizes())), b = leaf(a.clone());
   AdamW one({a}, AdamWOptions(0.1)), other({b}, AdamWOptions(0.1));
@@ -21,8 +21,8 @@ void expect_cleared(const torch::Tensor& g) {
   EXPECT_TRUE(is_zero(g)) << g.sizes() << g.strides();
 }
 
-// What a step says about gradients that must not be cleared. Nothing changes, and off it is no error.
-std::string refused(const Tensors& parameters, const std::function<void(AdamW&)>& arrange) {
+// The error of a step for gradients that it must not clear. Nothing changes. Without zero_grad_in_step() it is valid.
+std::string error_for(const Tensors& parameters, const std::function<void(AdamW&)>& arrange) {
   AdamW optimizer(parameters);
   arrange(optimizer);
   optimizer.zero_grad_in_step();
@@ -52,7 +52,7 @@ TEST(ZeroGradInStep, ClearsThroughAnyLayout) {
   expect_cleared(torch::_efficientzerotensor({40, 30}));
 }
 
-TEST(ZeroGradInStep, LeavesWhatLiesBetweenTheElements) {
+TEST(ZeroGradInStep, DoesNotChangeMemoryBetweenTheElements) {
   const auto memory = torch::ones({80, 90});
   expect_cleared(memory.slice(0, 0, 80, 2).slice(1, 1, 91, 3));
   EXPECT_EQ(memory.sum().item<double>(), 80 * 90 - 40 * 30);
@@ -70,7 +70,7 @@ TEST(ZeroGradInStep, ClearsGradientsOfASkippedStep) {
   for (const auto& p : parameters) EXPECT_TRUE(is_zero(p.grad()));
 }
 
-TEST(ZeroGradInStep, LetsBackwardAccumulateIntoTheSameMemory) {
+TEST(ZeroGradInStep, LetsBackwardAccumulateIntoTheSameStorage) {
   const auto a = leaf(torch::randn({50})), b = leaf(a.clone());
   AdamW one({a}, AdamWOptions(0.1)), other({b}, AdamWOptions(0.1));
   one.zero_grad_in_step();
@@ -96,34 +96,34 @@ TEST(ZeroGradInStep, ShowsAutogradThatTheGradientHasChanged) {
   const auto version = p.grad()._version();
   optimizer.step();
   EXPECT_EQ(p.grad()._version(), version);
-  EXPECT_FALSE(is_zero(p.grad())) << "not asked for";
+  EXPECT_FALSE(is_zero(p.grad())) << "clearing is off";
   optimizer.zero_grad_in_step();
   optimizer.step();
   EXPECT_GT(p.grad()._version(), version);
 }
 
-TEST(ZeroGradInStep, RefusesGradientsThatShareMemory) {
+TEST(ZeroGradInStep, RejectsGradientsThatShareMemory) {
   const auto p = leaf(torch::ones({4})), q = leaf(torch::ones({4}));
   EXPECT_HAS(
-      refused({p}, [&](AdamW&) { p.mutable_grad() = torch::ones({1}).expand({4}); }),
-      "the gradient of parameter 0 of group 0 (float [4]), which zero_grad_in_step() has the "
-      "step clear, has elements that share memory");
+      error_for({p}, [&](AdamW&) { p.mutable_grad() = torch::ones({1}).expand({4}); }),
+      "the gradient of parameter 0 of group 0 (float [4]), which the step clears "
+      "(zero_grad_in_step()), has elements that share memory");
   EXPECT_HAS(
-      refused({p, q}, [&](AdamW&) { q.mutable_grad() = p.mutable_grad() = torch::ones({4}); }),
+      error_for({p, q}, [&](AdamW&) { q.mutable_grad() = p.mutable_grad() = torch::ones({4}); }),
       "shares memory with the gradient of parameter");
-  EXPECT_HAS(refused({p}, [&](AdamW&) { p.mutable_grad() = p.detach(); }),
+  EXPECT_HAS(error_for({p}, [&](AdamW&) { p.mutable_grad() = p.detach(); }),
              "shares memory with parameter 0 of group 0");
-  EXPECT_HAS(refused({p},
-                     [&](AdamW& optimizer) {
-                       p.mutable_grad() = torch::ones({4});
-                       optimizer.step();
-                       auto& state = *optimizer.state().at(p.unsafeGetTensorImpl());
-                       p.mutable_grad() = static_cast<AdamWParamState&>(state).exp_avg();
-                     }),
+  EXPECT_HAS(error_for({p},
+                       [&](AdamW& optimizer) {
+                         p.mutable_grad() = torch::ones({4});
+                         optimizer.step();
+                         auto& state = *optimizer.state().at(p.unsafeGetTensorImpl());
+                         p.mutable_grad() = static_cast<AdamWParamState&>(state).exp_avg();
+                       }),
              "shares memory with the state of parameter 0 of group 0");
 }
 
-TEST(ZeroGradInStep, RefusesAGradientThatIsSharedOnlyLater) {
+TEST(ZeroGradInStep, RejectsAGradientThatIsSharedLater) {
   const auto p = leaf(torch::ones({4})), q = leaf(torch::ones({4}));
   AdamW optimizer({p, q});
   optimizer.zero_grad_in_step();

@@ -1,4 +1,4 @@
-// A program that has changed the namespace of its optimizer, and not that of a cast in another file.
+// A program changed the namespace of its optimizer, but not that of a cast in another file.
 #include <cmath>
 
 #include "optim/training.h"
@@ -13,7 +13,7 @@ State& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<State&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// Reads a number of ours through torch's class, and writes it there.
+// Reads an option of jitstep through torch's class, and writes it there.
 template <class Ours, class Torchs, class T>
 void is_one(T& (Ours::*ours)() noexcept, T& (Torchs::*torchs)() noexcept, const T& value) {
   std::unique_ptr<torchs::OptimizerOptions> options = std::make_unique<Ours>(0.25);
@@ -44,7 +44,7 @@ TEST(ForgottenCast, ToTorchsClassOfTheSameNameReadsAndWritesTheOptions) {
   IS_ONE(Adagrad, initial_accumulator_value, 0.5), IS_ONE(Adagrad, eps, 0.5);
 }
 
-TEST(ForgottenCast, SetsWhatTheNextStepTakes) {
+TEST(ForgottenCast, SetsTheOptionsOfTheNextStep) {
   const Tensors parameters = make_parameters(), expected = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions(0.01).clipping_threshold(0.5)),
       reference(expected, AdamWOptions(0.01).clipping_threshold(0.5));
@@ -63,7 +63,7 @@ TEST(ForgottenCast, SetsWhatTheNextStepTakes) {
   expect_equal(parameters, expected);
 }
 
-// Where torch has no class of the name: nothing is stepped with what went elsewhere.
+// torch has no class of this name. The step must not use options that the cast corrupted.
 template <class Torchs>
 void is_noticed(Optimizer& optimizer, const Tensors& parameters,
                 const std::function<void(Torchs&)>& write) {
@@ -73,16 +73,16 @@ void is_noticed(Optimizer& optimizer, const Tensors& parameters,
   EXPECT_TRUE(std::isnan(cast.lr()));
   write(cast);
   set_gradients(parameters, 2);
-  const std::string said = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(said, "options of " + optimizer.rule());
-  EXPECT_HAS(said, "the options of parameter group 0");
+  const std::string message = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(message, "options of " + optimizer.rule());
+  EXPECT_HAS(message, "the options of parameter group 0");
   EXPECT_HAS(argument_error([&] { optimizer.param_groups()[0].options().get_lr(); }), "cast");
   torch::serialize::OutputArchive archive;
   EXPECT_HAS(argument_error([&] { optimizer.save(archive); }), "cast");
   expect_equal(parameters, before);
 }
 
-TEST(ForgottenCast, ToAClassThatOptionsAreNotIsAnErrorBeforeTheNextStep) {
+TEST(ForgottenCast, ToAnUnrelatedClassThrowsBeforeTheNextStep) {
   const Tensors parameters = make_parameters();
   LAMB lamb(parameters, LAMBOptions(0.01));
   is_noticed<torchs::AdamOptions>(lamb, parameters, [](auto& options) { options.lr(0.5); });
@@ -96,7 +96,7 @@ TEST(ForgottenCast, ToAClassThatOptionsAreNotIsAnErrorBeforeTheNextStep) {
                                      [](auto& options) { options.centered(true); });
 }
 
-TEST(ForgottenCast, OfGenericOptionsIsNoticedWhenAnOptimizerTakesThem) {
+TEST(ForgottenCast, OfGenericOptionsThrowsWhenAnOptimizerGetsThem) {
   GenericOptions options(0.01);
   static_cast<torchs::AdamOptions&>(static_cast<torchs::OptimizerOptions&>(options)).lr(0.5);
   const Tensors parameters = make_parameters();
@@ -116,15 +116,15 @@ void is_noticed_in_state(Optimizer& optimizer, const Tensors& parameters,
   const Tensors before = clones(parameters);
   write(state_of<Torchs>(optimizer, parameters[1]));
   set_gradients(parameters, 2);
-  const std::string said = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(said, "the state of " + optimizer.rule());
-  EXPECT_HAS(said, "parameter 1 of group 0");
+  const std::string message = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(message, "the state of " + optimizer.rule());
+  EXPECT_HAS(message, "parameter 1 of group 0");
   torch::serialize::OutputArchive archive;
   EXPECT_HAS(argument_error([&] { optimizer.save(archive); }), "cast");
   expect_equal(parameters, before);
 }
 
-TEST(ForgottenCast, OfAStateIsAnErrorBeforeTheNextStep) {
+TEST(ForgottenCast, OfAStateThrowsBeforeTheNextStep) {
   const Tensors parameters = make_parameters();
   for (const char* codec : {"fp32", "int8"}) {
     Adam adam(parameters, AdamOptions().state(codec)),
@@ -133,7 +133,8 @@ TEST(ForgottenCast, OfAStateIsAnErrorBeforeTheNextStep) {
     const auto& cast = state_of<torchs::AdamParamState>(adam, parameters[0]);
     EXPECT_FALSE(cast.exp_avg().defined());
     EXPECT_FALSE(cast.exp_avg_sq().defined());
-    EXPECT_TRUE(cast.step() < 0 || cast.step() > std::int64_t{1} << 32) << "taken for a count";
+    EXPECT_TRUE(cast.step() < 0 || cast.step() > std::int64_t{1} << 32)
+        << "the value would pass as a step number";
     is_noticed_in_state<torchs::AdamParamState>(
         adam, parameters, [](auto& state) { state.exp_avg(torch::zeros({3})); });
     is_noticed_in_state<torchs::AdamParamState>(again, parameters,

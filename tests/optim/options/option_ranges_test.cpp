@@ -1,4 +1,4 @@
-// Every number of every shipped rule outside what its manifest allows, wherever it can be set.
+// Every number of every shipped rule, outside the range in its manifest, wherever a program can set it.
 #include <cmath>
 #include <limits>
 
@@ -13,7 +13,7 @@ using jit::Value;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::vector<double> refused_numbers(const jit::Constraint& allowed) {
+std::vector<double> invalid_numbers(const jit::Constraint& allowed) {
   std::vector<double> numbers = {std::nan(""), kInfinity, -kInfinity};
   if (allowed.low) numbers.push_back(std::nextafter(*allowed.low, -kInfinity));
   if (allowed.low) numbers.push_back(*allowed.low - 1);
@@ -36,7 +36,7 @@ std::vector<double> accepted_bounds(const jit::Constraint& allowed) {
   return numbers;
 }
 
-// The values of an option that have `number` in one place, with the name messages use for it.
+// The values of an option with `number` at one index, with the name that messages use for it.
 std::vector<std::pair<std::string, Value>> values_with(const std::string& name,
                                                        const Option& option, double number) {
   if (option.type == Option::Type::number || option.type == Option::Type::nullable)
@@ -45,14 +45,14 @@ std::vector<std::pair<std::string, Value>> values_with(const std::string& name,
   if (option.type != Option::Type::numbers) return values;
   for (std::size_t i = 0; i < option.initial.numbers().size(); ++i) {
     Value::Numbers numbers = option.initial.numbers();
-    if (std::isnan(number) && std::isnan(numbers[i])) continue;  // null, which this one takes
+    if (std::isnan(number) && std::isnan(numbers[i])) continue;  // null, which this number allows
     numbers[i] = number;
     values.emplace_back(name + "[" + std::to_string(i) + "]", numbers);
   }
   return values;
 }
 
-// check(rule, option's name, place in messages, value) for each number that `choose` gives.
+// Calls check(rule, option name, name in messages, value) for each number that `choose` returns.
 template <class Choose, class Check>
 int for_numbers(Choose choose, Check check) {
   int count = 0;
@@ -61,9 +61,9 @@ int for_numbers(Choose choose, Check check) {
     for (const auto& name : declared.names()) {
       const Option& option = declared.declaration(name);
       for (const double number : choose(option.constraint))
-        for (const auto& [place, value] : values_with(name, option, number)) {
-          SCOPED_TRACE(rule + "." + place + " = " + std::to_string(number));
-          check(rule, name, place, value);
+        for (const auto& [label, value] : values_with(name, option, number)) {
+          SCOPED_TRACE(rule + "." + label + " = " + std::to_string(number));
+          check(rule, name, label, value);
           ++count;
         }
     }
@@ -71,42 +71,42 @@ int for_numbers(Choose choose, Check check) {
   return count;
 }
 
-// Matrices, as some rules take nothing else.
+// Matrices, because some rules take only matrices.
 Tensors make_matrices() { return make_parameters(torch::kFloat32, {{5, 3}, {3, 2}}); }
 
-void expect_named(const std::string& message, const std::string& place) {
-  EXPECT_HAS(message, place + " is ");
+void expect_named(const std::string& message, const std::string& label) {
+  EXPECT_HAS(message, label + " is ");
   EXPECT_HAS(message, "must be ");
 }
 
-TEST(OptionRanges, RefusedWhenTheOptimizerIsMade) {
+TEST(OptionRanges, AreCheckedAtConstruction) {
   const Tensors parameters = make_matrices();
   const int count =
-      for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& place, auto& value) {
+      for_numbers(invalid_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
         expect_named(
             argument_error([&] { Optimizer(rule, parameters, GenericOptions().set(name, value)); }),
-            place);
+            label);
       });
   EXPECT_GT(count, 1000);
 }
 
-TEST(OptionRanges, RefusedInAGroupWhichIsNotAdded) {
+TEST(OptionRanges, AreCheckedBeforeAGroupIsAdded) {
   const Tensors parameters = make_matrices();
-  for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& place, auto& value) {
+  for_numbers(invalid_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
     Optimizer optimizer(rule, {parameters[0]});
     const std::string message = argument_error([&] {
       optimizer.add_param_group(
           {{parameters[1]}, std::make_unique<GenericOptions>(GenericOptions().set(name, value))});
     });
-    expect_named(message, place);
+    expect_named(message, label);
     EXPECT_HAS(message, "parameter group 1");
     EXPECT_EQ(optimizer.param_groups().size(), 1u);
   });
 }
 
-TEST(OptionRanges, RefusedAtTheStepAfterASetterAndNothingChanges) {
-  for_numbers(refused_numbers, [&](auto& rule, auto& name, auto& place, auto& value) {
-    // Torch takes a rate that a schedule has made negative: drop_in_test.cpp.
+TEST(OptionRanges, AreCheckedAtTheStepAfterASetterAndNothingChanges) {
+  for_numbers(invalid_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
+    // torch accepts a rate that a schedule makes negative: drop_in_test.cpp.
     if (name == "lr" && value.number() < 0 && std::isfinite(value.number())) return;
     const Tensors parameters = make_matrices();
     Optimizer optimizer(rule, parameters);
@@ -117,7 +117,7 @@ TEST(OptionRanges, RefusedAtTheStepAfterASetterAndNothingChanges) {
     options.put(name, value);
     set_gradients(parameters, 2);
     const std::string message = argument_error([&] { optimizer.step(); });
-    expect_named(message, place);
+    expect_named(message, label);
     EXPECT_HAS(message, "parameter group 0");
     expect_equal(parameters, before);
     const auto& state = static_cast<ParamState&>(*optimizer.state().begin()->second);
@@ -127,8 +127,8 @@ TEST(OptionRanges, RefusedAtTheStepAfterASetterAndNothingChanges) {
   });
 }
 
-// Whether the rule refuses the whole that a number makes with the defaults of the others (`// refuse:`).
-bool is_refused_together(const std::string& rule, const std::string& name, const Value& value) {
+// Whether the rule rejects the combination of a value with the defaults of other options (`// refuse:`).
+bool is_invalid_combination(const std::string& rule, const std::string& name, const Value& value) {
   jit::OptionValues options(rule);
   options.set(name, value);
   try {
@@ -143,22 +143,22 @@ bool is_refused_together(const std::string& rule, const std::string& name, const
   }
 }
 
-TEST(OptionRanges, TheBoundsThemselvesAreAsDeclared) {
+TEST(OptionRanges, IncludeOrExcludeTheirBoundsAsDeclared) {
   const Tensors parameters = make_matrices();
   for_numbers(accepted_bounds, [&](auto& rule, auto& name, auto&, auto& value) {
-    if (is_refused_together(rule, name, value)) return;
+    if (is_invalid_combination(rule, name, value)) return;
     EXPECT_NO_THROW(Optimizer(rule, parameters, GenericOptions().set(name, value)));
   });
 }
 
-TEST(OptionRanges, AnIntegerThatNoIntHoldsIsCalledThat) {
+TEST(OptionRanges, AnIntegerThatOverflowsIntIsReported) {
   const Tensors parameters = make_matrices();
   EXPECT_HAS(argument_error([&] { Prodigy(parameters, ProdigyOptions().slice_p(1e30)); }),
-             "slice_p is 1e+30 and must be an integer >= 1 that an int holds");
+             "slice_p is 1e+30 and must be an integer >= 1 that fits an int");
 }
 
-// What torch's C++ and Python constructors refuse, ours refuse.
-TEST(OptionRanges, TorchsOwnChecksAreKept) {
+// jitstep rejects what torch's C++ and Python constructors reject.
+TEST(OptionRanges, IncludeTorchsChecks) {
   const Tensors parameters = make_parameters();
   const double nan = std::nan("");
   for (const double bad : {-1.0, -1e-300, nan}) {

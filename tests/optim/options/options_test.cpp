@@ -11,12 +11,12 @@ using jit::Option;
 using jit::Value;
 
 std::vector<std::string> shipped_rules() {
-  // A store of its own: other tests load rules into the default one.
+  // Its own store, because other tests load rules into the default one.
   static jit::TemplateStore store;
   return jit::Catalog(store).names(jit::Manifest::Kind::rule);
 }
 
-// Another value the option accepts.
+// A value that differs from the default and that the option accepts.
 Value other_value(const Option& option) {
   switch (option.type) {
     case Option::Type::number:
@@ -36,8 +36,8 @@ Value other_value(const Option& option) {
   return {};
 }
 
-// Whether the rule takes that value beside the defaults of its other options.
-bool is_taken(const std::string& rule, const std::string& name, const Value& value) {
+// Whether the rule accepts that value together with the defaults of its other options.
+bool is_accepted(const std::string& rule, const std::string& name, const Value& value) {
   jit::OptionValues values(rule);
   try {
     values.set(name, value);
@@ -69,7 +69,7 @@ TEST(Options, EveryShippedRuleHasItsClass) {
   }
 }
 
-TEST(Options, EveryOptionCountsAsSetOnceChangedOrPut) {
+TEST(Options, EveryOptionCountsAsSetAfterAChange) {
   for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
     auto options = make_options(rule);
     EXPECT_FALSE(options->is_set(name));
@@ -96,8 +96,8 @@ TEST(Options, EveryOptionIsInheritedUnlessSet) {
 TEST(Options, AGroupMergesWithTheOptimizersDefaultsForEveryOption) {
   int merged = 0;
   for_every_option([&](const std::string& rule, const std::string& name, const Option& option) {
-    // Such as nesterov without momentum, or a number that the group takes from another.
-    if (!is_taken(rule, name, other_value(option)) || !option.at_construction.empty()) return;
+    // Such values are nesterov without momentum, or a number that the group derives from another one.
+    if (!is_accepted(rule, name, other_value(option)) || !option.at_construction.empty()) return;
     ++merged;
     const Tensors parameters = make_parameters(torch::kFloat32, {{5, 3}, {4, 2}});
     GenericOptions defaults;
@@ -112,10 +112,10 @@ TEST(Options, AGroupMergesWithTheOptimizersDefaultsForEveryOption) {
     EXPECT_EQ(inherited.get(name), other_value(option));
     EXPECT_EQ(own.get(name), option.initial);
   });
-  EXPECT_GT(merged, 300) << "most options of some forty rules";
+  EXPECT_GT(merged, 300) << "about forty rules have more options than that";
 }
 
-TEST(Options, EveryOptionGoesThroughAnArchive) {
+TEST(Options, EveryOptionIsSavedAndLoaded) {
   for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
     auto options = make_options(rule), loaded = make_options(rule);
     options->put(name, other_value(option));
@@ -130,7 +130,7 @@ TEST(Options, EveryOptionGoesThroughAnArchive) {
   });
 }
 
-TEST(Options, ASnapshotTellsEveryOptionApart) {
+TEST(Options, ASnapshotDistinguishesEveryOption) {
   for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
     auto options = make_options(rule);
     std::vector<double> before, same, after;
@@ -190,7 +190,7 @@ TEST(Options, InheritFormatsFieldByField) {
   EXPECT_TRUE(other.formats().slots.empty()) << "a codec for all slots hides the defaults' slots";
 }
 
-TEST(Formats, OfARuleThatNamesThemAreTakenUnlessTheUserOrTheDtypeSaysOtherwise) {
+TEST(Formats, OfARuleAreItsDefaultsUnlessUserOrDtypeRequireOthers) {
   const auto formats = [](torch::Dtype dtype, const AdamWBF16Options& options) {
     const torch::Tensor p = torch::zeros({3}, dtype).requires_grad_();
     AdamWBF16 optimizer({p}, options);
@@ -204,7 +204,7 @@ TEST(Formats, OfARuleThatNamesThemAreTakenUnlessTheUserOrTheDtypeSaysOtherwise) 
   EXPECT_EQ(formats(torch::kFloat64, {}), "native fp32");
 }
 
-TEST(Formats, AModelOfSeveralDtypesTakesWhatIsForEachAndSaysSo) {
+TEST(Formats, AModelOfSeveralDtypesUsesAFormatForEachAndWarns) {
   Tensors parameters = {torch::ones({5000}, torch::kBFloat16), torch::ones({5000}),
                         torch::ones({5000}, torch::kFloat64), torch::ones({10}, torch::kBFloat16)};
   for (auto& p : parameters) p.set_requires_grad(true);

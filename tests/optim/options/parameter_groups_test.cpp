@@ -1,4 +1,4 @@
-// Groups made from a module: who is in which, with which options, and how they train.
+// Groups that jitstep makes from a module: their parameters, their options, and their training.
 #include "jitstep/parameter_groups.h"
 
 #include <torch/nn.h>
@@ -13,7 +13,7 @@ namespace {
 using torch::optim::OptimizerParamGroup;
 using Names = std::vector<std::string>;
 
-// The last layer of a language model, whose weight is the embedding's.
+// The last layer of a language model. It shares the embedding's weight.
 struct TiedHeadImpl : torch::nn::Module {
   explicit TiedHeadImpl(const torch::Tensor& shared) {
     weight = register_parameter("weight", shared);
@@ -23,7 +23,7 @@ struct TiedHeadImpl : torch::nn::Module {
 };
 TORCH_MODULE(TiedHead);
 
-// Every kind of parameter that is told from the others.
+// Every kind of parameter that decay_groups() and muon_groups() distinguish.
 struct NetImpl : torch::nn::Module {
   NetImpl() {
     register_module("words", words);
@@ -45,7 +45,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-// The name under which each parameter of a group was registered first.
+// The name under which each parameter of a group was first registered.
 Names names_of(const torch::nn::Module& module, const OptimizerParamGroup& group) {
   Names names;
   for (const auto& p : group.params())
@@ -60,7 +60,7 @@ Names names_of(const torch::nn::Module& module, const OptimizerParamGroup& group
 const Names kMatrices = {"words.weight", "body.0.weight", "body.2.0.weight",
                          "attention.in_proj_weight", "attention.out_proj.weight"};
 
-TEST(DecayGroups, BiasesVectorsAndNormalisationLayersAreExcludedWhateverTheirShape) {
+TEST(DecayGroups, BiasesVectorsAndNormalizationLayersAreExcludedWhateverTheirShape) {
   const Net net;
   const auto groups = decay_groups(*net, AdamWOptions());
   ASSERT_EQ(groups.size(), 2u);
@@ -69,13 +69,13 @@ TEST(DecayGroups, BiasesVectorsAndNormalisationLayersAreExcludedWhateverTheirSha
   std::sort(decayed.begin(), decayed.end());
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(decayed, expected);
-  // Three-dimensional, two-dimensional, and a scalar.
+  // Three-dimensional, two-dimensional, and scalar parameters.
   for (const char* name : {"attention.bias_k", "body.2.1.weight", "scale", "head.bias"})
     EXPECT_TRUE(std::find(excluded.begin(), excluded.end(), name) != excluded.end()) << name;
   EXPECT_EQ(decayed.size() + excluded.size(), net->parameters().size() - 2);  // frozen, and shared
 }
 
-TEST(DecayGroups, MoreIsExcludedByKindByNameAndByPredicate) {
+TEST(DecayGroups, MoreParametersAreExcludedByKindNameAndPredicate) {
   const Net net;
   const auto left = [&](const DecayExclusions& exclusions) {
     Names out, in = names_of(*net, decay_groups(*net, AdamWOptions(), exclusions)[0]);
@@ -89,11 +89,11 @@ TEST(DecayGroups, MoreIsExcludedByKindByNameAndByPredicate) {
             (Names{"body.2.0.weight", "attention.in_proj_weight"}));
   EXPECT_EQ(left({.predicate = [](const std::string&, const auto& p) { return p.dim() == 4; }}),
             Names{"body.0.weight"});
-  // The head shares its weight with the embedding: its other name chooses it, too.
+  // The head shares its weight with the embedding, so the head's name selects it too.
   EXPECT_EQ(left({.names = {"head.weight"}}), Names{"words.weight"});
 }
 
-TEST(DecayGroups, WhatIsExcludedHasNeitherDecayNorAdaptation) {
+TEST(DecayGroups, ExcludedParametersHaveNeitherDecayNorAdaptation) {
   const Net net;
   const auto options = [&](const DecayExclusions& exclusions, std::size_t group) {
     const auto given = LAMBOptions(0.5).weight_decay(0.01).state("int8");
@@ -112,7 +112,7 @@ TEST(DecayGroups, AnExcludedGroupKeepsItsZeroUnderDefaultsThatDecay) {
   EXPECT_EQ(static_cast<AdamWOptions&>(optimizer.param_groups()[1].options()).weight_decay(), 0);
 }
 
-TEST(DecayGroups, EveryRuleThatDecaysTakesItsGroupsByNameAndOthersSayThatTheyDoNot) {
+TEST(DecayGroups, EveryRuleWithDecayIsFoundByNameAndOthersThrow) {
   const torch::nn::Sequential net(torch::nn::Linear(torch::nn::LinearOptions(3, 2).bias(false)),
                                   torch::nn::Linear(torch::nn::LinearOptions(2, 2).bias(false)));
   for (const std::string& rule : shipped(jit::Manifest::Kind::rule)) {
@@ -136,7 +136,7 @@ TEST(DecayGroups, EveryRuleThatDecaysTakesItsGroupsByNameAndOthersSayThatTheyDoN
   }
 }
 
-// Steps of a LAMB whose groups come from decay_groups, and of one for each kind of parameter.
+// Compares steps of a LAMB with groups from decay_groups() to one with a group per kind of parameter.
 TEST(DecayGroups, ANetworkTrainsAsWithGroupsWrittenByHand) {
   torch::manual_seed(3);
   const torch::nn::Sequential net(torch::nn::Linear(5, 4), torch::nn::Linear(4, 3));
@@ -157,10 +157,10 @@ TEST(DecayGroups, ANetworkTrainsAsWithGroupsWrittenByHand) {
   expect_close(ours, theirs, 1e-5, 1e-6);
 }
 
-TEST(DecayGroups, WhatCannotBeMeantIsAnErrorThatSaysWhatToDo) {
+TEST(DecayGroups, AMistakeIsAnErrorWithAFix) {
   const Net net;
   EXPECT_HAS(argument_error([&] { decay_groups(*net, GenericOptions(0.1)); }),
-             "give *make_options(\"adamw\", options)");
+             "*make_options(\"adamw\", options)");
   EXPECT_HAS(argument_error([&] { decay_groups(*net, AdamWOptions(), {.names = {"boddy"}}); }),
              "no name of a trained parameter contains \"boddy\"");
   const torch::nn::ReLU empty;
@@ -169,7 +169,7 @@ TEST(DecayGroups, WhatCannotBeMeantIsAnErrorThatSaysWhatToDo) {
   EXPECT_HAS(argument_error([&] { decay_groups(*net, "no_such_rule", {}); }), "no_such_rule");
 }
 
-TEST(MuonGroups, HiddenMatricesAreMuonsAndTheRestIsTheOthers) {
+TEST(MuonGroups, GiveHiddenMatricesToMuonAndTheRestToTheOther) {
   const Net net;
   const auto muons = [&](const MuonExclusions& exclusions) {
     const auto groups = muon_groups(*net, MuonOptions(0.02), AdamWOptions(0.1), exclusions);
@@ -179,7 +179,7 @@ TEST(MuonGroups, HiddenMatricesAreMuonsAndTheRestIsTheOthers) {
     return names_of(*net, groups[0]);
   };
   const Names hidden = {"body.2.0.weight", "attention.in_proj_weight", "attention.out_proj.weight"};
-  EXPECT_EQ(muons({}), hidden) << "the last layer has the embedding's weight";
+  EXPECT_EQ(muons({}), hidden) << "the last layer shares the embedding's weight";
   EXPECT_EQ(muons({.embeddings = false}), hidden);
   EXPECT_EQ(muons({.embeddings = false, .last_layer = false}).front(), "words.weight");
   EXPECT_EQ(muons({.names = {"attention"}}), Names{hidden[0]});
@@ -187,7 +187,7 @@ TEST(MuonGroups, HiddenMatricesAreMuonsAndTheRestIsTheOthers) {
   EXPECT_EQ(muons({.predicate = is_first}), (Names{hidden[1], hidden[2]}));
 }
 
-TEST(MuonGroups, TheLastLayerOfItsOwnIsTheOthersUnlessItIsAskedFor) {
+TEST(MuonGroups, GiveAnUntiedLastLayerToTheOtherUnlessRequested) {
   const torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::Linear(4, 4),
                                   torch::nn::Linear(4, 2),
                                   torch::nn::LayerNorm(torch::nn::LayerNormOptions({4, 2})));
@@ -198,31 +198,31 @@ TEST(MuonGroups, TheLastLayerOfItsOwnIsTheOthersUnlessItIsAskedFor) {
   EXPECT_EQ(muons({.last_layer = false}), (Names{"0.weight", "1.weight", "2.weight"}));
 }
 
-TEST(MuonGroups, WithoutAHiddenMatrixAreAnError) {
+TEST(MuonGroups, ThrowWithoutAHiddenMatrix) {
   const torch::nn::Sequential net(torch::nn::Linear(3, 2));
   const auto groups = [&](const MuonExclusions& exclusions) {
     return muon_groups(*net, MuonOptions(), AdamWOptions(), exclusions);
   };
   EXPECT_HAS(
       argument_error([&] { groups({}); }),
-      "set last_layer to false to take the last layer's, or use an optimizer of adamw alone");
+      "Set last_layer to false to include the last layer's, or use an optimizer of adamw alone");
   EXPECT_EQ(groups({.last_layer = false})[0].params().size(), 1u);
   EXPECT_HAS(argument_error([&] { groups({.names = {"weight"}}); }),
-             "no trained parameter is a hidden matrix for muon; use an optimizer of adamw alone");
+             "no hidden matrix for muon among the trained parameters. Use an optimizer of adamw");
   EXPECT_HAS(argument_error([&] { muon_groups(*net, GenericOptions(), AdamWOptions()); }),
-             "GenericOptions name no rule");
+             "GenericOptions name no optimizer");
 }
 
-TEST(MuonGroups, AreOfARuleForMatricesAndOfOneForAnyShape) {
+TEST(MuonGroups, RequireARuleForMatricesAndOneForAnyShape) {
   const torch::nn::Sequential net(torch::nn::Linear(3, 4), torch::nn::Linear(4, 4));
   EXPECT_HAS(argument_error([&] { muon_groups(*net, AdamWOptions(0.1), AdamWOptions(0.2)); }),
-             "the first options are of adamw, which takes parameters of any shape");
+             "wrong first options of muon_groups: adamw accepts parameters of any shape");
   EXPECT_HAS(argument_error([&] { Muon(*net, MuonOptions(), MuonOptions()); }),
-             "the second options are of muon, which takes matrices alone");
+             "wrong second options of muon_groups: muon accepts matrices only");
   EXPECT_EQ(muon_groups(*net, MuonOptions(), *make_options("lion")).size(), 2u);
 }
 
-// ---- a trust ratio of 1 ------------------------------------------------------------------------
+// ---- a trust ratio of 1 ----
 
 template <class Ours, class Theirs>
 void expect_same_training(const Ours& make_ours, const Theirs& make_theirs) {

@@ -1,4 +1,4 @@
-// Adam and its relatives that look at one element at a time.
+// Adam and its elementwise relatives.
 #include <algorithm>
 #include <cmath>
 
@@ -112,8 +112,8 @@ void adabelief(const Options& o, Tensor& x) {
   }
 }
 
-// apple/ml-ademamix, arXiv 2409.03137; decay `after` is bitsandbytes'. The half-life of beta3 grows linearly (without
-// apple's 1e-8 in the logarithm).
+// apple/ml-ademamix, arXiv 2409.03137, except decay `after`, which is bitsandbytes'. The half-life of beta3 grows
+// linearly (without apple's 1e-8 in the logarithm).
 void ademamix(const Options& o, Tensor& x) {
   const double lr = o.number("lr"), wd = o.number("weight_decay");
   const double b1 = o.number("betas", 0), b2 = o.number("betas", 1), last = o.number("betas", 2);
@@ -137,7 +137,7 @@ void ademamix(const Options& o, Tensor& x) {
   }
 }
 
-// arogozhnikov/adamw_bfloat16's AdamW_BF16 in exact arithmetic, where the shift is always 0.
+// arogozhnikov/adamw_bfloat16's AdamW_BF16 in exact arithmetic. The shift is then always 0.
 void adamw_bf16(const Options& o, Tensor& x) {
   const double b1 = o.number("betas", 0), b2 = o.number("betas", 1);
   const double progress = (x.t + 1) / o.number("preheat_steps");

@@ -1,4 +1,4 @@
-// The options that rules are held to their references with, away from the defaults.
+// Options for the comparison of rules with their references, away from the defaults.
 #pragma once
 
 #include <map>
@@ -8,10 +8,10 @@
 
 namespace jitstep::tests::reference {
 
-/// By rule: sets of options, of which the first moves every number. What is left out has its default.
+/// Sets of options by rule. The first set changes every number. Omitted options have their defaults.
 const std::map<std::string, std::vector<nlohmann::json>>& moved_options();
 
-/// The options common to all rules, moved as well in the first set.
+/// The options that all rules have. The first set changes them too.
 const nlohmann::json& moved_common_options();
 
 }  // namespace jitstep::tests::reference

@@ -1,4 +1,4 @@
-// The rules that may be cautious: timm's, and those it shares with others.
+// The rules with the option `caution`: timm's, and those that timm shares with others.
 #include <algorithm>
 #include <cmath>
 
@@ -11,8 +11,8 @@ Numbers cautious(const Options& o, const Numbers& update, const Numbers& g) {
   return o.on("caution") ? caution(update, g) : update;
 }
 
-// torch.optim.AdamW; caution, corrected_weight_decay and clipping_threshold are timm's AdamWLegacy, decay `after` is
-// bitsandbytes', decay by `step_size` torchastic's.
+// torch.optim.AdamW. caution, corrected_weight_decay and clipping_threshold are timm's AdamWLegacy. Decay `after` is
+// bitsandbytes'. Decay `step_size` is torchastic's.
 void adamw(const Options& o, Tensor& x) {
   const double b1 = o.number("betas", 0), b2 = o.number("betas", 1);
   const double correction1 = 1 - std::pow(b1, x.t), correction2 = 1 - std::pow(b2, x.t);
@@ -140,7 +140,7 @@ void madgrad(const Options& o, Tensor& x) {
   }
 }
 
-// timm's Mars, arXiv 2411.10438: the gradient corrected by its change and clipped to the norm 1.
+// timm's Mars, arXiv 2411.10438: corrects the gradient by its change and clips it to norm 1.
 Numbers corrected(const Options& o, const Tensor& x, const Numbers& previous) {
   const double b1 = o.number("betas", 0);
   Numbers c = x.g;

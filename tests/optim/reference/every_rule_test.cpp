@@ -1,5 +1,5 @@
-// Every shipped rule, with all its options away from their defaults, against its formulas written down once more.
-// Parameters and state are float64, so that nothing but the order of operations differs.
+// Every shipped rule, with all options away from their defaults, against a second implementation of its formulas.
+// Parameters and state are float64, so that only the order of operations differs.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -37,7 +37,7 @@ double largest(const Numbers& x) {
   return most;
 }
 
-// A rule with sets of options that leave out nothing.
+// A rule with complete sets of options.
 class Subject {
  public:
   explicit Subject(const std::string& rule) : rule_(rule), declared_(rule) {
@@ -65,7 +65,7 @@ class Subject {
   }
 
  private:
-  // Those that the rule does not hide behind its own.
+  // The common options that the rule does not replace by its own.
   json common() const {
     json moved = reference::moved_common_options();
     for (const Option& own : declared_.rule().hyper) moved.erase(own.name);
@@ -86,7 +86,7 @@ class Subject {
   std::vector<json> sets_;
 };
 
-// ---- the optimizer beside its reference ------------------------------------------------------------
+// ---- the optimizer and its reference ----
 
 class Comparison {
  public:
@@ -95,8 +95,8 @@ class Comparison {
     for (const reference::Tensor& x : expected_.tensors())
       params_.push_back(torch::tensor(x.p, torch::kFloat64).view(x.shape).set_requires_grad(true));
     optimizer_ = subject.optimizer(params_, options);
-    // Sums of products in another order, that a CPU's own bfloat16 instructions take, round some elements to
-    // the next one, which is 2^-8 away.
+    // A CPU's bfloat16 instructions sum products in another order. Some elements then round to the adjacent bfloat16,
+    // which is 2^-8 away.
     if (options.value("ns_dtype", "") == "bf16") tolerance_ = 1e-2;
   }
 
@@ -120,24 +120,24 @@ class Comparison {
  private:
   void check(const std::string& when) {
     for (const reference::Tensor& x : expected_.tensors()) {
-      const std::string place = when + ", parameter " + std::to_string(x.number);
-      equal(place, numbers_of(params_[x.number]), x.p);
-      if (x.t > 0) check_state(place + ", ", x);
+      const std::string label = when + ", parameter " + std::to_string(x.number);
+      equal(label, numbers_of(params_[x.number]), x.p);
+      if (x.t > 0) check_state(label + ", ", x);
     }
     for (const auto& [name, value] : expected_.shared())
       equal(when + ", " + name, {optimizer_->aux_state(name)}, {value});
   }
 
-  void check_state(const std::string& place, const reference::Tensor& x) {
+  void check_state(const std::string& label, const reference::Tensor& x) {
     const auto& state = static_cast<const ParamState&>(
         *optimizer_->state().at(params_[x.number].unsafeGetTensorImpl()));
     for (const jit::Slot& slot : subject_.manifest().slots)
-      if (const auto kept = x.state.find(slot.name); kept != x.state.end())
+      if (const auto stored = x.state.find(slot.name); stored != x.state.end())
         if (const torch::Tensor value = state.value(slot.name); value.defined())
-          equal(place + slot.name, numbers_of(value), kept->second);
+          equal(label + slot.name, numbers_of(value), stored->second);
     for (const jit::AuxField& field : subject_.manifest().aux_state)
-      if (const auto kept = x.state.find(field.name); kept != x.state.end())
-        equal(place + field.name, numbers_of(state.aux_state(field.name)), kept->second);
+      if (const auto stored = x.state.find(field.name); stored != x.state.end())
+        equal(label + field.name, numbers_of(state.aux_state(field.name)), stored->second);
   }
 
   void check_evaluation() {
@@ -171,7 +171,7 @@ class EveryRule : public testing::TestWithParam<std::string> {
   Subject subject_{GetParam()};
 };
 
-TEST_P(EveryRule, FollowsItsFormulaWithAllNumbersMoved) {
+TEST_P(EveryRule, FollowsItsFormulaWithAllNumbersChanged) {
   ASSERT_TRUE(subject_.has_reference())
       << "write the formulas of " << GetParam() << " into tests/optim/reference/";
   for (const json& options : subject_.sets()) {
@@ -181,9 +181,9 @@ TEST_P(EveryRule, FollowsItsFormulaWithAllNumbersMoved) {
   }
 }
 
-// ---- that the comparison can fail --------------------------------------------------------------------
+// ---- the comparison can fail ----
 
-// The values of an option with one number of it, or all of it, moved back.
+// The values of an option with one of its numbers, or all of it, reset to the default.
 std::vector<json> moved_back(const json& value, const json& initial) {
   if (value == initial) return {};
   if (!value.is_array() || value.size() != initial.size()) return {initial};
@@ -196,7 +196,7 @@ std::vector<json> moved_back(const json& value, const json& initial) {
   return all;
 }
 
-// All numbers that the comparison sees.
+// All numbers that the comparison checks.
 Numbers outcome(Trajectory trajectory) {
   Numbers all;
   const auto add = [&](const Numbers& more) { all.insert(all.end(), more.begin(), more.end()); };
@@ -214,7 +214,7 @@ class Noticing {
  public:
   explicit Noticing(const Subject& subject) : subject_(subject) {}
 
-  /// Whether the outcome of some set of options differs much from that with the default of one.
+  /// Whether some set of options gives a clearly different result with the default of one option.
   bool notices(const std::string& name, std::size_t part) const {
     for (const json& options : subject_.sets()) {
       const auto back = moved_back(options.at(name), subject_.default_of(name));
@@ -238,7 +238,7 @@ class Noticing {
   const Subject& subject_;
 };
 
-TEST_P(EveryRule, HasEveryNumberMovedInTheFirstSetOfOptions) {
+TEST_P(EveryRule, HasEveryNumberChangedInTheFirstSetOfOptions) {
   ASSERT_TRUE(subject_.has_reference());
   const json& options = subject_.sets().front();
   for (const auto& name : subject_.names()) {
@@ -250,7 +250,7 @@ TEST_P(EveryRule, HasEveryNumberMovedInTheFirstSetOfOptions) {
   }
 }
 
-TEST_P(EveryRule, HasEveryFlagTurnedAndEveryChoiceInSomeSetOfOptions) {
+TEST_P(EveryRule, HasEveryFlagSwitchedAndEveryChoiceInSomeSetOfOptions) {
   for (const auto& name : subject_.names()) {
     const Option& option = subject_.declaration(name);
     std::set<json> missing(option.choices.begin(), option.choices.end());
@@ -260,7 +260,7 @@ TEST_P(EveryRule, HasEveryFlagTurnedAndEveryChoiceInSomeSetOfOptions) {
   }
 }
 
-TEST_P(EveryRule, WouldBeNoticedToIgnoreAnOption) {
+TEST_P(EveryRule, WouldFailIfItIgnoredAnOption) {
   const Noticing noticing(subject_);
   for (const auto& name : subject_.names()) {
     const json initial = subject_.default_of(name);

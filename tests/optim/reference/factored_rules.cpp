@@ -1,4 +1,4 @@
-// Rules of whole matrices, the last two dimensions of a tensor: factored second moments, and Muon.
+// Rules for whole matrices, the last two dimensions of a tensor: factored second moments, and Muon.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,7 +8,7 @@
 namespace jitstep::tests::reference {
 namespace {
 
-// The matrices of a tensor of two or more dimensions, and where an element lies.
+// The matrices of a tensor of two or more dimensions, and the position of an element.
 struct Matrices {
   std::size_t rows, columns, count;
 
@@ -18,21 +18,21 @@ struct Matrices {
         count(x.size() / rows / columns) {}
 
   std::size_t matrix(std::size_t i) const { return i / columns / rows; }
-  std::size_t row(std::size_t i) const { return i / columns; }  // of all
+  std::size_t row(std::size_t i) const { return i / columns; }  // counted over all matrices
   std::size_t column(std::size_t i) const { return matrix(i) * columns + i % columns; }
   double n_rows() const { return static_cast<double>(rows); }
   double n_columns() const { return static_cast<double>(columns); }
 };
 
-// Averages of the rows' and columns' means of some values, as exponential moving averages.
+// Exponential moving averages of the row and column means of some values.
 struct Factors {
   Matrices at;
   Numbers &row, &column;
 
   Factors(Tensor& x, const char* rows, const char* columns)
       : at(x),
-        row(x.kept(rows, at.count * at.rows)),
-        column(x.kept(columns, at.count * at.columns)) {}
+        row(x.stored(rows, at.count * at.rows)),
+        column(x.stored(columns, at.count * at.columns)) {}
 
   void add(const Numbers& values, double beta) {
     Numbers by_row(row.size()), by_column(column.size());
@@ -137,9 +137,9 @@ void came(const Options& o, Tensor& x) {
   for (std::size_t i = 0; i < x.size(); ++i) x.p[i] -= lr * step[i];
 }
 
-// ---- Muon -----------------------------------------------------------------------------------------
+// ---- Muon ----
 
-// Rows of a matrix.
+// The rows of a matrix.
 struct Matrix {
   std::size_t rows, columns;
   Numbers values;
@@ -163,7 +163,7 @@ Matrix product(const Matrix& a, const Matrix& b) {
   return c;
 }
 
-// The nearest bfloat16, ties to even.
+// Rounds to the nearest bfloat16, ties to even.
 double bf16(double x) {
   if (x == 0) return x;
   const double unit = std::ldexp(1.0, std::ilogb(x) - 7);
@@ -180,7 +180,7 @@ Matrix sum(double a, const Matrix& x, double b, const Matrix& y) {
   return z;
 }
 
-// torch.optim.Muon's Newton-Schulz iteration, of a matrix that is not taller than wide
+// torch.optim.Muon's Newton-Schulz iteration, for a matrix that is not taller than wide.
 Matrix orthogonal(const Options& o, Matrix x) {
   const auto c = [&](int i) { return o.number("ns_coefficients", i); };
   round(o, x);

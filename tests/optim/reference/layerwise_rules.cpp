@@ -1,4 +1,4 @@
-// Rules that look at the norms of a whole tensor: LAMB, LARS and their relatives.
+// Rules that use norms of whole tensors: LAMB, LARS and their relatives.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 namespace jitstep::tests::reference {
 namespace {
 
-// Adam's direction plus the decay.
+// Adam's direction plus the decay term.
 Numbers adam_update(const Options& o, Tensor& x, bool corrected) {
   const double b1 = o.number("betas", 0), b2 = o.number("betas", 1);
   const double bc1 = corrected ? 1 - std::pow(b1, x.t) : 1;
@@ -27,7 +27,7 @@ void move(Tensor& x, double size, const Numbers& u) {
   for (std::size_t i = 0; i < x.size(); ++i) x.p[i] -= size * u[i];
 }
 
-// LAMB, arXiv 1904.00962, Algorithm 2; phi is a clamp as in cybertronai/pytorch-lamb.
+// LAMB, arXiv 1904.00962, Algorithm 2. phi is a clamp as in cybertronai/pytorch-lamb.
 void lamb(const Options& o, Tensor& x) {
   const Numbers u = adam_update(o, x, o.on("bias_correction"));
   double weights = norm(x.p);
@@ -36,7 +36,7 @@ void lamb(const Options& o, Tensor& x) {
   move(x, o.number("lr") * (trusts ? weights / norm(u) : 1), u);
 }
 
-// vxst/LAMB16 without its 8-bit state; the corrected form has bias corrections and no cap on an element.
+// vxst/LAMB16 without its 8-bit state. The corrected form has bias corrections, and no cap per element.
 void lamb16(const Options& o, Tensor& x) {
   const bool original = o.is("form", "original");
   const Numbers u = adam_update(o, x, !original);
@@ -51,7 +51,7 @@ void lamb16(const Options& o, Tensor& x) {
   move(x, o.number("lr") * (o.on("adapt") ? trust : 1), u);
 }
 
-// apex's FusedLAMB: multi_tensor_lamb.cu. The norm is that of all gradients.
+// apex's FusedLAMB: multi_tensor_lamb.cu. The norm covers all gradients.
 void nvlamb_tensor(const Options& o, Tensor& x, double divisor) {
   const double b1 = o.number("betas", 0), b2 = o.number("betas", 1), wd = o.number("weight_decay");
   const double fresh = o.on("grad_averaging") ? 1 - b1 : 1;
@@ -79,8 +79,8 @@ void nvlamb(const Options& o, const std::vector<Tensor*>& tensors, Shared&) {
   for (Tensor* x : tensors) nvlamb_tensor(o, *x, divisor);
 }
 
-// LARS, arXiv 1708.03888, in the forms of its originals: `classic` as TensorFlow's Model Garden and optax, `popular` as
-// TensorFlow 1, `scaled` as timm; the norms likewise.
+// LARS, arXiv 1708.03888. The forms are `classic` (TensorFlow's Model Garden and optax), `popular` (TensorFlow 1) and
+// `scaled` (timm). The trust norms come from the same sources.
 double lars_trust(const Options& o, const Tensor& x, double norms) {
   const double weights = norm(x.p);
   if (!o.on("adapt") || weights == 0 || norms == 0) return 1;
@@ -105,7 +105,7 @@ void lars(const Options& o, Tensor& x) {
   move(x, (classic ? 1 : lr) * (popular ? trust : 1), u);
 }
 
-// apex's LARC around torch.optim.SGD, whose weight decay it takes over
+// apex's LARC around torch.optim.SGD. LARC applies the weight decay in its place.
 void larc(const Options& o, Tensor& x) {
   const double lr = o.number("lr"), wd = o.number("weight_decay"), mu = o.number("momentum");
   const double weights = norm(x.p), gradient = norm(x.g);

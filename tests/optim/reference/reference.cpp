@@ -1,4 +1,4 @@
-// What the families of references share.
+// Functions that the families of references share.
 #include "optim/reference/reference.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Every shipped rule once more, as its source writes it: plain loops in double precision, one element after
-// another, that share nothing with templates/. What a rule computes is held to these.
+// A second implementation of every shipped rule, as its source writes it. Plain loops in double precision, element by
+// element, share nothing with templates/. The tests compare the rules with these.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace jitstep::tests::reference {
 
 using Numbers = std::vector<double>;
 
-/// Option values by name, in the form of a spec's "options"; null where an option is not set.
+/// Option values by name, in the form of a spec's "options". Null means that an option is not set.
 class Options {
  public:
   explicit Options(nlohmann::json values) : values_(std::move(values)) {}
@@ -31,32 +31,36 @@ class Options {
   nlohmann::json values_;
 };
 
-/// One parameter, its gradient in this step, and what is kept of it from step to step.
+/// One parameter, its gradient in this step, and its state.
 struct Tensor {
-  std::size_t number = 0;           // its place among the parameters
+  std::size_t number = 0;           // its index among the parameters
   std::vector<std::int64_t> shape;  // in row order
   Numbers p, g;
-  int t = 0;  // its own steps, this one included
+  int t = 0;  // its own steps, including this one
   std::map<std::string, Numbers> state;
 
   std::size_t size() const { return p.size(); }
-  /// A value per element under the name of the rule's slot, `initial` before the first step.
-  Numbers& slot(const std::string& name, double initial = 0) { return kept(name, size(), initial); }
-  /// A value of the whole tensor.
-  double& scalar(const std::string& name, double initial = 0) { return kept(name, 1, initial)[0]; }
-  /// Some number of values, such as one per row.
-  Numbers& kept(const std::string& name, std::size_t count, double initial = 0) {
+  /// One value per element under the name of the rule's slot. It is `initial` before the first step.
+  Numbers& slot(const std::string& name, double initial = 0) {
+    return stored(name, size(), initial);
+  }
+  /// One value for the tensor.
+  double& scalar(const std::string& name, double initial = 0) {
+    return stored(name, 1, initial)[0];
+  }
+  /// Several values, such as one per row.
+  Numbers& stored(const std::string& name, std::size_t count, double initial = 0) {
     return state.try_emplace(name, count, initial).first->second;
   }
 };
 
-/// What is kept for the whole optimizer, by name.
+/// State of the whole optimizer, by name.
 using Shared = std::map<std::string, double>;
 
 /// One step of the tensors that have a gradient.
 using Step = std::function<void(const Options&, const std::vector<Tensor*>&, Shared&)>;
 
-/// A rule, and the point it is evaluated at where that is not the parameter.
+/// A rule, and its evaluation point if that is not the parameter.
 struct Rule {
   Step step;
   std::function<Numbers(const Options&, const Tensor&)> evaluated = nullptr;
@@ -66,10 +70,10 @@ using Rules = std::map<std::string, Rule>;
 /// All rules by name.
 const Rules& rules();
 
-/// A rule whose tensors do not know of each other.
+/// A rule that steps each tensor independently.
 Rule each(void (*step)(const Options&, Tensor&));
 
-// The families, each in a file of its own.
+// One file per family of rules.
 Rules torch_rules();
 Rules adam_rules();
 Rules cautious_rules();
@@ -77,26 +81,27 @@ Rules layerwise_rules();
 Rules factored_rules();
 Rules shared_rules();
 
-// ---- shared pieces
+// ---- shared functions ----
 
 double square(double x);
-/// An exponential moving average takes a value: mean = beta mean + (1 - beta) value.
+/// Updates an exponential moving average: mean = beta mean + (1 - beta) value.
 void average(double& mean, double beta, double value);
-/// The sum of squares' root, and the same of the mean of squares.
+/// The root of the sum of squares, and the root of their mean.
 double norm(const Numbers& x);
 double rms(const Numbers& x);
-/// Cautious optimizers, arXiv 2411.16085, as timm writes them: only what agrees with the gradient, scaled up.
+/// Cautious optimizers, arXiv 2411.16085, as in timm: masks elements that disagree with the gradient.
+/// Scales the rest.
 Numbers caution(const Numbers& update, const Numbers& g);
-/// What decoupled decay multiplies weight_decay by: lr, or lr^2 / initial_lr (arXiv 2506.02285, as timm has it).
+/// The factor of weight_decay in decoupled decay: lr, or lr^2 / initial_lr (arXiv 2506.02285, as in timm).
 double decay_rate(const Options& o);
 
-/// How rules differ in what their gradients go through.
+/// Differences between rules in the preprocessing of gradients.
 struct Preparation {
-  bool clips = true;  // not where max_grad_norm is an option of the rule's own
+  bool clips = true;  // false if max_grad_norm is the rule's own option
   bool centralizes_vectors = false;
 };
-/// What every gradient goes through before a rule sees it: maximize, grad_scale, clipping as by torch's
-/// clip_grad_norm_ and centralization (arXiv 2004.01461).
+/// Preprocessing of each gradient before the rule: maximize, grad_scale, clipping as by torch's clip_grad_norm_ and
+/// centralization (arXiv 2004.01461).
 void prepare_gradients(const Options& o, Preparation how, const std::vector<Tensor*>& tensors);
 
 }  // namespace jitstep::tests::reference

@@ -1,4 +1,4 @@
-// Rules that keep something for all parameters: step sizes that are found on the way, schedule-free averages.
+// Rules with shared state: estimated step sizes, schedule-free averages.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +14,7 @@ double number_or(const Options& o, const char* name, double otherwise) {
   return o.has(name) ? o.number(name) : otherwise;
 }
 
-// Bias correction by the number of steps of all, as Prodigy and DAdaptAdam take it into the learning rate.
+// Bias correction by the global step, which Prodigy and DAdaptAdam multiply into the learning rate.
 double corrected_lr(const Options& o, double k) {
   if (!o.on("use_bias_correction")) return o.number("lr");
   return o.number("lr") * std::sqrt(1 - std::pow(o.number("betas", 1), k + 1)) /
@@ -26,7 +26,7 @@ void add_coupled_decay(const Options& o, Tensor& x) {
   for (std::size_t i = 0; i < x.size(); ++i) x.g[i] += o.number("weight_decay") * x.p[i];
 }
 
-// prodigyopt's Prodigy, arXiv 2306.06101. Adds a tensor to <g, p0 - p> and |s|.
+// prodigyopt's Prodigy, arXiv 2306.06101. Adds the contributions of a tensor to <g, p0 - p> and |s|.
 void prodigy_sums(const Options& o, Tensor& x, double d, double rate, double& product,
                   double& size) {
   const double b1 = o.number("betas", 0), b2 = o.number("betas", 1);
@@ -103,9 +103,9 @@ void dadapt_adam(const Options& o, const std::vector<Tensor*>& tensors, Shared& 
   all["k"] += 1;
 }
 
-// schedulefree's AdamWScheduleFree and SGDScheduleFree, arXiv 2405.15682. The parameter is y.
+// schedulefree's AdamWScheduleFree and SGDScheduleFree, arXiv 2405.15682. The parameter is the training point y.
 struct Schedule {
-  double rate, share;  // of z's step; of z in the average
+  double rate, share;  // the rate of z's step, and the weight of z in the average
 };
 Schedule schedule(const Options& o, Shared& all) {
   const double k = all["k"], warmup = o.number("warmup_steps");

@@ -1,5 +1,5 @@
-// The rules of torch.optim but the Adam family: torch 2.13's single-tensor functions, which its
-// documentation writes as algorithms, one a class.
+// The rules of torch.optim except the Adam family, after torch 2.13's single-tensor functions. torch's documentation
+// writes each as an algorithm.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace jitstep::tests::reference {
 namespace {
 
-// torch.optim.SGD; max_unorm as bitsandbytes' PytorchLARS.
+// torch.optim.SGD. max_unorm is bitsandbytes' PytorchLARS.
 void sgd(const Options& o, Tensor& x) {
   const double mu = o.number("momentum"), most = o.number("max_unorm");
   Numbers& m = x.slot("m");
@@ -22,8 +22,8 @@ void sgd(const Options& o, Tensor& x) {
   for (std::size_t i = 0; i < x.size(); ++i) x.p[i] -= o.number("lr") * size * u[i];
 }
 
-// torch.optim.RMSprop; bias_correction and decoupled_weight_decay as torchastic's RMSProp (which has neither
-// momentum nor a centered form).
+// torch.optim.RMSprop. bias_correction and decoupled_weight_decay are torchastic's RMSProp (which has neither momentum
+// nor a centered form).
 void rmsprop(const Options& o, Tensor& x) {
   const double lr = o.number("lr"), alpha = o.number("alpha"), wd = o.number("weight_decay");
   const double correction = o.on("bias_correction") ? 1 - std::pow(alpha, x.t) : 1;
@@ -67,7 +67,7 @@ void adadelta(const Options& o, Tensor& x) {
   }
 }
 
-// torch.optim.ASGD: eta and mu are those of the step before.
+// torch.optim.ASGD: eta and mu are those of the previous step.
 void asgd(const Options& o, Tensor& x) {
   const double lr = o.number("lr"), lambd = o.number("lambd");
   double &eta = x.scalar("eta", lr), &mu = x.scalar("mu", 1);

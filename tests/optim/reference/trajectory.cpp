@@ -17,7 +17,7 @@ Numbers uniform(std::size_t count, std::uint64_t seed) {
   return numbers;
 }
 
-// torchastic centralizes the gradients of vectors too. apex's FusedLAMB clips by itself.
+// torchastic also centralizes the gradients of vectors. apex's FusedLAMB does its own clipping.
 Preparation preparation(const std::string& rule, const Options& o) {
   static const std::set<std::string> torchastic = {"compass", "lpf_adamw", "rmsprop"};
   return {rule != "nvlamb",
@@ -47,7 +47,7 @@ bool Trajectory::has_gradient(std::size_t i, int step) const {
   return !(i == 1 && step == 4) && !(i == 2 && step == 1);
 }
 
-// A bowl's, and noise.
+// The gradient of a bowl, plus noise.
 std::vector<Numbers> Trajectory::gradients(int step) const {
   std::vector<Numbers> all;
   for (const Tensor& x : tensors_) {

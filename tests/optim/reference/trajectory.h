@@ -1,5 +1,5 @@
-// A few steps of a rule's reference, with gradients that lead it through every case: one parameter begins
-// late, one misses a step, and the learning rate changes on the way.
+// A few steps of a rule's reference that reach every case: one parameter starts late, one misses a step, and the
+// learning rate changes on the way.
 #pragma once
 
 #include "optim/reference/reference.h"
@@ -9,14 +9,14 @@ namespace jitstep::tests::reference {
 class Trajectory {
  public:
   static constexpr int kSteps = 8;
-  static constexpr int kChange = 5;  // the step before which the learning rate changes
+  static constexpr int kChange = 5;  // the learning rate changes before this step
 
-  /// `options` has every option of the rule; `matrices` alone where the rule takes nothing else.
+  /// `options` has every option of the rule. `matrices`: the rule takes only matrices.
   Trajectory(const std::string& rule, nlohmann::json options, bool matrices);
 
-  /// Whether a parameter has a gradient in a step, from 1.
+  /// Whether a parameter has a gradient in a step. Steps count from 1.
   bool has_gradient(std::size_t i, int step) const;
-  /// The gradients of the step to come, of the parameters as they are.
+  /// The gradients of the next step, from the current parameters.
   std::vector<Numbers> gradients(int step) const;
   void step(int step);
 

@@ -9,7 +9,7 @@ namespace {
 
 const std::vector<std::vector<std::int64_t>> kShapes = {{70, 60}, {3}, {}};
 
-// Half of the training in one optimizer, saved; the rest in another one.
+// Trains half of the steps in one optimizer, saves it, and trains the other half in another one.
 template <class Optimizer, class Options>
 void resumes_bit_for_bit(const Options& options, torch::Dtype dtype = torch::kFloat32) {
   Tensors straight = make_parameters(dtype, kShapes), broken = clones(straight);
@@ -24,7 +24,7 @@ void resumes_bit_for_bit(const Options& options, torch::Dtype dtype = torch::kFl
   expect_equal(straight, broken);
 }
 
-TEST(Archive, TrainingResumesBitForBit) {
+TEST(Archive, TrainingContinuesBitForBit) {
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01).amsgrad(true));
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01), torch::kFloat64);
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01).state("int8"));
@@ -34,7 +34,7 @@ TEST(Archive, TrainingResumesBitForBit) {
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01).weights("stochastic").seed(9), torch::kBFloat16);
 }
 
-TEST(Archive, TypedStateAndOptionsSurvive) {
+TEST(Archive, TypedStateAndOptionsAreRestored) {
   Tensors parameters = make_parameters();
   const AdamWOptions options = AdamWOptions(0.1).amsgrad(true).betas({0.7, 0.8});
   AdamW first(parameters, options), second(parameters, options);
@@ -57,11 +57,11 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   copy_through_archive(int8, fp32);
   EXPECT_EQ(
       warnings.all,
-      "jitstep: state was saved in other formats than this optimizer keeps, and was converted: "
+      "jitstep: the archive's formats differ from this optimizer's. State was converted: "
       "m from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32, "
       "v from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32 "
       "(1 parameter)\n")
-      << "the two that are too small for int8 are fp32 in both";
+      << "the two parameters that are too small for int8 are fp32 in both";
   const auto key = parameters[0].unsafeGetTensorImpl();
   const auto& coded = static_cast<AdamWParamState&>(*int8.state()[key]);
   const auto& wide = static_cast<AdamWParamState&>(*fp32.state()[key]);
@@ -71,13 +71,13 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   AdamW back(parameters, AdamWOptions().state("int8"));
   copy_through_archive(fp32, back);
   const auto& again = static_cast<AdamWParamState&>(*back.state()[key]);
-  // Not always the same codes: the signed table has no -1, so that a block's scale may shrink.
+  // The codes may differ: the signed table has no -1, so that a block's scale may shrink.
   EXPECT_LT((again.exp_avg() - coded.exp_avg()).abs().max().item<double>(),
             0.01 * coded.exp_avg().abs().max().item<double>());
   EXPECT_EQ(again.codes("m").scalar_type(), torch::kUInt8);
 }
 
-TEST(Archive, StateInTheSameCodecsIsTakenWithoutAWarning) {
+TEST(Archive, StateInTheSameCodecsIsLoadedWithoutAWarning) {
   Tensors parameters = make_parameters(torch::kFloat32, kShapes);
   const AdamWOptions options = AdamWOptions().state("int8").state("v", "bf16");
   AdamW first(parameters, options), second(parameters, options);
@@ -87,7 +87,7 @@ TEST(Archive, StateInTheSameCodecsIsTakenWithoutAWarning) {
   EXPECT_EQ(warnings.all, "");
 }
 
-TEST(Archive, AParameterInAnotherLayoutGetsItsStateInItsOwnOrder) {
+TEST(Archive, AParameterInAnotherLayoutGetsItsStateInThatLayout) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW first(parameters, AdamWOptions().state("int8"));
   train(first, parameters, 1, 2);
@@ -99,7 +99,7 @@ TEST(Archive, AParameterInAnotherLayoutGetsItsStateInItsOwnOrder) {
   EXPECT_LT((a - b).abs().max().item<double>(), 0.02 * a.abs().max().item<double>());
 }
 
-TEST(Archive, SeedAndTensorIdsAreKept) {
+TEST(Archive, SeedAndTensorIdsAreRestored) {
   Tensors parameters = make_parameters();
   AdamW first({OptimizerParamGroup({parameters[1]})}, AdamWOptions().seed(77));
   train(first, parameters, 1, 1);
@@ -111,13 +111,13 @@ TEST(Archive, SeedAndTensorIdsAreKept) {
   EXPECT_EQ(static_cast<ParamState&>(*second.state().begin()->second).id(), 0);
 }
 
-TEST(Archive, AParameterWithoutStateGivesUpAnIdThatALoadedOneHas) {
+TEST(Archive, AParameterWithoutStateGetsANewIdIfALoadedOneHasIts) {
   Tensors saved = make_parameters(torch::kBFloat16, {{300}, {300}});
   AdamW first({saved[1]}, AdamWOptions());
   first.add_parameters({saved[0]});
   std::swap(first.param_groups()[0].params()[0], first.param_groups()[0].params()[1]);
   set_gradients({saved[0]}, 1);
-  first.step();  // saved[0], which has the id 1, alone
+  first.step();  // only saved[0], which has the id 1
   Tensors loaded = clones(saved);
   AdamW second(loaded, AdamWOptions().weights("stochastic"));
   copy_through_archive(first, second);
@@ -126,10 +126,10 @@ TEST(Archive, AParameterWithoutStateGivesUpAnIdThatALoadedOneHas) {
     return static_cast<ParamState&>(*second.state().at(p.unsafeGetTensorImpl())).id();
   };
   EXPECT_EQ(id_of(loaded[0]), 1);
-  EXPECT_NE(id_of(loaded[1]), 1) << "two parameters would round by the same random bits";
+  EXPECT_NE(id_of(loaded[1]), 1) << "two parameters would use the same random bits";
 }
 
-TEST(Archive, FormatsStayTheOptimizersOwn) {
+TEST(Archive, TheOptimizersFormatsStay) {
   Tensors source = make_parameters(torch::kFloat32, kShapes), parameters = clones(source);
   AdamW first(source, AdamWOptions(0.25).state("bf16").min_quantized_size(100000).seed(5));
   train(first, source, 1, 2);
@@ -145,12 +145,12 @@ TEST(Archive, FormatsStayTheOptimizersOwn) {
   train(second, parameters, 3, 3);
   auto& state =
       static_cast<AdamWParamState&>(*second.state().at(parameters[1].unsafeGetTensorImpl()));
-  EXPECT_EQ(state.codes("m").nbytes(), 3u) << "int8, though there are 3 elements only";
+  EXPECT_EQ(state.codes("m").nbytes(), 3u) << "int8, although there are only 3 elements";
   EXPECT_EQ(state.codes("v").nbytes(), 2u) << "int4";
 }
 
-// Zeros are what state is made of; the first step reads what the options say instead.
-TEST(Archive, StateWhoseFirstStepIsStillToComeIsLoaded) {
+// The state's tensors hold zeros before the first step. That step reads the initial values from the options.
+TEST(Archive, StateBeforeItsFirstStepIsLoaded) {
   const AdagradOptions options = AdagradOptions(0.1).initial_accumulator_value(0.3);
   const Tensors saved = make_parameters(torch::kFloat32, {{30}}), loaded = clones(saved),
                 fresh = clones(saved);
@@ -178,7 +178,7 @@ TEST(Archive, AParameterListedTwiceIsSavedAndLoadedOnce) {
   expect_equal(parameters, straight);
 }
 
-// ---- torch's archives from before version 1.5
+// ---- torch's archives from before version 1.5 ----
 
 void write_tensors(torch::serialize::OutputArchive& archive, const std::string& key,
                    const Tensors& tensors) {
@@ -198,7 +198,7 @@ void load(Optimizer& optimizer, torch::serialize::OutputArchive& archive) {
 
 TEST(Archive, AdamsOldFormatIsRead) {
   Tensors parameters = make_parameters();
-  parameters.push_back(torch::randn({2, 3}));  // never trained: has no buffers
+  parameters.push_back(torch::randn({2, 3}));  // never trained, so it has no buffers
   Adam first(parameters, AdamOptions().amsgrad(true)),
       second(parameters, AdamOptions().amsgrad(true));
   for (int step = 1; step <= 2; ++step) {
@@ -244,10 +244,10 @@ TEST(Archive, SgdsOldFormatIsRead) {
                 static_cast<SGDParamState&>(*second.state().at(key)));
 }
 
-// ---- what cannot be loaded leaves everything as it was
+// ---- a load that fails changes nothing ----
 
 template <class From, class To>
-std::string refusal(From& from, To& to) {
+std::string loading_error(From& from, To& to) {
   const std::size_t states = to.state().size();
   const double lr = to.param_groups()[0].options().get_lr();
   const std::string message = argument_error([&] { copy_through_archive(from, to); });
@@ -256,7 +256,7 @@ std::string refusal(From& from, To& to) {
   return message;
 }
 
-TEST(Archive, AFileThatHoldsNoOptimizerChangesNothing) {
+TEST(Archive, AFileWithoutAnOptimizerChangesNothing) {
   std::ostringstream model, nothing;
   torch::save(torch::nn::Linear(3, 4), model);
   torch::serialize::OutputArchive().save_to(nothing);
@@ -272,34 +272,33 @@ TEST(Archive, AFileThatHoldsNoOptimizerChangesNothing) {
   }
 }
 
-TEST(Archive, AnotherRulesStateIsRefused) {
+TEST(Archive, StateOfAnotherRuleIsRejected) {
   Tensors parameters = make_parameters();
   Adam adam(parameters, 0.1);
   AdamW adamw(parameters);
   train(adam, parameters, 1, 1);
-  EXPECT_HAS(refusal(adam, adamw), "holds the state of the rule adam");
+  EXPECT_HAS(loading_error(adam, adamw), "has state of the rule adam");
 }
 
-TEST(Archive, OtherGroupsAndShapesAreRefused) {
+TEST(Archive, OtherGroupsAndShapesAreRejected) {
   Tensors parameters = make_parameters(), others = make_parameters(torch::kFloat32, {{4}, {3}, {}});
   AdamW whole(parameters, 0.1), part({parameters[0]}, AdamWOptions()), other(others);
   AdamW two({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup({parameters[1]})});
   train(whole, parameters, 1, 1);
-  EXPECT_HAS(refusal(whole, part),
-             "the archive was saved with 3 parameters in parameter group 0, which has 1 in this "
-             "optimizer; load it into groups of the same sizes");
-  EXPECT_HAS(refusal(whole, two),
-             "the archive was saved with 1 parameter group and this optimizer has 2");
+  EXPECT_HAS(loading_error(whole, part),
+             "saved with 3 parameters in parameter group 0, but this optimizer has 1");
+  EXPECT_HAS(loading_error(whole, two),
+             "saved with 1 parameter group, but this optimizer has 2");
   AdamW other_way({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup({parameters[2]}),
                    OptimizerParamGroup({parameters[1]})}),
       last_is_larger({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup(Tensors{}),
                       OptimizerParamGroup({parameters[1], parameters[2]})});
-  EXPECT_HAS(refusal(other_way, last_is_larger),
-             "with 1 parameter in parameter group 1, which has 0 in this optimizer");
-  EXPECT_HAS(refusal(whole, other), "shape");
+  EXPECT_HAS(loading_error(other_way, last_is_larger),
+             "with 1 parameter in parameter group 1, but this optimizer has 0");
+  EXPECT_HAS(loading_error(whole, other), "shape");
 }
 
-// One parameter's archive: what it says of the whole and of the parameter's state.
+// An archive of one parameter with these schema numbers: of the optimizer, and of the parameter's state.
 torch::serialize::OutputArchive archive_of_schema(std::int64_t whole, std::int64_t of_state) {
   using torch::serialize::OutputArchive;
   OutputArchive archive;
@@ -323,20 +322,19 @@ torch::serialize::OutputArchive archive_of_schema(std::int64_t whole, std::int64
   return archive;
 }
 
-TEST(Archive, ANewerVersionsFileIsRefused) {
+TEST(Archive, AFileOfANewerVersionIsRejected) {
   AdamW optimizer({make_parameters()[0]}, AdamWOptions());
-  const auto refusal_of = [&](torch::serialize::OutputArchive&& archive) {
+  const auto error_of_loading = [&](torch::serialize::OutputArchive&& archive) {
     return argument_error([&] { load(optimizer, archive); });
   };
-  EXPECT_HAS(refusal_of(archive_of_schema(1000, 2)),
-             "the archive is of schema 1000 and this version of jitstep reads up to 1; update "
-             "jitstep to load it");
-  EXPECT_HAS(refusal_of(archive_of_schema(1, 1000)),
-             "the archive holds jitstep state of schema 1000 and this version reads up to 2; "
-             "update jitstep to load it");
+  EXPECT_HAS(error_of_loading(archive_of_schema(1000, 2)),
+             "the archive has schema 1000, but this version of jitstep reads at most 1");
+  EXPECT_HAS(error_of_loading(archive_of_schema(1, 1000)),
+             "state of schema 1000, but this version of jitstep reads at most 2");
   torch::serialize::OutputArchive torchs;
   torchs.write("pytorch_version", c10::IValue("9.9.0"));
-  EXPECT_HAS(refusal_of(std::move(torchs)), "the archive has torch's layout of version 9.9.0");
+  EXPECT_HAS(error_of_loading(std::move(torchs)),
+             "the archive has torch's layout of version 9.9.0");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// State that is not per element, in archives: what a rule keeps of a parameter, of its rows, and of all parameters.
+// Auxiliary state in archives: of a parameter, of its rows, and of the whole optimizer.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -7,7 +7,7 @@ namespace {
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-// All entries but those whose name begins so.
+// Copies all entries except those whose name starts with `prefix`.
 void copy_without(InputArchive& from, OutputArchive& to, const std::string& prefix) {
   for (const std::string& key : from.keys()) {
     InputArchive inner;
@@ -40,13 +40,13 @@ InputArchive archive_without(const Optimizer& optimizer, const std::string& pref
 }
 
 struct Case {
-  const char *rule, *missing, *said;
+  const char *rule, *missing, *message;
 };
 
-class ArchivedMemory : public testing::TestWithParam<Case> {};
+class ArchivedAuxState : public testing::TestWithParam<Case> {};
 
-TEST_P(ArchivedMemory, ThatIsMissingIsNamedAndTheOptimizerStaysAsItWas) {
-  const auto& [rule, missing, said] = GetParam();
+TEST_P(ArchivedAuxState, IsNamedIfItIsMissingAndTheOptimizerDoesNotChange) {
+  const auto& [rule, missing, message] = GetParam();
   const Tensors source = make_parameters(torch::kFloat32, {{7, 6}, {3}}), p = clones(source),
                 twin = clones(source);
   Optimizer saved(rule, source), optimizer(rule, p), other(rule, twin);
@@ -54,16 +54,16 @@ TEST_P(ArchivedMemory, ThatIsMissingIsNamedAndTheOptimizerStaysAsItWas) {
   train(optimizer, p, 1, 2);
   train(other, twin, 1, 2);
   InputArchive damaged = archive_without(saved, missing);
-  const std::string refusal = argument_error([&] { optimizer.load(damaged); });
-  EXPECT_HAS(refusal, said);
-  EXPECT_HAS(refusal, "damaged");
+  const std::string error = argument_error([&] { optimizer.load(damaged); });
+  EXPECT_HAS(error, message);
+  EXPECT_HAS(error, "damaged");
   train(optimizer, p, 3, 5);
   train(other, twin, 3, 5);
   expect_equal(p, twin);
 }
 
-TEST_P(ArchivedMemory, IsNotAskedForWhereNoStepWasTaken) {
-  const auto& [rule, missing, said] = GetParam();
+TEST_P(ArchivedAuxState, IsNotRequiredBeforeTheFirstStep) {
+  const auto& [rule, missing, message] = GetParam();
   const Tensors p = make_parameters(torch::kFloat32, {{7, 6}, {3}});
   Optimizer fresh(rule, p), optimizer(rule, p);
   train(optimizer, p, 1, 1);
@@ -73,18 +73,18 @@ TEST_P(ArchivedMemory, IsNotAskedForWhereNoStepWasTaken) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Of, ArchivedMemory,
+    Of, ArchivedAuxState,
     testing::Values(Case{"adafactor", "memory_",
-                         "the 7 numbers \"row\" that the rule adafactor keeps"},
-                    Case{"adafactor", "memory_col", "the 6 numbers \"col\""},
-                    Case{"novograd", "memory_", "that the rule novograd keeps"},
-                    Case{"prodigy", "memory_", "the archive holds 0 of the"}),
+                         "the 7 values of the auxiliary state \"row\" of the rule adafactor"},
+                    Case{"adafactor", "memory_col", "the 6 values of the auxiliary state \"col\""},
+                    Case{"novograd", "memory_", "of the rule novograd"},
+                    Case{"prodigy", "memory_", "the archive has 0 of the"}),
     [](const auto& test) {
       return std::string(test.param.rule) + "_" + std::to_string(test.index);
     });
 
-// The optimizer's own numbers begin then as they do where it takes the step itself.
-TEST(ArchivedMemories, OfAllParametersAreSavedWithStatesThatAnotherOptimizerStepped) {
+// The optimizer's own shared state then starts as if it took the step itself.
+TEST(AuxStateInArchives, SharedStateIsSavedWithStatesThatAnotherOptimizerStepped) {
   const Tensors p = make_parameters(), q = clones(p), r = clones(p);
   Optimizer stepped("prodigy", p), moved("prodigy", q), loaded("prodigy", r);
   train(stepped, p, 1, 2);
@@ -97,7 +97,7 @@ TEST(ArchivedMemories, OfAllParametersAreSavedWithStatesThatAnotherOptimizerStep
   expect_equal(r, q);
 }
 
-constexpr const char* kLate = R"(// Descent whose rate may depend on how many steps were taken.
+constexpr const char* kLate = R"(// Descent whose rate may depend on the number of steps.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::late_memory {
@@ -126,7 +126,7 @@ struct Rule {
 }  // namespace jitstep::rules::late_memory
 )";
 
-TEST(ArchivedMemories, ThatAnOptionAddedSinceTheLastStepBeginWithTheNext) {
+TEST(AuxStateInArchives, AuxStateThatAnOptionAddsStartsWithTheNextStep) {
   load_rule(own_file("late_memory.cuh", kLate));
   const Tensors p = make_parameters(), q = clones(p);
   Optimizer optimizer("late_memory", p, GenericOptions(0.1)),

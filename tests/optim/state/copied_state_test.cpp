@@ -1,4 +1,4 @@
-// States that programs move between optimizers, or copy, change and put under other parameters.
+// States that programs move between optimizers, or copy, change and assign to other parameters.
 #include <sstream>
 
 #include "jitstep/param_state.h"
@@ -11,12 +11,12 @@ AdamWParamState& state_of(AdamW& optimizer, const torch::Tensor& p) {
   return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// ---- moved to another optimizer and back
+// ---- states that move to another optimizer and back ----
 
-// Steps of two optimizers by turns with one state, which `hand_over` takes along.
+// Steps two optimizers in turn with one state, which `hand_over` moves.
 template <class HandOver>
-Tensors by_turns(const AdamWOptions& first, const AdamWOptions& second, torch::Dtype dtype,
-                 HandOver activate_step) {
+Tensors in_turn(const AdamWOptions& first, const AdamWOptions& second, torch::Dtype dtype,
+                HandOver activate_step) {
   const Tensors p = make_parameters(dtype, {{70, 60}});
   AdamW a(p, first), b(p, second);
   auto* const key = p[0].unsafeGetTensorImpl();
@@ -31,23 +31,23 @@ Tensors by_turns(const AdamWOptions& first, const AdamWOptions& second, torch::D
   return p;
 }
 
-TEST(MovedStates, AreSteppedByTheOptionsAndFormatsOfTheOptimizerThatHoldsThem) {
+TEST(MovedStates, UseTheOptionsAndFormatsOfTheirCurrentOptimizer) {
   const auto options = [] { return AdamWOptions(0.01); };
   using Held = std::unique_ptr<torch::optim::OptimizerParamState>;
   for (const auto& [other, dtype] : {std::pair{options().maximize(true), torch::kFloat32},
                                      std::pair{options().amsgrad(true), torch::kFloat32},
                                      std::pair{options().state("int8"), torch::kFloat32},
                                      std::pair{options().weights("master"), torch::kBFloat16}}) {
-    const Tensors moved = by_turns(options(), other, dtype, [](Held held) { return held; });
-    // Another object is one that the optimizer has not seen yet.
-    const Tensors fresh = by_turns(options(), other, dtype, [](Held held) -> Held {
+    const Tensors moved = in_turn(options(), other, dtype, [](Held held) { return held; });
+    // The optimizer has not seen another state object yet.
+    const Tensors fresh = in_turn(options(), other, dtype, [](Held held) -> Held {
       return std::make_unique<AdamWParamState>(std::move(static_cast<AdamWParamState&>(*held)));
     });
     expect_equal(moved, fresh);
   }
 }
 
-TEST(MovedStates, OfAnotherRuleAreRefusedAlsoWhereTheOldOneLay) {
+TEST(MovedStates, OfAnotherRuleAreRejectedEvenAtTheSameAddress) {
   const Tensors p = make_parameters();
   const std::string name = load_rule(example_file("yogi.cuh"));
   Optimizer optimizer(name, p, GenericOptions(0.1));
@@ -57,7 +57,7 @@ TEST(MovedStates, OfAnotherRuleAreRefusedAlsoWhereTheOldOneLay) {
   EXPECT_HAS(argument_error([&] { train(optimizer, p, 3, 3); }), "replaced by another optimizer's");
 }
 
-// ---- copied, resized and put under another parameter
+// ---- states that are copied, resized and assigned to another parameter ----
 
 enum class Way { constructor, clone };
 
@@ -70,7 +70,7 @@ AdamWOptions options_of(const std::string& codec, const std::string& weights) {
   return AdamWOptions(0.01).amsgrad(true).min_quantized_size(0).state(codec).weights(weights);
 }
 
-// As programs that split and prune what they fit do it: parameter, state and gradient get other rows.
+// Programs that split and prune what they fit do this: parameter, state and gradient get other rows.
 template <class Rows>
 void expect_resized(const std::string& codec, torch::Dtype dtype, const std::string& weights,
                     Way way, Rows rows) {
@@ -151,8 +151,8 @@ TEST(CopiedStates, ShowTheValuesOfTheOriginalAndLeaveItAlone) {
   }
 }
 
-// The parameter is resized in place, and its state with it.
-TEST(CopiedStates, NeedNoCopyWhereTheParameterHasItsNewShapeAlready) {
+// Resizes the parameter in place, and its state with it.
+TEST(CopiedStates, NeedNoCopyIfTheParameterAlreadyHasItsNewShape) {
   for (const char* codec : {"fp32", "int8", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}}), twin = clones(p);
     const auto options = AdamWOptions().min_quantized_size(0).state(codec);
@@ -173,8 +173,8 @@ TEST(CopiedStates, NeedNoCopyWhereTheParameterHasItsNewShapeAlready) {
   }
 }
 
-// The means of rows and columns are made of the new values.
-TEST(CopiedStates, TakeValuesOfTheSameShapeWithTheMemoryThatBelongsToThem) {
+// The means of rows and columns are computed from the new values.
+TEST(CopiedStates, RecomputeAuxStateFromValuesThatAreSet) {
   for (const char* codec : {"factored", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}});
     AdamW optimizer(p, AdamWOptions().min_quantized_size(0).state("v", codec));
@@ -190,27 +190,27 @@ TEST(CopiedStates, TakeValuesOfTheSameShapeWithTheMemoryThatBelongsToThem) {
   }
 }
 
-TEST(CopiedStates, ThatDoNotFitAreRefusedWhenAnOptimizerTakesThem) {
+TEST(CopiedStates, AreRejectedByTheOptimizerIfTheyDoNotFit) {
   for (const char* codec : {"fp32", "int8", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}, {7}});
     AdamW optimizer(p, AdamWOptions().min_quantized_size(0).state(codec));
     train(optimizer, p, 1, 2);
     auto copy = copy_of(state_of(optimizer, p[0]), Way::constructor);
-    copy->exp_avg(torch::zeros({51, 30}));  // and the other slot is forgotten
+    copy->exp_avg(torch::zeros({51, 30}));  // the test does not set the other slot
     const Tensors before = clones(p);
     for (const std::int64_t rows : {51, 40, 13}) {
       p[0].set_data(torch::zeros({rows, 30}));
       optimizer.state()[p[0].unsafeGetTensorImpl()] = copy->clone();
       set_gradients(p, 3);
-      const std::string refusal = argument_error([&] { optimizer.step(); });
-      EXPECT_HAS(refusal, c10::str("for a parameter of shape [", rows, ", 30]"));
-      EXPECT_HAS(refusal, "parameter 0 of group 0");
+      const std::string error = argument_error([&] { optimizer.step(); });
+      EXPECT_HAS(error, c10::str("for a parameter of shape [", rows, ", 30]"));
+      EXPECT_HAS(error, "parameter 0 of group 0");
       EXPECT_TRUE(torch::equal(p[1], before[1]));
     }
   }
 }
 
-TEST(CopiedStates, OfRulesThatKeepRowsAndColumnsAreResizedWithThem) {
+TEST(CopiedStates, AreResizedWithTheirRowAndColumnState) {
   const Tensors old = make_parameters(torch::kFloat32, {{40, 30}});
   Adafactor optimizer(old, AdafactorOptions());
   train(optimizer, old, 1, 3);
@@ -222,9 +222,9 @@ TEST(CopiedStates, OfRulesThatKeepRowsAndColumnsAreResizedWithThem) {
   auto& held = optimizer.state()[p.unsafeGetTensorImpl()];
   held = copy->clone();
   set_gradients({p}, 4);
-  const std::string refusal = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(refusal, "40 numbers as \"row\"");
-  EXPECT_HAS(refusal, "needs 51");
+  const std::string error = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(error, "40 values of the auxiliary state \"row\"");
+  EXPECT_HAS(error, "needs 51");
   const torch::Tensor rows = torch::cat({copy->aux_state("row"), torch::full({11}, 0.5)});
   copy->set_aux_state("row", rows);
   held = std::move(copy);
@@ -235,7 +235,7 @@ TEST(CopiedStates, OfRulesThatKeepRowsAndColumnsAreResizedWithThem) {
   EXPECT_TRUE(torch::equal(original.aux_state("row"), rows.slice(0, 0, 40)));
 }
 
-TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepTakesThem) {
+TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepBindsThem) {
   const Tensors p = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(p);
   const auto options = AdamWOptions().state("int8");
   AdamW optimizer(p, options), other(twin, options), loaded(p, options);
@@ -249,8 +249,8 @@ TEST(CopiedStates, AreSavedInTheirFormatsBeforeAStepTakesThem) {
   expect_equal(p, twin);
 }
 
-// Sizes and what lies beside the parameter are those of the new one.
-TEST(CopiedStates, ThatWereResizedAreSavedBeforeAStepTakesThem) {
+// The sizes and the residual belong to the new parameter.
+TEST(CopiedStates, AreSavedAfterAResizeBeforeAStepBindsThem) {
   for (const auto& [codec, weights] :
        {std::pair{"fp32", "native"}, {"int8", "split16"}, {"factored", "kahan"}}) {
     SCOPED_TRACE(codec);
@@ -272,7 +272,7 @@ TEST(CopiedStates, ThatWereResizedAreSavedBeforeAStepTakesThem) {
   }
 }
 
-TEST(CopiedStates, OfNoSlotsAreSavedUnderAParameterOfAnotherShape) {
+TEST(CopiedStates, WithoutSlotsAreSavedUnderAParameterOfAnotherShape) {
   const Tensors old = make_parameters(torch::kBFloat16, {{40, 30}});
   for (const char* weights : {"native", "split16"}) {
     SGD optimizer(old, SGDOptions(0.01).weights(weights));
@@ -289,7 +289,7 @@ TEST(CopiedStates, OfNoSlotsAreSavedUnderAParameterOfAnotherShape) {
   }
 }
 
-TEST(CopiedStates, OfRulesThatKeepRowsAreSavedWithThemOnceTheyAreResized) {
+TEST(CopiedStates, AreSavedWithTheirRowStateAfterAResize) {
   const Tensors old = make_parameters(torch::kFloat32, {{40, 30}});
   Adafactor optimizer(old, AdafactorOptions());
   train(optimizer, old, 1, 3);
@@ -305,13 +305,13 @@ TEST(CopiedStates, OfRulesThatKeepRowsAreSavedWithThemOnceTheyAreResized) {
   expect_equal(q, p);
 }
 
-TEST(CopiedStates, StayUsableWhereAStepFailed) {
+TEST(CopiedStates, StayUsableAfterAFailedStep) {
   const Tensors p = make_parameters(torch::kFloat32, {{70, 60}, {9}}), twin = clones(p);
   const auto options = AdamWOptions().state("int8");
   AdamW optimizer(p, options), other(twin, options);
   train(optimizer, p, 1, 2);
   train(other, twin, 1, 2);
-  state_of(optimizer, p[0]).exp_avg();  // from now on somebody else may hold it
+  state_of(optimizer, p[0]).exp_avg();  // from here on, the program may hold the tensor
   auto wrong = std::make_unique<AdamWParamState>();
   wrong->step(2).exp_avg(torch::zeros({3})).exp_avg_sq(torch::zeros({3}));
   optimizer.state()[p[1].unsafeGetTensorImpl()] = std::move(wrong);
@@ -319,7 +319,7 @@ TEST(CopiedStates, StayUsableWhereAStepFailed) {
   EXPECT_HAS(argument_error([&] { train(optimizer, p, 3, 3); }), "shape");
   EXPECT_TRUE(state_of(optimizer, p[0]) == state_of(other, twin[0]));
   EXPECT_HAS(argument_error([&] { state_of(optimizer, p[0]).exp_avg(torch::zeros({3})); }), "shape")
-      << "it is bound as before";
+      << "the state must be bound as before";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Copies of a state under another parameter: what a weight format keeps belongs to the value that it was kept for.
+// Copies of a state under another parameter: a residual belongs to the parameter value that it was stored for.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -13,7 +13,7 @@ class CopiedWeights : public testing::TestWithParam<const char*> {
   }
   static SGDOptions options(double lr) { return SGDOptions(lr).weights(GetParam()); }
 
-  // The weights of another parameter, under which the copy takes a step that moves nothing.
+  // The weights of another parameter, after the copy took a step there that moves nothing.
   static torch::Tensor weights_under(const torch::Tensor& q,
                                      std::unique_ptr<torch::optim::OptimizerParamState> copy) {
     SGD other(Tensors{q}, options(0));
@@ -38,21 +38,22 @@ class CopiedWeights : public testing::TestWithParam<const char*> {
   torch::Tensor weights_;
 };
 
-TEST_P(CopiedWeights, OfAParameterOfTheSameValuesStay) {
+TEST_P(CopiedWeights, StayIfTheParameterHasTheSameValues) {
   const torch::Tensor q = clones(p_)[0];
   expect_close({weights_under(q, state().clone())}, {weights_}, 0x1p-15, 0);
 }
 
-TEST_P(CopiedWeights, OfAParameterOfOtherRowsAreThoseItShows) {
+TEST_P(CopiedWeights, AreTheParameterIfItHasOtherRows) {
   const torch::Tensor q = p_[0].detach().flip(0).clone().requires_grad_();
   const torch::Tensor same = q.detach().eq(p_[0].detach()), shown = q.detach().to(torch::kFloat32);
   ASSERT_FALSE(same.all().item<bool>());
   const torch::Tensor now = weights_under(q, state().clone());
   EXPECT_TRUE(torch::equal(now.masked_select(~same), shown.masked_select(~same)));
-  expect_equal(optimizer_.fp32_weights(), {weights_});  // what the copy shares is left alone
+  expect_equal(optimizer_.fp32_weights(),
+               {weights_});  // the tensors that the copy shares did not change
 }
 
-TEST_P(CopiedWeights, StayWhereTheValuesOfSomeRowsDo) {
+TEST_P(CopiedWeights, StayForRowsWithTheSameValues) {
   const torch::Tensor q = clones(p_)[0];
   q.detach()[3].fill_(7);
   const torch::Tensor now = weights_under(q, state().clone());
@@ -60,7 +61,7 @@ TEST_P(CopiedWeights, StayWhereTheValuesOfSomeRowsDo) {
   expect_close({now.slice(0, 4)}, {weights_.slice(0, 4)}, 0x1p-15, 0);
 }
 
-TEST_P(CopiedWeights, OfAStateThatIsMovedToOtherRowsAreThoseItShows) {
+TEST_P(CopiedWeights, AreTheParameterIfTheStateMovesToOtherRows) {
   const torch::Tensor q = p_[0].detach().flip(0).clone().requires_grad_();
   const torch::Tensor shown = q.detach().to(torch::kFloat32);
   const torch::Tensor same = q.detach().eq(p_[0].detach());
@@ -70,8 +71,8 @@ TEST_P(CopiedWeights, OfAStateThatIsMovedToOtherRowsAreThoseItShows) {
   EXPECT_TRUE(torch::equal(now.masked_select(~same), shown.masked_select(~same)));
 }
 
-// Nothing says then whose the bits are.
-TEST_P(CopiedWeights, AreWithinHalfAnUlpWhereTheParameterOfTheStateIsGone) {
+// Nothing then tells which parameter the residual belongs to.
+TEST_P(CopiedWeights, AreWithinHalfAnUlpIfTheStatesParameterIsGone) {
   const torch::Tensor q = p_[0].detach().flip(0).clone().requires_grad_();
   const torch::Tensor shown = q.detach().to(torch::kFloat32), half = half_ulp(q);
   auto copy = state().clone();

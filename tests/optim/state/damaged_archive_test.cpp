@@ -1,4 +1,4 @@
-// Archives with anything missing or replaced: refused, and the optimizer is what it was.
+// Archives with an entry missing or replaced: load() throws, and the optimizer does not change.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,11 +14,11 @@ namespace {
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-// What an entry is replaced by; nothing: it is left out.
+// The replacement of an entry. An empty one removes the entry.
 using Damage = std::optional<c10::IValue>;
 
-// Copies an archive; the entry whose number is `target` is damaged, or the archive of that number
-// left out. Counts entries in `next`.
+// Copies an archive. Damages the entry with the number `target`, or drops the nested archive with that number. Counts
+// entries in `next`.
 void copy(InputArchive& from, OutputArchive& to, int& next, int target, const Damage& damage) {
   for (const auto& key : from.keys()) {
     const bool damaged = next++ == target;
@@ -81,7 +81,7 @@ void survives_every_damage(const RuleOptions& options) {
   train(optimizer, parameters, 1, 2);
   train(other, twin, 1, 2);
   InputArchive pristine = archive_of(optimizer);
-  int entries = 0, refused = 0;
+  int entries = 0, rejected = 0;
   InputArchive whole = archive_of(saved);
   OutputArchive scratch;
   copy(whole, scratch, entries, -1, std::nullopt);
@@ -93,38 +93,38 @@ void survives_every_damage(const RuleOptions& options) {
       InputArchive damaged = reread(out);
       try {
         optimizer.load(damaged);
-        optimizer.load(pristine);  // harmless, such as a missing option: back to where it was
+        optimizer.load(pristine);  // harmless, such as a missing option: restores the optimizer
       } catch (const c10::Error& error) {
-        ++refused;
-        const std::string said = error.what_without_backtrace();
+        ++rejected;
+        const std::string message = error.what_without_backtrace();
         for (const char* torchs : {"INTERNAL ASSERT", "No such serialized"})
-          EXPECT_EQ(said.find(torchs), std::string::npos) << said;
+          EXPECT_EQ(message.find(torchs), std::string::npos) << message;
         expect_same_state(optimizer, other);
       }
     }
   }
-  EXPECT_GT(refused, entries);
+  EXPECT_GT(rejected, entries);
   train(optimizer, parameters, 3, 4);
   train(other, twin, 3, 4);
   expect_equal(parameters, twin);
 }
 
-// Keeps numbers of all parameters, of each, and of rows.
-struct Remembering : Optimizer {
-  Remembering(const Tensors& parameters, const GenericOptions& options)
+// Has shared state, auxiliary state per parameter, and auxiliary state per row.
+struct WithAuxState : Optimizer {
+  WithAuxState(const Tensors& parameters, const GenericOptions& options)
       : Optimizer("common_estimate", parameters, options) {}
 };
 
-TEST(DamagedArchive, AnyEntryMissingOrReplacedLeavesTheOptimizerAsItWas) {
+TEST(DamagedArchive, AMissingOrReplacedEntryDoesNotChangeTheOptimizer) {
   survives_every_damage<AdamW>(AdamWOptions(0.01));
   survives_every_damage<AdamW>(AdamWOptions(0.01).state("int8").state("v", "int4"));
   survives_every_damage<SGD>(SGDOptions(0.01).momentum(0.9).state("int8"));
   load_rule(JITSTEP_TEST_DATA "/templates/extensions/common_estimate.cuh");
-  survives_every_damage<Remembering>(GenericOptions(0.01).set("slow", true));
+  survives_every_damage<WithAuxState>(GenericOptions(0.01).set("slow", true));
 }
 
-// A few kilobytes of file may say that they are of a tensor of gigabytes.
-TEST(DamagedArchive, NoSizeIsTrustedBeforeItIsCompared) {
+// A file of a few kilobytes may claim to hold a tensor of gigabytes.
+TEST(DamagedArchive, EverySizeIsCheckedBeforeItIsAllocated) {
   Tensors source = make_parameters(torch::kFloat32, {{70, 60}}), parameters = clones(source);
   AdamW saved(source, AdamWOptions().state("int8")), plain(parameters);
   AdamW same(parameters, AdamWOptions().state("int8"));
@@ -133,17 +133,17 @@ TEST(DamagedArchive, NoSizeIsTrustedBeforeItIsCompared) {
   int entries = 0;
   OutputArchive scratch;
   copy(whole, scratch, entries, -1, std::nullopt);
-  const std::vector<Damage> lies = {
+  const std::vector<Damage> forgeries = {
       c10::IValue(std::vector<std::int64_t>{1 << 14, 1 << 14}),
       c10::IValue(std::vector<std::int64_t>{1, std::int64_t{1} << 40}),
       c10::IValue(std::int64_t{1} << 40),
       c10::IValue(torch::zeros({1}, torch::kUInt8).expand({1 << 30})),
       c10::IValue(torch::zeros({1}).expand({1 << 14, 1 << 14}))};
   for (int entry = 0; entry < entries; ++entry)
-    for (const Damage& lie : lies) {
+    for (const Damage& forgery : forgeries) {
       OutputArchive out;
       int next = 0;
-      copy(whole, out, next, entry, lie);
+      copy(whole, out, next, entry, forgery);
       InputArchive damaged = reread(out);
       const CountedMemory memory;
       for (AdamW* optimizer : {&plain, &same}) try {
@@ -154,7 +154,7 @@ TEST(DamagedArchive, NoSizeIsTrustedBeforeItIsCompared) {
     }
 }
 
-// Copies an archive with another value wherever an entry has that name.
+// Copies an archive, with another value for every entry of that name.
 void copy_with(InputArchive& from, OutputArchive& to, const std::string& name,
                const c10::IValue& other) {
   for (const auto& key : from.keys()) {
@@ -170,10 +170,10 @@ void copy_with(InputArchive& from, OutputArchive& to, const std::string& name,
   }
 }
 
-// Such as one that keeps numbers in memory that the archive does not hold: they would all be 0.
-TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecIsNeverZeros) {
+// For example, a codec may store numbers in auxiliary state that the archive lacks. They would all be 0.
+TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecNeverBecomesZeros) {
   const std::vector<std::vector<std::int64_t>> shapes = {{70, 60}, {8, 64, 5}};
-  int refused = 0;
+  int rejected = 0;
   for (const std::string held : {"int8", "factored", "int4_rank1"}) {
     Tensors source = make_parameters(torch::kFloat32, shapes);
     AdamW saved(source, AdamWOptions().state("int8").state("v", held));
@@ -190,7 +190,7 @@ TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecIsNeverZeros) {
         try {
           optimizer.load(hostile);
         } catch (const c10::Error&) {
-          ++refused;
+          ++rejected;
           EXPECT_TRUE(optimizer.state().empty());
           continue;
         }
@@ -199,10 +199,10 @@ TEST(DamagedArchive, ASlotUnderTheNameOfAnotherCodecIsNeverZeros) {
               << held << " as " << codec << " into " << kept;
       }
   }
-  EXPECT_GT(refused, 30);
+  EXPECT_GT(rejected, 30);
 }
 
-TEST(DamagedArchive, AFileCutAnywhereIsRefused) {
+TEST(DamagedArchive, ATruncatedFileIsRejected) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions().state("int8")),
       other(twin, AdamWOptions().state("int8"));
@@ -220,7 +220,7 @@ TEST(DamagedArchive, AFileCutAnywhereIsRefused) {
   expect_equal(parameters, twin);
 }
 
-TEST(DamagedArchive, AFileIsNamedByWhatIsWrongWithIt) {
+TEST(DamagedArchive, AnErrorNamesTheFileAndTheCause) {
   Tensors parameters = make_parameters(), twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
   train(optimizer, parameters, 1, 2);
@@ -231,20 +231,20 @@ TEST(DamagedArchive, AFileIsNamedByWhatIsWrongWithIt) {
   for (const std::string& damaged :
        {std::string(), std::string("no archive"), whole.substr(0, whole.size() / 2)}) {
     own_file("optimizer.pt", damaged);
-    EXPECT_HAS(argument_error([&] { optimizer.load(file); }), file + " is no whole archive");
+    EXPECT_HAS(argument_error([&] { optimizer.load(file); }), file + ": the file is truncated");
   }
-  EXPECT_HAS(argument_error([&] { optimizer.load(none); }), "there is no file " + none);
+  EXPECT_HAS(argument_error([&] { optimizer.load(none); }), none + ": there is no such file");
   Tensors fewer = {parameters[0]};
   AdamW(fewer).save(file);
-  const std::string said = argument_error([&] { optimizer.load(file); });
-  EXPECT_HAS(said, "which has 3 in this optimizer");
-  EXPECT_HAS(said, "loading " + file);
+  const std::string message = argument_error([&] { optimizer.load(file); });
+  EXPECT_HAS(message, "but this optimizer has 3");
+  EXPECT_HAS(message, "loading " + file);
   train(optimizer, parameters, 3, 4);
   train(other, twin, 3, 4);
   expect_equal(parameters, twin);
 }
 
-// While it lives, files end after 64 bytes, as on a disk that is full.
+// While this object exists, writes fail after 64 bytes, as on a full disk.
 class SmallFiles {
  public:
   SmallFiles() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -262,7 +262,7 @@ class SmallFiles {
   rlimit before_;
 };
 
-TEST(DamagedArchive, AFileKeepsItsRightsAndALinkLeadsToIt) {
+TEST(DamagedArchive, AFileKeepsItsPermissionsAndALinkIsFollowed) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -275,7 +275,7 @@ TEST(DamagedArchive, AFileKeepsItsRightsAndALinkLeadsToIt) {
   EXPECT_NO_THROW(optimizer.load(file));
 }
 
-TEST(DamagedArchive, ALinkThatLeadsToNoFileYetIsFollowed) {
+TEST(DamagedArchive, ALinkToAMissingFileIsFollowed) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -295,8 +295,8 @@ TEST(DamagedArchive, ALinkThatLeadsToNoFileYetIsFollowed) {
              "there is no folder " + folder.path + "/none");
 }
 
-// Where others may write, they put links to the user's files where a save writes first.
-TEST(DamagedArchive, ASaveWritesThroughNoLinkAtANameThatCanBeForetold) {
+// Where others may write, they can put links to the user's files at the name that a save writes first.
+TEST(DamagedArchive, ASaveDoesNotFollowALinkAtAPredictableName) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   const OwnFolder folder;
@@ -310,7 +310,7 @@ TEST(DamagedArchive, ASaveWritesThroughNoLinkAtANameThatCanBeForetold) {
   EXPECT_NO_THROW(optimizer.load(file));
 }
 
-TEST(DamagedArchive, ANewFileHasTheRightsThatTheUserGivesNewFiles) {
+TEST(DamagedArchive, ANewFileHasTheUsersDefaultPermissions) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   const OwnFolder folder;
@@ -321,7 +321,7 @@ TEST(DamagedArchive, ANewFileHasTheRightsThatTheUserGivesNewFiles) {
             std::filesystem::perms(0640));
 }
 
-TEST(DamagedArchive, AFileThatCannotBeOpenedIsToldByItsCause) {
+TEST(DamagedArchive, AnErrorGivesTheCauseIfAFileCannotBeOpened) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   const std::string file = own_file("optimizer.pt", "");
@@ -331,14 +331,14 @@ TEST(DamagedArchive, AFileThatCannotBeOpenedIsToldByItsCause) {
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none = {0, before.rlim_max};
   setrlimit(RLIMIT_NOFILE, &none);
-  const std::string said = argument_error([&] { optimizer.save(file); });
+  const std::string message = argument_error([&] { optimizer.save(file); });
   setrlimit(RLIMIT_NOFILE, &before);
-  EXPECT_HAS(said, "Too many open files");
-  EXPECT_HAS(said, "ulimit -n");
+  EXPECT_HAS(message, "Too many open files");
+  EXPECT_HAS(message, "ulimit -n");
   EXPECT_EQ(text_of_file(file), whole);
 }
 
-TEST(DamagedArchive, AFileIsReplacedWhenTheNewOneIsWhole) {
+TEST(DamagedArchive, AFileIsReplacedOnlyByACompleteOne) {
   Tensors parameters = make_parameters(), twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
   train(optimizer, parameters, 1, 2);
@@ -355,23 +355,23 @@ TEST(DamagedArchive, AFileIsReplacedWhenTheNewOneIsWhole) {
   EXPECT_EQ(text_of_file(file), before);
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(file).parent_path()))
-    EXPECT_NE(entry.path().extension(), ".part") << "half a file stays";
+    EXPECT_NE(entry.path().extension(), ".part") << "a partial file remains";
   EXPECT_HAS(argument_error([&] { optimizer.save(file + "/none"); }), "cannot be saved to ");
 }
 
-TEST(DamagedArchive, WhatIsNoFileIsNotReplacedByOne) {
+TEST(DamagedArchive, ASaveDoesNotReplaceASpecialFile) {
   Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
   const OwnFolder folder;
   const std::string pipe = folder.path + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& name : {pipe, folder.path})
-    EXPECT_HAS(argument_error([&] { optimizer.save(name); }), "is no regular file");
+    EXPECT_HAS(argument_error([&] { optimizer.save(name); }), "not a regular file");
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
-TEST(DamagedArchive, StateThatTheArchiveLacksIsDroppedSoThatTrainingResumesAsItWas) {
-  // As torch's Python classes do; torch's C++ classes keep what is there.
+TEST(DamagedArchive, StateThatTheArchiveLacksIsDropped) {
+  // torch's Python classes do this too. torch's C++ classes keep the old state.
   Tensors parameters = make_parameters(torch::kFloat32, {{4}, {5}});
   AdamW saved(parameters), optimizer(parameters);
   train(optimizer, parameters, 1, 1);

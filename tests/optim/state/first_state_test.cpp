@@ -1,4 +1,4 @@
-// State before a parameter's first step: what programs set, and what torch's optimizers make with their parameters.
+// State before a parameter's first step: values that programs set, and state that torch makes at construction.
 #include <ATen/record_function.h>
 
 #include "optim/training.h"
@@ -11,7 +11,7 @@ State& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<State&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// ---- SGD, whose state has no step number in torch
+// ---- SGD, whose state has no step number in torch ----
 
 template <class Optimizer, class Options>
 Options momentum_options() {
@@ -31,7 +31,7 @@ Tensors trained_from(const Tensors& buffers) {
   return p;
 }
 
-TEST(SgdState, ThatIsMadeByHandIsGoneOnFromAsByTorch) {
+TEST(SgdState, MadeByTheProgramContinuesAsInTorch) {
   const Tensors p = make_parameters(torch::kFloat64, {{5, 3}, {7}, {}, {0}});
   for (const double value : {0.0, 0.5, -2.0}) {
     Tensors buffers;
@@ -44,8 +44,8 @@ TEST(SgdState, ThatIsMadeByHandIsGoneOnFromAsByTorch) {
   }
 }
 
-// torch's Python class and timm's SGDW have none either.
-TEST(SgdState, OfSgdwIsGoneOnFromToo) {
+// torch's Python class and timm's SGDW have no step number either.
+TEST(SgdState, OfSgdwContinuesToo) {
   const torch::Tensor p = torch::zeros({4}).requires_grad_();
   SGDW optimizer(Tensors{p}, SGDWOptions(1).momentum(0.5).dampening(0.25).weight_decay(0));
   auto state = std::make_unique<SGDWParamState>();
@@ -74,7 +74,7 @@ struct OneParameter {
   }
 };
 
-TEST(SgdState, OfAStepThatWasSkippedIsGoneOnFromOnceItIsSet) {
+TEST(SgdState, ContinuesFromASetValueAfterASkippedStep) {
   for (const double value : {0.0, 2.0}) {
     OneParameter one;
     one.skip_a_step();
@@ -84,7 +84,7 @@ TEST(SgdState, OfAStepThatWasSkippedIsGoneOnFromOnceItIsSet) {
   }
 }
 
-TEST(SgdState, KeepsItsStepWhereAValueIsRefused) {
+TEST(SgdState, KeepsItsStepIfAValueIsRejected) {
   OneParameter one;
   one.skip_a_step();
   EXPECT_THROW(one.state().momentum_buffer(torch::ones({5})), c10::Error);
@@ -92,14 +92,14 @@ TEST(SgdState, KeepsItsStepWhereAValueIsRefused) {
   one.step_to(-1);
 }
 
-TEST(SgdState, BeginsWithTheGradientWhereNothingWasSet) {
+TEST(SgdState, StartsFromTheGradientIfNothingWasSet) {
   OneParameter one;
   one.optimizer.state()[one.p.unsafeGetTensorImpl()] = std::make_unique<SGDParamState>();
   one.skip_a_step();
   one.step_to(-1);
 }
 
-// ---- Adagrad, whose state torch makes with its parameters
+// ---- Adagrad, whose state torch makes at construction ----
 
 const std::vector<std::vector<std::int64_t>> kShapes = {{5, 3}, {70, 60}, {}, {0}};
 
@@ -107,7 +107,7 @@ AdagradOptions options_of(const std::string& codec) {
   return AdagradOptions(0.1).initial_accumulator_value(0.3).min_quantized_size(0).state(codec);
 }
 
-TEST(AdagradState, IsThereBeforeTheFirstStepAsInTorch) {
+TEST(AdagradState, ExistsBeforeTheFirstStepAsInTorch) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     const Tensors ours = make_parameters(dtype, kShapes), theirs = clones(ours);
     Adagrad a(ours, options_of("fp32"));
@@ -128,7 +128,7 @@ TEST(AdagradState, IsThereBeforeTheFirstStepAsInTorch) {
   }
 }
 
-TEST(AdagradState, ShowsWhatItBeginsWithInEveryFormat) {
+TEST(AdagradState, ShowsItsInitialValuesInEveryFormat) {
   for (const char* codec : {"fp32", "bf16", "int8", "int4", "factored", "int4_rank1"}) {
     const Tensors p = make_parameters(torch::kFloat32, kShapes), twin = clones(p);
     Adagrad looked_at(p, options_of(codec)), other(twin, options_of(codec));
@@ -143,7 +143,7 @@ TEST(AdagradState, ShowsWhatItBeginsWithInEveryFormat) {
   }
 }
 
-TEST(AdagradState, OfParametersThatComeLaterBeginsWithTheirOptions) {
+TEST(AdagradState, OfLaterParametersStartsFromTheirOptions) {
   const Tensors p = make_parameters();
   Adagrad optimizer({p[0]}, options_of("fp32"));
   optimizer.add_param_group(
@@ -154,7 +154,7 @@ TEST(AdagradState, OfParametersThatComeLaterBeginsWithTheirOptions) {
   EXPECT_EQ(state_of<AdagradParamState>(optimizer, p[2]).id(), 2);
 }
 
-TEST(AdagradState, OfNoStepIsExchangedWithTorchsInAnyFormat) {
+TEST(AdagradState, IsExchangedWithTorchBeforeTheFirstStepInEveryFormat) {
   using Theirs = torch::optim::Adagrad;
   const auto torchs = torch::optim::AdagradOptions(0.1).initial_accumulator_value(0.3);
   for (const char* codec : {"fp32", "int8"}) {
@@ -174,14 +174,14 @@ TEST(AdagradState, OfNoStepIsExchangedWithTorchsInAnyFormat) {
   }
 }
 
-TEST(AdagradState, IsNotThereWhereAGroupWasRefused) {
+TEST(AdagradState, DoesNotExistForARejectedGroup) {
   const Tensors p = make_parameters();
   Adagrad optimizer({p[0]}, AdagradOptions(0.1));
   EXPECT_FALSE(argument_error([&] { optimizer.add_param_group({{p[1], p[0]}}); }).empty());
   EXPECT_EQ(optimizer.state().size(), 1u);
 }
 
-TEST(AdagradState, ThatWasErasedIsMadeByTheStep) {
+TEST(AdagradState, IsMadeByTheStepAfterItWasErased) {
   const Tensors p = make_parameters(), twin = clones(p);
   Adagrad optimizer(p, options_of("fp32")), other(twin, options_of("fp32"));
   optimizer.state().clear();
@@ -190,8 +190,8 @@ TEST(AdagradState, ThatWasErasedIsMadeByTheStep) {
   expect_equal(p, twin);
 }
 
-// Nor do steps then look at each of its tensors, or wait for the device at the first one.
-TEST(AdagradState, ThatNobodyLookedAtIsNotSharedWithAnybody) {
+// Steps also do not check each of its tensors, and the first step does not wait for the device.
+TEST(AdagradState, IsNotSharedUntilTheProgramReadsIt) {
   for (const char* codec : {"fp32", "int8"}) {
     const Tensors p = make_parameters();
     Adagrad optimizer(p, options_of(codec));
@@ -201,14 +201,14 @@ TEST(AdagradState, ThatNobodyLookedAtIsNotSharedWithAnybody) {
     EXPECT_FALSE(is_shared());
     auto& options = static_cast<AdagradOptions&>(optimizer.param_groups()[0].options());
     options.weight_decay(0.1).state(std::string(codec) == "int8" ? "bf16" : "int8");
-    train(optimizer, p, 3, 3);  // binds it again
+    train(optimizer, p, 3, 3);  // binds the state again
     EXPECT_FALSE(is_shared());
     state_of<AdagradParamState>(optimizer, p[0]).sum();
     EXPECT_TRUE(is_shared());
   }
 }
 
-// Numbers that torch hands from a device to the host, which waits for them, in this thread while it lives.
+// Counts the numbers that torch copies from a device to the host in this thread. Each copy waits for the device.
 class Waits {
  public:
   Waits() : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(&count))) {
@@ -228,7 +228,7 @@ class Waits {
   at::CallbackHandle callback_;
 };
 
-TEST(AdagradState, ThatNobodyLookedAtIsNotWaitedForByTheFirstStep) {
+TEST(AdagradState, DoesNotSynchronizeTheFirstStepIfTheProgramDidNotReadIt) {
   const Tensors p = make_parameters();
   Adagrad optimizer(p, options_of("fp32"));
   set_gradients(p, 1);
@@ -239,26 +239,26 @@ TEST(AdagradState, ThatNobodyLookedAtIsNotWaitedForByTheFirstStep) {
   }
   const Waits waits;
   torch::ones({}).item<float>();
-  EXPECT_EQ(waits.counted(), 1) << "what is counted has another name";
+  EXPECT_EQ(waits.counted(), 1) << "torch renamed the operation that this test counts";
 }
 
-TEST(AdagradState, ThatStartsAgainMustHoldWhatItStartsFrom) {
+TEST(AdagradState, MustHoldItsInitialValuesAtStepZero) {
   const Tensors p = make_parameters();
   Adagrad optimizer(p, options_of("fp32"));
   train(optimizer, p, 1, 1);
   state_of<AdagradParamState>(optimizer, p[0]).step() = 0;
-  EXPECT_HAS(argument_error([&] { train(optimizer, p, 2, 2); }), "holds values at step 0");
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 2, 2); }), "has values at step 0");
 }
 
-TEST(AdagradState, ThatSomebodyWroteToIsLookedAt) {
+TEST(AdagradState, IsCheckedIfTheProgramWroteToIt) {
   const Tensors p = make_parameters();
   Adagrad optimizer(p, options_of("fp32"));
   state_of<AdagradParamState>(optimizer, p[0]).sum().fill_(4);
-  EXPECT_HAS(argument_error([&] { train(optimizer, p, 1, 1); }), "holds values at step 0");
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 1, 1); }), "has values at step 0");
 }
 
-// What an option says when the first step is taken counts.
-TEST(AdagradState, OfAnOptionThatWasChangedSinceIsSavedAndLoadedBeforeTheFirstStep) {
+// The value of the option at the first step applies.
+TEST(AdagradState, IsSavedAndLoadedBeforeTheFirstStepIfItsOptionChanged) {
   for (const double changed : {2.0, 0.0}) {
     const torch::Tensor p = torch::ones({3}).requires_grad_();
     Adagrad optimizer(Tensors{p}, AdagradOptions(1).initial_accumulator_value(0.25).eps(0));
@@ -275,7 +275,7 @@ TEST(AdagradState, OfAnOptionThatWasChangedSinceIsSavedAndLoadedBeforeTheFirstSt
   }
 }
 
-TEST(AdagradState, BeginsWithAnOptionThatWasChangedSince) {
+TEST(AdagradState, StartsFromAnOptionThatChangedAfterConstruction) {
   for (const char* codec : {"fp32", "int8"}) {
     const Tensors p = make_parameters(), twin = clones(p);
     Adagrad changed(p, options_of(codec)),

@@ -1,4 +1,4 @@
-// Tensors of the state that users were given, and changed: with the next step, or after many.
+// State tensors that users got from the optimizer and changed, before the next step or after many steps.
 #include <functional>
 #include <map>
 
@@ -12,7 +12,7 @@ AdamWParamState& adamw_state(AdamW& optimizer, const torch::Tensor& p) {
   return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
 }
 
-// Gives a tensor other memory of the same values, and steps.
+// Gives a tensor new storage with the same values, and steps.
 void expect_written_elsewhere(Optimizer& optimizer, const Tensors& parameters,
                               const std::string& way, torch::Tensor given) {
   SCOPED_TRACE(way);
@@ -20,10 +20,10 @@ void expect_written_elsewhere(Optimizer& optimizer, const Tensors& parameters,
   given.set_data(given.clone());
   const torch::Tensor before = given.clone();
   train(optimizer, parameters, 4, 4);
-  EXPECT_FALSE(torch::equal(given, before)) << "the step has written where the tensor lay before";
+  EXPECT_FALSE(torch::equal(given, before)) << "the step wrote to the tensor's old storage";
 }
 
-TEST(GivenTensors, OtherMemoryIsUsedHoweverTheTensorWasGot) {
+TEST(UserModifiedState, NewStorageIsUsedHoweverTheProgramGotTheTensor) {
   using Way = std::function<torch::Tensor(AdamWParamState&)>;
   const std::map<std::string, Way> ways = {
       {"by torch's name", [](auto& state) { return state.exp_avg(); }},
@@ -51,7 +51,7 @@ TEST(GivenTensors, OtherMemoryIsUsedHoweverTheTensorWasGot) {
   }
 }
 
-TEST(GivenTensors, AStateThatIsMovedTakesAlongThatItWasGivenAway) {
+TEST(UserModifiedState, AMovedStateStaysMarkedAsEscaped) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -62,7 +62,7 @@ TEST(GivenTensors, AStateThatIsMovedTakesAlongThatItWasGivenAway) {
   expect_written_elsewhere(optimizer, parameters, "moved", given);
 }
 
-TEST(GivenTensors, OtherValuesOfWhatIsKeptBesideTheSlotsAreUsed) {
+TEST(UserModifiedState, ChangedAuxStateIsUsed) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
   Adafactor optimizer(parameters, AdafactorOptions()), other(twin, AdafactorOptions());
   train(optimizer, parameters, 1, 1);
@@ -75,10 +75,10 @@ TEST(GivenTensors, OtherValuesOfWhatIsKeptBesideTheSlotsAreUsed) {
   for (torch::Tensor half : buffers) half.set_data(half * 4);
   train(optimizer, parameters, 4, 4);
   train(other, twin, 4, 4);
-  EXPECT_FALSE(torch::equal(parameters[0], twin[0])) << "the step has read the old values";
+  EXPECT_FALSE(torch::equal(parameters[0], twin[0])) << "the step read the old values";
 }
 
-TEST(GivenTensors, AParameterOfAnotherFormIsSeenAlsoAfterAStepThatWasRefused) {
+TEST(UserModifiedState, AParameterWithNewMetadataIsNoticedAfterARejectedStep) {
   Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {50}}),
           twin = clones(parameters);
   AdamW optimizer(parameters), other(twin);
@@ -89,7 +89,7 @@ TEST(GivenTensors, AParameterOfAnotherFormIsSeenAlsoAfterAStepThatWasRefused) {
   set_gradients(parameters, 3);
   const torch::Tensor gradient = parameters[1].grad();
   parameters[1].mutable_grad() = parameters[0].detach().t().flatten().slice(0, 0, 50);
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 0");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with parameter 0");
   parameters[1].mutable_grad() = gradient;
   optimizer.step();
   train(other, twin, 3, 3);
@@ -98,11 +98,11 @@ TEST(GivenTensors, AParameterOfAnotherFormIsSeenAlsoAfterAStepThatWasRefused) {
   expect_equal(parameters, twin);
 }
 
-TEST(GivenTensors, MemoryPutIntoASlotIsUsedAsByTorch) {
+TEST(UserModifiedState, StorageAssignedToASlotIsUsedAsInTorch) {
   Tensors ours = make_parameters(torch::kFloat64, {{40, 40}}), theirs = clones(ours);
   AdamW a(ours, AdamWOptions(0.1));
   torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
-  const std::vector<std::function<torch::Tensor()>> memories = {
+  const std::vector<std::function<torch::Tensor()>> storages = {
       [] {
         return torch::rand({40, 40}, torch::kFloat64);
       },
@@ -116,7 +116,7 @@ TEST(GivenTensors, MemoryPutIntoASlotIsUsedAsByTorch) {
         return torch::rand({40, 40});
       }};
   int step = 1;
-  for (const auto& memory : memories) {
+  for (const auto& storage : storages) {
     train(a, ours, step, step);
     train(b, theirs, step, step);
     const torch::Tensor other = memory();
@@ -131,7 +131,7 @@ TEST(GivenTensors, MemoryPutIntoASlotIsUsedAsByTorch) {
     expect_close(ours, theirs, 1e-9, 1e-9);
     EXPECT_EQ(adamw_state(a, ours[0]).step(), step - 1);
   }
-  // The same memory read the other way round.
+  // The same storage read as its transpose.
   adamw_state(a, ours[0]).exp_avg().t_();
   auto& torchs =
       static_cast<torch::optim::AdamWParamState&>(*b.state().at(theirs[0].unsafeGetTensorImpl()));
@@ -141,17 +141,17 @@ TEST(GivenTensors, MemoryPutIntoASlotIsUsedAsByTorch) {
   expect_close(ours, theirs, 1e-9, 1e-9);
 }
 
-TEST(GivenTensors, MemoryOfTheSlotsOwnFormIsTakenItself) {
+TEST(UserModifiedState, StorageWithTheSlotsMetadataIsUsedDirectly) {
   Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
   const auto other = torch::ones({40, 30});
   adamw_state(optimizer, parameters[0]).exp_avg().set_data(other);
   train(optimizer, parameters, 2, 2);
-  EXPECT_FALSE(torch::equal(other, torch::ones({40, 30}))) << "the step wrote elsewhere";
+  EXPECT_FALSE(torch::equal(other, torch::ones({40, 30}))) << "the step wrote to other storage";
 }
 
-TEST(GivenTensors, CodesPutIntoASlotAreUsed) {
+TEST(UserModifiedState, CodesThatAreSetAreUsed) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions(0.1).state("int8")),
       other(twin, AdamWOptions(0.1).state("int8"));
@@ -167,7 +167,7 @@ TEST(GivenTensors, CodesPutIntoASlotAreUsed) {
   expect_equal(parameters, twin);
 }
 
-TEST(GivenTensors, MemoryThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
+TEST(UserModifiedState, StorageThatDoesNotFitIsRejectedBeforeAnythingIsWritten) {
   using Change = std::function<void(AdamWParamState&)>;
   const std::vector<std::pair<Change, const char*>> changes = {
       {[](auto& state) {
@@ -177,14 +177,14 @@ TEST(GivenTensors, MemoryThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
       {[](auto& state) {
          state.exp_avg().set_data(torch::zeros({70, 60}, torch::kInt64));
        },
-       "floating point"},
+       "floating-point"},
       {[](auto& state) { state.exp_avg().resize_({3}); }, "shape [3]"},
       {[](auto& state) { state.exp_avg().storage().unsafeGetStorageImpl()->set_nbytes(0); },
-       "has no memory"},
+       "was freed"},
       {[](auto& state) { state.codes("v").set_data(torch::zeros({3}, torch::kUInt8)); },
        "4200 bytes of codes"},
       {[](auto& state) { state.meta("v").set_data(torch::zeros({1}, torch::kUInt8)); },
-       "68 of scales"},
+       "68 bytes of scales"},
       {[](auto& state) { state.codes("v").set_data(torch::zeros({4200})); }, "bytes of codes"},
   };
   for (const auto& [change, part] : changes) {
@@ -202,7 +202,7 @@ TEST(GivenTensors, MemoryThatDoesNotFitIsRefusedBeforeAnythingIsWritten) {
   }
 }
 
-TEST(GivenTensors, CodesThatDoNotFitAreNotDecoded) {
+TEST(UserModifiedState, CodesThatDoNotFitAreNotDecoded) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW optimizer(parameters, AdamWOptions(0.1).state("int8"));
   train(optimizer, parameters, 1, 1);
@@ -210,11 +210,12 @@ TEST(GivenTensors, CodesThatDoNotFitAreNotDecoded) {
   state.codes("m").set_data(torch::zeros({5}, torch::kUInt8));
   EXPECT_HAS(argument_error([&] { state.exp_avg(); }), "4200 bytes of codes");
   state.exp_avg(torch::ones({70, 60}));
-  EXPECT_TRUE(torch::equal(state.exp_avg(), torch::ones({70, 60}))) << "values put that right";
+  EXPECT_TRUE(torch::equal(state.exp_avg(), torch::ones({70, 60})))
+      << "setting values repairs the slot";
   EXPECT_NO_THROW(optimizer.step());
 }
 
-TEST(GivenTensors, ValuesOfAnotherShapeAreReplacedByThoseThatAreSet) {
+TEST(UserModifiedState, SettingValuesReplacesASlotOfAnotherShape) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -224,7 +225,7 @@ TEST(GivenTensors, ValuesOfAnotherShapeAreReplacedByThoseThatAreSet) {
   EXPECT_NO_THROW(optimizer.step());
 }
 
-TEST(GivenTensors, ThatShareMemoryAreRefusedAtTheStepAndNothingIsWritten) {
+TEST(UserModifiedState, SlotsThatShareMemoryAreRejectedBeforeAnythingIsWritten) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}, {70, 60}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);
@@ -241,7 +242,7 @@ TEST(GivenTensors, ThatShareMemoryAreRefusedAtTheStepAndNothingIsWritten) {
   expect_equal(parameters, before);
 }
 
-TEST(GivenTensors, MemoryThatWasFreedIsAnError) {
+TEST(UserModifiedState, FreedStorageIsAnError) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   Adafactor optimizer(parameters, AdafactorOptions());
   train(optimizer, parameters, 1, 1);
@@ -250,10 +251,10 @@ TEST(GivenTensors, MemoryThatWasFreedIsAnError) {
   auto* const storage = state.aux_state("row").storage().unsafeGetStorageImpl();
   storage->reset();
   storage->set_nbytes(0);
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "\"row\" has no memory");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "\"row\" was freed");
 }
 
-TEST(GivenTensors, ThatNoKernelCanReadAreNotSavedOverAFileThatIsWhole) {
+TEST(UserModifiedState, UnreadableSlotsAreNotSavedOverAValidFile) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   for (const char* codec : {"fp32", "int8"}) {
     AdamW optimizer(parameters, AdamWOptions().state(codec));
@@ -267,7 +268,7 @@ TEST(GivenTensors, ThatNoKernelCanReadAreNotSavedOverAFileThatIsWhole) {
   }
 }
 
-// ---- states that were moved or copied into another optimizer
+// ---- states that the program moved or copied into another optimizer ----
 
 TEST(MovedStates, GetAnIdThatNoOtherParameterHas) {
   for (const bool first : {true, false}) {
@@ -287,7 +288,7 @@ TEST(MovedStates, GetAnIdThatNoOtherParameterHas) {
   }
 }
 
-TEST(MovedStates, OfAParameterThatGetsItsFirstGradientLaterStayApart) {
+TEST(MovedStates, DoNotShareAnIdWithAParameterOfALaterFirstGradient) {
   Tensors p = make_parameters(torch::kFloat32, {{5}, {40}});
   AdamW old({p[0], p[1]});
   train(old, p, 1, 1);
@@ -298,11 +299,11 @@ TEST(MovedStates, OfAParameterThatGetsItsFirstGradientLaterStayApart) {
   p[0].mutable_grad() = torch::Tensor();
   optimizer.step();
   train(optimizer, p, 3, 3);
-  EXPECT_EQ(adamw_state(optimizer, p[1]).id(), 1) << "it has kept its own";
+  EXPECT_EQ(adamw_state(optimizer, p[1]).id(), 1) << "the state must keep its id";
   EXPECT_NE(adamw_state(optimizer, p[0]).id(), 1);
 }
 
-TEST(GivenTensors, ACopyOnWriteCopyOfASlotKeepsItsValues) {
+TEST(UserModifiedState, ACopyOnWriteCopyOfASlotKeepsItsValues) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 1);

@@ -1,4 +1,4 @@
-// Slots that options add or leave out in training: what a weight format keeps beside the parameters stays.
+// Slots that options add or remove in training: the residual of the weights must not change.
 #include <sstream>
 
 #include "optim/training.h"
@@ -22,8 +22,8 @@ class LateSlots : public Formats {
     return all;
   }
 
-  // A step at a rate of 0 leaves the weights as they are, as far as the format holds them.
-  static void expect_kept(Optimizer& optimizer, const Tensors& p, const Tensors& before) {
+  // A step at a rate of 0 does not change the weights, as far as the format holds them.
+  static void expect_same_weights(Optimizer& optimizer, const Tensors& p, const Tensors& before) {
     static_cast<Options&>(optimizer.param_groups()[0].options()).set_lr(0);
     train(optimizer, p, 9, 9);
     if (is_exact())
@@ -37,16 +37,16 @@ SGDOptions& options_of(SGD& optimizer) {
   return static_cast<SGDOptions&>(optimizer.param_groups()[0].options());
 }
 
-TEST_P(LateSlots, DoNotTouchTheWeights) {
+TEST_P(LateSlots, DoNotChangeTheWeights) {
   const Tensors p = parameters();
   SGD optimizer(p, options());
   train(optimizer, p, 1, 3);
   const Tensors before = optimizer.fp32_weights();
   options_of(optimizer).momentum(0.9);
-  expect_kept(optimizer, p, before);
+  expect_same_weights(optimizer, p, before);
 }
 
-TEST_P(LateSlots, ThatGoAndComeBackDoNotTouchTheWeights) {
+TEST_P(LateSlots, ThatGoAndComeBackDoNotChangeTheWeights) {
   const Tensors p = parameters();
   SGD optimizer(p, options().momentum(0.9));
   train(optimizer, p, 1, 3);
@@ -54,10 +54,10 @@ TEST_P(LateSlots, ThatGoAndComeBackDoNotTouchTheWeights) {
   train(optimizer, p, 4, 5);
   options_of(optimizer).momentum(0.5);
   const Tensors before = optimizer.fp32_weights();
-  expect_kept(optimizer, p, before);
+  expect_same_weights(optimizer, p, before);
 }
 
-TEST_P(LateSlots, OfRulesThatHaveOthersDoNotTouchTheWeights) {
+TEST_P(LateSlots, OfRulesWithOtherSlotsDoNotChangeTheWeights) {
   const Tensors p = parameters();
   AdamW optimizer(p, AdamWOptions(0x1p-8).weight_decay(0).weights(format()));
   for (const bool amsgrad : {false, true, false}) {
@@ -66,10 +66,10 @@ TEST_P(LateSlots, OfRulesThatHaveOthersDoNotTouchTheWeights) {
   }
   const Tensors before = optimizer.fp32_weights();
   static_cast<AdamWOptions&>(optimizer.param_groups()[0].options()).amsgrad(true);
-  expect_kept(optimizer, p, before);
+  expect_same_weights(optimizer, p, before);
 }
 
-TEST_P(LateSlots, TrainAsFloatsDoInExactFormats) {
+TEST_P(LateSlots, TrainLikeFloat32InExactFormats) {
   if (!is_exact()) GTEST_SKIP() << "rounds";
   const Tensors p = parameters();
   Tensors wide;
@@ -92,14 +92,13 @@ TEST_P(LateSlots, TrainAsFloatsDoInExactFormats) {
   expect_equal(ours.fp32_weights(), expected);
 }
 
-TEST_P(LateSlots, OfAnArchiveDoNotTouchTheWeights) {
+TEST_P(LateSlots, FromAnArchiveDoNotChangeTheWeights) {
   const Tensors p = parameters();
   SGD optimizer(p, options());
   train(optimizer, p, 1, 3);
   const Tensors before = optimizer.fp32_weights();
   options_of(optimizer).momentum(0.9);
-  for (const bool skipped :
-       {false, true}) {  // the second time the slots are there, at their step 0
+  for (const bool skipped : {false, true}) {  // in the second run the slots exist, at their step 0
     if (skipped) {
       set_gradients(p, 4);
       optimizer.set_found_inf(torch::ones({}));
@@ -113,11 +112,11 @@ TEST_P(LateSlots, OfAnArchiveDoNotTouchTheWeights) {
     expect_equal(loaded.fp32_weights(), before);
     copy_through_archive(loaded, again);
     expect_equal(again.fp32_weights(), before);
-    expect_kept(again, q, before);
+    expect_same_weights(again, q, before);
   }
 }
 
-TEST_P(LateSlots, OfAStepThatFailedDoNotTouchTheWeights) {
+TEST_P(LateSlots, OfAFailedStepDoNotChangeTheWeights) {
   Tensors p = parameters();
   p.push_back(torch::ones({5}, p[0].scalar_type()).set_requires_grad(true));
   SGD optimizer(p, options());

@@ -1,11 +1,10 @@
-// What a rule keeps beside the slots, as users see it: numbers of a parameter, of its rows, and of all
-// parameters together.
+// Auxiliary state as users see it: of a parameter, of its rows, and of the whole optimizer.
 #include "optim/training.h"
 
 namespace jitstep::tests {
 namespace {
 
-constexpr const char* kKeeping = R"(// Descent whose rate depends on everything that it keeps.
+constexpr const char* kRule = R"(// Descent whose rate depends on all of its auxiliary state.
 #pragma once
 #include "../core/contract.cuh"
 namespace jitstep::rules::keeping {
@@ -59,9 +58,9 @@ struct Rule {
 
 using Groups = std::vector<Optimizer::ParamGroup>;
 
-class Memory : public ::testing::Test {
+class AuxState : public ::testing::Test {
  protected:
-  Memory() { load_rule(own_file("keeping.cuh", kKeeping)); }
+  AuxState() { load_rule(own_file("keeping.cuh", kRule)); }
 
   static Tensors parameters() { return make_parameters(torch::kFloat32, {{5, 3}, {4}, {}}); }
 
@@ -73,7 +72,7 @@ class Memory : public ::testing::Test {
     return static_cast<ParamState&>(*opt.state().at(p.unsafeGetTensorImpl()));
   }
 
-  // Each parameter misses some steps, the first one among them.
+  // Each parameter misses some steps, including the first one.
   static void train_with_gaps(Optimizer& opt, const Tensors& p, int first, int last) {
     for (int step = first; step <= last; ++step) {
       set_gradients(p, step);
@@ -84,7 +83,7 @@ class Memory : public ::testing::Test {
   }
 };
 
-// In which none counts twice, whatever groups there are before it.
+// In the group no parameter counts twice, whatever groups precede it.
 TEST(ListOption, IsIndexedWithinTheGroup) {
   const Tensors p = make_parameters(torch::kBFloat16, {{3}, {4}, {5}, {6}, {7}});
   const auto with = [](std::vector<double> decays) {
@@ -110,7 +109,7 @@ TEST(ListOption, IsIndexedWithinTheGroup) {
   AdamWBF16 loaded(groups(q)), fresh(groups(q));
   q[4].mutable_grad() = torch::ones_like(q[4]);
   fresh.step();
-  copy_through_archive(fresh, loaded);  // in which only the last one has a state
+  copy_through_archive(fresh, loaded);  // only the last parameter has a state in it
   train(loaded, q, 2, 2);
   for (std::size_t i = 0; i < q.size(); ++i) EXPECT_EQ(decay_of(loaded, q[i]), expected[i]) << i;
   const Tensors more = make_parameters(torch::kBFloat16, {{2}, {2}});
@@ -118,7 +117,7 @@ TEST(ListOption, IsIndexedWithinTheGroup) {
   EXPECT_HAS(argument_error([&] { train(optimizer, more, 2, 2); }), "none for parameter 1");
 }
 
-// A rule whose state is made with its parameters, and begins by a list.
+// A rule whose state is made at construction, with initial values from a list.
 constexpr const char* kEarly = R"(// Descent.   initial state: at construction
 #pragma once
 #include "../core/contract.cuh"
@@ -144,7 +143,7 @@ struct Rule {
 }  // namespace jitstep::rules::early_list
 )";
 
-TEST(ListOption, OfStateThatIsMadeEarlyIsIndexedWithoutRepeatedParameters) {
+TEST(ListOption, OfStateMadeAtConstructionSkipsRepeatedParameters) {
   load_rule(own_file("early_list.cuh", kEarly));
   const Tensors p = make_parameters(torch::kFloat32, {{3}, {4}, {5}, {6}});
   const Warnings of_the_repeated;
@@ -161,32 +160,31 @@ TEST(ListOption, OfStateThatIsMadeEarlyIsIndexedWithoutRepeatedParameters) {
   }
 }
 
-TEST_F(Memory, OfAParameterHasTheShapeOfItsEntries) {
+TEST_F(AuxState, OfAParameterHasTheShapeOfItsEntries) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 1);
   const torch::Tensor squares = p[0].grad().square().sum(1);
   EXPECT_TRUE(torch::allclose(state_of(opt, p[0]).aux_state("row"), squares));
-  EXPECT_EQ(state_of(opt, p[1]).aux_state("row").dim(), 0) << "a vector is one row";
+  EXPECT_EQ(state_of(opt, p[1]).aux_state("row").dim(), 0) << "a vector has one row";
   EXPECT_EQ(state_of(opt, p[0]).aux_state("own").item<double>(), 2);
   EXPECT_EQ(state_of(opt, p[2]).aux_state("own_steps").item<double>(), 2) << "torch's name";
   const std::string found = argument_error([&] { state_of(opt, p[0]).aux_state("rows"); });
-  EXPECT_NE(found.find("keeping keeps no memory \"rows\" for this parameter (did you mean "
-                       "\"row\"?); it keeps own, row"),
+  EXPECT_NE(found.find("keeping has no auxiliary state \"rows\" for this parameter (did you mean "
+                       "\"row\"?). It has: own, row"),
             std::string::npos)
       << found;
 }
 
-TEST_F(Memory, OfAllIsNotAParameters) {
+TEST_F(AuxState, SharedStateIsReadFromTheOptimizer) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 1);
   const std::string found = argument_error([&] { state_of(opt, p[0]).aux_state("total"); });
-  EXPECT_NE(found.find("ask the optimizer: optimizer.aux_state(\"total\")"), std::string::npos)
-      << found;
+  EXPECT_NE(found.find("Call optimizer.aux_state(\"total\")"), std::string::npos) << found;
 }
 
-TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
+TEST_F(AuxState, IsUsedInTheNextStepAfterItIsSet) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 2);
@@ -200,11 +198,11 @@ TEST_F(Memory, ThatIsSetIsUsedInTheNextStep) {
   EXPECT_NEAR(opt.aux_state("total"), 50 + 3 * sum, 1e-4);
   EXPECT_NE(argument_error([&] {
               state_of(opt, p[0]).set_aux_state("row", torch::zeros({3}));
-            }).find("whose shape is [5]"),
+            }).find("values of shape [5]"),
             std::string::npos);
 }
 
-TEST_F(Memory, OfAllIsNotSetToWhatIsNotFinite) {
+TEST_F(AuxState, SharedStateRejectsNonFiniteValues) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 2);
@@ -212,13 +210,13 @@ TEST_F(Memory, OfAllIsNotSetToWhatIsNotFinite) {
   for (const double bad : {std::nan(""), double(INFINITY), -double(INFINITY)})
     EXPECT_NE(argument_error([&] {
                 opt.set_aux_state("total", bad);
-              }).find("keeping: the memory \"total\" cannot be "),
+              }).find("keeping: the shared state \"total\" cannot be "),
               std::string::npos);
   EXPECT_EQ(opt.aux_state("total"), total);
   EXPECT_EQ(opt.aux_state("steps"), 2);
 }
 
-TEST_F(Memory, OfAllBeginsWithTheFirstGroupsOptions) {
+TEST_F(AuxState, SharedStateStartsFromTheFirstGroupsOptions) {
   const Tensors p = parameters();
   Groups groups;
   for (const double start : {7.0, 9.0})
@@ -232,17 +230,16 @@ TEST_F(Memory, OfAllBeginsWithTheFirstGroupsOptions) {
   train(opt, {p[1]}, 1, 1);
   EXPECT_NEAR(opt.aux_state("total"), 1 + p[1].grad().abs().sum().item<double>(), 1e-5);
   const std::string found = argument_error([&] { opt.aux_state("row"); });
-  EXPECT_NE(
-      found.find("keeping keeps no memory \"row\" of the whole optimizer; it keeps steps, total"),
-      std::string::npos)
+  EXPECT_NE(found.find("keeping has no shared state \"row\". It has: steps, total"),
+            std::string::npos)
       << found;
 }
 
-TEST_F(Memory, OfAllIsTheSameInAnyGroups) {
+TEST_F(AuxState, SharedStateDoesNotDependOnTheGroups) {
   const Tensors p = parameters(), q = clones(p);
   Optimizer one = optimizer(p);
   Groups groups;
-  for (const auto& parameter : q)  // kernels of their own
+  for (const auto& parameter : q)  // one kernel per parameter
     groups.emplace_back(
         Tensors{parameter},
         std::make_unique<GenericOptions>(GenericOptions().state(groups.empty() ? "fp32" : "bf16")));
@@ -254,7 +251,7 @@ TEST_F(Memory, OfAllIsTheSameInAnyGroups) {
   EXPECT_TRUE(torch::equal(p[0], q[0]));
 }
 
-TEST_F(Memory, ResumesBitForBitFromAnArchive) {
+TEST_F(AuxState, ContinuesBitForBitFromAnArchive) {
   for (const char* codec : {"fp32", "int8"}) {
     const Tensors straight = parameters(), broken = clones(straight);
     Optimizer whole = optimizer(straight, codec), first = optimizer(broken, codec);
@@ -269,7 +266,7 @@ TEST_F(Memory, ResumesBitForBitFromAnArchive) {
   }
 }
 
-TEST_F(Memory, BeginsAnewWhenAllStateIsErased) {
+TEST_F(AuxState, StartsAgainWhenAllStateIsErased) {
   const Tensors p = parameters(), fresh = clones(p);
   Optimizer opt = optimizer(p), other = optimizer(fresh);
   train(opt, p, 1, 2);
@@ -284,7 +281,7 @@ TEST_F(Memory, BeginsAnewWhenAllStateIsErased) {
   EXPECT_EQ(opt.aux_state("steps"), 2);
 }
 
-TEST_F(Memory, UnderAConditionComesAndGoesWithoutTheRest) {
+TEST_F(AuxState, UnderAConditionIsAddedAndRemovedAlone) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   auto& options = static_cast<Options&>(opt.param_groups()[0].options());
@@ -292,7 +289,7 @@ TEST_F(Memory, UnderAConditionComesAndGoesWithoutTheRest) {
   const torch::Tensor row = state_of(opt, p[0]).aux_state("row").clone();
   options.put("doubling", false);
   train(opt, p, 3, 3);
-  EXPECT_NE(argument_error([&] { state_of(opt, p[0]).aux_state("own"); }).find("it keeps row"),
+  EXPECT_NE(argument_error([&] { state_of(opt, p[0]).aux_state("own"); }).find("It has: row"),
             std::string::npos);
   EXPECT_TRUE(
       torch::allclose(state_of(opt, p[0]).aux_state("row"), row + p[0].grad().square().sum(1)));
@@ -302,7 +299,7 @@ TEST_F(Memory, UnderAConditionComesAndGoesWithoutTheRest) {
   EXPECT_EQ(opt.aux_state("steps"), 4);
 }
 
-TEST_F(Memory, StaysWhenAStepIsRefused) {
+TEST_F(AuxState, DoesNotChangeInARejectedStep) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   train(opt, p, 1, 2);
@@ -315,7 +312,7 @@ TEST_F(Memory, StaysWhenAStepIsRefused) {
   EXPECT_EQ(state_of(opt, p[0]).aux_state("own").item<double>(), 4);
 }
 
-TEST_F(Memory, IsNotTouchedByCompilingAhead) {
+TEST_F(AuxState, IsNotChangedByCompile) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);
   opt.compile();

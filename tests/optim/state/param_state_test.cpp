@@ -28,7 +28,7 @@ TEST(ParamState, HoldsTorchsNamesAndValues) {
   }
 }
 
-TEST(ParamState, ALeftOutSlotIsUndefined) {
+TEST(ParamState, AnOmittedSlotIsUndefined) {
   Tensors parameters = make_parameters();
   AdamW adamw(parameters);
   SGD sgd(parameters, 0.1);
@@ -38,14 +38,14 @@ TEST(ParamState, ALeftOutSlotIsUndefined) {
   EXPECT_FALSE(state_of<SGDParamState>(sgd, parameters[0]).momentum_buffer().defined());
 }
 
-TEST(ParamState, AQuantisedSlotIsDecodedAndItsCodesAreShown) {
+TEST(ParamState, AQuantizedSlotIsDecodedAndItsCodesAreShown) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), wide = clones(parameters);
   AdamW coded(parameters, AdamWOptions().state("int8")), plain(wide);
   train(coded, parameters, 1, 1);
   train(plain, wide, 1, 1);
   const auto& state = state_of<AdamWParamState>(coded, parameters[0]);
   EXPECT_EQ(state.codes("exp_avg").numel(), 4200);
-  EXPECT_EQ(state.meta("m").numel(), 17 * 4) << "a float for each of 17 blocks";
+  EXPECT_EQ(state.meta("m").numel(), 17 * 4) << "one float for each of 17 blocks";
   EXPECT_EQ(state.exp_avg().sizes(), parameters[0].sizes());
   EXPECT_TRUE(
       state.exp_avg().allclose(state_of<AdamWParamState>(plain, wide[0]).exp_avg(), 0.1, 1e-3));
@@ -68,7 +68,7 @@ TEST(ParamState, ValuesCanBeSet) {
   EXPECT_HAS(argument_error([&] {
                state.exp_avg_sq(torch::full({70, 60}, -0.25));
              }),
-             "exp_avg_sq is never negative");
+             "exp_avg_sq: some are negative");
   EXPECT_TRUE(torch::equal(state.exp_avg_sq(), torch::full({70, 60}, 0.25)));
 }
 
@@ -80,21 +80,21 @@ TEST(ParamState, ASlotThatWasDroppedCanBeSetAgain) {
     auto& state = state_of<AdamWParamState>(optimizer, parameters[0]);
     state.exp_avg(torch::Tensor());
     EXPECT_FALSE(state.exp_avg().defined());
-    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lacks the slot exp_avg; set it");
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lacks the slot exp_avg");
     EXPECT_HAS(argument_error([&] {
                  state.max_exp_avg_sq(torch::zeros({70, 60}));
                }),
-               "vmax is left out under the optimizer's options");
+               "vmax does not exist under the optimizer's options");
     state.exp_avg(torch::full({70, 60}, 0.5));
     EXPECT_TRUE(torch::equal(state.exp_avg(), torch::full({70, 60}, 0.5))) << codec;
     const std::int64_t bytes = optimizer.state_bytes();
     optimizer.step();
     EXPECT_EQ(state.step(), 3);
-    EXPECT_EQ(optimizer.state_bytes(), bytes) << "in the optimizer's format";
+    EXPECT_EQ(optimizer.state_bytes(), bytes) << "the values are stored in the optimizer's format";
   }
 }
 
-TEST(ParamState, AStateMadeByHandIsTaken) {
+TEST(ParamState, AStateMadeByTheProgramIsUsed) {
   Tensors ours = make_parameters(torch::kFloat64, {{4}}), theirs = clones(ours);
   Adam a(ours), b(theirs);
   train(b, theirs, 1, 3);
@@ -109,7 +109,7 @@ TEST(ParamState, AStateMadeByHandIsTaken) {
   EXPECT_EQ(state_of<AdamParamState>(a, ours[0]).step(), 6);
 }
 
-TEST(ParamState, AnErasedStateStartsAnew) {
+TEST(ParamState, AnErasedStateStartsAgain) {
   Tensors parameters = make_parameters(), fresh;
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 2);
@@ -121,7 +121,7 @@ TEST(ParamState, AnErasedStateStartsAnew) {
   expect_equal(parameters, fresh);
 }
 
-TEST(ParamState, AClonesClassIsTheSame) {
+TEST(ParamState, ACloneHasTheSameClass) {
   AdamWParamState state;
   state.step(4).exp_avg(torch::ones({2}));
   const auto copy = state.clone();
@@ -157,7 +157,7 @@ TEST(ParamState, FormatsCanBeChangedBetweenSteps) {
   EXPECT_GT(state.exp_avg_sq().sum().item<double>(), 0);
 }
 
-TEST(ParamState, CompilingAheadMakesNoState) {
+TEST(ParamState, CompileMakesNoState) {
   Tensors parameters = make_parameters(), same = clones(parameters);
   AdamW optimizer(parameters), other(same);
   optimizer.compile();
@@ -169,7 +169,7 @@ TEST(ParamState, CompilingAheadMakesNoState) {
   expect_equal(parameters, same);
 }
 
-TEST(ParamState, CompilingAheadTakesNoMemoryForState) {
+TEST(ParamState, CompileAllocatesNoState) {
   Tensors parameters = make_parameters(torch::kFloat32, {{1 << 22}});
   AdamW optimizer(parameters, AdamWOptions().amsgrad(true));
   LAMB other(parameters, LAMBOptions().state("int8"));

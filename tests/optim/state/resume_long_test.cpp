@@ -1,4 +1,4 @@
-// Training that was saved and loaded goes on bit for bit: every rule in every state, weight format and dtype,
+// Training continues bit for bit after a save and a load: every rule in every state format, weight format and dtype,
 // with its default options and with all of them switched.
 #include <ostream>
 
@@ -7,17 +7,19 @@
 namespace jitstep::tests {
 namespace {
 
-class ResumeInEveryForm : public testing::TestWithParam<std::string> {};
+class ResumeInEveryStorageFormat : public testing::TestWithParam<std::string> {};
 
-TEST_P(ResumeInEveryForm, IsBitForBit) {
-  for (const Form& form : all_forms()) expect_resumes(GetParam(), form, GenericOptions());
+TEST_P(ResumeInEveryStorageFormat, IsBitForBit) {
+  for (const StorageFormat& format : all_storage_formats())
+    expect_resumes(GetParam(), format, GenericOptions());
 }
 
-TEST_P(ResumeInEveryForm, WithItsOptionsSwitchedIsBitForBit) {
-  for (const Form& form : all_forms()) expect_resumes(GetParam(), form, all_switched(GetParam()));
+TEST_P(ResumeInEveryStorageFormat, WithItsOptionsSwitchedIsBitForBit) {
+  for (const StorageFormat& format : all_storage_formats())
+    expect_resumes(GetParam(), format, all_switched(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Shipped, ResumeInEveryForm,
+INSTANTIATE_TEST_SUITE_P(Shipped, ResumeInEveryStorageFormat,
                          testing::ValuesIn(shipped(jit::Manifest::Kind::rule)),
                          [](const auto& rule) { return rule.param; });
 

@@ -1,5 +1,5 @@
-// Whether training goes on bit for bit after a save and a load into a new optimizer: of any rule, in any
-// form that its state and weights can have.
+// Whether training continues bit for bit after a save and a load into a new optimizer: for any rule, in any storage
+// format of state and weights.
 #pragma once
 
 #include <map>
@@ -11,39 +11,39 @@
 
 namespace jitstep::tests {
 
-/// How one optimizer keeps its parameters.
-struct Form {
+/// The storage format of an optimizer's state and parameters.
+struct StorageFormat {
   std::string codec, weights;
   torch::Dtype dtype;
 };
 
-/// Every codec with every weight format in every dtype; float64, whose state is never coded, once.
-inline std::vector<Form> all_forms() {
+/// Every codec with every weight format in every dtype. float64 appears once, because its state is never quantized.
+inline std::vector<StorageFormat> all_storage_formats() {
   using Kind = jit::Manifest::Kind;
   static const std::map<jit::Dtype, torch::Dtype> dtypes = {
       {jit::Dtype::float32, torch::kFloat32},
       {jit::Dtype::bfloat16, torch::kBFloat16},
       {jit::Dtype::float16, torch::kFloat16}};
-  std::vector<Form> forms = {{"fp32", "native", torch::kFloat64}};
+  std::vector<StorageFormat> formats = {{"fp32", "native", torch::kFloat64}};
   for (const auto& codec : shipped(Kind::codec))
     for (const auto& weights : shipped(Kind::weights))
       for (const jit::Dtype dtype : jit::default_catalog().weights(weights).dtypes)
-        if (dtype != jit::Dtype::float64) forms.push_back({codec, weights, dtypes.at(dtype)});
-  return forms;
+        if (dtype != jit::Dtype::float64) formats.push_back({codec, weights, dtypes.at(dtype)});
+  return formats;
 }
 
-/// Some of them, in which every codec comes up, and every weight format in every dtype.
-inline std::vector<Form> cover_of_forms() {
-  const std::vector<Form> all = all_forms();
+/// A covering set: every codec, and every weight format in every dtype.
+inline std::vector<StorageFormat> covering_storage_formats() {
+  const std::vector<StorageFormat> all = all_storage_formats();
   const std::size_t codecs = shipped(jit::Manifest::Kind::codec).size();
-  const std::size_t kinds = (all.size() - 1) / codecs;  // of weights
-  std::vector<Form> cover = {all.front()};
+  const std::size_t kinds = (all.size() - 1) / codecs;  // combinations of weight format and dtype
+  std::vector<StorageFormat> cover = {all.front()};
   for (std::size_t i = 0; i < std::max(codecs, kinds); ++i)
     cover.push_back(all[1 + i % codecs * kinds + i % kinds]);
   return cover;
 }
 
-// Another value than the default, for options that something may depend on.
+// A value other than the default, for options that other things may depend on.
 inline jit::Value other_value(const jit::Option& option) {
   using Type = jit::Option::Type;
   const jit::Value& initial = option.initial;
@@ -51,7 +51,7 @@ inline jit::Value other_value(const jit::Option& option) {
   if (option.type == Type::choice)
     return initial == option.choices.back() ? option.choices.front() : option.choices.back();
   const bool off = initial.is_null() || (option.type == Type::number && initial.number() == 0);
-  constexpr double kLittle = 0.015625;  // does something and breaks nothing
+  constexpr double kLittle = 0.015625;  // large enough to have an effect, small enough to be valid
   return off ? jit::Value(kLittle) : initial;
 }
 
@@ -65,14 +65,14 @@ inline bool is_accepted(const jit::OptionValues& values) {
   return true;
 }
 
-/// Options of a rule with as many as it accepts together at another value than their default, so that what
-/// exists under options alone is there to be saved.
+/// Options of a rule with as many as possible at a value other than their default. State that exists only under some
+/// options is then saved too.
 inline GenericOptions all_switched(const std::string& rule) {
   jit::OptionValues values(rule);
   GenericOptions options;
   for (const std::string& name : values.names()) {
     const jit::Option& option = values.declaration(name);
-    if (option.type == jit::Option::Type::list) continue;  // one number for each parameter
+    if (option.type == jit::Option::Type::list) continue;  // one number per parameter
     jit::OptionValues changed = values;
     changed.set(name, other_value(option));
     if (changed == values || !is_accepted(changed)) continue;
@@ -82,14 +82,14 @@ inline GenericOptions all_switched(const std::string& rule) {
   return options;
 }
 
-// With small tensors in coded state, too; those that the rule refuses are taken out.
-inline std::unique_ptr<Optimizer> make_in(const Form& form, const std::string& rule,
+// Small tensors have quantized state too. Removes parameters that the rule rejects.
+inline std::unique_ptr<Optimizer> make_in(const StorageFormat& format, const std::string& rule,
                                           Tensors& parameters, GenericOptions options) {
-  options.state(form.codec).weights(form.weights).min_quantized_size(1);
+  options.state(format.codec).weights(format.weights).min_quantized_size(1);
   try {
     return std::make_unique<Optimizer>(rule, parameters, options);
   } catch (const c10::Error&) {
-    parameters.resize(1);  // the matrix
+    parameters.resize(1);  // only the matrix
     return std::make_unique<Optimizer>(rule, parameters, options);
   }
 }
@@ -98,24 +98,26 @@ inline const ParamState& state_of(Optimizer& optimizer, const torch::Tensor& par
   return static_cast<ParamState&>(*optimizer.state().at(parameter.unsafeGetTensorImpl()));
 }
 
-/// Trains, saves, loads into a new optimizer of new tensors and with default options, goes on, and expects
-/// what the same training without the break gives. The matrix ends in a part of a block.
-inline void expect_resumes(const std::string& rule, const Form& form, GenericOptions options) {
-  SCOPED_TRACE(rule + ", " + form.codec + ", " + form.weights + ", " + torch::toString(form.dtype));
-  Tensors straight = make_parameters(form.dtype, {{9, 40}, {130}, {}}), saved = clones(straight);
+/// Trains, saves, loads into a new optimizer with new tensors and default options, and continues. Expects the result of
+/// the same training without the break. The matrix ends in a partial block.
+inline void expect_resumes(const std::string& rule, const StorageFormat& format,
+                           GenericOptions options) {
+  SCOPED_TRACE(rule + ", " + format.codec + ", " + format.weights + ", " +
+               torch::toString(format.dtype));
+  Tensors straight = make_parameters(format.dtype, {{9, 40}, {130}, {}}), saved = clones(straight);
   options.seed(11);
-  const auto whole = make_in(form, rule, straight, options);
+  const auto whole = make_in(format, rule, straight, options);
   train(*whole, straight, 1, 4);
-  const auto first = make_in(form, rule, saved, options);
+  const auto first = make_in(format, rule, saved, options);
   train(*first, saved, 1, 2);
   Tensors loaded = clones(saved);
-  const auto second = make_in(form, rule, loaded, GenericOptions());
+  const auto second = make_in(format, rule, loaded, GenericOptions());
   copy_through_archive(*first, *second);
   train(*second, loaded, 3, 4);
   expect_equal(loaded, straight);
   for (std::size_t i = 0; i < straight.size(); ++i)
     EXPECT_TRUE(state_of(*second, loaded[i]) == state_of(*whole, straight[i])) << "state of " << i;
-  EXPECT_TRUE(straight[0].isfinite().all().item<bool>()) << "nothing can be compared";
+  EXPECT_TRUE(straight[0].isfinite().all().item<bool>()) << "non-finite values cannot be compared";
 }
 
 }  // namespace jitstep::tests

@@ -1,4 +1,4 @@
-// What state takes: state_bytes(), the tensors themselves and the figures that the formats promise.
+// The bytes of state: state_bytes(), the tensors themselves and the figures that the formats promise.
 #include "jitstep/jit/catalog.h"
 #include "optim/state_bytes.h"
 
@@ -11,8 +11,8 @@ Tensors matrices() {
   return make_parameters(torch::kFloat32, {{1024, 64}, {65, 65}, {1, 3}, {0, 4}});
 }
 
-// Each rule in one of the codecs, in turn; every_rule_long_test.cpp has them all.
-TEST(StateBytes, OfEveryRuleAreThoseOfItsTensors) {
+// Each rule in one codec, by rotation. every_rule_long_test.cpp tests each rule in all codecs.
+TEST(StateBytes, OfEveryRuleAreTheBytesOfItsTensors) {
   const auto codecs = shipped(Kind::codec);
   std::size_t next = 0;
   for (const std::string& rule : shipped(Kind::rule)) {
@@ -28,8 +28,8 @@ TEST(StateBytes, OfEveryRuleAreThoseOfItsTensors) {
   }
 }
 
-// Of AdamW, per parameter: two slots, and 4 bytes for each block of 256 or 128.
-TEST(StateBytes, AreThoseThatTheFormatsPromise) {
+// For AdamW, per parameter: two slots, and 4 bytes for each block of 256 or 128.
+TEST(StateBytes, AreThoseThatTheDocumentationPromises) {
   const std::map<std::string, double> promised = {
       {"fp32", 8}, {"bf16", 4}, {"int8", 2.03125}, {"int4", 1.0625}};
   for (const auto& [codec, bytes] : promised) {

@@ -1,5 +1,5 @@
-// Optimizers of torch's go on from what ours saved, and ours from what torch's saved: each follows the
-// trajectory of torch's optimizer that was never interrupted.
+// torch's optimizers continue from jitstep's archives, and jitstep's from torch's. Each follows torch's optimizer that
+// was never interrupted.
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kBreak = 5, kLast = 15;
 
-// Two groups with other numbers; the second parameter of each is first trained after the break, so that
-// it has no state to be saved.
+// Two groups with different numbers. The second parameter of each group is first trained after the break, so that it
+// has no state to save.
 template <class Optimizer, class Options, class Set>
 Optimizer make(const Tensors& p, double lr, Set set) {
   Options first(lr), second(lr / 3);
@@ -30,7 +30,7 @@ void train_some(Optimizer& optimizer, const Tensors& p, int first, int last) {
 
 Tensors make_four() { return make_parameters(torch::kFloat64, {{5, 3}, {4}, {}, {2, 3, 2}}); }
 
-// The receiver's options are others: those of `made`, and another rate. The archive's replace them.
+// The receiver's options differ: those of `made`, and another rate. The archive's options replace them.
 template <class From, class FromOptions, class To, class ToOptions, class Set, class Made>
 void goes_on(const Tensors& reference, Set set, Made made) {
   const Tensors p = make_four();
@@ -52,11 +52,11 @@ void exchanges(Set set, Made made = kDefaults) {
   auto whole = make<Theirs, TheirOptions>(reference, 0.1, set);
   train_some(whole, reference, 1, kLast);
   {
-    SCOPED_TRACE("from torch's to ours");
+    SCOPED_TRACE("from torch to jitstep");
     goes_on<Theirs, TheirOptions, Ours, OurOptions>(reference, set, made);
   }
   {
-    SCOPED_TRACE("from ours to torch's");
+    SCOPED_TRACE("from jitstep to torch");
     goes_on<Ours, OurOptions, Theirs, TheirOptions>(reference, set, made);
   }
 }
@@ -94,12 +94,12 @@ TEST(TorchArchive, OfRmspropIsExchanged) {
 TEST(TorchArchive, OfAdagradIsExchanged) {
   EXCHANGES(Adagrad, [](auto&) {});
   EXCHANGES(Adagrad, [](auto& o) { o.lr_decay(0.1).eps(1e-4); });
-  // torch's keeps the sums that it was made with where an archive has no state.
+  // If an archive has no state, torch's Adagrad keeps the sums from its construction.
   const auto set = [](auto& o) { o.initial_accumulator_value(0.3); };
   EXCHANGES(Adagrad, set, set);
 }
 
-TEST(TorchArchive, OfAnotherOptimizerIsRefusedAndNothingChanges) {
+TEST(TorchArchive, OfAnotherOptimizerIsRejectedAndNothingChanges) {
   Tensors parameters = make_parameters(), theirs = clones(parameters);
   torch::optim::AdamW adamw(theirs, torch::optim::AdamWOptions(0.5));
   torch::optim::SGD sgd(theirs, torch::optim::SGDOptions(0.5));
@@ -115,7 +115,7 @@ TEST(TorchArchive, OfAnotherOptimizerIsRefusedAndNothingChanges) {
   EXPECT_TRUE(ours.state().empty());
 }
 
-TEST(TorchArchive, OfAQuantisedOptimizerIsMadeFromTorchsWithAWarning) {
+TEST(TorchArchive, IsLoadedIntoAQuantizedOptimizerWithAWarning) {
   const Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
   torch::optim::AdamW theirs(parameters);
   train(theirs, parameters, 1, 3);
@@ -133,15 +133,15 @@ TEST(TorchArchive, OfAQuantisedOptimizerIsMadeFromTorchsWithAWarning) {
             0.02 * exact.abs().max().item<double>());
 }
 
-// Only another group's default can leave sums that the group's own options do not start from.
-TEST(TorchArchive, OfAdagradWithSumsThatTheOptionsDoNotStartFromIsRefused) {
+// Only another group's default can leave sums that differ from the initial value of the group's own options.
+TEST(TorchArchive, OfAdagradIsRejectedIfItsSumsContradictTheOptions) {
   const Tensors p = make_four();
   using TheirOptions = torch::optim::AdagradOptions;
   auto group = std::make_unique<TheirOptions>(TheirOptions(0.1).initial_accumulator_value(0.5));
   torch::optim::Adagrad theirs({OptimizerParamGroup({p[0]}, std::move(group))}, TheirOptions(0.1));
   Adagrad ours({p[0]}, AdagradOptions());
   EXPECT_HAS(argument_error([&] { copy_through_archive(theirs, ours); }),
-             "the slot sum holds values at step 0, where it starts from 0.5");
+             "the slot sum has values at step 0, where it starts from 0.5");
 }
 
 }  // namespace

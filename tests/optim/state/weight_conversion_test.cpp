@@ -1,4 +1,4 @@
-// Weight formats that change, in training or on the way through an archive: what is kept beside the parameters goes along.
+// Weight formats that change, in training or through an archive: the residual is converted.
 #include <optional>
 #include <utility>
 
@@ -19,7 +19,7 @@ void change_weights(AdamW& optimizer, const std::string& weights) {
   static_cast<AdamWOptions&>(optimizer.param_groups()[0].options()).weights(weights);
 }
 
-// A matrix, one in another order, one with gaps, an odd vector, a scalar, one without elements.
+// A matrix, a transposed one, one with gaps, a vector of odd size, a scalar, one without elements.
 Tensors sixteen_bits(torch::Dtype dtype = torch::kBFloat16) {
   Tensors parameters = make_parameters(dtype, {{70, 60}, {257}, {}, {0}});
   parameters.push_back(torch::randn({30, 20}, dtype).t().set_requires_grad(true));
@@ -29,7 +29,7 @@ Tensors sixteen_bits(torch::Dtype dtype = torch::kBFloat16) {
 
 class ExactConversion : public testing::TestWithParam<Change> {};
 
-TEST_P(ExactConversion, ThereAndBackTrainsOnBitForBit) {
+TEST_P(ExactConversion, ThereAndBackContinuesBitForBit) {
   const auto& [from, to] = GetParam();
   Tensors parameters = sixteen_bits(), same = clones(parameters);
   AdamW changing = optimizer_of(parameters, from), staying = optimizer_of(same, from);
@@ -43,7 +43,7 @@ TEST_P(ExactConversion, ThereAndBackTrainsOnBitForBit) {
   expect_equal(parameters, same);
 }
 
-TEST_P(ExactConversion, AnArchiveGoesOnInTheOtherFormat) {
+TEST_P(ExactConversion, AnArchiveContinuesInTheOtherFormat) {
   const auto& [from, to] = GetParam();
   Tensors parameters = sixteen_bits();
   AdamW saved = optimizer_of(parameters, from);
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, ExactConversion,
 
 class Conversion : public testing::TestWithParam<Change> {};
 
-// 127ths of half a last place, or eight bits of it; the parameter alone is known to 2^-9.
+// The bounds are 127ths of half an ulp, or eight of its bits. The parameter alone has a precision of 2^-9.
 TEST_P(Conversion, KeepsTheWeightsToThePrecisionOfTheNewFormat) {
   const auto& [from, to] = GetParam();
   Tensors parameters = sixteen_bits();
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Conversion,
                                          Change{"split8", "kahan"}),
                          [](const auto& test) { return test.param.from + "_" + test.param.to; });
 
-TEST(WeightConversion, OfFloat16KeepsTheWeightsToo) {
+TEST(WeightConversion, OfFloat16KeepsTheWeights) {
   Tensors parameters = sixteen_bits(torch::kFloat16);
   AdamW optimizer = optimizer_of(parameters, "split8");
   train(optimizer, parameters, 1, 3);
@@ -98,7 +98,8 @@ TEST(WeightConversion, OfFloat16KeepsTheWeightsToo) {
   expect_equal(loaded.fp32_weights(), before);
 }
 
-// Of one parameter, 1 + 2^-8, which lies between two bfloat16: split16 shows the larger one, the others the even one.
+// One parameter, 1 + 2^-8, halfway between two bfloat16 numbers. split16 shows the larger one, the
+// others the even one.
 class Halfway : public testing::Test {
  protected:
   static constexpr float kWeight = 1 + 0x1p-8f, kEven = 1, kLarger = 1 + 0x1p-7f;
@@ -113,7 +114,7 @@ class Halfway : public testing::Test {
   std::optional<SGD> optimizer_;
 };
 
-TEST_F(Halfway, AParameterIsRoundedAsItsNewFormatDoesIt) {
+TEST_F(Halfway, AParameterIsRoundedByItsNewFormat) {
   set_out("master");
   EXPECT_EQ(shown(), kEven);
   parameters_[0].mutable_grad() = torch::zeros_like(parameters_[0]);
@@ -125,8 +126,8 @@ TEST_F(Halfway, AParameterIsRoundedAsItsNewFormatDoesIt) {
   }
 }
 
-// The second parameter is not the archive's.
-TEST_F(Halfway, ALoadThatFailsLeavesTheParameterAsItWas) {
+// The archive does not have the second parameter.
+TEST_F(Halfway, AFailedLoadDoesNotChangeTheParameter) {
   parameters_.push_back(torch::ones({5}, torch::kBFloat16).set_requires_grad(true));
   parameters_[1].mutable_grad() = torch::ones_like(parameters_[1]);
   set_out("split16");
@@ -139,8 +140,8 @@ TEST_F(Halfway, ALoadThatFailsLeavesTheParameterAsItWas) {
   EXPECT_TRUE(optimizer_->fp32_weights()[0].eq(kWeight).all().item<bool>());
 }
 
-// A parameter that is refused after the first one was bound.
-TEST_F(Halfway, AStepThatFailsLeavesTheParameterAsItWas) {
+// The step rejects the second parameter after it has bound the first one.
+TEST_F(Halfway, AFailedStepDoesNotChangeTheParameter) {
   set_out("split16");
   auto& group = optimizer_->param_groups()[0];
   const auto late = torch::ones({300}, torch::kBFloat16).requires_grad_();

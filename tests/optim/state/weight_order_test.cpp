@@ -1,4 +1,4 @@
-// Parameters whose elements come to lie in another order in memory: what weight formats keep beside them goes along.
+// Parameters whose elements get another order in memory: the residual is reordered.
 #include <sstream>
 
 #include "optim/training.h"
@@ -19,7 +19,7 @@ class WeightOrder : public Weights {
   }
 };
 
-// The dimensions from the innermost in memory outwards; each keeps its size.
+// Reverses the order of the dimensions in memory. Each dimension keeps its size.
 torch::Tensor in_reverse(const torch::Tensor& p) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(p.dim()));
   for (std::size_t d = 0; d < order.size(); ++d) order[d] = p.dim() - 1 - std::int64_t(d);
@@ -34,7 +34,7 @@ torch::Tensor with_gaps(const torch::Tensor& p) {
   return wide.slice(-1, 0, sizes.back(), 2).copy_(p.detach());
 }
 
-// Steps with gradients that are the same whatever the order.
+// Steps with gradients that are the same for any order of the elements.
 void train_alike(AdamW& optimizer, const Tensors& parameters, int first, int last) {
   for (int step = first; step <= last; ++step) {
     torch::manual_seed(step);
@@ -52,7 +52,7 @@ torch::Tensor channels_last(const torch::Tensor& p) {
   return p.dim() == 4 ? p.detach().contiguous(torch::MemoryFormat::ChannelsLast) : in_reverse(p);
 }
 
-TEST_P(WeightOrder, ThatChangesInTrainingChangesNothingElse) {
+TEST_P(WeightOrder, MayChangeInTraining) {
   const Tensors changing = parameters(), staying = clones(changing);
   AdamW optimizer = optimizer_of(changing), other = optimizer_of(staying);
   int step = 1;
@@ -69,7 +69,7 @@ TEST_P(WeightOrder, ThatChangesInTrainingChangesNothingElse) {
   expect_equal(changing, staying);
 }
 
-TEST_P(WeightOrder, OfAModelMayBeAnotherThanThatOfItsArchive) {
+TEST_P(WeightOrder, OfAModelMayDifferFromThatOfItsArchive) {
   const Tensors saved = parameters(), loaded = clones(saved);
   AdamW from = optimizer_of(saved);
   train_alike(from, saved, 1, 3);
@@ -94,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(test.param)) + (half ? "_float16" : "_bfloat16");
     });
 
-// Order and format at once.
-TEST(WeightOrders, ChangeTogetherWithTheWeightFormat) {
+// Order and format change together.
+TEST(WeightOrders, MayChangeTogetherWithTheWeightFormat) {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{70, 60}, {4, 3, 5, 6}});
   AdamW optimizer(parameters, AdamWOptions(0.01).weights("master"));
   train(optimizer, parameters, 1, 3);
@@ -107,8 +107,8 @@ TEST(WeightOrders, ChangeTogetherWithTheWeightFormat) {
   expect_equal(optimizer.fp32_weights(), before);
 }
 
-// What is kept belongs to the elements of another tensor then.
-TEST(WeightOrders, OfAnotherShapeBeginWithTheParameterAlone) {
+// The residual then belongs to the elements of another tensor.
+TEST(WeightOrders, OfAnotherShapeStartFromTheParameterAlone) {
   const torch::Tensor p = torch::ones({6, 4}, torch::kBFloat16).requires_grad_();
   SGD optimizer(Tensors{p}, SGDOptions(1).weights("split16"));
   p.mutable_grad() = torch::full({6, 4}, -0x1p-9, torch::kBFloat16);
@@ -121,7 +121,7 @@ TEST(WeightOrders, OfAnotherShapeBeginWithTheParameterAlone) {
   EXPECT_EQ(optimizer.fp32_weights()[0].max().item<float>(), 2);
 }
 
-TEST(WeightOrders, OfAFormatThatKeepsNothingAreThoseOfTheParameter) {
+TEST(WeightOrders, WithoutAResidualAreThoseOfTheParameter) {
   const torch::Tensor p = torch::ones({6, 5}).to(torch::kBFloat16).requires_grad_();
   AdamW optimizer(Tensors{p}, AdamWOptions(0.1));
   p.mutable_grad() = torch::ones_like(p);
@@ -131,7 +131,7 @@ TEST(WeightOrders, OfAFormatThatKeepsNothingAreThoseOfTheParameter) {
   EXPECT_TRUE(torch::equal(state.weights(), p.detach().to(torch::kFloat)));
 }
 
-TEST(WeightOrders, RefuseBytesThatAreNotThoseOfTheFormat) {
+TEST(WeightOrders, RejectAResidualWithTheWrongNumberOfBytes) {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{6, 5}});
   AdamW optimizer(parameters, AdamWOptions(0.01).weights("split16"));
   train(optimizer, parameters, 1, 2);
@@ -139,9 +139,9 @@ TEST(WeightOrders, RefuseBytesThatAreNotThoseOfTheFormat) {
   state.residual().set_data(torch::zeros({59}, torch::kUInt8));
   const Tensors before = clones(parameters);
   set_gradients(parameters, 3);
-  const std::string refusal = argument_error([&] { optimizer.step(); });
-  EXPECT_HAS(refusal, "split16");
-  EXPECT_HAS(refusal, "60 bytes");
+  const std::string error = argument_error([&] { optimizer.step(); });
+  EXPECT_HAS(error, "split16");
+  EXPECT_HAS(error, "60 bytes");
   EXPECT_HAS(argument_error([&] { optimizer.fp32_weights(); }), "60 bytes");
   expect_equal(parameters, before);
 }

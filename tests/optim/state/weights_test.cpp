@@ -1,11 +1,10 @@
-// Weight formats that keep something beside the parameters: what they hold, show, and do with parameters that were
-// set from outside.
+// Weight formats with a residual: their precision, the weights that they show, and parameters that the program sets.
 #include "optim/training.h"
 
 namespace jitstep::tests {
 namespace {
 
-// Strided, misaligned and empty ones too, of the dtype.
+// Parameters of this dtype, including strided, misaligned and empty ones.
 Tensors parameters_of(torch::Dtype dtype) {
   Tensors parameters = make_parameters(dtype, {{40, 30}, {257}, {}, {0}, {1}});
   parameters.push_back(torch::randn({30, 20}, dtype).t().set_requires_grad(true));
@@ -22,7 +21,7 @@ Tensors floats(const Tensors& tensors) {
   return converted;
 }
 
-// The same gradients, which the format of the parameters holds, for all.
+// Steps both with equal gradients, which the parameters' format can represent.
 void train_alike(Optimizer& optimizer, const Tensors& parameters, Optimizer& other,
                  const Tensors& wide, int first, int last) {
   for (int step = first; step <= last; ++step) {
@@ -34,7 +33,7 @@ void train_alike(Optimizer& optimizer, const Tensors& parameters, Optimizer& oth
   }
 }
 
-TEST(Weights, OfAParameterWithGapsAreItsOwn) {
+TEST(Weights, OfAParameterWithGapsAreTheParameter) {
   for (const char* format : {"native", "stochastic", "master", "split16", "split8", "kahan"}) {
     SCOPED_TRACE(format);
     const torch::Tensor base = torch::arange(1, 41).to(torch::kBFloat16).view({4, 10});
@@ -54,7 +53,7 @@ struct Exact {
 
 class ExactWeightFormat : public testing::TestWithParam<Exact> {};
 
-TEST_P(ExactWeightFormat, TrainsAsFloatsDo) {
+TEST_P(ExactWeightFormat, TrainsLikeFloat32) {
   const auto [format, dtype] = GetParam();
   for (const char* rule : {"adamw", "lamb", "schedulefree_adamw"}) {
     Tensors parameters = parameters_of(dtype), wide = floats(parameters);
@@ -72,7 +71,7 @@ TEST_P(ExactWeightFormat, TrainsAsFloatsDo) {
   }
 }
 
-TEST_P(ExactWeightFormat, GoesOnFromAnArchiveBitForBit) {
+TEST_P(ExactWeightFormat, ContinuesFromAnArchiveBitForBit) {
   const auto [format, dtype] = GetParam();
   Tensors parameters = parameters_of(dtype);
   const auto options = AdamWOptions(0.01).weights(format);
@@ -99,8 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Formats, ExactWeightFormat,
 
 class WeightFormat : public testing::TestWithParam<std::string> {};
 
-// 2000 updates of a 2^-14th, each a 64th of the parameter's last place.
-TEST_P(WeightFormat, AddsUpUpdatesThatTheParameterDoesNotShow) {
+// 2000 updates of 2^-14, each a 64th of the parameter's ulp.
+TEST_P(WeightFormat, AccumulatesUpdatesBelowTheParametersPrecision) {
   Tensors parameters = {torch::ones({300}, torch::kBFloat16).set_requires_grad(true)};
   SGD optimizer(parameters, SGDOptions(0x1p-14).weights(GetParam()));
   parameters[0].mutable_grad() = torch::ones_like(parameters[0]);
@@ -110,7 +109,7 @@ TEST_P(WeightFormat, AddsUpUpdatesThatTheParameterDoesNotShow) {
   EXPECT_NEAR(parameters[0][0].item<float>(), expected, 0x1p-8f);
 }
 
-TEST_P(WeightFormat, TakesOverAParameterThatWasSet) {
+TEST_P(WeightFormat, StartsFromAParameterThatTheProgramSet) {
   Tensors parameters = make_parameters(torch::kBFloat16, {{70, 60}});
   SGD optimizer(parameters, SGDOptions(0x1p-10).weights(GetParam()));
   train(optimizer, parameters, 1, 2);
@@ -130,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, WeightFormat,
                          testing::Values("kahan", "master", "split16", "split8"),
                          [](const auto& test) { return test.param; });
 
-TEST(Fp32Weights, AreTheParametersWhereNothingIsKeptBesideThem) {
+TEST(Fp32Weights, AreTheParametersIfThereIsNoResidual) {
   Tensors parameters = make_parameters(torch::kFloat64, {{5, 3}, {0}, {}});
   parameters.push_back(torch::randn({4, 6}, torch::kBFloat16).t().set_requires_grad(true));
   AdamW optimizer(parameters);
@@ -139,10 +138,11 @@ TEST(Fp32Weights, AreTheParametersWhereNothingIsKeptBesideThem) {
   const Tensors weights = optimizer.fp32_weights();
   expect_equal(weights, floats(parameters));
   train(optimizer, parameters, 3, 3);
-  EXPECT_FALSE(torch::equal(weights[0], optimizer.fp32_weights()[0])) << "the copies are no copies";
+  EXPECT_FALSE(torch::equal(weights[0], optimizer.fp32_weights()[0]))
+      << "fp32_weights() must return copies";
 }
 
-TEST(Fp32Weights, OfAParameterThatHasAnotherFormNowAreThoseItShows) {
+TEST(Fp32Weights, AreTheParameterIfItsShapeOrDtypeChanged) {
   Tensors parameters = make_parameters(torch::kBFloat16, {{40, 30}});
   AdamW optimizer(parameters, AdamWOptions().weights("split16"));
   train(optimizer, parameters, 1, 2);

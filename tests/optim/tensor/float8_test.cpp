@@ -1,4 +1,4 @@
-// The templates' 8-bit floats against torch's dtypes: every value, and what becomes of floats of every size.
+// The templates' 8-bit floats and torch's dtypes: every value, and rounding of floats of every size.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -21,7 +21,7 @@ struct Format {
   float (*load)(uint8);
   uint8 (*store)(float);
   torch::Dtype dtype;
-  int least_nan;  // NaNs are bytes from here to 0x7f, of either sign; ours is 0x7f alone
+  int least_nan;  // bytes from here to 0x7f are NaNs, with either sign; jitstep writes only 0x7f
 };
 const Format kE4M3{e4m3_to_float, float_to_e4m3, torch::kFloat8_e4m3fn, 0x7f};
 const Format kE5M2{e5m2_to_float, float_to_e5m2, torch::kFloat8_e5m2, 0x7d};
@@ -38,8 +38,7 @@ TEST(Float8, HasTorchsValues) {
   }
 }
 
-// Each float's upper 20 bits, with the lower ones such that ties of both formats and their neighbours are
-// among them.
+// The upper 20 bits of each float. The lower bits are chosen so that ties of both formats and their neighbors occur.
 TEST(Float8, RoundsAsTorchDoes) {
   std::vector<std::uint32_t> bits;
   for (std::uint32_t high = 0; high < 1u << 20; ++high)

@@ -1,4 +1,4 @@
-// Parameters and gradients that share memory: refused where two would be written at once, else right.
+// Parameters and gradients that share memory. jitstep throws if a step would write an element twice.
 #include <ATen/ops/_lazy_clone.h>
 
 #include "optim/training.h"
@@ -8,11 +8,11 @@ namespace {
 
 torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
 
-std::string refused(const Tensors& parameters) {
+std::string error_for(const Tensors& parameters) {
   return argument_error([&] { SGD optimizer(parameters, 0.1); });
 }
 
-TEST(SharedMemory, TwoParametersThatShareSomeAreRefusedAndBothNamed) {
+TEST(SharedMemory, TwoParametersThatShareMemoryAreRejectedAndBothAreNamed) {
   const auto w = torch::randn({10, 10}), flat = torch::randn({100});
   const auto buffer = torch::zeros({64}, torch::kUInt8);
   const std::vector<Tensors> pairs = {
@@ -27,14 +27,14 @@ TEST(SharedMemory, TwoParametersThatShareSomeAreRefusedAndBothNamed) {
   };
   for (const Tensors& pair : pairs) {
     const auto other = leaf(torch::zeros({3}));
-    const std::string message = refused({pair[0], other, pair[1]});
+    const std::string message = error_for({pair[0], other, pair[1]});
     EXPECT_HAS(message, "share memory");
     EXPECT_HAS(message, "parameter 0 of group 0");
     EXPECT_HAS(message, "parameter 2 of group 0");
   }
 }
 
-TEST(SharedMemory, AGroupThatSharesSomeWithAnotherIsNotAdded) {
+TEST(SharedMemory, AGroupThatSharesMemoryWithAnotherIsNotAdded) {
   const auto flat = torch::randn({100});
   const auto first = leaf(flat.slice(0, 0, 60)), second = leaf(flat.slice(0, 50, 100));
   AdamW optimizer({first});
@@ -45,7 +45,7 @@ TEST(SharedMemory, AGroupThatSharesSomeWithAnotherIsNotAdded) {
   EXPECT_EQ(optimizer.parameters().size(), 1u);
 }
 
-// Steps views of one buffer and clones of them: the elements must come out the same.
+// Steps views of one buffer and clones of them. The elements must agree.
 void expect_same_as_clones(const Tensors& views) {
   Tensors parameters, alone;
   for (const auto& view : views) {
@@ -63,20 +63,20 @@ void expect_same_as_clones(const Tensors& views) {
   expect_equal(parameters, alone);
 }
 
-TEST(SharedMemory, ViewsSideBySideInOneBufferAreStepped) {
+TEST(SharedMemory, AdjacentViewsOfOneBufferAreStepped) {
   const auto flat = torch::randn({10000});
   expect_same_as_clones({flat.slice(0, 0, 4000).view({50, 80}), flat.slice(0, 4000, 4001),
                          flat.slice(0, 4001, 10000)});
 }
 
-TEST(SharedMemory, ViewsThatInterleaveInOneBufferAreStepped) {
+TEST(SharedMemory, InterleavedViewsOfOneBufferAreStepped) {
   const auto w = torch::randn({30, 50});
   expect_same_as_clones({w.slice(1, 0, 20), w.slice(1, 20, 50)});
   const auto flat = torch::randn({1000});
   expect_same_as_clones({flat.slice(0, 0, 1000, 2), flat.slice(0, 1, 1000, 2)});
 }
 
-TEST(SharedMemory, ParametersAndGradientsMayLieInOneBuffer) {
+TEST(SharedMemory, ParametersAndGradientsMayShareOneBuffer) {
   const auto flat = torch::randn({200});
   const auto p = leaf(flat.slice(0, 0, 100)), q = leaf(flat.slice(0, 0, 100).clone());
   const auto g = torch::randn({100});
@@ -95,7 +95,7 @@ TEST(SharedMemory, CopyOnWriteCopiesAreNotShared) {
   expect_same_as_clones({w, at::_lazy_clone(w)});
 }
 
-TEST(SharedMemory, MemoryThatComesToBeSharedLaterIsRefusedAtTheStep) {
+TEST(SharedMemory, MemoryThatIsSharedLaterIsRejectedAtTheStep) {
   Tensors parameters = make_parameters(torch::kFloat32, {{50}, {50}});
   AdamW optimizer(parameters);
   train(optimizer, parameters, 1, 2);
@@ -109,10 +109,10 @@ TEST(SharedMemory, MemoryThatComesToBeSharedLaterIsRefusedAtTheStep) {
   EXPECT_NO_THROW(optimizer.step());
 }
 
-TEST(SharedMemory, ElementsOfOneParameterThatMeetAreRefused) {
-  EXPECT_HAS(refused({leaf(torch::zeros({1}).expand({5}))}), "share memory");
-  EXPECT_HAS(refused({leaf(torch::zeros({10}).as_strided({4, 3}, {2, 1}))}), "share memory");
-  EXPECT_HAS(refused({leaf(torch::zeros({10}).unfold(0, 3, 1))}), "share memory");
+TEST(SharedMemory, OverlappingElementsOfOneParameterAreRejected) {
+  EXPECT_HAS(error_for({leaf(torch::zeros({1}).expand({5}))}), "share memory");
+  EXPECT_HAS(error_for({leaf(torch::zeros({10}).as_strided({4, 3}, {2, 1}))}), "share memory");
+  EXPECT_HAS(error_for({leaf(torch::zeros({10}).unfold(0, 3, 1))}), "share memory");
 }
 
 TEST(SharedMemory, ThousandsOfViewsOfOneBufferAreChecked) {
@@ -121,7 +121,7 @@ TEST(SharedMemory, ThousandsOfViewsOfOneBufferAreChecked) {
   for (std::int64_t i = 0; i < 20000; i += 2) parameters.push_back(leaf(flat.slice(0, i, i + 2)));
   EXPECT_NO_THROW(SGD(parameters, 0.1));
   parameters.push_back(leaf(flat.slice(0, 19999, 20000)));
-  EXPECT_HAS(refused(parameters), "parameter 9999 of group 0");
+  EXPECT_HAS(error_for(parameters), "parameter 9999 of group 0");
 }
 
 TEST(SharedMemory, AGradientThatIsTheParameterIsReadBeforeItIsWritten) {
@@ -139,7 +139,7 @@ TEST(SharedMemory, AGradientThatIsTheParameterIsReadBeforeItIsWritten) {
   }
 }
 
-TEST(SharedMemory, AGradientAcrossTheParametersMemoryIsRefused) {
+TEST(SharedMemory, AGradientThatOverlapsItsParameterIsRejected) {
   const auto flat = torch::randn({101});
   const auto p = leaf(flat.slice(0, 0, 100)), w = leaf(torch::randn({10, 10}));
   SGD optimizer({p}, 0.1), square({w}, 0.1);
@@ -151,12 +151,12 @@ TEST(SharedMemory, AGradientAcrossTheParametersMemoryIsRefused) {
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "clone()");
 }
 
-TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRefusedAndBothNamed) {
+TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRejectedAndBothAreNamed) {
   const auto flat = torch::randn({400});
   const auto p = leaf(flat.slice(0, 0, 100)), q = leaf(flat.slice(0, 100, 200));
   const auto before = flat.clone();
   AdamW optimizer({p, q}, AdamWOptions(0.1));
-  // In the same buffer and beside both is well.
+  // A gradient in the same buffer, next to both parameters, is valid.
   p.mutable_grad() = flat.slice(0, 200, 300);
   q.mutable_grad() = flat.slice(0, 300, 400);
   optimizer.step();
@@ -165,37 +165,37 @@ TEST(SharedMemory, AGradientInAnotherParametersMemoryIsRefusedAndBothNamed) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     const std::string message = argument_error([&] { optimizer.step(); });
     EXPECT_HAS(message, "the gradient of parameter 1 of group 0");
-    EXPECT_HAS(message, "lies in the memory of parameter 0 of group 0");
+    EXPECT_HAS(message, "shares memory with parameter 0 of group 0");
     EXPECT_TRUE(torch::equal(flat, stepped));
   }
-  q.mutable_grad() = q.detach();  // its own memory is read before it is written
+  q.mutable_grad() = q.detach();  // the step reads its memory before it writes it
   optimizer.step();
   EXPECT_FALSE(torch::equal(flat.slice(0, 0, 200), before.slice(0, 0, 200)));
 }
 
-TEST(SharedMemory, GradientsAreCheckedOnceParametersWereAdded) {
+TEST(SharedMemory, GradientsAreCheckedAfterParametersWereAdded) {
   const auto flat = torch::randn({300});
   const auto p = leaf(flat.slice(0, 0, 100)), q = leaf(flat.slice(0, 100, 200));
   AdamW optimizer({p, q}, AdamWOptions(0.1));
   set_gradients({p, q}, 1);
   optimizer.step();
-  // Without gradients, so that nothing else has the memory looked at again.
+  // These have no gradients, so that nothing else triggers another check of the memory.
   optimizer.add_parameters({leaf(torch::zeros({3})), leaf(flat.slice(0, 200, 300))});
   optimizer.add_param_group(OptimizerParamGroup({leaf(torch::zeros({4}))}));
   p.mutable_grad() = flat.slice(0, 200, 300);
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 3");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with parameter 3");
   p.mutable_grad() = flat.slice(0, 100, 200);
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 1");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with parameter 1");
 }
 
-TEST(SharedMemory, AParameterThatMovesIntoAGradientsMemoryIsRefused) {
+TEST(SharedMemory, AParameterThatMovesIntoAGradientsMemoryIsRejected) {
   const auto p = leaf(torch::randn({100})), q = leaf(torch::randn({100}));
   SGD optimizer({p, q}, 0.1);
   set_gradients({p, q}, 1);
   optimizer.step();
   q.set_data(p.grad().detach());
   for (int attempt = 0; attempt < 2; ++attempt)
-    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "lies in the memory of parameter 1");
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with parameter 1");
 }
 
 }  // namespace

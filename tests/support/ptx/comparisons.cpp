@@ -1,4 +1,4 @@
-// Comparisons, and choices by their results.
+// Comparisons, and selections by their results.
 #include "support/ptx/elementwise.h"
 
 namespace jitstep::ptx {
@@ -17,7 +17,7 @@ void add_orders(Forms& forms) {
   add_one<T>(forms, "le", type, [](T a, T b) { return a <= b; });
   add_one<T>(forms, "gt", type, [](T a, T b) { return a > b; });
   add_one<T>(forms, "ge", type, [](T a, T b) { return a >= b; });
-  // Of numbers alone: what is none is not unequal here, either.
+  // Ordered comparison: false if an operand is NaN.
   add_one<T>(forms, "ne", type, [](T a, T b) { return a < b || a > b; });
 }
 

@@ -1,4 +1,4 @@
-// Branches, calls, barriers, and what lanes tell each other.
+// Branches, calls, barriers and shuffles.
 #include <algorithm>
 
 #include "support/ptx/decoder.h"
@@ -7,7 +7,7 @@
 namespace jitstep::ptx {
 namespace {
 
-// ---- branches and calls -------------------------------------------------------------------------------
+// ---- branches and calls -------------------------------------------------------------------------
 
 void run_branch(Warp& warp, const Instruction& i, Mask lanes) { warp.jump(lanes, i.target); }
 
@@ -31,9 +31,9 @@ void read_call(Decoder& decoder, const Form&, const Statement& statement, Instru
   i.is_call = true;
 }
 
-// Lanes that come back together need not have been called from the same place.
+// Lanes that return together may have different callers.
 void run_return(Warp& warp, const Instruction& i, Mask lanes) {
-  if (i.at[0] == kNoPlace) return warp.leave(lanes);
+  if (i.at[0] == kNoRegister) return warp.leave(lanes);
   const auto* const back = warp.values<const std::uint32_t>(i.at[0]);
   const Program& program = warp.block().program;
   for (Mask rest = lanes; rest != 0;) {
@@ -49,10 +49,10 @@ void run_return(Warp& warp, const Instruction& i, Mask lanes) {
 void read_return(Decoder& decoder, const Form&, const Statement& statement, Instruction& i) {
   if (!statement.operands.empty()) decoder.refuse("ret takes no operands");
   const Register* const back = decoder.find_register(kReturnTo);
-  i.at[0] = back != nullptr ? back->place : kNoPlace;
+  i.at[0] = back != nullptr ? back->offset : kNoRegister;
 }
 
-// ---- barriers -----------------------------------------------------------------------------------------
+// ---- barriers -----------------------------------------------------------------------------------
 
 void run_block_barrier(Warp& warp, const Instruction&, Mask lanes) { warp.wait(lanes); }
 
@@ -63,9 +63,9 @@ void read_block_barrier(Decoder& decoder, const Form&, const Statement& statemen
   i.block_barrier = true;
 }
 
-// The lanes that an operand names; those that execute it must name the same ones.
-Mask named(Warp& warp, Place place, Mask lanes) {
-  const auto* const masks = warp.values<const Mask>(place);
+// The lanes that an operand names. All executing lanes must name the same ones.
+Mask named(Warp& warp, RegOffset reg, Mask lanes) {
+  const auto* const masks = warp.values<const Mask>(reg);
   const Mask first = masks[std::countr_zero(lanes)];
   for_lanes(lanes, [&](int lane) {
     if (masks[lane] != first)
@@ -77,7 +77,7 @@ Mask named(Warp& warp, Place place, Mask lanes) {
 void run_warp_barrier(Warp& warp, const Instruction& i, Mask lanes) {
   const Mask all = named(warp, i.at[0], lanes);
   if (!warp.gather(lanes, all)) return;
-  // The order of memory is kept for whole warps.
+  // The memory order is tracked for whole warps only.
   if (all != warp.live()) throw Fault{kLaunchFailed, "a barrier of a part of a warp is not known"};
   warp.synchronize();
 }
@@ -87,9 +87,10 @@ void read_warp_barrier(Decoder& decoder, const Form&, const Statement& statement
   i.at[0] = decoder.source(statement.operands[0], 32);
 }
 
-// ---- shuffles -----------------------------------------------------------------------------------------
+// ---- shuffles -----------------------------------------------------------------------------------
 
-// Where a lane reads, by the manual's words: segments of lanes, beyond whose ends a lane reads itself.
+// The lane that each lane reads, by the manual's definition. Lanes are in segments, and a lane that would read beyond
+// its segment reads itself.
 struct Source {
   int lane;
   bool inside;
@@ -126,7 +127,7 @@ void run_shuffle(Warp& warp, const Instruction& i, Mask lanes) {
   });
   auto* const to = warp.values<std::uint32_t>(i.at[0]);
   for_lanes(all, [&](int lane) { to[lane] = read[static_cast<std::size_t>(lane)]; });
-  if (i.at[1] == kNoPlace) return;
+  if (i.at[1] == kNoRegister) return;
   Mask& predicate = *warp.values<Mask>(i.at[1]);
   predicate = (predicate & ~all) | inside;
 }
@@ -136,7 +137,7 @@ void read_shuffle(Decoder& decoder, const Form&, const Statement& statement, Ins
   if (operands.size() != 5) decoder.refuse(statement.opcode + " takes 5 operands");
   const bool pair = operands[0].kind == Operand::Kind::list && operands[0].parts.size() == 2;
   i.at[0] = decoder.result(pair ? operands[0].parts[0] : operands[0], 32);
-  i.at[1] = pair ? decoder.result(operands[0].parts[1], 1) : kNoPlace;
+  i.at[1] = pair ? decoder.result(operands[0].parts[1], 1) : kNoRegister;
   for (std::size_t k = 1; k < 5; ++k) i.at[k + 1] = decoder.source(operands[k], 32);
 }
 

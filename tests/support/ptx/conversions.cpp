@@ -1,5 +1,5 @@
-// Conversions between types. Registers may be wider than the type that is read or written: what is above is
-// not read, and filled by the result's sign.
+// Conversions between types. Registers may be wider than the type. The upper bits of the source are ignored, and those
+// of the result are filled by its sign.
 #include <cmath>
 #include <limits>
 
@@ -28,8 +28,8 @@ void store(std::byte* values, std::size_t width, int lane, T value) {
   }
 }
 
-// To an integer, towards zero: clamped. What is no number is 0 where both have 32 bits or fewer, else the
-// number with the highest bit alone.
+// Conversion to an integer: truncates and clamps. NaN gives 0 if both types have at most 32 bits, and otherwise the
+// number with only the highest bit set.
 template <class R, class A>
 R whole(A x) {
   using Limits = std::numeric_limits<R>;
@@ -55,7 +55,7 @@ void read_conversion(Decoder& decoder, const Form& form, const Statement& statem
   if (to.bits < form.bits[0] || from.bits < form.bits[1] || (real && to.bits != form.bits[0]) ||
       (form.sign && from.bits != form.bits[1]))
     decoder.refuse("the registers do not suit " + statement.opcode);
-  i.at = {to.place, from.place};
+  i.at = {to.offset, from.offset};
   i.to = static_cast<std::uint8_t>(to.bits / 8);
   i.from = static_cast<std::uint8_t>(from.bits / 8);
 }

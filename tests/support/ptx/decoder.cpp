@@ -24,14 +24,14 @@ std::uint64_t low(std::uint64_t bits, int width) {
 
 }  // namespace
 
-// ---- names --------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
-Place Decoder::declare(const std::string& name, int bits) {
-  const Place place = next_register_;
-  scopes_.back().registers[name] = {place, bits};
-  // Predicates and halves begin at whole vectors, too.
+RegOffset Decoder::declare(const std::string& name, int bits) {
+  const RegOffset reg = next_register_;
+  scopes_.back().registers[name] = {reg, bits};
+  // Predicates and narrow registers also start at whole vectors.
   next_register_ += bits == 64 ? kRegisterBytes : kRegisterBytes / 2;
-  return place;
+  return reg;
 }
 
 void Decoder::declare(const std::string& name, const Variable& variable) {
@@ -61,16 +61,16 @@ const Register* Decoder::find_register(const std::string& name) const {
   return nullptr;
 }
 
-// ---- functions ----------------------------------------------------------------------------------------
+// ---- functions ----------------------------------------------------------------------------------
 
-void Decoder::begin_function(Place first_register) {
+void Decoder::begin_function(RegOffset first_register) {
   open();
   next_register_ = first_register;
   labels_.clear();
   fixups_.clear();
 }
 
-Place Decoder::end_function() {
+RegOffset Decoder::end_function() {
   close();
   for (const Fixup& fixup : fixups_) {
     const auto found = labels_.find(fixup.label);
@@ -89,7 +89,7 @@ std::uint32_t Decoder::function(const std::string& name) {
   return number;
 }
 
-// ---- statements ---------------------------------------------------------------------------------------
+// ---- statements ---------------------------------------------------------------------------------
 
 void Decoder::decode(const Statement& statement) {
   line_ = statement.line;
@@ -115,12 +115,12 @@ void Decoder::decode(const Statement& statement) {
   program_.code.push_back(instruction);
 }
 
-Place Decoder::constant(std::uint64_t bits, int width) {
+RegOffset Decoder::constant(std::uint64_t bits, int width) {
   bits = low(bits, width == 1 ? 64 : width);
   const auto [known, added] = constants_.try_emplace({bits, width}, 0);
   if (!added) return known->second;
   std::vector<std::byte>& pool = program_.constants;
-  known->second = static_cast<Place>(pool.size()) | kConstant;
+  known->second = static_cast<RegOffset>(pool.size()) | kConstant;
   const std::size_t bytes = static_cast<std::size_t>(std::max(width, 8)) / 8;
   pool.resize(pool.size() + kRegisterBytes);
   std::byte* const to = pool.data() + pool.size() - kRegisterBytes;
@@ -131,7 +131,7 @@ Place Decoder::constant(std::uint64_t bits, int width) {
   return known->second;
 }
 
-Place Decoder::source(const Operand& operand, int bits) {
+RegOffset Decoder::source(const Operand& operand, int bits) {
   if (operand.kind == Operand::Kind::number) {
     if (operand.digits != 0 && operand.digits != bits)
       refuse("a number of " + std::to_string(operand.digits) + " bits where " +
@@ -146,14 +146,14 @@ Place Decoder::source(const Operand& operand, int bits) {
   return result(operand, bits);
 }
 
-Place Decoder::result(const Operand& operand, int bits) {
+RegOffset Decoder::result(const Operand& operand, int bits) {
   if (operand.kind != Operand::Kind::word) refuse("a register was expected");
   const Register* const known = find_register(operand.word);
   if (known == nullptr) refuse("there is no " + operand.word);
   if (known->bits != bits)
     refuse(operand.word + " has " + std::to_string(known->bits) + " bits, where " +
            std::to_string(bits) + " are wanted");
-  return known->place;
+  return known->offset;
 }
 
 Register Decoder::any(const Operand& operand) const {
@@ -163,7 +163,7 @@ Register Decoder::any(const Operand& operand) const {
   return *known;
 }
 
-void Decoder::address(const Operand& operand, Instruction& instruction, Place& base) {
+void Decoder::address(const Operand& operand, Instruction& instruction, RegOffset& base) {
   if (operand.kind != Operand::Kind::address) refuse("an address was expected");
   instruction.offset = operand.offset;
   if (const Variable* const named = variable(operand.word)) {
@@ -174,7 +174,7 @@ void Decoder::address(const Operand& operand, Instruction& instruction, Place& b
     const Register* const known = find_register(operand.word);
     if (known == nullptr) refuse("there is no " + operand.word);
     if (known->bits != 64) refuse(operand.word + " is no address of 64 bits");
-    base = known->place;
+    base = known->offset;
   }
 }
 
@@ -183,7 +183,7 @@ void Decoder::branch(const Operand& label) {
   fixups_.push_back({program_.code.size(), label.word, line_});
 }
 
-// ---- calls --------------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 Copy Decoder::copy_of(const Operand& operand, const Copy& formal, bool in) const {
   const Variable* const own =
@@ -192,8 +192,8 @@ Copy Decoder::copy_of(const Operand& operand, const Copy& formal, bool in) const
   if (own->bytes != formal.bytes)
     refuse(operand.word + " has " + std::to_string(own->bytes) + " bytes, where the function has " +
            std::to_string(formal.bytes));
-  const auto place = static_cast<std::uint32_t>(own->address - window(Space::call));
-  return in ? Copy{formal.from, place, formal.bytes} : Copy{place, formal.from, formal.bytes};
+  const auto offset = static_cast<std::uint32_t>(own->address - window(Space::call));
+  return in ? Copy{formal.from, offset, formal.bytes} : Copy{offset, formal.from, formal.bytes};
 }
 
 void Decoder::count(const Operand& list, std::size_t wanted) const {
@@ -201,7 +201,7 @@ void Decoder::count(const Operand& list, std::size_t wanted) const {
     refuse("the function takes and gives " + std::to_string(wanted) + " parameters here");
 }
 
-// call (result), function, (parameters); the lists that are empty may be left out.
+// call (result), function, (parameters). Empty lists may be omitted.
 void Decoder::call(const Statement& statement, Instruction& instruction) {
   const auto& operands = statement.operands;
   const auto name = std::find_if(operands.begin(), operands.end(), [](const Operand& one) {

@@ -1,4 +1,4 @@
-// From statements to instructions: names become places in registers and memory.
+// Translates statements to instructions: names become offsets of registers and addresses in memory.
 #pragma once
 
 #include <set>
@@ -8,62 +8,61 @@
 
 namespace jitstep::ptx {
 
-/// A register's place and its bits; 1: a predicate.
+/// A register's offset and its width in bits. A width of 1 is a predicate.
 struct Register {
-  Place place = 0;
+  RegOffset offset = 0;
   int bits = 0;
 };
 
 struct Variable {
   Space space = Space::generic;
-  Address address = 0;  // in its space
+  Address address = 0;  // within its space
   std::uint32_t bytes = 0;
 };
 
-/// A function's register for where its call goes on.
+/// Name of a function's register for the return address.
 inline constexpr char kReturnTo[] = "%return_to";
 
-/// Reads the operands of one function's statements. Names that are not there, or of another size, are a PtxError.
+/// Decodes the operands of one function's statements. Throws PtxError for unknown names and for wrong sizes.
 class Decoder {
  public:
   explicit Decoder(Program& program) : program_(program) {}
 
-  // ---- names; those declared inside braces end with them
+  // ---- names, which are valid until the end of their braces
 
   void open() { scopes_.emplace_back(); }
   void close() { scopes_.pop_back(); }
-  Place declare(const std::string& name, int bits);
+  RegOffset declare(const std::string& name, int bits);
   void declare(const std::string& name, const Variable& variable);
-  /// In all functions.
+  /// Declares a variable for all functions.
   void declare_everywhere(const std::string& name, const Variable& variable);
   void mark(const std::string& label, int line);
   const Variable* variable(const std::string& name) const;
 
   // ---- functions
 
-  /// Registers and labels begin anew.
-  void begin_function(Place first_register);
-  /// Registers' end. Labels that are not there are a PtxError.
-  Place end_function();
+  /// Starts a function with no registers and labels.
+  void begin_function(RegOffset first_register);
+  /// Returns the end of the registers. Throws PtxError if a label is missing.
+  RegOffset end_function();
   std::uint32_t function(const std::string& name);
 
   // ---- statements
 
   void decode(const Statement& statement);
 
-  /// The place of an operand that is read: a register of so many bits, a number, a variable's address or a special
-  /// register.
-  Place source(const Operand& operand, int bits);
-  /// The place of an operand that is written.
-  Place result(const Operand& operand, int bits);
-  /// A register of any size but a predicate.
+  /// The location of a source operand: a register of this width, a number, a variable's address or a special register.
+  RegOffset source(const Operand& operand, int bits);
+  /// The location of a destination operand.
+  RegOffset result(const Operand& operand, int bits);
+  /// A register of any width except a predicate.
   Register any(const Operand& operand) const;
   const Register* find_register(const std::string& name) const;
-  /// A number or an address for all lanes.
-  Place constant(std::uint64_t bits, int width);
-  /// The base and the offset of an operand that stands for a place in memory.
-  void address(const Operand& operand, Instruction& instruction, Place& base);
-  /// The instruction that is being read goes to the label, wherever it is.
+  /// A number or an address, the same for all lanes.
+  RegOffset constant(std::uint64_t bits, int width);
+  /// The base and the offset of a memory operand.
+  void address(const Operand& operand, Instruction& instruction, RegOffset& base);
+  /// Sets the branch target of the current instruction. The label may come later.
   void branch(const Operand& label);
   void call(const Statement& statement, Instruction& instruction);
   [[noreturn]] void refuse(const std::string& what) const { throw PtxError(line_, what); }
@@ -84,10 +83,10 @@ class Decoder {
 
   Program& program_;
   std::vector<Scope> scopes_{1};
-  std::map<std::pair<std::uint64_t, int>, Place> constants_;
+  std::map<std::pair<std::uint64_t, int>, RegOffset> constants_;
   std::map<std::string, std::uint32_t> labels_;
   std::vector<Fixup> fixups_;
-  Place next_register_ = 0;
+  RegOffset next_register_ = 0;
   int line_ = 0;
 };
 

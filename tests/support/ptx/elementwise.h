@@ -1,4 +1,4 @@
-// Operations on each lane's values alone, made from functions of one lane.
+// Operations on the values of each lane alone, made from functions of one lane.
 #pragma once
 
 #include <bit>
@@ -12,8 +12,8 @@
 
 namespace jitstep::ptx {
 
-/// Calls body(lane) for each lane of the mask; the loop over all of them has no condition, so that it becomes
-/// vectors.
+/// Calls body(lane) for each lane of the mask. The loop over all lanes has no condition, so that compilers vectorize
+/// it.
 template <class Body>
 inline void for_lanes(Mask lanes, const Body& body) {
   if (lanes == kAllLanes) {
@@ -23,17 +23,17 @@ inline void for_lanes(Mask lanes, const Body& body) {
   }
 }
 
-/// The values of one operand; a `bool` is a predicate.
+/// The values of one operand. A `bool` is a predicate.
 template <class T>
 struct Values {
   const T* values;
-  Values(Warp& warp, Place place) : values(warp.values<const T>(place)) {}
+  Values(Warp& warp, RegOffset reg) : values(warp.values<const T>(reg)) {}
   T operator[](int lane) const { return values[lane]; }
 };
 template <>
 struct Values<bool> {
   Mask mask;
-  Values(Warp& warp, Place place) : mask(*warp.values<const Mask>(place)) {}
+  Values(Warp& warp, RegOffset reg) : mask(*warp.values<const Mask>(reg)) {}
   bool operator[](int lane) const { return mask >> lane & 1; }
 };
 
@@ -56,7 +56,7 @@ void run_elementwise(Warp& warp, const Instruction& i, Mask lanes, std::index_se
 template <class T>
 inline constexpr int kBits = std::is_same_v<T, bool> ? 1 : 8 * static_cast<int>(sizeof(T));
 
-/// Adds an operation: `function` of values of the types A gives one of the type R.
+/// Adds an operation: `function` maps values of the types A to one of the type R.
 template <class R, class... A, class F>
 void add_elementwise(Forms& forms, const std::string& name, F) {
   forms[name] = {.run =
@@ -66,7 +66,7 @@ void add_elementwise(Forms& forms, const std::string& name, F) {
                  .bits = {kBits<R>, kBits<A>...}};
 }
 
-/// "u32" and the like.
+/// The name of the type, such as "u32".
 template <class T>
 std::string name_of() {
   const std::string bits = std::to_string(8 * sizeof(T));

@@ -1,7 +1,7 @@
-// Every operation that the machine knows, by its whole name as PTX writes it: "add.rn.f32". NVRTC 13 uses about 240 of
-// them for this library's kernels.
+// Every operation of the PTX interpreter, by its full PTX name, such as "add.rn.f32". NVRTC 13 uses about 240 of them for
+// this library's kernels.
 //
-//   operations                                                                  tried by, in tests/ptx
+//   operations                                                                  tested by, in tests/ptx
 //   add sub mul.lo mul.hi mul.wide mad.lo div rem min max neg abs and or xor    integer_cases.cpp, forms_test.cpp
 //   not shl shr popc clz bfe prmt lop3 shf, of 16 to 64 bits and predicates
 //   mov selp                                                                    integer_cases.cpp
@@ -12,7 +12,7 @@
 //   ld st cvta, scalars to v4, of every space; ld.global.nc                     memory_test.cpp
 //   bra call ret bar.sync bar.warp.sync shfl.sync redux.sync                    lanes_test.cpp
 //
-// forms_test.cpp holds that none is left out.
+// forms_test.cpp checks that every operation has a test.
 #pragma once
 
 #include <array>
@@ -28,24 +28,24 @@ namespace jitstep::ptx {
 class Decoder;
 struct Form;
 
-/// Reads a statement's operands into an instruction.
+/// Decodes a statement's operands into an instruction.
 using Reader = void (*)(Decoder&, const Form&, const Statement&, Instruction&);
 
 struct Form {
   Handler run = nullptr;
-  Reader read = nullptr;         // null: operands by their bits
-  std::vector<int> bits = {};    // of the operands, the result first; 1: a predicate
-  Space space = Space::generic;  // of loads and stores, and of conversions of addresses
+  Reader read = nullptr;         // null: operands by their widths
+  std::vector<int> bits = {};    // widths of operands, result first; 1: a predicate
+  Space space = Space::generic;  // of loads, stores and address conversions
   int parts = 1, bytes = 0;      // of loads and stores
   bool sign = false, constant_memory = false;
 };
 
 using Forms = std::map<std::string, Form, std::less<>>;
 
-/// All of them. What is not here is refused, such as "add.f32", which a compiler may contract.
+/// All operations. Others are an error, such as "add.f32", which a compiler may contract.
 const Forms& forms();
 
-// Each adds its own.
+// Each function adds its own operations.
 void add_integer_forms(Forms& forms);
 void add_real_forms(Forms& forms);
 void add_comparisons(Forms& forms);

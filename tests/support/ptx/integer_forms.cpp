@@ -1,4 +1,4 @@
-// Integers and bits.
+// Operations on integers and bits.
 #include <algorithm>
 #include <bit>
 
@@ -17,7 +17,7 @@ using s16 = std::int16_t;
 using s32 = std::int32_t;
 using s64 = std::int64_t;
 
-// In unsigned numbers that no promotion makes signed: sums and products wrap around.
+// Computes in unsigned types that integer promotion does not make signed, so that sums and products wrap around.
 template <class T, class F>
 auto wrapping(F) {
   using U = std::common_type_t<Unsigned<T>, u32>;
@@ -35,7 +35,7 @@ struct Wide<u32> : std::type_identity<u64> {};
 template <>
 struct Wide<s32> : std::type_identity<s64> {};
 
-// Division by 0 gives all ones, as GPUs do where PTX leaves it open, and the remainder is the dividend.
+// Division by 0 gives all ones, as on GPUs (PTX leaves it open). The remainder is the dividend.
 template <class T>
 T quotient(T a, T b) {
   if (b == 0) return static_cast<T>(~T{0});
@@ -50,7 +50,7 @@ T remainder(T a, T b) {
   return static_cast<T>(a % b);
 }
 
-// Shifts by as many bits as there are, and by more, leave nothing, or copies of the sign.
+// A shift by the width or more gives zeros, or copies of the sign.
 template <class T>
 T shifted_left(T a, u32 by) {
   return by >= 8 * sizeof(T) ? T{0} : static_cast<T>(static_cast<u64>(a) << by);
@@ -62,7 +62,7 @@ T shifted_right(T a, u32 by) {
   return static_cast<T>(a >> by);
 }
 
-// `count` bits from `from` on; of signed types with the sign of the last one there.
+// `count` bits starting at bit `from`. Signed types extend the last bit.
 template <class T>
 T field(T a, u32 from, u32 count) {
   constexpr u32 kAll = 8 * sizeof(T);
@@ -158,7 +158,7 @@ void add_bits(Forms& forms) {
   }
 }
 
-// Predicates are masks: 32 lanes are one operation.
+// Predicates are masks, so that 32 lanes are one operation.
 template <class F>
 void add_logic(Forms& forms, const std::string& name, F) {
   forms[name] = {.run =

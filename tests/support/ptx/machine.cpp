@@ -31,7 +31,7 @@ class Execution {
   }
 
  private:
-  // False if all have left.
+  // False if all lanes have exited.
   bool run_to_barrier() {
     bool waits = false;
     for (Warp& warp : warps_) {

@@ -1,5 +1,5 @@
-// Executes a kernel of a program, block by block, as far as PTX says what it does; whatever it leaves open, and
-// whatever is not in step, is an error.
+// Executes a kernel of a program, block by block, following the PTX manual. Everything that the manual leaves
+// undefined, and every missing synchronization, is an error.
 #pragma once
 
 #include "support/ptx/warp.h"
@@ -11,14 +11,14 @@ struct Launch {
   const Program& program;
   const Function& entry;
   unsigned grid = 1, block = 32;
-  const void* params = nullptr;  // as many bytes as the entry takes
+  const void* params = nullptr;  // as many bytes as the entry's parameters
   Memory& memory;
   int device = 0;
   std::uint32_t number = 1;  // greater than that of earlier ones
   const Order& order;
 };
 
-/// Runs it. A Fault says where it went wrong, and in which block and thread; what was written stays written.
+/// Executes a launch. A Fault names the cause, and the block and thread. Earlier writes remain.
 Counts execute(const Launch& launch);
 
 }  // namespace jitstep::ptx

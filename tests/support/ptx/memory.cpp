@@ -24,7 +24,8 @@ std::string bytes_at(std::size_t bytes, Address address) {
 
 Address Memory::allocate(int device, std::size_t bytes) {
   const Address begin = next_;
-  next_ += (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;  // at least one byte is a gap
+  // Leaves a gap of at least one byte.
+  next_ += (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
   allocations_[begin] = std::make_unique<Allocation>(
       Allocation{begin, bytes, device, std::vector<std::byte>(bytes, kGarbage), Shadow(bytes)});
   return begin;
@@ -77,7 +78,7 @@ void Memory::upload(Address to, const void* from, std::size_t bytes, const Here&
   std::memcpy(there.bytes.data() + (to - there.begin), from, bytes);
 }
 
-// What was never written may be looked at: garbage, as on a GPU.
+// A program may copy memory that was never written: it gets garbage, as on a GPU.
 void Memory::download(void* to, Address from, std::size_t bytes, const Here&) {
   if (bytes == 0) return;
   Allocation& there = find(from, bytes);

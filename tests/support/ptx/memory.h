@@ -10,20 +10,21 @@
 
 namespace jitstep::ptx {
 
-/// Every access is checked against what was allocated. Not thread safe.
+/// Checks every access against the allocations. Not thread safe.
 class Memory {
  public:
-  /// `bytes` of garbage, aligned to 256 bytes and with gaps to its neighbours.
+  /// Allocates `bytes` of garbage, aligned to 256 bytes, with gaps between allocations.
   Address allocate(int device, std::size_t bytes);
-  /// Whether it was allocated, and not freed yet.
+  /// Returns false if the address was not allocated or is already freed.
   bool free(Address address);
   std::size_t allocations() const { return allocations_.size(); }
 
-  /// The bytes at an address, checked: a Fault says what is wrong. `constant`: reads for which nobody writes.
+  /// The bytes at an address, after checks. Throws a Fault with the cause. `constant`: a read that requires that the
+  /// launch does not write there.
   enum class Use { read, write, constant };
   std::byte* touch(Address address, std::size_t bytes, Use use, int device, const Here& here);
 
-  /// Copies between a device's memory and the host's. A Fault if it was not allocated, or is being used.
+  /// Copies between a device's memory and the host's. Throws a Fault if the memory is not allocated or is in use.
   void upload(Address to, const void* from, std::size_t bytes, const Here& here);
   void download(void* to, Address from, std::size_t bytes, const Here& here);
   void fill(Address to, unsigned char value, std::size_t bytes, const Here& here);
@@ -43,7 +44,7 @@ class Memory {
   Allocation* last_ = nullptr;
   Address next_ = kFirst;
 
-  // Above what x86 and ARM give to programs (47 and 48 bits), so that the host cannot reach it by mistake.
+  // Above the address space of programs on x86 and ARM (47 and 48 bits), so that the host cannot access it by mistake.
   static constexpr Address kFirst = Address{0x5} << 52;
 };
 

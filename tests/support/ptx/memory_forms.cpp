@@ -1,4 +1,4 @@
-// Loads, stores and conversions of addresses.
+// Loads, stores and address conversions.
 #include "support/ptx/decoder.h"
 #include "support/ptx/elementwise.h"
 
@@ -16,8 +16,8 @@ constexpr SpaceName kSpaces[] = {{"", Space::generic},
                                  {".local", Space::local},
                                  {".param", Space::param}};
 
-// The addresses of lanes, and their sectors where they lie in global memory.
-void read_addresses(Warp& warp, const Instruction& i, Mask lanes, Place base, bool write,
+// Reads the addresses of lanes, and counts their sectors in global memory.
+void read_addresses(Warp& warp, const Instruction& i, Mask lanes, RegOffset base, bool write,
                     std::uint64_t* addresses) {
   const auto* const bases = warp.values<const std::uint64_t>(base);
   for_lanes(lanes, [&](int lane) {
@@ -59,7 +59,7 @@ void run_store(Warp& warp, const Instruction& i, Mask lanes) {
   });
 }
 
-// The registers of a vector, or the one that stands alone.
+// The registers of a vector, or a single register.
 std::vector<Operand> parts_of(Decoder& decoder, const Operand& operand, int wanted) {
   const std::vector<Operand> parts =
       operand.kind == Operand::Kind::list ? operand.parts : std::vector{operand};
@@ -81,14 +81,14 @@ void read_access(Decoder& decoder, const Form& form, const Statement& statement,
   std::size_t k = 0;
   for (const Operand& part : parts_of(decoder, statement.operands[values], form.parts)) {
     const bool number = !load && part.kind == Operand::Kind::number;
-    // Numbers are as wide as the registers beside them would be.
+    // Numbers have the width of the other registers.
     const Register own = number ? Register{decoder.source(part, std::max(8 * form.bytes, 16)),
                                            std::max(8 * form.bytes, 16)}
                                 : decoder.any(part);
     if (own.bits < 8 * form.bytes || (bits != 0 && own.bits != bits))
       decoder.refuse("the registers do not suit " + statement.opcode);
     bits = own.bits;
-    i.at[k++] = own.place;
+    i.at[k++] = own.offset;
   }
   i.to = i.from = static_cast<std::uint8_t>(bits / 8);
 }
@@ -120,7 +120,7 @@ void add_accesses(Forms& forms, const std::string& load, const std::string& stor
       }
 }
 
-// A space's own addresses and generic ones differ by its window.
+// Addresses within a space and generic addresses differ by the space's window.
 template <bool kToSpace>
 void run_convert(Warp& warp, const Instruction& i, Mask lanes) {
   auto* const to = warp.values<std::uint64_t>(i.at[0]);

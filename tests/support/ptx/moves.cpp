@@ -1,4 +1,4 @@
-// Values from one register to another, whole and in parts.
+// Moves values between registers, whole or in parts.
 #include "support/ptx/decoder.h"
 #include "support/ptx/elementwise.h"
 
@@ -9,7 +9,7 @@ bool is_list(const Statement& statement, std::size_t operand) {
   return statement.operands[operand].kind == Operand::Kind::list;
 }
 
-// Between a register and the parts of its value, the lowest first; `from` and `to` are their bytes.
+// Splits a register into parts or joins them, lowest part first. `from` and `to` are widths in bytes.
 template <bool kTakesApart>
 void run_parts(Warp& warp, const Instruction& i, Mask lanes) {
   const std::size_t part = i.bytes, whole = part * i.parts;

@@ -9,14 +9,14 @@
 namespace jitstep::ptx {
 namespace {
 
-constexpr std::uint32_t kSharedStart = 1024;  // so that 0 is no variable's place
+constexpr std::uint32_t kSharedStart = 1024;  // so that no variable has address 0
 constexpr std::uint32_t kSharedGap = 64;
 
 std::uint32_t up(std::uint32_t value, std::uint32_t step) {
   return (value + step - 1) / step * step;
 }
 
-// ".b32" and the like; 1 of a predicate, 0 if it is none.
+// The width of a type such as ".b32". 1 for a predicate, 0 if it is not a type.
 int bits_of(std::string_view type) {
   if (type == ".pred") return 1;
   if (type.size() < 3 || std::string_view("busf").find(type[1]) == std::string_view::npos) return 0;
@@ -26,7 +26,7 @@ int bits_of(std::string_view type) {
   return 0;
 }
 
-// What a declaration of a variable says.
+// The contents of a variable's declaration.
 struct Declared {
   std::string name;
   std::uint32_t alignment = 1, bytes = 0, element = 0;
@@ -34,7 +34,8 @@ struct Declared {
 
 class ProgramReader {
  public:
-  ProgramReader(const std::string& text, const PlaceGlobals& place) : place_(place), tokens_(text) {
+  ProgramReader(const std::string& text, const PlaceGlobals& place_globals)
+      : place_globals_(place_globals), tokens_(text) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) program_.lines.push_back(trimmed(line));
     program_.call_bytes = 16;
@@ -128,7 +129,7 @@ class ProgramReader {
     return {.to = 0, .from = begin, .bytes = one.bytes};
   }
 
-  // Their addresses are known when all are, before the first instruction.
+  // All addresses are known before the first instruction.
   void read_global(const Declared& one) {
     if (placed_) throw PtxError(line(), "a global variable behind a function's body");
     const std::uint32_t begin = up(static_cast<std::uint32_t>(globals_.size()), one.alignment);
@@ -150,14 +151,15 @@ class ProgramReader {
   void place_globals_once() {
     if (placed_) return;
     placed_ = true;
-    const Address base = globals_.empty() ? 0 : place_(globals_);
+    const Address base = globals_.empty() ? 0 : place_globals_(globals_);
     for (const auto& [name, begin, bytes] : global_places_)
       decoder_.declare_everywhere(name, {Space::global, base + begin, bytes});
   }
 
   // ---- functions
 
-  // Of an entry they lie in its own space; of a function, where its declaration has put them if there is one.
+  // An entry's parameters are in the parameter space. A function's are where its declaration has put them, if there is
+  // one.
   std::vector<Declared> read_params() {
     std::vector<Declared> params;
     if (!tokens_.take("(")) return params;
@@ -224,11 +226,11 @@ class ProgramReader {
     }
   }
 
-  // Entries take turns, so that their registers may be the same; functions have their own.
+  // Entries never run together, so that they may share registers. Each function has its own.
   void read_body(std::uint32_t which) {
     tokens_.expect("{");
     const bool entry = program_.functions[which].entry;
-    const Place first = entry ? function_registers_ : registers_;
+    const RegOffset first = entry ? function_registers_ : registers_;
     place_globals_once();
     decoder_.begin_function(std::max(first, kSpecials * kRegisterBytes));
     program_.functions[which].begin = static_cast<std::uint32_t>(program_.code.size());
@@ -239,7 +241,7 @@ class ProgramReader {
     if (!entry) function_registers_ = registers_;
   }
 
-  // Braces change the depth, by what is returned.
+  // Returns the change of depth by braces.
   int read_body_part(int depth) {
     if (tokens_.take("{")) return decoder_.open(), 1;
     if (tokens_.take("}")) return close_scope(depth);
@@ -283,7 +285,7 @@ class ProgramReader {
     tokens_.expect(";");
   }
 
-  // Registers and return addresses are there once for each function.
+  // Recursion is an error, because registers and return addresses exist once per function.
   void check_calls() const {
     std::vector<int> state(program_.functions.size(), 0);
     for (std::uint32_t k = 0; k < program_.functions.size(); ++k) visit(k, state);
@@ -299,14 +301,14 @@ class ProgramReader {
     state[which] = 2;
   }
 
-  const PlaceGlobals& place_;
+  const PlaceGlobals& place_globals_;
   Tokens tokens_;
   Program program_;
   Decoder decoder_{program_};
   std::vector<std::byte> globals_;
   std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t>> global_places_;
   bool placed_ = false;
-  Place registers_ = kSpecials * kRegisterBytes, function_registers_ = registers_;
+  RegOffset registers_ = kSpecials * kRegisterBytes, function_registers_ = registers_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Arithmetic of floats and doubles, rounded to nearest; nothing is flushed to zero.
+// Arithmetic of floats and doubles, rounded to nearest. Subnormal numbers are not flushed to zero.
 #include <cmath>
 
 #include "support/ptx/elementwise.h"
@@ -6,7 +6,7 @@
 namespace jitstep::ptx {
 namespace {
 
-// A float that is no number comes out as the one that PTX names; a double keeps what it was.
+// A NaN result in float is the one that PTX specifies. In double it stays as it is.
 float result_of(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 double result_of(double x) { return x; }
 
@@ -20,7 +20,7 @@ T changed(T x, BitsOf<T> keep, BitsOf<T> flip) {
   return std::bit_cast<T>((std::bit_cast<BitsOf<T>>(x) & keep) ^ flip);
 }
 
-// -0 is less than +0; of a number and what is none it is the number.
+// -0 is less than +0. Of a number and a NaN, the result is the number.
 template <class T>
 T least(T a, T b) {
   if (a != a) return b == b ? b : result_of(a);

@@ -17,7 +17,7 @@ std::string name_of(std::uint32_t launch, std::uint32_t thread, const Here& here
 
 void Shadow::Free::operator()(Cell* cells) const { std::free(cells); }
 
-// Zeros that are not touched take no memory, which matters with large tensors.
+// calloc does not commit memory for zeros that are never touched, which matters with large tensors.
 Shadow::Cells Shadow::make(std::size_t count) {
   static_assert(std::is_trivially_copyable_v<Cell>);
   void* const cells = std::calloc(std::max<std::size_t>(count, 1), sizeof(Cell));
@@ -45,7 +45,7 @@ bool Shadow::in_step(const Stamp& stamp, const Here& here, std::uint32_t warp_si
   return stamp.time < here.block_since || (scope == kWarp && stamp.time < warp_since);
 }
 
-// Makes places so small that the bytes are whole ones.
+// Refines the cells until the range consists of whole cells.
 void Shadow::suit(std::size_t at, std::size_t bytes) {
   int shift = shift_;
   const auto fits = [&] {

@@ -1,5 +1,5 @@
-// What is known of each place in memory: who wrote it and who read it last, so that what was never written,
-// and what is not ordered, is noticed when it happens.
+// A shadow of memory with the last writer and the last reader of each cell. It detects reads of unwritten memory and
+// unordered accesses when they happen.
 #pragma once
 
 #include <cstddef>
@@ -11,51 +11,49 @@
 
 namespace jitstep::ptx {
 
-/// What a kernel must not do, as a CUDA error and in words.
+/// An invalid action of a kernel, as a CUDA error code and as text.
 struct Fault {
   int code = 0;
   std::string what;
 };
 inline constexpr int kIllegalAddress = 700, kMisalignedAddress = 716, kLaunchFailed = 719;
 
-/// Which launches are over for the one that runs now: those numbered below `below`, and what the function
-/// says of the others. Copies are launches, too.
+/// Launches that have finished before the current one: those numbered below `below`, and those for which `before`
+/// returns true. Copies count as launches.
 struct Order {
   std::uint32_t below = 0;
   std::function<bool(std::uint32_t launch)> before = {};
 };
 
-/// Who touches memory, and since when he is in step with others. Times count a block's barriers.
+/// The current access: the thread, and its last synchronizations. Times count a block's barriers.
 struct Here {
   std::uint32_t launch = 0;
-  std::uint32_t thread = 0;  // block * kThreads + the thread's index in it
+  std::uint32_t thread = 0;  // block * kThreads + index in the block
   std::uint32_t time = 0;
-  std::uint32_t block_since = 0, warp_since = 0;  // the last barrier of the block, and of the warp
-  // The warp's last barrier or shuffle. A shuffle waits for what lanes have read before, and so orders it with what
-  // others write afterwards; what lanes have written it does not order.
+  std::uint32_t block_since = 0, warp_since = 0;  // last barrier of the block, and of the warp
+  // The warp's last barrier or shuffle. A shuffle waits for earlier reads of its lanes, so it orders them before later
+  // writes of other lanes. It does not order earlier writes.
   std::uint32_t warp_met = 0;
   const Order* order = nullptr;
 
-  static constexpr std::uint32_t kThreads = 1024;  // that a block may have
+  static constexpr std::uint32_t kThreads = 1024;  // maximum per block
   static constexpr std::uint32_t kWarp = 32;
 };
 
-/// The history of a piece of memory. It begins with places of 4 bytes, and goes over to smaller ones when such
-/// are used.
+/// The history of a range of memory. Cells have 4 bytes at first, and become smaller when an access needs it.
 class Shadow {
  public:
-  /// Whether what was never written may be read. Shared memory may: it is garbage that is no number, and what is
-  /// made of it need not be used.
+  /// Whether unwritten memory may be read. Shared memory may: it contains NaNs, and the kernel need not use the result.
   enum class Unwritten { readable, refused };
   explicit Shadow(std::size_t bytes, Unwritten unwritten = Unwritten::refused);
 
-  /// A Fault if it was never written, or by somebody who is not in step with this one.
+  /// Throws a Fault if the bytes are unwritten, or if an unsynchronized thread wrote them.
   void read(std::size_t at, std::size_t bytes, const Here& here);
-  /// A Fault if somebody not in step has written or read it.
+  /// Throws a Fault if an unsynchronized thread has written or read the bytes.
   void write(std::size_t at, std::size_t bytes, const Here& here);
-  /// A Fault if this launch has written it.
+  /// Throws a Fault if this launch has written the bytes.
   void constant(std::size_t at, std::size_t bytes, const Here& here) const;
-  /// Nothing was written or read.
+  /// Forgets all writes and reads.
   void forget();
 
  private:

@@ -16,7 +16,7 @@ bool is_number(const Token& token) {
 
 Operand read_operand(Tokens& tokens);
 
-// The rest of a list whose opening sign has been read.
+// The rest of a list after its opening bracket.
 Operand read_list(Tokens& tokens, std::string_view end) {
   Operand list{.kind = Operand::Kind::list, .word = {}};
   while (!tokens.take(end)) {
@@ -73,11 +73,11 @@ void Tokens::expect(std::string_view text) {
 }
 
 void Tokens::skip_spaces() {
-  while (place_ < text_.size()) {
-    if (text_.substr(place_, 2) == "//")
-      place_ = std::min(text_.find('\n', place_), text_.size());
-    else if (text_[place_] == '\n' || std::isspace(static_cast<unsigned char>(text_[place_])))
-      line_ += text_[place_++] == '\n';
+  while (offset_ < text_.size()) {
+    if (text_.substr(offset_, 2) == "//")
+      offset_ = std::min(text_.find('\n', offset_), text_.size());
+    else if (text_[offset_] == '\n' || std::isspace(static_cast<unsigned char>(text_[offset_])))
+      line_ += text_[offset_++] == '\n';
     else
       break;
   }
@@ -85,18 +85,18 @@ void Tokens::skip_spaces() {
 
 void Tokens::step() {
   skip_spaces();
-  const std::size_t begin = place_;
-  if (place_ < text_.size() && text_[place_] == '"') {
-    place_ = std::min(text_.find('"', place_ + 1), text_.size() - 1) + 1;
-  } else if (place_ < text_.size() && is_word(text_[place_])) {
-    while (place_ < text_.size() && is_word(text_[place_])) ++place_;
-  } else if (place_ < text_.size()) {
-    ++place_;
+  const std::size_t begin = offset_;
+  if (offset_ < text_.size() && text_[offset_] == '"') {
+    offset_ = std::min(text_.find('"', offset_ + 1), text_.size() - 1) + 1;
+  } else if (offset_ < text_.size() && is_word(text_[offset_])) {
+    while (offset_ < text_.size() && is_word(text_[offset_])) ++offset_;
+  } else if (offset_ < text_.size()) {
+    ++offset_;
   }
-  now_ = {text_.substr(begin, place_ - begin), line_};
+  now_ = {text_.substr(begin, offset_ - begin), line_};
 }
 
-// 12, -1, 0x1f, 0f3F800000 (a float's bits), 0d3FF0000000000000 (a double's).
+// 12, -1, 0x1f, 0f3F800000 (the bits of a float), 0d3FF0000000000000 (of a double).
 Operand read_number(Tokens& tokens) {
   const bool negative = tokens.take("-");
   const Token token = tokens.next();

@@ -1,4 +1,4 @@
-// PTX as written: words, and the statements they make. Knows no operation and no type.
+// Splits PTX into tokens and statements. It knows no operations and no types.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace jitstep::ptx {
 
-/// PTX that this machine does not understand: "line 12: ...".
+/// PTX that the interpreter does not support: "line 12: ...".
 class PtxError : public std::runtime_error {
  public:
   PtxError(int line, const std::string& what)
@@ -21,7 +21,7 @@ struct Token {
   int line = 1;
 };
 
-/// The words and signs of a text, without spaces and comments.
+/// The tokens of a text, without spaces and comments.
 class Tokens {
  public:
   explicit Tokens(std::string_view text) : text_(text) { step(); }
@@ -30,9 +30,9 @@ class Tokens {
   bool at(std::string_view text) const { return now_.text == text; }
   bool at_end() const { return now_.text.empty(); }
   Token next();
-  /// Takes the next word if it is this one.
+  /// Consumes the next token if it equals `text`.
   bool take(std::string_view text);
-  /// The next word must be this one.
+  /// Consumes the next token, which must equal `text`.
   void expect(std::string_view text);
 
  private:
@@ -40,22 +40,22 @@ class Tokens {
   void skip_spaces();
 
   std::string_view text_;
-  std::size_t place_ = 0;
+  std::size_t offset_ = 0;
   int line_ = 1;
   Token now_;
 };
 
-/// What an instruction works on: `%r1`, `SYM`, `7`, `0f3F800000`, `{a, b}` or `a|b`, `[a+8]`, `(a, b)`.
+/// An operand of an instruction: `%r1`, `SYM`, `7`, `0f3F800000`, `{a, b}` or `a|b`, `[a+8]`, `(a, b)`.
 struct Operand {
   enum class Kind { word, number, list, address } kind = Kind::word;
   std::string word;         // also an address's base
   std::uint64_t bits = 0;   // of a number
-  int digits = 0;           // 32 or 64 of a float's bits as written, 0 for an integer
+  int digits = 0;           // 32 or 64 for a float written as bits, 0 for an integer
   std::int64_t offset = 0;  // of an address
   std::vector<Operand> parts = {};
 };
 
-/// `@%p1 bra LABEL;`
+/// A statement such as `@%p1 bra LABEL;`
 struct Statement {
   int line = 0;
   std::string guard = {};  // a predicate; empty: always
@@ -67,7 +67,7 @@ struct Statement {
 /// Reads an instruction up to its semicolon.
 Statement read_statement(Tokens& tokens);
 
-/// Reads a number, with its sign.
+/// Reads a number with its sign.
 Operand read_number(Tokens& tokens);
 
 }  // namespace jitstep::ptx

@@ -8,7 +8,7 @@ namespace jitstep::ptx {
 namespace {
 
 constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
-constexpr std::byte kGarbage{0xFF};  // no number, as a float or double
+constexpr std::byte kGarbage{0xFF};  // NaN, as a float or double
 
 std::string hex(Mask mask) {
   std::ostringstream text;
@@ -18,7 +18,7 @@ std::string hex(Mask mask) {
 
 }  // namespace
 
-// ---- a block ----------------------------------------------------------------------------------------
+// ---- a block ------------------------------------------------------------------------------------
 
 std::size_t Block::shared_bytes(const Program& p) {
   return p.shared.empty() ? 0 : p.shared.back().end;
@@ -30,7 +30,7 @@ void Block::begin(std::uint32_t which) {
   std::fill(shared.begin(), shared.end(), kGarbage);
 }
 
-// ---- a warp -----------------------------------------------------------------------------------------
+// ---- a warp -------------------------------------------------------------------------------------
 
 Warp::Warp(Block& block, std::uint32_t number)
     : block_(block),
@@ -57,7 +57,7 @@ void Warp::begin(std::uint32_t pc) {
   executing_ = 0;
 }
 
-// The lanes with the lowest pc: those that have more before them catch up with those that have less.
+// Selects the lanes with the lowest pc, so that lanes that are behind catch up.
 void Warp::choose() {
   moved_ = false;
   pc_ = limit_ = kNowhere;
@@ -83,7 +83,7 @@ void Warp::run() {
     while (!moved_) {
       const Instruction& i = code[pc_];
       Mask lanes = executing_;
-      if (i.guard != kNoPlace) {
+      if (i.guard != kNoRegister) {
         const Mask guard = *values<Mask>(i.guard);
         lanes &= i.negated ? ~guard : guard;
       }
@@ -102,7 +102,7 @@ void Warp::run() {
       throw Fault{kLaunchFailed, "lanes wait for others that do not come: " + whereabouts()};
 }
 
-// ---- control ----------------------------------------------------------------------------------------
+// ---- control ------------------------------------------------------------------------------------
 
 void Warp::park(Mask lanes, std::uint32_t pc) {
   for (; lanes != 0; lanes &= lanes - 1)
@@ -110,10 +110,10 @@ void Warp::park(Mask lanes, std::uint32_t pc) {
   moved_ = true;
 }
 
-// Of the lanes that execute, those that nobody moves go on behind this instruction.
+// Executing lanes that do not jump continue after this instruction.
 void Warp::jump(Mask lanes, std::uint32_t to) {
   if (!moved_ && lanes == executing_ && to < limit_) {
-    pc_ = to - 1;  // the next one is it
+    pc_ = to - 1;  // the loop increments it
     return;
   }
   if (!moved_) park(executing_, pc_ + 1);
@@ -179,7 +179,7 @@ std::string Warp::name() const {
   return "warp " + std::to_string(number_) + (lane_ < 0 ? "" : ", lane " + std::to_string(lane_));
 }
 
-// ---- memory -----------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 Here Warp::here(int lane) const {
   return {.launch = block_.launch,
@@ -197,7 +197,7 @@ void check_alignment(Address address, std::size_t bytes) {
   if (address % bytes != 0) throw Fault{kMisalignedAddress, "its address is not aligned"};
 }
 
-// The space that a generic address means, or one of parameters, and the address there.
+// The space of a generic or parameter address, and the address in that space.
 Address in_space(Space& space, Address address) {
   const bool global = address >= window(Space::call) + kWindow;
   if (global && space == Space::param)

@@ -1,5 +1,5 @@
-// 32 lanes that execute a program: those that stand at the same instruction together, the others one after the
-// other, and all that a barrier or a shuffle names before any of them goes on.
+// 32 lanes that execute a program. Lanes at the same instruction run together, other groups run one after the other. A
+// barrier or shuffle waits until all lanes that it names have arrived.
 #pragma once
 
 #include <array>
@@ -12,16 +12,16 @@
 
 namespace jitstep::ptx {
 
-/// What was executed.
+/// Counters of executed work.
 struct Counts {
-  std::uint64_t instructions = 0;       // of lanes
-  std::uint64_t warp_instructions = 0;  // of lanes together
+  std::uint64_t instructions = 0;       // per lane
+  std::uint64_t warp_instructions = 0;  // per warp
   std::uint64_t sectors_read =
-      0;  // of 32 bytes of global memory, for each instruction of a warp anew
+      0;  // of 32 bytes of global memory, counted per instruction of a warp
   std::uint64_t sectors_written = 0;
 };
 
-/// What the lanes of a block share.
+/// State that the lanes of a block share.
 struct Block {
   Block(const Program& p, Memory& m, int on_device)
       : program(p),
@@ -44,7 +44,7 @@ struct Block {
   std::uint32_t launch = 0;
   const Order* order = nullptr;
   std::uint32_t clock = 1;         // counts the barriers
-  std::uint32_t barrier_time = 1;  // the last one of the whole block
+  std::uint32_t barrier_time = 1;  // time of the last block barrier
   Counts counts;
 };
 
@@ -52,45 +52,45 @@ class Warp {
  public:
   Warp(Block& block, std::uint32_t number);
 
-  /// At the entry, with all lanes that the block has for it.
+  /// Starts at the entry, with all of the block's lanes in this warp.
   void begin(std::uint32_t pc);
-  /// Runs until all lanes have left or wait for other warps. A Fault of kLaunchFailed if they wait for lanes that
-  /// will not come.
+  /// Runs until all lanes have exited or wait for other warps. Throws a Fault with kLaunchFailed if they wait for lanes
+  /// that will not come.
   void run();
   bool has_left() const { return live_ == 0; }
-  /// None of its lanes has left.
+  /// Whether no lane has exited.
   bool is_whole() const { return live_ == all_; }
-  /// The instruction at whose barrier all lanes wait.
+  /// The instruction of the barrier at which all lanes wait.
   std::uint32_t barrier() const { return pcs_[static_cast<std::size_t>(std::countr_zero(live_))]; }
   void pass_barrier();
-  /// The line of the instruction that is executed, or of one at which lanes wait.
+  /// The line of the current instruction, or of one at which lanes wait.
   int line() const;
   /// "warp 1, lanes 0x000000ff at line 12 (bar.sync 0;)", for each group.
   std::string whereabouts() const;
-  /// The warp, and the lane that touches memory, for messages.
+  /// The warp, and the lane that accesses memory, for messages.
   std::string name() const;
 
-  // ---- what instructions use
+  // ---- functions for instructions
 
   template <class T>
-  T* values(Place place) {
-    std::byte* const base = place < kConstant ? registers_.data() : constants_;
-    return reinterpret_cast<T*>(base + (place & ~kConstant));
+  T* values(RegOffset reg) {
+    std::byte* const base = reg < kConstant ? registers_.data() : constants_;
+    return reinterpret_cast<T*>(base + (reg & ~kConstant));
   }
-  /// The bytes at a lane's address, checked.
+  /// The bytes at a lane's address, after checks.
   std::byte* touch(Space space, Address address, const Instruction& i, int lane, bool write);
   void copy_params(const std::vector<Copy>& copies, Mask lanes);
   void count_sectors(const std::uint64_t* addresses, Mask lanes, bool write);
 
-  /// The lanes, of those that execute, go on there.
+  /// Moves these executing lanes to an instruction.
   void jump(Mask lanes, std::uint32_t to);
   void leave(Mask lanes);
-  /// The lanes go on with the next instruction as soon as all the named ones stand here. True if they do, and
-  /// then all of them are executing.
+  /// Moves the lanes to the next instruction once all named lanes have arrived here. Returns true if they have. Then
+  /// all of them are executing.
   bool gather(Mask lanes, Mask named);
-  /// The lanes wait for the whole block.
+  /// Lets the lanes wait for the whole block.
   void wait(Mask lanes);
-  /// A barrier of this warp: what its lanes did before is done.
+  /// A barrier of this warp: earlier accesses of its lanes are complete.
   void synchronize() { since_ = met_ = ++block_.clock; }
   Mask live() const { return live_; }
   std::uint32_t pc() const { return pc_; }
@@ -107,15 +107,15 @@ class Warp {
   std::uint32_t number_;
   std::vector<std::byte> registers_;
   std::byte* constants_;
-  std::vector<std::byte> call_params_, local_;  // of one lane after the other
+  std::vector<std::byte> call_params_, local_;  // one lane after the other
   std::array<std::uint32_t, kLanes> pcs_{};     // of lanes that are not executing
   Mask all_ = 0, live_ = 0, waiting_ = 0, executing_ = 0;
   std::uint32_t pc_ = 0;
-  std::uint32_t limit_ = 0;  // the lowest pc at which others stand
-  bool moved_ = false;       // what is executed next must be chosen anew
-  int lane_ = -1;            // that touches memory
-  std::uint32_t since_ = 0;  // the time of the warp's last barrier
-  std::uint32_t met_ = 0;    // and of its last barrier or shuffle
+  std::uint32_t limit_ = 0;  // lowest pc of the other lanes
+  bool moved_ = false;       // choose() must run before the next instruction
+  int lane_ = -1;            // the lane that accesses memory
+  std::uint32_t since_ = 0;  // time of the warp's last barrier
+  std::uint32_t met_ = 0;    // time of its last barrier or shuffle
 };
 
 }  // namespace jitstep::ptx

@@ -1,10 +1,10 @@
-// What a test asks of the CUDA driver that it has in place of a GPU's: libcuda.so.1, which executes PTX on the
-// host. A program that links it, or finds it first on its library path, gets it wherever it opens "libcuda.so.1".
+// Controls for tests of the PTX driver: a libcuda.so.1 that executes PTX on the host, in place of a GPU's driver. A
+// program that links it, or finds it first on its library path, gets it wherever it opens "libcuda.so.1".
 //
-// Its devices answer with compute capabilities that no NVRTC knows, so that the library asks NVRTC for PTX of
-// the newest architecture below: kDevices. Whatever is launched is executed at once, by the machine of
-// support/ptx; streams and events do not delay it, but what they leave unordered is an error when it touches the
-// same memory. An error stays, as on a GPU: every later call on that device answers it until recover().
+// Its devices (kDevices) report compute capabilities that no NVRTC knows. So the library requests PTX of the newest older
+// architecture. Launches execute at once, in the interpreter of support/ptx. Streams and events do not delay them, but
+// unordered accesses to the same memory are an error. As on a GPU, errors are sticky: every later call on that device
+// returns the error until recover().
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,10 @@
 
 namespace jitstep::ptx::driver {
 
-/// Ten times the compute capability of each device; NVRTC 13 compiles compute_90, compute_80 and compute_121 for
-/// them.
+/// Ten times the compute capability of each device. NVRTC 13 compiles compute_90, compute_80 and compute_121 for them.
 inline constexpr int kDevices[] = {99, 85, 129};
 
-/// A launch that was made.
+/// One executed launch.
 struct LaunchRecord {
   std::string entry;
   int device = 0;
@@ -29,20 +28,20 @@ struct LaunchRecord {
   Counts counts;
 };
 
-/// From now on calls of that name answer `code`, once `spared` have gone well.
+/// Lets calls of that name return `code`, after `spared` successful ones.
 JITSTEP_PTX_DRIVER void fail(const std::string& call, int code, int spared = 0);
-/// Calls and devices work again.
+/// Lets calls and devices work again.
 JITSTEP_PTX_DRIVER void recover();
-/// What went wrong in the last launch or copy that did; empty: nothing did.
+/// The fault of the last launch or copy that failed. Empty if none did.
 JITSTEP_PTX_DRIVER std::string last_fault();
-/// The launches since this was asked last.
+/// Returns the launches since the last call, and clears the list.
 JITSTEP_PTX_DRIVER std::vector<LaunchRecord> take_launches();
 /// The names of all functions that can fail.
 JITSTEP_PTX_DRIVER std::vector<std::string> function_names();
-/// How often a function was called.
+/// The number of calls of a function.
 JITSTEP_PTX_DRIVER std::size_t calls(const std::string& name);
 
-/// What is open.
+/// Numbers of open resources.
 struct Open {
   std::size_t allocations = 0, modules = 0, events = 0, streams = 0;
   std::size_t contexts = 0;  // pushed by the calling thread

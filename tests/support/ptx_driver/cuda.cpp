@@ -1,4 +1,4 @@
-// The functions of libcuda.so.1 that the library and its tests look up. See the CUDA driver API manual.
+// The functions of libcuda.so.1 that the library and its tests use. See the CUDA driver API manual.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kVersion = 13000;
 
-// Runs a call if it may: one at a time, and without failures that it was told to answer.
+// Executes a call if admit() allows it. Calls run one at a time.
 template <class Call>
 int answer(const char* name, const Call& call) {
   std::lock_guard lock(the_driver().mutex);
@@ -70,13 +70,13 @@ CUDA cuGetErrorString(int code, const char** sentence) {
   return known == nullptr ? kInvalidValue : (*sentence = known->sentence, 0);
 }
 
-// NVRTC asks any driver that it finds for tables of functions, and does without them.
+// NVRTC asks every driver for tables of functions, but works without them.
 CUDA cuGetExportTable(const void** table, const void*) {
   *table = nullptr;
   return kNotFound;
 }
 
-// ---- devices and contexts ---------------------------------------------------------------------------
+// ---- devices and contexts -----------------------------------------------------------------------
 
 CUDA cuDeviceGetCount(int* count) {
   return answer("cuDeviceGetCount", [&](Driver& driver) {
@@ -101,9 +101,9 @@ CUDA cuDeviceGetAttribute(int* value, int attribute, int ordinal) {
     if (device == nullptr) return kInvalidDevice;
     switch (attribute) {
       case 16:
-        return *value = 2, 0;  // multiprocessors: few, so that blocks take several items
+        return *value = 2, 0;  // few multiprocessors, so that a block has several items
       case 38:
-        return *value = 50 << 20, 0;  // the L2 cache's bytes
+        return *value = 50 << 20, 0;  // bytes of the L2 cache
       case 75:
         return *value = device->sm / 10, 0;
       case 76:
@@ -126,7 +126,7 @@ CUDA cuCtxPushCurrent_v2(void* context) {
   return answer("cuCtxPushCurrent",
                 [&](Driver&) { return contexts().push_back(static_cast<Device*>(context)), 0; });
 }
-// Even one that reports a failure, which may stem from earlier work, has put the context back.
+// A pop that reports an error of earlier work has still restored the context.
 CUDA cuCtxPopCurrent_v2(void** context) {
   if (contexts().empty()) return kInvalidContext;
   *context = contexts().back();
@@ -146,12 +146,12 @@ CUDA cuCtxSynchronize() {
   });
 }
 
-// ---- modules ----------------------------------------------------------------------------------------
+// ---- modules ------------------------------------------------------------------------------------
 
 CUDA cuModuleLoadData(void** module, const void* image) {
   return answer("cuModuleLoadData", [&](Driver& driver) { return driver.load(module, image); });
 }
-// One that reports a failure, which may stem from earlier work, has unloaded it as well.
+// An unload that reports an error of earlier work has still unloaded the module.
 CUDA cuModuleUnload(void* module) {
   std::lock_guard lock(the_driver().mutex);
   const int code = the_driver().admit("cuModuleUnload");
@@ -176,7 +176,7 @@ CUDA cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned g
   });
 }
 
-// ---- memory -----------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 CUDA cuMemAlloc_v2(Address* memory, std::size_t bytes) {
   return answer("cuMemAlloc", [&](Driver& driver) { return driver.allocate(memory, bytes); });
@@ -202,7 +202,7 @@ CUDA cuMemsetD8_v2(Address to, unsigned char value, std::size_t bytes) {
   return answer("cuMemsetD8", [&](Driver& driver) { return driver.fill(to, value, bytes); });
 }
 
-// ---- streams and events -----------------------------------------------------------------------------
+// ---- streams and events -------------------------------------------------------------------------
 
 CUDA cuStreamCreate(void** stream, unsigned flags) {
   return answer("cuStreamCreate",
@@ -240,7 +240,7 @@ CUDA cuEventDestroy_v2(void* event) {
   return code != 0 ? code : destroyed;
 }
 
-// ---- graphs -----------------------------------------------------------------------------------------
+// ---- graphs -------------------------------------------------------------------------------------
 
 CUDA cuStreamBeginCapture_v2(void* handle, int) {
   return answer("cuStreamBeginCapture", [&](Driver& driver) {
@@ -271,7 +271,7 @@ CUDA cuGraphDestroy(void* graph) {
   return answer("cuGraphDestroy", [&](Driver& driver) { return driver.destroy_graph(graph); });
 }
 
-// ---- what tests ask ---------------------------------------------------------------------------------
+// ---- functions for tests ------------------------------------------------------------------------
 
 namespace jitstep::ptx::driver {
 

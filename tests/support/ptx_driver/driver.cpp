@@ -54,7 +54,7 @@ Device* Driver::device(int ordinal) {
              : &devices[static_cast<std::size_t>(ordinal)];
 }
 
-// ---- modules ----------------------------------------------------------------------------------------
+// ---- modules ------------------------------------------------------------------------------------
 
 int Driver::load(void** module, const void* image) {
   Device* const here = current();
@@ -70,7 +70,7 @@ int Driver::load(void** module, const void* image) {
       work(main, [&](const Here& order) {
         memory_.upload(made->globals, globals.data(), globals.size(), order);
       });
-      synchronize(main);  // once it is loaded it is there for every stream
+      synchronize(main);  // a loaded module is available to every stream
       return made->globals;
     });
   } catch (const PtxError& error) {
@@ -129,7 +129,7 @@ int Driver::launch(void* handle, unsigned grid, unsigned block, void* on, void**
   });
 }
 
-// ---- memory -----------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 int Driver::allocate(Address* memory, std::size_t bytes) {
   const Device* const here = current();
@@ -139,7 +139,7 @@ int Driver::allocate(Address* memory, std::size_t bytes) {
   return 0;
 }
 
-// As the driver's own, it waits for all work of the device.
+// Waits for all work of the device, like NVIDIA's driver.
 int Driver::free(Address memory) {
   if (current() != nullptr) synchronize(*current());
   return memory_.free(memory) ? 0 : kInvalidValue;
@@ -167,9 +167,9 @@ int Driver::fill(Address to, unsigned char value, std::size_t bytes) {
   return work(*queue, [&](const Here& here) { memory_.fill(to, value, bytes, here); });
 }
 
-// ---- order ------------------------------------------------------------------------------------------
+// ---- order --------------------------------------------------------------------------------------
 
-// A device's default stream and those that are not made otherwise wait for each other.
+// A device's default stream and its blocking streams wait for each other.
 void Driver::arrange(Stream& queue) {
   join(queue.seen, host_);
   Stream& main = *default_streams_[static_cast<std::size_t>(queue.device->ordinal)];
@@ -186,7 +186,7 @@ bool Driver::is_over(const Stream& queue, std::uint32_t launch) const {
   return seen != queue.seen.end() && seen->second >= launch;
 }
 
-// The first launch that is not over for a stream; the one that comes if all are.
+// The first launch that has not finished for a stream. Returns the next launch if all have.
 std::uint32_t Driver::first_open(const Stream& queue, std::uint32_t launch) const {
   std::uint32_t first = launch;
   for (const auto& [number, all] : work_of_) {
@@ -256,7 +256,7 @@ int Driver::synchronize(const Device& device) {
   return device.broken;
 }
 
-// ---- events -----------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 int Driver::create_event(void** event) {
   if (current() == nullptr) return kInvalidContext;
@@ -289,7 +289,7 @@ int Driver::destroy_event(void* event) {
   return find(events_, event) == nullptr ? kInvalidHandle : (events_.erase(events_.find(event)), 0);
 }
 
-// ---- graphs -----------------------------------------------------------------------------------------
+// ---- graphs -------------------------------------------------------------------------------------
 
 template <class Work>
 int Driver::do_or_record(Stream& queue, Work&& work) {

@@ -1,4 +1,4 @@
-// The state behind the driver's functions: devices, modules, streams, and the order of what is done on them.
+// The state behind the driver's functions: devices, modules, streams, and the order of their work.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ inline constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, 
 
 struct Device {
   int ordinal = 0, sm = 0;
-  int broken = 0;  // the error that it answers from now on
+  int broken = 0;  // error that every later call returns
 };
 
 struct Module {
@@ -35,12 +35,12 @@ struct KernelFunction {
   const Function* entry;
 };
 
-/// How much of each stream's work is over, by the number of its last launch.
+/// The progress of each stream, by the number of its last finished launch.
 using Seen = std::map<int, std::uint32_t>;
 
 struct Stream;
 
-/// Work that was recorded instead of done. A copy reads its source whenever it is done.
+/// Work that was recorded instead of executed. A copy reads its source at each replay.
 struct Graph {
   std::vector<std::function<int(Stream&)>> work = {};
 };
@@ -48,22 +48,22 @@ struct Graph {
 struct Stream {
   Device* device;
   int number;
-  bool waits_for_default = true;  // not made with CU_STREAM_NON_BLOCKING
+  bool waits_for_default = true;  // created without CU_STREAM_NON_BLOCKING
   Seen seen = {};
-  std::unique_ptr<Graph> captured = {};  // what it records, while it captures
+  std::unique_ptr<Graph> captured = {};  // the graph that it records during a capture
 };
 
 struct Event {
   Seen seen = {};
-  bool captured = false;  // recorded by a stream that captures: it never happens
+  bool captured = false;  // recorded in a capture, so it never completes
 };
 
-/// One for the process; its functions are called one at a time.
+/// One per process. Its functions are called one at a time.
 class Driver {
  public:
   Driver();
 
-  /// The code that a call answers before it does anything, 0 if it may go on.
+  /// The error that a call must return immediately, or 0.
   int admit(const std::string& call);
   Device* current() const;
   Device* device(int ordinal);
@@ -75,14 +75,14 @@ class Driver {
 
   int allocate(Address* memory, std::size_t bytes);
   int free(Address memory);
-  /// A piece of work on a stream; `does` gets the order in which it stands.
+  /// Executes work on a stream. `does` receives its order.
   template <class Does>
   int work(Stream& stream, const Does& does);
   int upload(Address to, const void* from, std::size_t bytes, void* stream);
   int download(void* to, Address from, std::size_t bytes);
   int fill(Address to, unsigned char value, std::size_t bytes);
 
-  /// Null for handles that are none.
+  /// Null for invalid handles.
   Stream* stream(void* handle);
   int create_stream(void** stream, unsigned flags);
   int destroy_stream(void* stream);
@@ -94,14 +94,15 @@ class Driver {
   int destroy_event(void* event);
   int begin_capture(Stream& stream);
   int end_capture(Stream& stream, void** graph);
-  /// A copy of a graph, to be launched.
+  /// Makes an executable copy of a graph.
   int instantiate(void** made, void* graph);
   int launch_graph(void* graph, Stream& stream);
   int destroy_graph(void* graph);
 
   std::mutex mutex;
   std::map<std::string, std::size_t> called;
-  std::map<std::string, std::pair<int, int>> failing;  // the code, and how many are spared before
+  std::map<std::string, std::pair<int, int>>
+      failing;  // error code, and number of calls that still succeed
   std::vector<Device> devices;
   std::string fault;
   std::vector<LaunchRecord> launches;
@@ -128,7 +129,7 @@ class Driver {
     const auto found = all.find(handle);
     return found == all.end() ? nullptr : found->get();
   }
-  // Now, or whenever the graph is launched that the stream records.
+  // Executes the work now, or at each launch of the graph that the stream records.
   template <class Work>
   int do_or_record(Stream& stream, Work&& work);
   void arrange(Stream& stream);
@@ -142,17 +143,17 @@ class Driver {
   Handles<Stream> streams_;
   Handles<Event> events_;
   Handles<Graph> graphs_;
-  std::vector<std::unique_ptr<Stream>> default_streams_;  // of each device
-  std::map<int, std::vector<std::uint32_t>> work_of_;     // of each stream, by number
-  std::vector<int> stream_of_ = {0};                      // of each launch
-  Seen host_;                                             // what the host has waited for
+  std::vector<std::unique_ptr<Stream>> default_streams_;  // per device
+  std::map<int, std::vector<std::uint32_t>> work_of_;     // per stream, by number
+  std::vector<int> stream_of_ = {0};                      // per launch
+  Seen host_;                                             // the work that the host has waited for
   int next_stream_ = 0;
 };
 
-/// Never destroyed: modules may be unloaded while the process ends.
+/// Never destroyed, because modules may be unloaded while the process exits.
 Driver& the_driver();
 
-/// The contexts that the calling thread has pushed; the last one is current.
+/// The contexts that the calling thread has pushed. The last one is current.
 std::vector<Device*>& contexts();
 
 }  // namespace jitstep::ptx::driver

@@ -1,5 +1,5 @@
-// A rule of the tests: z descends, the average x of all z is evaluated, and the parameter holds y between
-// the two while training; the average's weight comes from a count that `prepare` keeps.
+// A rule of the tests. z descends, eval mode uses the average x of all z, and during training the parameter lies
+// between the two (y). `prepare` counts steps for the average's weight.
 // modes: train, eval
 #pragma once
 #include "../core/contract.cuh"

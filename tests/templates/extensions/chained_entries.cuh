@@ -1,5 +1,5 @@
-// A rule of the tests: chains of each kind. A sum over all tensors after another, and sums over the
-// entries of sums over entries: rows, then matrices, then the tensor.
+// A rule of the tests: every kind of chained reduction. A sum over all tensors after another one, and sums over entries
+// of sums over entries: rows, then matrices, then the tensor.
 #pragma once
 #include "../core/contract.cuh"
 

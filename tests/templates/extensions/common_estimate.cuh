@@ -1,5 +1,5 @@
-// A rule of the tests: memory of all tensors, advanced by `prepare` (how many steps all have taken) and by the
-// first of two sums over all tensors; memory that a condition leaves out.
+// A rule of the tests: shared state that `prepare` updates (the number of steps) and that the first of two sums over
+// all tensors updates. Other auxiliary state has a condition.
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,5 +1,5 @@
-// A rule of the tests: a second moment kept as row and column means, as Adafactor does, with the
-// update's size clipped. Reduces rows, columns, the rows' entries of each matrix, then the tensor.
+// A rule of the tests: a second moment stored as row and column means, as in Adafactor, with update clipping. Reduces
+// rows, columns, the row entries of each matrix, then the tensor.
 #pragma once
 #include "../core/contract.cuh"
 

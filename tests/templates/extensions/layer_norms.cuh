@@ -1,5 +1,5 @@
-// A rule of the tests: a chain of two sums, over all tensors and then over each index of dimension
-// 0, the moments reading both; memory per tensor, advanced by a sum and by `prepare`.
+// A rule of the tests: a chain of two sums, over all tensors and then over each index of dimension 0. `update_state`
+// reads both. A sum and `prepare` update auxiliary state per tensor.
 #pragma once
 #include "../core/contract.cuh"
 

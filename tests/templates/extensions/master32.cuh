@@ -1,4 +1,4 @@
-// A weight format of the tests: bfloat16 parameters beside the float they are rounded from.
+// A weight format of the tests: bfloat16 parameters with the float that they are rounded from as residual.
 // for: bfloat16
 #pragma once
 #include "../core/contract.cuh"

@@ -1,5 +1,6 @@
-// A rule of the tests: only every slice-th element has momentum, and sums over columns, rows and the tensor
-// weigh elements by their number.   modes: train, eval
+// A rule of the tests: only every slice-th element has momentum. Sums over columns, rows and the tensor weight elements
+// by their number.
+// modes: train, eval
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,5 +1,6 @@
-// A rule of the tests: momentum, in units of the gradient's norm, goes through a stage of the host and is
-// compared with what comes back.   host transform: halved
+// A rule of the tests: momentum, normalized by the gradient's norm, goes through a host transform. The rule combines it
+// with the result.
+// host transform: halved
 #pragma once
 #include "../core/contract.cuh"
 

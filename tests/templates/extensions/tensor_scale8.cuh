@@ -1,5 +1,5 @@
-// A codec of the tests: 8 bits with one scale for the whole tensor, found by a sum over it before
-// the values are encoded. Kept as the norm, as LAMB16's format is.
+// A codec of the tests: 8 bits with one scale for the whole tensor. A sum over the tensor computes it before the values
+// are encoded. The codec stores the norm, like LAMB16's format.
 #pragma once
 #include "../core/contract.cuh"
 

@@ -1,4 +1,4 @@
-// The larger subcommands of `jitstep cache`, and what they share.
+// The larger subcommands of `jitstep cache`, and helpers that they share.
 #pragma once
 
 #include <jit/cache/disk_cache.h>
@@ -15,26 +15,26 @@ class App;
 
 namespace jitstep::tool::cache {
 
-/// The settings of the environment. A rejected cache folder is always reported.
+/// The settings of the environment, with a log level of at least `warn`, so that a rejected cache folder is reported.
 jit::Settings settings();
 
-/// The key, which is the stem of the file's name.
+/// The key of an entry. It is the stem of the file's name.
 std::string digest_of(const jit::ListedEntry& entry);
 
-/// An error: no entry's name or key begins with this.
-jit::Error no_entry(const std::string& beginning);
+/// The error if no entry matches.
+jit::Error no_entry(const std::string& prefix);
 
-/// Whether a word begins the key or the kernel's name.
-bool is_asked(const jit::ListedEntry& entry, const std::string& word);
+/// Whether the entry's key or its kernel's name starts with `prefix`.
+bool matches(const jit::ListedEntry& entry, const std::string& prefix);
 
-/// The whole entry; nothing if it is not one.
+/// The decoded entry. Empty if the file is damaged or cannot be read.
 std::optional<jit::CacheEntry> content_of(const jit::ListedEntry& entry);
 
-/// Adds the subcommand `show`: all that an entry says of itself.
+/// Adds the subcommand `show`, which prints the metadata of an entry.
 void add_show(CLI::App& cache, int& status);
-/// `warm`: compiles kernels into the cache before somebody needs them.
+/// Adds `warm`, which compiles kernels into the cache before a program needs them.
 void add_warm(CLI::App& cache, int& status);
-/// `export`: a folder that can be shipped as JITSTEP_CACHE_READONLY.
+/// Adds `export`, which copies entries to a folder that can be shipped as JITSTEP_CACHE_READONLY.
 void add_export(CLI::App& cache, int& status);
 
 }  // namespace jitstep::tool::cache

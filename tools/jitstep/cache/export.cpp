@@ -24,11 +24,11 @@ namespace fs = std::filesystem;
 
 struct Request {
   std::string folder;
-  std::vector<std::string> requested;  // beginnings of names and keys; empty: all
+  std::vector<std::string> prefixes;  // of names and keys; empty: all entries
   bool as_json = false;
 };
 
-// Readable by everybody, writable by its owner.
+// Makes a file readable by everybody and writable by its owner.
 void publish(const fs::path& path, fs::perms execute = fs::perms::none) {
   std::error_code failure;
   fs::permissions(path,
@@ -56,14 +56,14 @@ void copy(const ListedEntry& entry, const fs::path& folder) {
 int run(const Request& request) {
   std::vector<ListedEntry> entries = DiskCache(settings()).list(true);
   std::erase_if(entries, [&](const ListedEntry& entry) {
-    const auto& requested = request.requested;
+    const auto& prefixes = request.prefixes;
     return !entry.problem.empty() ||
-           (!requested.empty() &&
-            std::none_of(requested.begin(), requested.end(),
-                         [&](const auto& word) { return is_asked(entry, word); }));
+           (!prefixes.empty() &&
+            std::none_of(prefixes.begin(), prefixes.end(),
+                         [&](const auto& prefix) { return matches(entry, prefix); }));
   });
   if (entries.empty())
-    throw Error("there is no entry to export; `jitstep cache warm` compiles kernels");
+    throw Error("there is no entry to export. `jitstep cache warm` compiles kernels.");
   make(request.folder);
   std::uint64_t bytes = 0;
   for (const ListedEntry& entry : entries) {
@@ -89,7 +89,7 @@ void add_export(CLI::App& cache, int& status) {
   command->add_option("folder", request->folder, "The folder, which is created if it is missing")
       ->type_name("FOLDER")
       ->required();
-  command->add_option("entry", request->requested, "Beginnings of names or keys (default: all)")
+  command->add_option("entry", request->prefixes, "Beginnings of names or keys (default: all)")
       ->type_name("ENTRY");
   add_json_flag(*command, request->as_json);
   command->callback([request, &status] { status = run(*request); });

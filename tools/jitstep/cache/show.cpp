@@ -32,14 +32,14 @@ std::string digest_of(const ListedEntry& entry) {
   return std::filesystem::path(entry.file.path).stem().string();
 }
 
-Error no_entry(const std::string& beginning) {
-  return Error(str_cat("no entry's name or key starts with \"", beginning,
-                       "\"; `jitstep cache list` lists all"));
+Error no_entry(const std::string& prefix) {
+  return Error(str_cat("no entry's name or key starts with \"", prefix,
+                       "\". `jitstep cache list` lists all."));
 }
 
-bool is_asked(const ListedEntry& entry, const std::string& word) {
-  return digest_of(entry).starts_with(word) ||
-         (entry.header && entry.header->name.starts_with(word));
+bool matches(const ListedEntry& entry, const std::string& prefix) {
+  return digest_of(entry).starts_with(prefix) ||
+         (entry.header && entry.header->name.starts_with(prefix));
 }
 
 std::optional<CacheEntry> content_of(const ListedEntry& entry) {
@@ -86,7 +86,7 @@ void print(const ListedEntry& listed) {
             << entry->binary.image.size() << " bytes\ntext      " << header.key.text_digest
             << "\n\n"
             << header.key.compiler << "\n\n";
-  std::vector<std::vector<std::string>> rows = {{"made of", "sha256"}};
+  std::vector<std::vector<std::string>> rows = {{"source", "sha256"}};
   for (const auto& [name, digest] : header.sources) rows.push_back({name, digest.substr(0, 12)});
   std::cout << text_table(rows);
   for (const Resources& one : entry->binary.resources)
@@ -96,10 +96,10 @@ void print(const ListedEntry& listed) {
               << one.spill_store_bytes + one.spill_load_bytes << " spilled\n";
 }
 
-int show(const std::string& word, bool as_json) {
+int show(const std::string& prefix, bool as_json) {
   std::vector<ListedEntry> found = DiskCache(settings()).list(true);
-  std::erase_if(found, [&](const ListedEntry& entry) { return !is_asked(entry, word); });
-  if (found.empty()) throw no_entry(word);
+  std::erase_if(found, [&](const ListedEntry& entry) { return !matches(entry, prefix); });
+  if (found.empty()) throw no_entry(prefix);
   json all = json::array();
   for (const ListedEntry& entry : found) {
     if (as_json) {
@@ -118,13 +118,13 @@ int show(const std::string& word, bool as_json) {
 void add_show(CLI::App& cache, int& status) {
   CLI::App* const command =
       cache.add_subcommand("show", "Show the compiler, sources and resources of an entry");
-  const auto word = std::make_shared<std::string>();
+  const auto prefix = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
-  command->add_option("entry", *word, "Beginning of a kernel's name or key")
+  command->add_option("entry", *prefix, "Beginning of a kernel's name or key")
       ->type_name("ENTRY")
       ->required();
   add_json_flag(*command, *as_json);
-  command->callback([word, as_json, &status] { status = show(*word, *as_json); });
+  command->callback([prefix, as_json, &status] { status = show(*prefix, *as_json); });
 }
 
 }  // namespace jitstep::tool::cache

@@ -53,61 +53,62 @@ constexpr const char* kFooter =
 struct Request {
   std::vector<std::string> specs, targets = {"cpu"}, cpus;
   std::string file, kernels;
-  OptimizerArgs optimizer;  // in the place of specs; dtypes for specs that name none
-  bool by_args = false, has_targets = false;  // whether they are given
+  OptimizerArgs optimizer;   // an optimizer by flags, and the default dtypes of specs
+  bool by_args = false;      // whether flags name an optimizer
+  bool has_targets = false;  // whether --target is given
   bool as_json = false;
 };
 
-// A kernel that is to be there.
-struct Wanted {
+// A kernel to compile, and the result.
+struct WantedKernel {
   std::string name, text;
   Target target;
-  std::string config = {};   // not known of a program's own
-  bool tuned = false;        // a record asks for the configuration
+  std::string config = {};   // empty for a kernel from --kernels
+  bool tuned = false;        // the config comes from a tuning record
   std::string cpu = {};      // as Settings::cpu
-  std::string problem = {};  // why it is not there
+  std::string problem = {};  // why it was not compiled
   double compile_ms = 0;
   bool from_cache = false;
 };
 
-// "param" and "grad" are taken out of what from_spec takes.
+// Reads "param" and "grad" of a line and removes them, because from_spec() does not accept them.
 RequestedOptimizer optimizer_of_line(const std::string& line, const OptimizerArgs& defaults) {
   json spec = json::parse(line, nullptr, false);
   std::string parameter = defaults.parameter, gradient = defaults.gradient;
-  bool taken = false;
-  const auto take = [&](const char* name, std::string& word) {
+  bool extracted = false;
+  const auto extract = [&](const char* name, std::string& dtype) {
     const auto found = spec.find(name);
     if (found == spec.end()) return;
     if (!found->is_string())
       throw UsageError(str_cat("\"", name, "\" of a spec is not the name of a dtype"));
-    word = found->get<std::string>();
+    dtype = found->get<std::string>();
     spec.erase(found);
-    taken = true;
+    extracted = true;
   };
-  if (spec.is_object()) take("param", parameter), take("grad", gradient);
-  RequestedOptimizer requested =
-      optimizer_of_spec(taken ? spec.dump(-1, ' ', false, json::error_handler_t::replace) : line);
+  if (spec.is_object()) extract("param", parameter), extract("grad", gradient);
+  RequestedOptimizer requested = optimizer_of_spec(
+      extracted ? spec.dump(-1, ' ', false, json::error_handler_t::replace) : line);
   requested.parameter = parameter;
   requested.gradient = gradient;
   return requested;
 }
 
-// Of large matrices, large vectors and small parameters, and of those with more dimensions, as convolutions have. A
-// rule may refuse some of them, but not all.
+// Plans for large matrices, large vectors, small parameters, and large parameters with 3 and 4 dimensions, as
+// convolutions have. A rule may reject some of these shapes. If it rejects all, the first error is thrown.
 std::vector<Plan> plans_of(const RequestedOptimizer& requested) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   const std::pair<int, std::int64_t> kinds[] = {{2, kLarge}, {1, kLarge}, {1, 1},
                                                 {3, kLarge}, {4, kLarge}, {2, 1}};
   std::vector<Plan> plans;
-  std::exception_ptr refused;
+  std::exception_ptr first_error;
   for (const auto& [dims, elements] : kinds) {
     try {
       plans.push_back(plan_of(requested, dims, elements));
     } catch (const Error&) {
-      if (!refused) refused = std::current_exception();
+      if (!first_error) first_error = std::current_exception();
     }
   }
-  if (plans.empty()) std::rethrow_exception(refused);
+  if (plans.empty()) std::rethrow_exception(first_error);
   return plans;
 }
 
@@ -133,9 +134,9 @@ std::vector<RequestedOptimizer> optimizers_of(const Request& request) {
   return all;
 }
 
-// The default, and what records choose at some size.
-std::vector<Wanted> variants_of(const Plan& plan, const Target& target) {
-  std::vector<Wanted> all;
+// The kernel in the default config, and in the config of each tuning record of any size.
+std::vector<WantedKernel> configs_of(const Plan& plan, const Target& target) {
+  std::vector<WantedKernel> all;
   const auto add = [&](const KernelConfig& config, bool tuned) {
     const Unit made = unit(plan, config, target);
     all.push_back({made.name, made.text, target, to_string(config), tuned});
@@ -145,19 +146,20 @@ std::vector<Wanted> variants_of(const Plan& plan, const Target& target) {
   return all;
 }
 
-// The unit if the templates here are the program's too: the cache can say then what changes in them.
+// The translation unit if it gives the program's source with the current templates, else the preprocessed source. With
+// a translation unit, the cache entry lists its templates, so that `jitstep cache explain` can report changes in them.
 std::string text_to_compile(const KernelText& kernel) {
   try {
     const std::string here = default_engine().preprocessed_text(kernel.unit, kernel.name);
     if (code_digest(here) == code_digest(kernel.source)) return kernel.unit;
-  } catch (const Error&) {  // a template is not here
+  } catch (const Error&) {  // a template of the program is not available here
   }
   return kernel.source;
 }
 
-// For their own targets, or for those that are asked for and of their kind.
-std::vector<Wanted> kernels_of_program(const Request& request) {
-  std::vector<Wanted> all;
+// The kernels of --kernels: for the requested targets of the same kind, or without --target for their own.
+std::vector<WantedKernel> kernels_of_program(const Request& request) {
+  std::vector<WantedKernel> all;
   if (request.kernels.empty()) return all;
   for (const KernelText& kernel : read_kernel_list(request.kernels)) {
     std::vector<Target> targets = {kernel.target};
@@ -172,21 +174,22 @@ std::vector<Wanted> kernels_of_program(const Request& request) {
   return all;
 }
 
-// Those of the optimizers, and a program's own.
-std::vector<Wanted> kernels_of(const Request& request) {
-  std::vector<Wanted> all = kernels_of_program(request);
+// The kernels of the program and of the optimizers.
+std::vector<WantedKernel> kernels_of(const Request& request) {
+  std::vector<WantedKernel> all = kernels_of_program(request);
   for (const RequestedOptimizer& requested : optimizers_of(request))
     for (const Plan& plan : plans_of(requested))
       for (const std::string& name : request.targets)
-        for (Wanted& one : variants_of(plan, parse_target(name))) all.push_back(std::move(one));
+        for (WantedKernel& one : configs_of(plan, parse_target(name)))
+          all.push_back(std::move(one));
   return all;
 }
 
-// Each once, of the CPU's one for each processor.
-std::vector<Wanted> wanted(const Request& request) {
-  std::vector<Wanted> all;
+// Each kernel once per target. CPU kernels once per requested processor.
+std::vector<WantedKernel> wanted(const Request& request) {
+  std::vector<WantedKernel> all;
   std::set<std::string> known;
-  for (const Wanted& one : kernels_of(request)) {
+  for (const WantedKernel& one : kernels_of(request)) {
     if (!known.insert(to_string(one.target) + one.text).second) continue;
     const bool cpu = one.target.kind == Target::Kind::cpu && !request.cpus.empty();
     for (const std::string& name : cpu ? request.cpus : std::vector<std::string>{""}) {
@@ -197,7 +200,7 @@ std::vector<Wanted> wanted(const Request& request) {
   return all;
 }
 
-// One for each processor that kernels are for, with the files of rules and codecs that have been loaded.
+// One engine per requested processor. Each has the rule and codec files that the default engine has loaded.
 class Engines {
  public:
   explicit Engines(const std::vector<std::string>& cpus) {
@@ -218,7 +221,7 @@ class Engines {
   std::map<std::string, std::unique_ptr<Engine>> engines_;
 };
 
-void build(Engine& engine, Wanted& one) {
+void build(Engine& engine, WantedKernel& one) {
   try {
     const auto built = engine.build(one.text, one.name, one.target);
     one.compile_ms = built->compile_ms;
@@ -228,16 +231,16 @@ void build(Engine& engine, Wanted& one) {
   }
 }
 
-std::string line_of(const Wanted& one) {
-  const std::string became = !one.problem.empty()
+std::string line_of(const WantedKernel& one) {
+  const std::string result = !one.problem.empty()
                                  ? "failed: " + one.problem.substr(0, one.problem.find('\n'))
                              : one.from_cache ? "cached"
                                               : fixed(one.compile_ms, 0) + " ms";
   return str_cat(one.name, "  ", to_string(one.target), "  ", one.cpu, one.cpu.empty() ? "" : "  ",
-                 one.tuned ? one.config + " (tuned)  " : "", became, "\n");
+                 one.tuned ? one.config + " (tuned)  " : "", result, "\n");
 }
 
-json json_of(const Wanted& one) {
+json json_of(const WantedKernel& one) {
   return {{"name", one.name},
           {"target", to_string(one.target)},
           {"cpu", one.cpu},
@@ -249,11 +252,11 @@ json json_of(const Wanted& one) {
 }
 
 int warm(const Request& request) {
-  std::vector<Wanted> all = wanted(request);
+  std::vector<WantedKernel> all = wanted(request);
   if (all.empty())
     throw UsageError("nothing to compile. Give a spec, --rule, --from FILE or --kernels FILE.");
   if (default_engine().settings().cache_dir.empty())
-    throw Error("there is no cache folder; set JITSTEP_CACHE_DIR");
+    throw Error("there is no cache folder. Set JITSTEP_CACHE_DIR.");
   Engines engines(request.cpus);
   std::mutex printing;
   std::size_t done = 0, failed = 0;
@@ -268,7 +271,7 @@ int warm(const Request& request) {
     });
   }
   json list = json::array();
-  for (const Wanted& one : all) list.push_back(json_of(one));
+  for (const WantedKernel& one : all) list.push_back(json_of(one));
   if (request.as_json)
     std::cout << json_text({{"kernels", list}});
   else

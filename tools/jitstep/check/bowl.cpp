@@ -1,4 +1,4 @@
-// A rule's way down a bowl: whether its numbers make sense at all.
+// Minimizes a quadratic function with a rule: a plausibility check of its formulas.
 #include <jit/base/text.h>
 #include <jitstep/jit/shared_state.h>
 #include <jitstep/jit/state_storage.h>
@@ -34,14 +34,15 @@ Floats random_numbers(std::size_t count, unsigned seed) {
   return numbers;
 }
 
+// Half the mean squared distance to the minimum. The gradient that the rule gets is p - goal.
 double height(const Floats& p, const Floats& goal) {
   double sum = 0;
   for (std::size_t i = 0; i < p.size(); ++i) sum += std::pow(double{p[i]} - double{goal[i]}, 2);
   return sum / 2 / static_cast<double>(p.size());
 }
 
-// A number below 0 in a slot that has no sign: each codec would make something else of it. Of slots that are kept as
-// they are, in float32.
+// Reports a negative value in a slot that is declared NonNegative, because codecs store no sign for it. Checks only
+// slots in fp32, which holds the exact value.
 std::string negative(const Plan& plan, const StepTensor& tensor, std::size_t count) {
   const std::vector<Slot>& slots = plan.rule().slots;
   for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -50,14 +51,13 @@ std::string negative(const Plan& plan, const StepTensor& tensor, std::size_t cou
     const auto* const values = static_cast<const float*>(tensor.slots[i].codes);
     const auto* const below = std::find_if(values, values + count, [](float x) { return x < 0; });
     if (below != values + count)
-      return str_cat(
-          "`update_state` makes e.", slots[i].name, ".next ", *below,
-          ", and the slot is declared NonNegative; declare it Signed, or keep it at 0 and more");
+      return str_cat("`update_state` sets e.", slots[i].name, ".next to ", *below,
+                     ", but the slot is declared NonNegative. Declare it Signed, or make it >= 0.");
   }
   return "";
 }
 
-// A bowl, and a rule on its way down.
+// Steps of one rule on the quadratic function.
 class Descent {
  public:
   Descent(const Candidate& candidate, Workbench& plain)
@@ -71,15 +71,15 @@ class Descent {
   Bowl run() {
     SharedState common = make_shared_state(cpu_, options_);
     Step step(cpu_, {{plan_, {tensor_}}}, &common);
-    const HostTransform as_it_is = [](const auto&) {
-    };  // the rule's, if it has one, is not known here
+    // The tool does not know the rule's host transform, so it uses the identity.
+    const HostTransform identity = [](const auto&) {};
     const double first = height(p_, goal_);
     for (int t = 1; t <= kSteps; ++t) {
       for (std::size_t i = 0; i < p_.size(); ++i) g_[i] = p_[i] - goal_[i];
-      step.run({{.g = g_.data()}}, {plan_.at_step(options_, t)}, as_it_is);
+      step.run({{.g = g_.data()}}, {plan_.at_step(options_, t)}, identity);
       if (!std::isfinite(height(p_, goal_))) return {.warning = where_ + infinite(t)};
       if (std::string found = negative(plan_, tensor_, p_.size()); !found.empty())
-        return {.problem = where_ + str_cat("in step ", t, " ") + found};
+        return {.problem = where_ + str_cat("step ", t, ": ") + found};
     }
     return {.warning = warning(first)};
   }
@@ -89,16 +89,16 @@ class Descent {
     return str_cat("step ", t, " makes a parameter infinite or NaN");
   }
 
-  // With default options: others may be there to go up, or to stand still.
+  // Only for default options. Other options may maximize, or change nothing.
   std::string warning(double first) const {
     const double last = height(p_, goal_);
     if (!candidate_.plain_options) return "";
-    if (p_ == start_) return where_ + str_cat(kSteps, " steps move no parameter");
+    if (p_ == start_) return where_ + str_cat(kSteps, " steps change no parameter");
     if (last <= first) return "";
-    return where_ + str_cat(kSteps, " steps lead upwards, from ", first, " to ", last);
+    return where_ + str_cat(kSteps, " steps increase it from ", first, " to ", last);
   }
 
-  const std::string where_ = "on a bowl (the gradient is p less its goal) ";
+  const std::string where_ = "on a quadratic function (gradient: p - minimum), ";
   const Candidate& candidate_;
   const Plan plan_;
   const OptionValues options_;

@@ -19,15 +19,15 @@ namespace {
 
 using namespace jitstep::jit;
 
-// A text to compile, in one of the engines.
+// A kernel to compile in one of the engines.
 struct Job {
   Engine* engine;
   std::string text, name;
   Target target;
 };
 
-// Compiles all of them, in as many threads as there are processors. Engines remember what does not compile
-// and say it again when they are asked.
+// Compiles all jobs in one thread per processor. It ignores errors, because an engine stores an error and throws it
+// again at the next request for the kernel.
 void compile(const std::vector<Job>& jobs, const Progress& progress) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
@@ -77,7 +77,7 @@ class KernelCheck {
 
   Job first_job() { return cpu_job(benches_.plain.engine, *report_.plan); }
 
-  // Everything else that will be needed; nothing if the first one failed.
+  // Builds the first job, and returns all other kernels that run() needs. Empty if the first job failed.
   std::vector<Job> other_jobs(const std::vector<Target>& targets) {
     build(first_job());
     if (!report_.problems.empty()) return {};
@@ -102,7 +102,7 @@ class KernelCheck {
       check_rule_contract(poisoned_plan(), benches_.poisoned.engine);
       return difference_of_poison(candidate_, benches_);
     });
-    if (!*report_.keeps_contract) return;  // what is not set differs anyway
+    if (!*report_.keeps_contract) return;  // unset values differ between back ends in any case
     report_.same_bits =
         attempt([&] { return difference_under_emulation(candidate_, benches_.plain); }, "bits");
     attempt([&] {
@@ -117,7 +117,8 @@ class KernelCheck {
  private:
   Plan poisoned_plan() const { return kernel_of(candidate_.steps, benches_.poisoned.catalog); }
 
-  // Reports what is said or thrown, in a group if it has one; whether there was nothing.
+  // Calls `check`, and reports the message that it returns or the exception that it throws. Returns whether there was
+  // neither.
   template <class Check>
   bool attempt(const Check& check, const std::string& group = "") {
     const auto report = [&](const std::string& what, const std::string& details = "") {
@@ -147,8 +148,7 @@ class KernelCheck {
     for (const Resources& entry : target.entries)
       if (const int spilled = entry.spill_load_bytes + entry.spill_store_bytes; spilled > 0)
         report_.warnings.push_back(str_cat("on ", to_string(job.target), ", ", entry.entry,
-                                           " spills ", spilled,
-                                           " bytes of registers, which is slow"));
+                                           " spills ", spilled, " bytes of registers and is slow"));
     report_.targets.push_back(std::move(target));
   }
 

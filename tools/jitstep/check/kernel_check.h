@@ -1,4 +1,4 @@
-// Everything that is tried with the kernels of a file.
+// Runs all checks of a file's kernels.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,12 @@
 
 namespace jitstep::tool::check {
 
-/// Told before each piece of work: how many are done, of how many, and what comes.
+/// Called before each piece of work, with the number of finished pieces, their total number, and the next one.
 using Progress = std::function<void(std::size_t done, std::size_t all, const std::string& what)>;
 
-/// Compiles every kernel for the CPU and, if that succeeds, everything else: for the GPU `targets`, for
-/// the emulation, poisoned. Then runs each: against its contract, the same steps everywhere, down a bowl.
+/// Compiles every kernel for the CPU. If that succeeds, compiles it for the GPU `targets`, for the emulation, and with
+/// poisoned unset values. Then checks each kernel's contract, compares its steps on the CPU and in the emulation, and
+/// minimizes a quadratic function.
 std::vector<KernelReport> check_kernels(const std::vector<Candidate>& candidates,
                                         const std::vector<jit::Target>& targets,
                                         Workbenches& benches, const Progress& progress);

@@ -12,14 +12,14 @@ namespace jitstep::tool::check {
 namespace {
 
 using namespace jitstep::jit;
-using emulation::cover;
+using emulation::covering_set;
 using emulation::RuleOptions;
 using emulation::StepCase;
 using emulation::TensorCase;
 
-// Elements one less and one more than a leaf and a block, matrices, a tensor that is not aligned, one that
-// lies transposed, one that begins later and one that misses a step. Those have up to three dimensions, and as many as
-// are asked for.
+// Vectors around the size of a leaf (256) and above 16 leaves (4096). Also matrices, and tensors that are misaligned,
+// transposed, start at a later step or skip a step. They have one to three dimensions. If `dims` > 3, two more tensors
+// have `dims` dimensions. Tensors whose number of dimensions gives other flags are left out.
 std::vector<TensorCase> tensors_for(const OptionValues& options, int dims) {
   std::vector<TensorCase> all;
   for (const std::int64_t n : {0, 1, 3, 255, 256, 257, 4097}) all.push_back({.sizes = {n}});
@@ -45,15 +45,15 @@ std::vector<TensorCase> tensors_for(const OptionValues& options, int dims) {
 
 std::vector<CodecChoice> codecs_for(const Request& request, Workbenches& benches) {
   std::vector<CodecChoice> codecs;
-  for (const std::string& word : request.codecs) {
-    if (word.ends_with(".cuh")) {
-      const Manifest& codec = benches.load(word);
+  for (const std::string& state : request.codecs) {
+    if (state.ends_with(".cuh")) {
+      const Manifest& codec = benches.load(state);
       if (codec.kind != Manifest::Kind::codec)
-        throw Error(str_cat(word, " is a rule; --states takes codecs"));
+        throw Error(str_cat(state, " is a rule, but --states takes codecs"));
       codecs.push_back({codec.name});
     } else {
-      codecs.push_back(parse_codec(word));
-      complete(codecs.back(), benches.plain.catalog);  // an Error if there is no such codec
+      codecs.push_back(parse_codec(state));
+      complete(codecs.back(), benches.plain.catalog);  // throws an Error for an unknown codec
     }
   }
   if (!codecs.empty()) return codecs;
@@ -67,7 +67,7 @@ std::vector<Weights> weights_for(const Request& request, const Catalog& catalog)
   std::vector<Weights> all;
   for (const std::string& name : request.weights)
     for (const Dtype dtype : catalog.weights(name).dtypes) all.push_back({name, dtype});
-  // float32 first: it is what options are tried with.
+  // float32 first, because the covering set of options uses the first weight format.
   std::stable_partition(all.begin(), all.end(),
                         [](const Weights& weights) { return weights.dtype == Dtype::float32; });
   if (!all.empty()) return all;
@@ -89,25 +89,25 @@ std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request
   for (const CodecChoice& codec : codecs)
     all.push_back({.rule = rule.name, .codec = codec, .weights = weights[0]});
   for (std::size_t i = 1; i < weights.size(); ++i) {
-    // As an optimizer does: state of float64 parameters is float64.
+    // State of float64 parameters is float64, as in an optimizer.
     const bool wide = weights[i].dtype == Dtype::float64;
     all.push_back({.rule = rule.name,
                    .codec = wide ? CodecChoice{"fp32"} : codecs[0],
                    .weights = weights[i]});
   }
-  const std::vector<RuleOptions> options = cover(rule, catalog);
+  const std::vector<RuleOptions> options = covering_set(rule, catalog);
   for (std::size_t i = 1; i < options.size(); ++i)
     all.push_back(
         {.rule = rule.name, .options = options[i], .codec = codecs[0], .weights = weights[0]});
   return all;
 }
 
-// Signed and non-negative slots, sums over the tensor, a slot alone.
+// adamw has a signed and a non-negative slot, lamb has reductions over the tensor, and sgd has one slot.
 std::vector<Choice> choices_of_codec(const Manifest& codec, const Request& request) {
   if (!request.codecs.empty() || !request.weights.empty())
-    throw Error(str_cat(request.file, " is a codec; --states and --weights are for rules"));
+    throw Error(str_cat(request.file, " is a codec, but --states and --weights are for rules"));
   std::vector<Choice> all;
-  for (const NamedValues& options : cover(codec))
+  for (const NamedValues& options : covering_set(codec))
     all.push_back({.rule = "adamw", .codec = {codec.name, options}});
   all.push_back({.rule = "adamw",
                  .codec = {codec.name},
@@ -126,7 +126,7 @@ std::vector<Choice> choices(const Manifest& file, const Request& request, Workbe
 
 namespace {
 
-// The kernel's name, the rule's options that are not at their defaults, and what the gradient goes through.
+// The kernel's name, then the codec's and rule's options that differ from their defaults, then active gradient flags.
 std::string name_of(const Choice& choice, const Plan& plan) {
   std::string name = plan.name;
   if (!choice.codec.options.empty()) name += " " + to_string(choice.codec);

@@ -1,4 +1,4 @@
-// Which kernels a file is tried in.
+// The kernels that a file is checked with.
 #pragma once
 
 #include <emulation/option_covering_set.h>
@@ -12,13 +12,13 @@
 
 namespace jitstep::tool::check {
 
-/// How a parameter is kept.
+/// Weight format and dtype of a parameter.
 struct Weights {
   std::string name = "native";
   jit::Dtype dtype = jit::Dtype::float32;
 };
 
-/// A kernel as it is asked for, every slot in one codec but those that the rule keeps in another (`keeps:`).
+/// A requested kernel. Every slot has the same codec, except slots for which the rule names another one (`codec:`).
 struct Choice {
   std::string rule;
   emulation::RuleOptions options = {};
@@ -26,21 +26,21 @@ struct Choice {
   Weights weights = {};
 };
 
-/// Of a rule: its default options with each codec and weight format that is asked for, or with every
-/// codec, float64 and bfloat16; then, with the first of those, what option_covering_set.h finds. Of a codec:
-/// three shipped rules, and the codec's options with the first of them. An Error if what is asked for
-/// does not exist.
+/// For a rule: its default options with each requested codec and weight format (default: every codec and weight format,
+/// float64 and bfloat16). Then the options of option_covering_set.h with the first codec and weight format. For a
+/// codec: three shipped rules, the first one with all options of the codec. Throws an Error if a requested codec or
+/// weight format does not exist.
 std::vector<Choice> choices(const jit::Manifest& file, const Request& request,
                             Workbenches& benches);
 
-/// A kernel to check: the steps that it is tried in, and what it is called.
+/// A kernel to check, and the steps that check it.
 struct Candidate {
   std::string name;  // "signum_int8_float32", then options that are not at their defaults
   emulation::StepCase steps;
-  bool plain_options = true;  // of the rule, all at their defaults
+  bool plain_options = true;  // all options of the rule have their defaults
 };
 
-/// An Error if the choice makes no kernel.
+/// Throws an Error if the choice gives no kernel.
 Candidate candidate(const Choice& choice, const jit::Catalog& catalog);
 
 }  // namespace jitstep::tool::check

@@ -1,4 +1,4 @@
-// What was found out about a file.
+// The results of `jitstep check`.
 #pragma once
 
 #include <jitstep/jit/compiler.h>
@@ -18,54 +18,54 @@ namespace jitstep::tool::check {
 struct TargetReport {
   jit::Target target;
   bool compiled = false;
-  double compile_ms = 0;  // here, or where the cache was filled
+  double compile_ms = 0;  // for a cached kernel, measured where the cache was filled
   bool from_cache = false;
-  std::vector<jit::Resources> entries = {};  // of GPUs
+  std::vector<jit::Resources> entries = {};  // GPU targets only
 };
 
-/// Something wrong with the file.
+/// An error in the file.
 struct Problem {
-  std::string what;          // a sentence
-  std::string details = {};  // the compiler's output, if there is any
-  std::string group = what;  // the first of a group is told for all kernels that have one
+  std::string what;          // one sentence
+  std::string details = {};  // the compiler's output, or empty
+  std::string group = what;  // the report prints only the first problem of a group
 };
 
-/// What a codec loses of the numbers of a slot, from one step to the next.
+/// The round-trip error of a codec in one slot, from one step to the next.
 struct RoundTrip {
   std::string slot;
-  double loss = 0;     // the root mean square of what is lost, in units of that of the numbers
-  double allowed = 0;  // what codes of so many bits may lose
+  double loss = 0;     // root mean square of the error / root mean square of the values
+  double allowed = 0;  // limit of `loss` for codes with this number of bits
   int bits = 0;
 };
 
-/// One kernel. What was not reached, because something before it is wrong, is empty.
+/// One kernel. Members stay empty if an earlier check failed.
 struct KernelReport {
   std::string name;
   std::optional<jit::Plan> plan;
   StateBytes state;
   std::vector<TargetReport> targets;
   std::optional<bool> keeps_contract;
-  std::optional<bool> same_bits;       // under the emulation, with two configurations
-  std::vector<RoundTrip> round_trips;  // of a codec's kernels in float32
+  std::optional<bool> same_bits;       // on the CPU and in the emulation, with two configs
+  std::vector<RoundTrip> round_trips;  // codecs only, kernels of float32 parameters only
   std::vector<Problem> problems;
   std::vector<std::string> warnings;
 };
 
-/// The file.
+/// The results of one file.
 struct Report {
   std::string path;
   const jit::Manifest* manifest = nullptr;  // null if it cannot be read
   std::vector<jit::Target> targets = {};    // the CPU first
   std::vector<KernelReport> kernels = {};
-  std::vector<Problem> problems = {};       // of no kernel
-  std::vector<std::string> unchecked = {};  // what could not be checked on this machine, and why
+  std::vector<Problem> problems = {};       // that belong to no kernel
+  std::vector<std::string> unchecked = {};  // checks that could not run here, with reasons
 
   Status status() const;
 };
 
-/// Plain lines and tables.
+/// The report as text with tables.
 std::string to_text(const Report& report);
-/// The same as one JSON object.
+/// The report as one JSON object.
 std::string to_json(const Report& report);
 
 }  // namespace jitstep::tool::check

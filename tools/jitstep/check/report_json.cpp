@@ -1,4 +1,4 @@
-// A report for programs.
+// The report as JSON.
 #include <jit/compiler/resource_json.h>
 
 #include <nlohmann/json.hpp>

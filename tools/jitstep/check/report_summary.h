@@ -1,4 +1,4 @@
-// What texts and JSON say of a report alike.
+// Problems and warnings of a report, grouped. The text and the JSON share them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace jitstep::tool::check {
 
-/// A problem or a warning with the kernels that have one of its group; none: it is the file's.
+/// The first problem or warning of a group, and the kernels that have one of this group. No kernels: it is about the
+/// file.
 struct Finding {
   Problem first;
   std::vector<std::string> kernels;

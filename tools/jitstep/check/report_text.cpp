@@ -1,4 +1,4 @@
-// A report for people: plain lines, aligned tables, findings last.
+// The report as text: tables first, findings last.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 
@@ -15,7 +15,7 @@ namespace {
 using namespace jitstep::jit;
 using Rows = std::vector<std::vector<std::string>>;
 
-// A table with an empty line after it, or nothing if it has a head alone.
+// A table followed by an empty line. Empty if the table has only a header row.
 std::string section(const Rows& rows, const std::vector<std::size_t>& right = {}) {
   return rows.size() < 2 ? "" : text_table(rows, right) + "\n";
 }
@@ -30,18 +30,18 @@ std::string time_of(const TargetReport& target) {
   return target.compiled ? fixed(target.compile_ms, 0) : "failed";
 }
 
-// "m 1.016, v 1.016", what is kept.
+// Bytes per parameter of each part of the state: "m 1.016, v 1.016".
 std::string parts_of(const StateBytes& state) {
   std::vector<std::pair<std::string, double>> parts;
   for (const SlotBytes& slot : state.slots) parts.emplace_back(slot.name, slot.all());
-  parts.insert(parts.end(), {{"memory", state.aux_state}, {"beside p", state.residual}});
+  parts.insert(parts.end(), {{"auxiliary", state.aux_state}, {"residual", state.residual}});
   std::erase_if(parts, [](const auto& part) { return part.second == 0; });
   return joined(parts, ", ", [](const auto& part) {
     return str_cat(part.first, " ", fixed(part.second, part.second < 0.0005 ? 6 : 3));
   });
 }
 
-// "m 0.7 %, v 0.4 %", what a codec loses.
+// Round-trip errors: "m 0.7 %, v 0.4 %".
 std::string lost(const KernelReport& kernel) {
   if (kernel.round_trips.empty()) return "-";
   return joined(kernel.round_trips, ", ", [](const RoundTrip& trip) {
@@ -72,7 +72,7 @@ std::string kernels(const Report& report) {
   return section(rows, right);
 }
 
-// A row for each entry; what is as in the row above is left out.
+// A row per entry. Cells that repeat the row above are empty.
 std::string resources(const Report& report) {
   Rows rows = {{"kernel", "target", "entry", "registers", "shared", "stack", "spills"}};
   for (const KernelReport& kernel : report.kernels) {
@@ -100,25 +100,25 @@ std::string kernels_text(const std::vector<std::string>& names) {
   return joined(shown) + (more == 0 ? "" : str_cat(" and ", more, " more"));
 }
 
-std::string findings(const std::vector<Finding>& all, const char* word) {
+std::string findings(const std::vector<Finding>& all, const char* kind) {
   std::string out;
   for (const Finding& finding : all) {
-    out += str_cat(word, ": ", finding.first.what, "\n");
+    out += str_cat(kind, ": ", finding.first.what, "\n");
     if (!finding.kernels.empty()) out += str_cat("  in ", kernels_text(finding.kernels), "\n");
-    if (!finding.first.details.empty()) out += "  --json shows all that the compiler says\n";
+    if (!finding.first.details.empty()) out += "  --json prints the compiler's whole output\n";
   }
   return out;
 }
 
 std::string conclusion(const Report& report) {
-  const std::size_t wrong = problems_of(report).size(), odd = warnings_of(report).size();
+  const std::size_t errors = problems_of(report).size(), warnings = warnings_of(report).size();
   const std::string of = counted(report.kernels.size(), "kernel");
-  if (wrong > 0)
-    return str_cat(counted(wrong, "problem"), report.kernels.empty() ? "" : " in " + of, "\n");
-  const std::string warned = odd == 0 ? "" : str_cat(", ", counted(odd, "warning"));
+  if (errors > 0)
+    return str_cat(counted(errors, "problem"), report.kernels.empty() ? "" : " in " + of, "\n");
+  const std::string warned = warnings == 0 ? "" : str_cat(", ", counted(warnings, "warning"));
   if (!report.unchecked.empty())
-    return str_cat("nothing wrong was found in ", of, warned, ", but not everything was checked\n");
-  return str_cat("all right: ", of, warned, "\n");
+    return str_cat("no problem in ", of, warned, ", but the check is incomplete\n");
+  return str_cat("no problems: ", of, warned, "\n");
 }
 
 }  // namespace

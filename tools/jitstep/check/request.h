@@ -1,4 +1,4 @@
-// What `jitstep check` is asked for.
+// The arguments of `jitstep check`.
 #pragma once
 
 #include <jitstep/jit/target.h>
@@ -8,11 +8,11 @@
 
 namespace jitstep::tool::check {
 
-/// The words of the command line.
+/// The values of the command line.
 struct Request {
   std::string file;
-  std::vector<std::string> codecs;   // names, JSON or files; empty: a covering set
-  std::vector<std::string> weights;  // names; empty: a covering set
+  std::vector<std::string> codecs;   // names, JSON or files; empty: all codecs
+  std::vector<std::string> weights;  // names; empty: all weight formats
   std::vector<jit::Target> targets;  // in addition to the CPU
   bool json = false;
 };

@@ -1,5 +1,5 @@
-// Numbers through a codec and back, as steps take them: whether `decode` undoes `encode`, by the scales and the memory
-// that the codes were made with.
+// Encodes values in one step and decodes them in the next one. `decode` must use the scales and auxiliary state that
+// `encode` used.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jitstep/jit/state_storage.h>
@@ -18,7 +18,8 @@ namespace {
 using namespace jitstep::jit;
 using Floats = std::vector<float>;
 
-// Two slots of the codec take the gradient up, one of them its magnitude; what a step finds in them is kept beside.
+// Slots m and v have the codec and store the gradient and its magnitude. m_found and v_found are float32 and store the
+// values that the step decoded.
 constexpr const char* kRule = "jitstep_echo";
 constexpr const char* kRuleText =
     "#pragma once\n#include \"../core/contract.cuh\"\n"
@@ -43,11 +44,12 @@ struct Rule {
 )";
 constexpr std::size_t kSlots = 2;
 
-// What a codec may lose, as a share of the root mean square: with half of its bits for the numbers, the others for their
-// range. More than this is lost of numbers of which nothing but their mean is kept.
+// The largest error that a codec may have, as a share of the root mean square of the values. It assumes half of the
+// bits for precision and half for range. A codec that stores only the mean exceeds 0.55.
 double allowed_loss(int bits) { return std::min(0.55, std::exp2(1 - bits / 2.0)); }
 
-// Products of a factor for each index of each dimension, so that codecs by row and column keep them. Some are below 0.
+// Each value is a product of one factor per dimension, so that codecs with row and column scales can represent it.
+// Signs are random.
 Floats numbers(const std::vector<std::int64_t>& sizes, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> doublings(-2, 0), sign(-1, 1);
@@ -70,7 +72,7 @@ Floats magnitudes(Floats numbers) {
   return numbers;
 }
 
-// The root mean square of what is lost, in units of that of the numbers.
+// The root mean square of the error, divided by the root mean square of the values.
 double lost(const Floats& numbers, const float* back) {
   double error = 0, size = 0;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -80,7 +82,7 @@ double lost(const Floats& numbers, const float* back) {
   return std::sqrt(error / size);
 }
 
-// As many dimensions as the codec is told of.
+// Sizes of a tensor with the number of dimensions in the codec's option `dims`, by default 2.
 std::vector<std::int64_t> sizes_for(const CodecChoice& codec) {
   const auto dims = codec.options.find("dims");
   const int count = dims == codec.options.end() ? 2 : static_cast<int>(dims->second.number());
@@ -95,7 +97,7 @@ KernelSpec spec_of(const CodecChoice& codec) {
   return {.rule = kRule, .state = {.slots = {codec, codec, plain, plain}}};
 }
 
-// The largest share that is lost of each slot in four steps of a tensor, the first of which finds nothing.
+// The largest error of each slot in four steps. The first step has no earlier values to decode.
 std::array<double, kSlots> losses(Backend& cpu, const Plan& plan, const OptionValues& options,
                                   const std::vector<std::int64_t>& sizes) {
   const StateStorage state(cpu, plan, options, sizes);
@@ -106,12 +108,12 @@ std::array<double, kSlots> losses(Backend& cpu, const Plan& plan, const OptionVa
   for (int t = 1; t <= 4; ++t) {
     const Floats before = g;
     g = numbers(sizes, static_cast<unsigned>(t));
-    for (float& x : g) x *= t % 2 == 0 ? 8 : 1;  // scales move up and down
+    for (float& x : g) x *= t % 2 == 0 ? 8 : 1;  // scales must grow and shrink
     step.run({{.g = g.data()}}, {plan.at_step(options, t)});
     for (std::size_t slot = 0; slot < kSlots && t > 1; ++slot) {
       const auto* found = static_cast<const float*>(tensor.slots[slot + kSlots].codes);
       const double share = lost(slot == 0 ? before : magnitudes(before), found);
-      if (std::isnan(share) || share > most[slot]) most[slot] = share;  // a NaN stays
+      if (std::isnan(share) || share > most[slot]) most[slot] = share;  // never replaces a NaN
     }
   }
   return most;
@@ -133,7 +135,7 @@ std::vector<RoundTrip> round_trips(const CodecChoice& codec, Workbench& plain) {
     trips[slot].allowed = allowed_loss(trips[slot].bits);
     trips[slot].loss = shares[slot];
   }
-  // Numbers with signs may be for another codec to keep.
+  // A codec may delegate signed slots to another codec, which is not checked here.
   std::erase_if(trips, [&](const RoundTrip& trip) {
     return plan.codec(trip.slot == "m" ? 0 : 1)->name != codec.name;
   });
@@ -142,11 +144,10 @@ std::vector<RoundTrip> round_trips(const CodecChoice& codec, Workbench& plain) {
 
 std::string problem_of(const RoundTrip& trip) {
   if (trip.loss <= trip.allowed) return "";
-  return str_cat("of numbers that are encoded for slot '", trip.slot,
-                 "' decode gives back others: ", fixed(100 * trip.loss, 1),
-                 " % are lost, and codes of ", trip.bits, " bits should lose no more than ",
+  return str_cat("the round-trip error of slot '", trip.slot, "' is ", fixed(100 * trip.loss, 1),
+                 " %, but codes of ", trip.bits, " bits may lose at most ",
                  fixed(100 * trip.allowed, 1),
-                 " %; the next step decodes by the Meta or Memory that the codes were made with");
+                 " %. `decode` must use the Meta and auxiliary state that `encode` used.");
 }
 
 }  // namespace jitstep::tool::check

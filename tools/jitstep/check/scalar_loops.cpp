@@ -22,10 +22,9 @@ std::string formats_of(const Candidate& candidate) {
 }
 
 std::string warning_of(const ScalarLoop& loop) {
-  return str_cat("the CPU takes one element at a time, as the compiler does not vectorize ",
-                 to_string(loop),
-                 ". Write `c ? a : b` with both values at hand in place of branches; a codec that "
-                 "chooses among the values of a table names it by `using Book`");
+  return str_cat("slow on the CPU: the compiler does not vectorize ", to_string(loop),
+                 ". Replace branches by `c ? a : b` with both values computed. In a codec that "
+                 "looks values up in a table, declare the table by `using Codebook`.");
 }
 
 }  // namespace

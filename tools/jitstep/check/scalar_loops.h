@@ -1,4 +1,4 @@
-// Loops over elements that the host compiler leaves without vectors.
+// Loops over elements that the host compiler does not vectorize.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,9 @@
 
 namespace jitstep::tool::check {
 
-/// Adds a warning to the report of each kernel with such a loop: of those in the formats of the first one, that is of all
-/// options that a file is tried with. Compiles each of them once more. `reports`: of the candidates, in their order.
+/// Adds a warning to the report of each kernel with such a loop. Checks only kernels with the formats of the first one.
+/// These have all options that a file is checked with. Compiles each of them again. `reports` are those of the
+/// candidates, in the same order.
 void warn_of_scalar_loops(const std::vector<Candidate>& candidates, const Workbench& plain,
                           std::vector<KernelReport>& reports);
 

@@ -11,13 +11,13 @@ namespace {
 using namespace jitstep::jit;
 using namespace jitstep::emulation;
 
-// Who left an outcome, in a sentence.
+// One of two compared runs. `where` describes it in messages: "on the CPU".
 struct Side {
   StepRun run;
   std::string where;
 };
 
-// "tensor 3 (7 x 131)", which has a number among the case's.
+// "tensor 3 (7 x 131)". The number is the index in the case.
 std::string tensor_text(const StepCase& c, int tensor) {
   if (tensor == StoredBuffer::kNoTensor) return "all tensors together";
   const auto& sizes = c.tensors[static_cast<std::size_t>(tensor)].sizes;
@@ -28,7 +28,7 @@ std::string tensor_text(const StepCase& c, int tensor) {
 std::string sentence(const Difference& found, const StepCase& c, int step, const Side& one,
                      const Side& other) {
   return str_cat("after step ", step, ", ", found.name, "[", found.element, "]",
-                 found.outside ? ", which lies outside," : "", " of ", tensor_text(c, found.tensor),
+                 found.outside ? " (out of bounds)" : "", " of ", tensor_text(c, found.tensor),
                  " is ", found.one, " ", one.where, " and ", found.other, " ", other.where);
 }
 
@@ -40,7 +40,8 @@ std::string first_difference(const StepCase& c, Side one, Side other) {
   return "";
 }
 
-// The candidate's steps, then those with gradients that are not finite, until `compare` finds something.
+// Compares the candidate's steps, then the same steps with special values in the gradients. Returns the first
+// difference.
 template <class Compare>
 std::string of_both_gradients(const Candidate& candidate, const Compare& compare) {
   for (const bool special : {false, true}) {
@@ -49,7 +50,7 @@ std::string of_both_gradients(const Candidate& candidate, const Compare& compare
     const std::string found = compare(steps);
     if (!found.empty())
       return found +
-             (special ? ", with NaN, infinities and subnormal numbers among the gradients" : "");
+             (special ? ", with NaN, infinities and subnormal numbers in the gradients" : "");
   }
   return "";
 }
@@ -77,7 +78,7 @@ std::string difference_under_emulation(const Candidate& candidate, Workbench& pl
     EmulatedBackend gpu(plain.engine, way.blocks, way.order, way.lanes);
     return first_difference(
         c, {on_the_cpu(c, cpu, plain.catalog), "on the CPU"},
-        {{c, gpu, way.config, way.grouping, plain.catalog}, "under the emulation " + way.name});
+        {{c, gpu, way.config, way.grouping, plain.catalog}, "in the emulation " + way.name});
   };
   for (const Way& way : ways(kernel_of(candidate.steps, plain.catalog))) {
     const std::string found =
@@ -91,8 +92,8 @@ std::string difference_of_poison(const Candidate& candidate, Workbenches& benche
   return of_both_gradients(candidate, [&](const StepCase& c) {
     CpuBackend cpu(benches.plain.engine), poisoned(benches.poisoned.engine);
     return first_difference(
-        c, {on_the_cpu(c, cpu, benches.plain.catalog), "as it is"},
-        {on_the_cpu(c, poisoned, benches.poisoned.catalog), "with what nobody has set poisoned"});
+        c, {on_the_cpu(c, cpu, benches.plain.catalog), "normally"},
+        {on_the_cpu(c, poisoned, benches.poisoned.catalog), "with poisoned unset values"});
   });
 }
 

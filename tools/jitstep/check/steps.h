@@ -1,4 +1,4 @@
-// Steps of one kernel, everywhere a step can be made without a GPU.
+// Checks that run steps of one kernel, on the CPU and in the emulation.
 #pragma once
 
 #include <emulation/emulated_backend.h>
@@ -13,7 +13,7 @@
 
 namespace jitstep::tool::check {
 
-/// One way of running the GPU's schedule.
+/// One way to run GPU code in the emulation.
 struct Way {
   std::string name;
   jit::KernelConfig config;
@@ -23,31 +23,32 @@ struct Way {
   emulation::LaneOrder lanes;
 };
 
-/// The GPU's default, and one with smaller teams, half the vectors and blocks and lanes in a random order.
+/// The GPU's default config in order, and a config with other team and vector sizes in a random order of blocks and
+/// lanes.
 std::vector<Way> ways(const jit::Plan& plan);
 
-/// What differs between the CPU and the emulation, a sentence: the first tensor and element, the step and
-/// both values. Empty if nothing does.
+/// The first difference between the CPU and the emulation, as a sentence: step, tensor, element and both values. Empty
+/// if all bits are equal.
 std::string difference_under_emulation(const Candidate& candidate, Workbench& plain);
 
-/// What differs once everything is poisoned that nobody has set; empty if nothing does. For rules that keep
-/// their contract.
+/// The first difference between a normal run and one with poisoned unset values. Empty if there is none. The rule must
+/// have passed check_rule_contract().
 std::string difference_of_poison(const Candidate& candidate, Workbenches& benches);
 
-/// What many steps down a bowl (the gradient is p less its goal) show.
+/// The result of many steps on a quadratic function with gradient p - minimum.
 struct Bowl {
-  std::string problem = {};  // a slot without signs that has one, a sentence; empty if none has
-  std::string warning =
-      {};  // numbers that are not finite or, with default options, a way uphill or none at all
+  std::string problem = {};  // a negative value in a NonNegative slot, as a sentence; else empty
+  // Infinite or NaN parameters. With default options, also an increase of the function, or no change at all.
+  std::string warning = {};
 };
 
-/// Nothing is looked at unless parameters are float32.
+/// Empty for parameters other than float32.
 Bowl bowl_of(const Candidate& candidate, Workbench& plain);
 
-/// What is lost of numbers that a codec keeps, for each kind of slot that it is for. Compiles a kernel of its own.
+/// The round-trip error of a codec for each kind of slot that it supports. Compiles an additional kernel.
 std::vector<RoundTrip> round_trips(const jit::CodecChoice& codec, Workbench& plain);
 
-/// A sentence if more is lost than the codec's bits allow; else empty.
+/// A sentence if the round-trip error is above the limit, else empty.
 std::string problem_of(const RoundTrip& trip);
 
 }  // namespace jitstep::tool::check

@@ -1,4 +1,4 @@
-// The engines that a file is tried in, and what the file is.
+// The engines that compile and run a file's kernels.
 #pragma once
 
 #include <jitstep/jit/catalog.h>
@@ -9,8 +9,8 @@
 
 namespace jitstep::tool::check {
 
-/// An engine of its own with the templates it knows. The environment's settings, but for `check`:
-/// whether kernels are poisoned, as under JITSTEP_CHECK=1.
+/// A separate engine with its catalog. It has the settings of the environment except `check`: whether kernels poison
+/// unset values, as with JITSTEP_CHECK=1.
 struct Workbench {
   explicit Workbench(bool check);
 
@@ -18,16 +18,16 @@ struct Workbench {
   jit::Catalog catalog;
 };
 
-/// Kernels as they ship, and poisoned ones; both know the same files.
+/// Two engines with the same files, one for normal kernels and one for kernels that poison unset values.
 struct Workbenches {
   Workbench plain{false}, poisoned{true};
 
-  /// Adds a file that declares a rule or a codec, as its namespace says. An Error with file and line if
-  /// it is neither, or cannot be read. The manifest belongs to `plain`.
+  /// Loads a file into both engines. Its namespace tells whether it is a rule or a codec. Throws an Error with file and
+  /// line if it is neither or cannot be read. The manifest belongs to `plain`.
   const jit::Manifest& load(const std::string& path);
 };
 
-/// Why kernels for a target cannot be compiled here; empty if they can.
+/// Why kernels for a target cannot be compiled on this machine. Empty if they can.
 std::string compiler_problem(const jit::Target& target);
 
 }  // namespace jitstep::tool::check

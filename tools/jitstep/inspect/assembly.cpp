@@ -35,7 +35,7 @@ bool is_label(std::string_view line) { return line.ends_with(':') && line.find('
 
 // ---- counting ----------------------------------------------------------------------------------
 
-// Of the widest register: 0, 1, 2 for 512, 256, 128 bits; -1: it names none.
+// Index in FunctionCounts::wide of the widest vector register: 0, 1 or 2 for 512, 256 or 128 bits. -1 if there is none.
 int width_of(std::string_view instruction) {
   static constexpr std::array<std::string_view, 3> kRegisters = {"%zmm", "%ymm", "%xmm"};
   for (int width = 0; width < 3; ++width)
@@ -45,7 +45,7 @@ int width_of(std::string_view instruction) {
   return std::regex_search(instruction.begin(), instruction.end(), kNeon) ? 2 : -1;
 }
 
-// addss, vcvtsd2si: of one number in a vector's register.
+// Whether an x86 operation works on one number in a vector register, as addss and vcvtsd2si do.
 bool is_scalar(std::string_view operation) {
   return operation.ends_with("ss") || operation.ends_with("sd") ||
          operation.find("ss2") != operation.npos || operation.find("sd2") != operation.npos ||
@@ -53,7 +53,7 @@ bool is_scalar(std::string_view operation) {
          starts_with_any(operation, {"vmovd", "movd", "vmovq", "movq"});
 }
 
-// subq $136, %rsp or sub sp, sp, #136.
+// Stack bytes that an instruction allocates, as in `subq $136, %rsp` or `sub sp, sp, #136`. Else 0.
 int frame_of(const std::string& instruction) {
   static const std::regex kFrame(R"(^(?:subq\s+\$(\d+), %rsp|sub\s+sp, sp, #(\d+)))");
   std::smatch found;
@@ -75,12 +75,12 @@ void count(const std::string& instruction, FunctionCounts& counts) {
 
 // ---- lines of the templates --------------------------------------------------------------------
 
-// The places that `.file` and `.loc` name, and their text.
-class Places {
+// The source lines that `.file` and `.loc` directives refer to.
+class SourceLocations {
  public:
-  explicit Places(const std::string& preprocessed) : files_(jit::files_of(preprocessed)) {}
+  explicit SourceLocations(const std::string& preprocessed) : files_(jit::files_of(preprocessed)) {}
 
-  // .file 3 "folder" "rules/adamw.cuh", with or without the folder.
+  // Reads `.file 3 "folder" "rules/adamw.cuh"`, with or without the folder.
   void add_file(std::string_view line) {
     std::istringstream words{std::string(line.substr(line.find_first_of(" \t")))};
     int number = 0;
@@ -89,7 +89,7 @@ class Places {
     names_[number] = std::string(line.substr(begin + 1, end - begin - 1));
   }
 
-  // .loc 3 41 7: a comment if that is another line than before.
+  // Reads `.loc 3 41 7`. Returns a comment with the source line, or nothing if the line is the same as before.
   std::string comment(std::string_view line) {
     std::istringstream words{std::string(line.substr(4))};
     int file = 0, number = 0;
@@ -111,13 +111,13 @@ class Places {
   std::string last_;
 };
 
-// Whether a line lies where only debuggers look; `before`: whether the one before it does.
+// Whether a line is in a debug section. `before`: whether the previous line is.
 bool is_debug(std::string_view line, bool before) {
   const bool begins = line.starts_with(".section") || line == ".text" || line == ".data";
   return begins ? line.find("debug") != line.npos : before;
 }
 
-// Labels that some instruction or table names.
+// Labels that an instruction or table refers to.
 std::set<std::string> named_labels(const std::string& assembly) {
   static const std::regex kLabel(R"(\.L[\w.$]+)");
   std::set<std::string> named;
@@ -133,8 +133,8 @@ std::set<std::string> named_labels(const std::string& assembly) {
   return named;
 }
 
-// Directives that say something about the code: what lies in tables, and where functions begin.
-bool is_kept(std::string_view line) {
+// Whether a directive is shown: table contents, alignment and global symbols.
+bool is_shown(std::string_view line) {
   return starts_with_any(line, {".byte", ".short", ".value", ".long", ".quad", ".zero", ".string",
                                 ".ascii", ".2byte", ".4byte", ".8byte", ".globl", ".p2align"});
 }
@@ -168,7 +168,7 @@ std::vector<FunctionCounts> count_functions(const std::string& assembly) {
 
 std::string with_source_lines(const std::string& assembly, const std::string& preprocessed) {
   const std::set<std::string> named = named_labels(assembly);
-  Places locations(preprocessed);
+  SourceLocations locations(preprocessed);
   std::string out;
   bool debug = false;
   std::istringstream lines(assembly);
@@ -183,7 +183,7 @@ std::string with_source_lines(const std::string& assembly, const std::string& pr
     } else if (is_label(rest)) {
       const std::string name(rest.substr(0, rest.size() - 1));
       if (!name.starts_with(".L") || named.contains(name)) out += name + ":\n";
-    } else if ((rest[0] != '.' && rest[0] != '#') || is_kept(rest)) {
+    } else if ((rest[0] != '.' && rest[0] != '#') || is_shown(rest)) {
       out += str_cat("    ", rest, "\n");
     }
   }

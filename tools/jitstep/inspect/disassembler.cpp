@@ -20,12 +20,11 @@ using namespace jitstep::jit;
 namespace fs = std::filesystem;
 
 constexpr char kHowToGet[] =
-    "SASS needs nvdisasm, which is not here: `pip install nvidia-cuda-nvdisasm`, or install the "
-    "CUDA "
-    "toolkit, and put it on PATH; `--show ptx` needs none";
+    "SASS needs nvdisasm, which was not found. Run `pip install nvidia-cuda-nvdisasm`, or install "
+    "the CUDA toolkit and put it on PATH. `--show ptx` does not need it.";
 
-// NVRTC from PyPI lies in site-packages/nvidia/cu13/lib; the disassembler beside it, or in triton's package.
-std::vector<fs::path> folders_beside_nvrtc() {
+// NVRTC from PyPI is in site-packages/nvidia/cu13/lib. The disassembler is in the same package or in triton's.
+std::vector<fs::path> folders_near_nvrtc() {
   std::string problem;
   const auto nvrtc = find_nvrtc(Settings::from_environment(), 0, problem);
   if (!nvrtc || nvrtc->path.empty()) return {};
@@ -35,12 +34,12 @@ std::vector<fs::path> folders_beside_nvrtc() {
 }
 
 std::vector<fs::path> folders() {
-  std::vector<fs::path> indices;
+  std::vector<fs::path> all;
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* const home = std::getenv(name)) indices.push_back(fs::path(home) / "bin");
-  indices.push_back("/usr/local/cuda/bin");
-  for (fs::path& folder : folders_beside_nvrtc()) indices.push_back(std::move(folder));
-  return indices;
+    if (const char* const home = std::getenv(name)) all.push_back(fs::path(home) / "bin");
+  all.push_back("/usr/local/cuda/bin");
+  for (fs::path& folder : folders_near_nvrtc()) all.push_back(std::move(folder));
+  return all;
 }
 
 }  // namespace
@@ -59,9 +58,8 @@ std::string disassembled(const Built& built) {
   if (!text_of(built.binary.image)
            .starts_with("\x7f"
                         "ELF"))
-    throw Error(
-        str_cat("there is no SASS of ", to_string(built.target),
-                ", which NVRTC does not know yet: the driver makes it of PTX; see --show ptx"));
+    throw Error(str_cat("cannot disassemble for ", to_string(built.target),
+                        ": this NVRTC supports only older GPUs and compiled PTX. Use --show ptx."));
   const std::string program = find_nvdisasm();
   const PrivateFolder folder(scratch_folders(Settings::from_environment()));
   const std::string file = folder.path() + "/kernel.cubin";

@@ -1,4 +1,4 @@
-// NVIDIA's nvdisasm, where somebody has put it.
+// Finds and runs NVIDIA's nvdisasm.
 #pragma once
 
 #include <jitstep/jit/kernel.h>
@@ -7,11 +7,11 @@
 
 namespace jitstep::tool::inspect {
 
-/// The path of nvdisasm: on PATH, in CUDA_HOME or /usr/local/cuda, or in the Python packages beside NVRTC. An Error
-/// says how to get it.
+/// The path of nvdisasm: on PATH, in CUDA_HOME, CUDA_PATH or /usr/local/cuda, or in the Python packages next to NVRTC.
+/// Throws an Error that tells how to install it.
 std::string find_nvdisasm();
 
-/// The SASS of a cubin. An Error for what is PTX: of a GPU that is newer than NVRTC.
+/// The SASS of a cubin. Throws an Error if the binary is PTX, because the GPU is newer than NVRTC.
 std::string disassembled(const jit::Built& built);
 
 }  // namespace jitstep::tool::inspect

@@ -20,8 +20,6 @@ using namespace jitstep::jit;
 using nlohmann::json;
 using Rows = std::vector<std::vector<std::string>>;
 
-std::string word(int number) { return std::to_string(number); }
-
 std::string percent(double fraction) { return fixed(100 * fraction, 0) + " %"; }
 
 // ---- GPUs --------------------------------------------------------------------------------------
@@ -29,19 +27,19 @@ std::string percent(double fraction) { return fixed(100 * fraction, 0) + " %"; }
 std::string gpu_resources(const Subject& subject, const Built& built) {
   const GpuModel& gpu = gpu_model(subject.target.sm);
   Rows rows = {{"entry", "registers", "shared", "stack", "spills", "blocks", "warps", "occupancy",
-                "kept there by"}};
+                "limited by"}};
   for (const Resources& one : built.binary.resources) {
     const Occupancy held = occupancy(gpu, one, subject.config.threads);
-    rows.push_back({one.entry, word(one.registers), word(one.shared_bytes), word(one.stack_bytes),
-                    word(one.spill_store_bytes + one.spill_load_bytes), word(held.blocks),
-                    word(held.warps), percent(held.fraction), held.limit});
+    rows.push_back({one.entry, str_cat(one.registers), str_cat(one.shared_bytes),
+                    str_cat(one.stack_bytes), str_cat(one.spill_store_bytes + one.spill_load_bytes),
+                    str_cat(held.blocks), str_cat(held.warps), percent(held.fraction), held.limit});
   }
   if (rows.size() == 1)
-    return str_cat("NVRTC does not know ", to_string(subject.target),
-                   " and made PTX, which the driver compiles: nobody here knows its registers\n");
+    return str_cat("registers are unknown: NVRTC does not support ", to_string(subject.target),
+                   " and compiled PTX, which the driver compiles for the GPU\n");
   return text_table(rows, {1, 2, 3, 4, 5, 6, 7}) +
-         str_cat("\nblocks and warps: that a multiprocessor of sm_", gpu.sm, " (", gpu.name,
-                 ") holds at a time. shared, stack, spills: bytes\n");
+         str_cat("\nblocks, warps: per multiprocessor of sm_", gpu.sm, " (", gpu.name,
+                 ") at a time. shared, stack, spills: bytes\n");
 }
 
 json gpu_resources_json(const Subject& subject, const Built& built) {
@@ -59,7 +57,8 @@ json gpu_resources_json(const Subject& subject, const Built& built) {
   return all;
 }
 
-// The last launch's; one block where it is not known.
+// The occupancy of the last launch. If the resources are unknown, that of an entry with one register and no shared
+// memory.
 Occupancy occupancy_of_apply(const Subject& subject, const GpuModel& gpu) {
   for (const Resources& one : subject.built()->binary.resources)
     if (one.entry == "jitstep_apply") return occupancy(gpu, one, subject.config.threads);
@@ -68,7 +67,7 @@ Occupancy occupancy_of_apply(const Subject& subject, const GpuModel& gpu) {
 
 // ---- the CPU -----------------------------------------------------------------------------------
 
-// What was not inlined into the entries is one row.
+// A row per entry, and one row for the sum of all functions that were not inlined.
 std::vector<FunctionCounts> cpu_functions(const Subject& subject) {
   std::vector<FunctionCounts> rows;
   FunctionCounts others{.name = "not inlined"};
@@ -95,19 +94,19 @@ LoopReport loop_report(const Subject& subject) {
 std::string cpu_resources(const Subject& subject) {
   Rows rows = {{"entry", "instructions", "512 bits", "256", "128", "scalar", "stack"}};
   for (const FunctionCounts& one : cpu_functions(subject))
-    rows.push_back({one.name, word(one.instructions), word(one.wide[0]), word(one.wide[1]),
-                    word(one.wide[2]), word(one.scalar), word(one.stack_bytes)});
-  std::string out =
-      text_table(rows, {1, 2, 3, 4, 5, 6}) +
-      "\n512, 256, 128: instructions of whole vectors of so many bits; scalar: of one "
-      "floating-point number;\nstack: bytes of the largest frame\n";
+    rows.push_back({one.name, str_cat(one.instructions), str_cat(one.wide[0]), str_cat(one.wide[1]),
+                    str_cat(one.wide[2]), str_cat(one.scalar), str_cat(one.stack_bytes)});
+  std::string out = text_table(rows, {1, 2, 3, 4, 5, 6}) +
+                    "\n512, 256, 128: instructions on whole vectors of this many bits\n"
+                    "scalar: instructions on one floating-point number\n"
+                    "stack: bytes of the largest stack frame\n";
   const LoopReport report = loop_report(subject);
   for (const ScalarLoop& loop : report.scalar)
     out += str_cat("not vectorized: ", to_string(loop), "\n");
   return report.problem.empty() ? out : str_cat(out, report.problem, "\n");
 }
 
-// `scalar_loops` is null where nobody knows, with the reason beside it.
+// Without a compiler report, `scalar_loops` is null and `scalar_loops_problem` has the reason.
 json scalar_loops_json(const Subject& subject) {
   const LoopReport report = loop_report(subject);
   if (!report.problem.empty())
@@ -159,18 +158,18 @@ std::string model_text(const Subject& subject) {
     rows.push_back({one.entry, fixed(one.read, 3), fixed(one.written, 3)});
     all += one.all();
   }
-  std::string out = text_table(rows, {1, 2}) +
-                    str_cat("\nbytes for each parameter, at most; ", fixed(all, 3), " in a step\n");
+  std::string out =
+      text_table(rows, {1, 2}) +
+      str_cat("\nbytes per parameter, upper bounds. Sum of a step: ", fixed(all, 3), "\n");
   if (!subject.target.is_cuda()) return out;
   const GpuModel& gpu = gpu_model(subject.target.sm);
   const Limit most = limit(subject, gpu, occupancy_of_apply(subject, gpu));
-  return out + str_cat("limit on ", gpu.name, ", ", gpu.gigabytes_per_second,
+  return out + str_cat("bandwidth bound on ", gpu.name, ", ", gpu.gigabytes_per_second,
                        " GB/s: ", fixed(most.giga_parameters, 1),
-                       "e9 parameters a second, as far as memory goes\nin flight: ",
-                       fixed(most.in_flight / 1024, 0), " KB to a multiprocessor; ",
-                       fixed(most.needed / 1024, 0),
-                       " KB hide the memory's latency\nInstructions are not counted here; "
-                       "tools/sass_report.py reads them in the SASS.\n");
+                       "e9 parameters per second\nin flight per multiprocessor: ",
+                       fixed(most.in_flight / 1024, 0), " KB (", fixed(most.needed / 1024, 0),
+                       " KB hide the memory latency)\nThis model does not count instructions. "
+                       "tools/sass_report.py counts them in SASS.\n");
 }
 
 json model_json(const Subject& subject) {

@@ -1,4 +1,4 @@
-// The numbers of a kernel: what it uses of a processor, and how fast memory lets it be.
+// The figures of a kernel: its resources, and its bandwidth bound.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,12 +8,12 @@
 
 namespace jitstep::tool::inspect {
 
-/// Of a GPU: registers, memory, spills and occupancy of each entry. Of the CPU: instructions by the width of their
-/// vectors, stack and size, read from the assembly and the object.
+/// For a GPU: registers, memory, spills and occupancy of each entry. For the CPU: instructions by vector width and
+/// stack bytes, both counted in the assembly, and loops that are not vectorized.
 std::string resources_text(const Subject& subject);
 nlohmann::json resources_json(const Subject& subject);
 
-/// Bytes that each launch moves for a parameter, and the limits that follow on a GPU of the architecture.
+/// Bytes per parameter that each launch reads and writes. For GPU targets, also the bandwidth bound that follows.
 std::string model_text(const Subject& subject);
 nlohmann::json model_json(const Subject& subject);
 

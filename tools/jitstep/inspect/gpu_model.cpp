@@ -28,8 +28,8 @@ const GpuModel& gpu_model(int sm) {
   return *(newer - 1);
 }
 
-// Registers are given to a warp by 256, that is by 8 for each thread; every block takes 1 KB of shared memory for
-// the system from sm_80 on.
+// The hardware allocates registers in units of 256 per warp, which is 8 per thread. From sm_80 on, it reserves 1 KB of
+// shared memory per block.
 Occupancy occupancy(const GpuModel& gpu, const jit::Resources& entry, int threads) {
   const int warps = rounded_up(threads, 32) / 32;
   const int of_a_warp = rounded_up(std::max(entry.registers, 1), 8) * 32;

@@ -1,4 +1,4 @@
-// What a GPU of an architecture has, as far as it says how many blocks run at a time and how fast memory is.
+// Data of GPUs, for occupancy and the bandwidth bound.
 #pragma once
 
 #include <jitstep/jit/compiler.h>
@@ -7,8 +7,9 @@
 
 namespace jitstep::tool::inspect {
 
-/// One GPU of each architecture, with what a multiprocessor of it has. Limits: CUDA C++ Programming Guide, "Technical
-/// Specifications per Compute Capability"; bandwidth, clock and multiprocessors: the makers' data sheets.
+/// One GPU of each architecture. `threads` and the members after it are limits of one multiprocessor, from the CUDA C++
+/// Programming Guide, "Technical Specifications per Compute Capability". Bandwidth, clock and number of multiprocessors
+/// are from the vendors' data sheets.
 struct GpuModel {
   int sm = 0;
   const char* name = "";
@@ -21,14 +22,14 @@ struct GpuModel {
   int registers = 65536;
 };
 
-/// The newest one that is not newer than the architecture; the oldest for what is older than all.
+/// The newest model that is not newer than the architecture. The oldest model if all are newer.
 const GpuModel& gpu_model(int sm);
 
-/// How many blocks of an entry one multiprocessor holds, and why no more.
+/// How many blocks of an entry fit on one multiprocessor, and the resource that limits them.
 struct Occupancy {
   int blocks = 0;
   int warps = 0;
-  double fraction = 0;  // of the threads it can hold
+  double fraction = 0;  // of the multiprocessor's maximum of threads
   std::string limit;    // "registers", "threads", "blocks" or "shared memory"
 };
 

@@ -18,10 +18,9 @@ namespace {
 using namespace jitstep::jit;
 
 constexpr char kNotInIt[] =
-    "Not in it, so that no change of it compiles anything: lr and every other number of the "
-    "options, t, seed, sizes "
-    "and\nnumber of tensors, which are arguments; paths, the driver, which GPU of the "
-    "architecture.\n";
+    "Not in the key, so a change compiles nothing: lr and all other numbers of the options, t, "
+    "seed,\nand sizes and number of tensors, which are arguments of the kernel. Paths, the driver "
+    "version\nand the GPU model within the architecture are not in the key either.\n";
 
 std::string cut(const std::string& digest) { return digest.substr(0, 12); }
 
@@ -31,7 +30,7 @@ void add_flags(const NamedValues& flags, const char* what, std::vector<KeyPart>&
         {str_cat(what, " ", name), to_string(value), "a flag is a constant in the kernel"});
 }
 
-// What the unit's few lines say.
+// The constants in the translation unit.
 std::vector<KeyPart> constants_of(const Subject& subject) {
   const Plan& plan = subject.plan;
   const KernelSpec& spec = plan.spec;
@@ -41,24 +40,23 @@ std::vector<KeyPart> constants_of(const Subject& subject) {
   for (std::size_t i = 0; i < spec.state.slots.size(); ++i)
     if (spec.state.slots[i])
       parts.push_back({"state " + plan.rule().slots[i].name, to_string(*spec.state.slots[i]),
-                       "its coding is compiled in"});
+                       "its encoding is compiled in"});
   parts.insert(parts.end(),
-               {{"weights", spec.state.weights, "its coding is compiled in"},
+               {{"weights", spec.state.weights, "its encoding is compiled in"},
                 {"parameter", to_string(spec.state.dtype), "types are compiled in"},
                 {"gradient", to_string(spec.gradient), "types are compiled in"},
                 {"strided", spec.strided ? "true" : "false", "dense tensors need no strides"},
                 {"configuration", to_string(subject.config),
-                 "loops are unrolled for them; the results' bits "
-                 "are the same"}});
+                 "loops are compiled for it (results do not depend on it)"}});
   return parts;
 }
 
 std::string role_of(const std::string& name) {
-  if (name.starts_with("rules/")) return "the rule";
-  if (name.starts_with("codecs/")) return "a codec of its slots";
-  if (name.starts_with("weights/")) return "the weight format";
-  if (name.starts_with("schedules/")) return "the loops around it";
-  return "what templates share";
+  if (name.starts_with("rules/")) return "rule";
+  if (name.starts_with("codecs/")) return "codec of a slot";
+  if (name.starts_with("weights/")) return "weight format";
+  if (name.starts_with("kernel/")) return "loops around the rule";
+  return "shared by templates";
 }
 
 std::vector<KeyPart> templates_of(const Subject& subject) {
@@ -70,7 +68,8 @@ std::vector<KeyPart> templates_of(const Subject& subject) {
   return parts;
 }
 
-// The lines of a compiler's identity: its version, what -march=native stands for, its options, what becomes of them.
+// Adds the lines of a compiler's identity: its version, the instruction set of -march=native (isa), its options, and
+// the options after the compiler resolved them (arrived).
 void add_compiler(const std::string& identity, std::vector<KeyPart>& parts) {
   std::istringstream lines(identity);
   for (std::string line; std::getline(lines, line);) {
@@ -78,9 +77,9 @@ void add_compiler(const std::string& identity, std::vector<KeyPart>& parts) {
     const bool options = line.starts_with("options:") || line.starts_with("arrived:");
     if (!line.empty())
       parts.push_back({"compiler", line,
-                       isa       ? "what this machine's processor runs"
-                       : options ? "they decide the bits of the results"
-                                 : "another version or build makes other code"});
+                       isa       ? "instruction set of this machine"
+                       : options ? "options change the code"
+                                 : "another version or build generates other code"});
   }
 }
 
@@ -113,10 +112,9 @@ KeyReport key_report(const Subject& subject) {
   KeyReport report;
   report.key = key.digest();
   report.found = where(report.key);
-  report.parts = {
-      {"schema", str_cat(kCacheSchema), "another form of the cache's files is another file"},
-      {"text", cut(key.text_digest), "all that the compiler is given, as below"},
-      {"target", to_string(key.target), "a binary runs on one architecture"}};
+  report.parts = {{"schema", str_cat(kCacheSchema), "version of the format of cache files"},
+                  {"text", cut(key.text_digest), "digest of the preprocessed source, see below"},
+                  {"target", to_string(key.target), "a binary runs on one architecture"}};
   add_compiler(key.compiler, report.parts);
   if (subject.edited) {
     report.constants = {{"edited text", cut(key.text_digest), "given by --override"}};
@@ -133,9 +131,9 @@ std::string to_text(const KeyReport& report) {
     for (auto& row : rows_of(parts, indent)) rows.push_back(std::move(row));
   };
   add(report.parts, "");
-  rows.push_back({"of the text: the unit"});
+  rows.push_back({"in the text: translation unit"});
   add(report.constants, "  ");
-  if (!report.templates.empty()) rows.push_back({"of the text: templates"});
+  if (!report.templates.empty()) rows.push_back({"in the text: templates"});
   add(report.templates, "  ");
   return str_cat("key ", report.key, "\n", report.found, "\n\n", text_table(rows), "\n", kNotInIt);
 }

@@ -1,4 +1,4 @@
-// The key of a kernel in the cache, in clear, and why each part of it is there.
+// The parts of a kernel's cache key, and why each part is in it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,23 +9,23 @@
 
 namespace jitstep::tool::inspect {
 
-/// A part of what decides a binary's bits.
+/// A part of the key. Every part can change the binary.
 struct KeyPart {
-  std::string part;   // "text", "rules/adamw.cuh", "rule flag amsgrad", ...
-  std::string value;  // digests are cut to 12 letters
+  std::string part;   // "text", "rules/adamw.cuh", "flag amsgrad", ...
+  std::string value;  // digests are cut to 12 hexadecimal digits
   std::string because;
 };
 
-/// The key and where it is found.
+/// The key, its parts, and the cache entry with this key.
 struct KeyReport {
-  std::string key;                 // sha256: the name of the cache's file
-  std::string found;               // the file, or why there is none
+  std::string key;                 // sha256, the name of the cache file
+  std::string found;               // the cache file, or "not in the cache"
   std::vector<KeyPart> parts;      // of the key itself
-  std::vector<KeyPart> constants;  // in the unit's own text
-  std::vector<KeyPart> templates;  // that it includes
+  std::vector<KeyPart> constants;  // in the translation unit
+  std::vector<KeyPart> templates;  // that the translation unit includes
 };
 
-/// Needs the compiler, which says what it is.
+/// Needs the compiler of the target for its identity. Throws an Error if there is none.
 KeyReport key_report(const Subject& subject);
 
 std::string to_text(const KeyReport& report);

@@ -20,19 +20,19 @@ Lines lines_of(const std::string& content) {
   return lines;
 }
 
-// A line of the result: ' ', '-' or '+', and its numbers in both texts, from 0.
+// A line of the result: ' ', '-' or '+', and its line numbers in both texts, from 0.
 struct Edit {
   char sign;
   std::size_t before, after;
 };
 
-// Myers' greedy search (An O(ND) Difference Algorithm, 1986): at(d, k) is how far in `a` d edits lead on the diagonal
-// k = x - y; the way back gives the edits.
+// Myers' greedy search (An O(ND) Difference Algorithm, 1986). at(d, k) is the furthest line x of `a` that d edits reach
+// on the diagonal k = x - y. Backtracking gives the edits.
 class Search {
  public:
   Search(const Lines& a, const Lines& b) : a_(a), b_(b) {}
 
-  // Of texts that have little in common, one after the other.
+  // Texts with more than kMostEdits differences give all lines of `a`, then all lines of `b`.
   std::vector<Edit> edits() {
     const int n = static_cast<int>(a_.size()), m = static_cast<int>(b_.size());
     for (int d = 0; d <= kMostEdits; ++d) {
@@ -51,12 +51,12 @@ class Search {
   }
 
  private:
-  static constexpr int kMostEdits = 4000;  // whose square is memory
+  static constexpr int kMostEdits = 4000;  // memory grows with its square
 
   int at(int d, int k) const {
     return furthest_[static_cast<std::size_t>(d)][static_cast<std::size_t>(k + d + 1)];
   }
-  // Whether the last of d edits that lead to diagonal k takes a line of `b`.
+  // Whether the last of d edits on the way to diagonal k adds a line of `b`.
   bool down(int d, int k) const {
     return k == -d || (k != d && at(d - 1, k - 1) < at(d - 1, k + 1));
   }
@@ -76,11 +76,11 @@ class Search {
       edits.push_back({sign, static_cast<std::size_t>(x), static_cast<std::size_t>(y)});
     };
     for (; d > 0; --d) {
-      const bool taken = down(d, x - y);
-      const int start = taken ? at(d - 1, x - y + 1) : at(d - 1, x - y - 1) + 1;
+      const bool added = down(d, x - y);
+      const int start = added ? at(d - 1, x - y + 1) : at(d - 1, x - y - 1) + 1;
       while (x > start) --x, --y, add(' ');
-      taken ? --y : --x;
-      add(taken ? '+' : '-');
+      added ? --y : --x;
+      add(added ? '+' : '-');
     }
     while (x > 0) --x, --y, add(' ');
     std::reverse(edits.begin(), edits.end());
@@ -98,7 +98,7 @@ std::string line_diff(const std::string& before, const std::string& after) {
   const Lines a = lines_of(before), b = lines_of(after);
   const std::vector<Edit> edits = Search(a, b).edits();
   std::string out;
-  std::ptrdiff_t shown = -1;  // the last edit that was written
+  std::ptrdiff_t shown = -1;  // index of the last edit in `out`
   for (std::ptrdiff_t i = 0; i < std::ssize(edits); ++i) {
     const auto near = [&] {
       const std::ptrdiff_t first = std::max<std::ptrdiff_t>(0, i - kAround);

@@ -1,12 +1,12 @@
-// How two texts differ, line by line.
+// The difference of two texts, line by line.
 #pragma once
 
 #include <string>
 
 namespace jitstep::tool::inspect {
 
-/// The lines of both, those of `before` alone behind "-", those of `after` alone behind "+", with three equal ones around
-/// and "@@" with the lines' numbers between: what `diff -u` prints. Empty if they are equal.
+/// The hunks that `diff -u` prints, with three lines of context. "@@" lines have the line numbers, but no line counts.
+/// Empty if the texts are equal.
 std::string line_diff(const std::string& before, const std::string& after);
 
 }  // namespace jitstep::tool::inspect

@@ -12,11 +12,11 @@ namespace {
 
 using namespace jitstep::jit;
 
-// Of a step as the record says to run it; 0: nobody knows.
+// Seconds per step in the config that the record selects. 0 if unknown.
 double seconds_of(const TuningRecord& record) {
   for (const Trial& trial : record.trials) {
     if (trial.times.rounds == 0) continue;
-    if (record.outcome != Outcome::won) return trial.times.usual_seconds;
+    if (record.outcome != Outcome::won) return trial.times.default_seconds;
     if (trial.config == record.config) return trial.times.seconds;
   }
   return 0;
@@ -43,8 +43,8 @@ std::string records_text(const Subject& subject) {
   for (const TuningRecord& record : records_of(subject.plan, subject.target))
     rows.push_back(row_of(record));
   if (rows.size() == 1)
-    return str_cat("nobody has tuned this kernel for ", to_string(subject.target),
-                   "; `jitstep tune` does\n");
+    return str_cat("there is no tuning record of this kernel for ", to_string(subject.target),
+                   ". Run `jitstep tune`.\n");
   return text_table(rows, {0, 1, 2, 3, 4});
 }
 

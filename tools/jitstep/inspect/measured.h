@@ -1,4 +1,4 @@
-// What was measured of a kernel, by the records of tuning.
+// The tuning records of a kernel.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,10 +8,10 @@
 
 namespace jitstep::tool::inspect {
 
-/// A row for each record on machines of the target's architecture: size, machine, the configuration that it names, times.
+/// A row for each record of the target's architecture: size, time, gain, config, machine and date.
 std::string records_text(const Subject& subject);
 
-/// The records themselves.
+/// The records as they are stored.
 nlohmann::json records_json(const Subject& subject);
 
 }  // namespace jitstep::tool::inspect

@@ -44,24 +44,24 @@ std::string assembly(const Subject& subject) {
                            subject.preprocessed);
 }
 
-// The options that the preprocessed source compiles alone with, then what the compiler said.
+// The options that compile the preprocessed source alone, then the compiler's output.
 std::string log(const Subject& subject) {
   const std::string identity = compiler_identity(subject.target);
   const std::size_t options = identity.rfind("options: ");
   const std::string command = subject.target.is_cuda() ? "NVRTC, on flat.cuh: --gpu-architecture="
                                                        : "c++ -x c++ flat.cuh -o kernel.so ";
   const auto built = subject.built();
-  const std::string& said = built->binary.log;
-  return str_cat(command, identity.substr(options + 9), "\n", said,
-                 said.empty() || said.ends_with('\n') ? "" : "\n",
-                 built->from_cache ? "from the cache; it took " : "compiled in ",
-                 fixed(built->compile_ms, 0), " ms; ", built->binary.image.size(), " bytes\n");
+  const std::string& output = built->binary.log;
+  return str_cat(command, identity.substr(options + 9), "\n", output,
+                 output.empty() || output.ends_with('\n') ? "" : "\n",
+                 built->from_cache ? "from the cache, compiled in " : "compiled in ",
+                 fixed(built->compile_ms, 0), " ms, ", built->binary.image.size(), " bytes\n");
 }
 
 struct Section {
   const char* name;
   std::string (*text)(const Subject&);
-  nlohmann::json (*json)(const Subject&);  // null: the text
+  nlohmann::json (*json)(const Subject&);  // null: JSON has the text as a string
 };
 
 std::string key_text(const Subject& subject) { return to_text(key_report(subject)); }

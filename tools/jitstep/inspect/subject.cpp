@@ -19,7 +19,7 @@ namespace {
 
 using namespace jitstep::jit;
 
-constexpr WorkSize kUsualSize = {.elements = 1 << 20};  // of a step whose choice is shown
+constexpr WorkSize kTypicalSize = {.elements = 1 << 20};  // the size that the config is chosen for
 
 Plan kernel_of(const KernelArgs& args, const RequestedOptimizer& requested) {
   KernelSpec spec = plan_of(requested, args.dims).spec;
@@ -28,41 +28,41 @@ Plan kernel_of(const KernelArgs& args, const RequestedOptimizer& requested) {
   return as_usage([&] { return resolve(spec); });
 }
 
-int number_of(const std::string& flag, const std::string& name, const std::string& word) {
+int number_of(const std::string& flag, const std::string& name, const std::string& text) {
   int number = 0;
-  const char* const end = word.data() + word.size();
-  const auto [rest, failure] = std::from_chars(word.data(), end, number);
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, number);
   if (failure == std::errc() && rest == end) return number;
-  throw UsageError(str_cat(flag, ": \"", word, "\" is not a number for ", name));
+  throw UsageError(str_cat(flag, ": \"", text, "\" is not a number for ", name));
 }
 
-// The default, changed by "threads=128", or by the first four numbers in this order.
+// `config` with the changes of --config: "threads=128", or four numbers for the first four fields.
 KernelConfig config_of(const KernelArgs& args, KernelConfig config) {
-  const std::vector<std::string>& words = args.config;
+  const std::vector<std::string>& changes = args.config;
   const auto fields = config_fields();
   std::vector<std::string> names;
   for (const ConfigField& field : fields) names.emplace_back(field.name);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::size_t sign = words[i].find('=');
-    const bool bare = sign == words[i].npos && words.size() == 4;
-    const std::string name = bare ? names[i] : words[i].substr(0, sign);
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const std::size_t sign = changes[i].find('=');
+    const bool bare = sign == changes[i].npos && changes.size() == 4;
+    const std::string name = bare ? names[i] : changes[i].substr(0, sign);
     const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end() || (sign == words[i].npos && !bare))
+    if (found == names.end() || (sign == changes[i].npos && !bare))
       throw UsageError(str_cat(args.config_flag, ": there is no \"", name, "\"",
                                did_you_mean(name, names), ". Give ", joined(names, "=N, "),
                                "=N, or the first four numbers in this order."));
     config.*fields[static_cast<std::size_t>(found - names.begin())].member =
-        number_of(args.config_flag, name, bare ? words[i] : words[i].substr(sign + 1));
+        number_of(args.config_flag, name, bare ? changes[i] : changes[i].substr(sign + 1));
   }
   return config;
 }
 
-// A weight format that does not support the dtype leaves the parameters as they are.
+// A note if the weight format does not support the dtype. Parameters then stay in another format.
 std::string note_on(const Plan& plan, const Formats& requested) {
-  const StateFormat& made = plan.spec.state;
-  if (!requested.weights || *requested.weights == made.weights) return "";
-  return str_cat(*requested.weights, " is not for ", to_string(made.dtype),
-                 " parameters, which stay ", made.weights);
+  const StateFormat& used = plan.spec.state;
+  if (!requested.weights || *requested.weights == used.weights) return "";
+  return str_cat(*requested.weights, " does not support ", to_string(used.dtype),
+                 " parameters, which stay ", used.weights);
 }
 
 }  // namespace
@@ -75,15 +75,15 @@ Subject subject(const KernelArgs& args) {
   RequestedOptimizer requested = optimizer_of(args);
   const Target target = parse_target(args.target);
   const Plan plan = kernel_of(args, requested);
-  const ConfigChoice choice = chosen_config(plan, target, kUsualSize);
+  const ConfigChoice choice = chosen_config(plan, target, kTypicalSize);
   const KernelConfig config = config_of(args, choice.config);
   const Unit made = as_usage([&] { return unit(plan, config, target); });
   const bool edited = !args.override_file.empty();
   const std::string source = edited ? read_code_file(args.override_file) : made.text;
   for (const std::string& entry : made.entries)
     if (edited && source.find(entry) == source.npos)
-      throw Error(str_cat(args.override_file, " has no ", entry, ", which the kernel ", made.name,
-                          " is called by; edit the output of --show flat"));
+      throw Error(str_cat(args.override_file, " has no ", entry, ", an entry of the kernel ",
+                          made.name, ". Edit the output of --show flat."));
   const std::string note = note_on(plan, requested.formats);
   return {.options = std::move(requested.options),
           .plan = plan,

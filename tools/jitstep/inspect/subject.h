@@ -1,4 +1,4 @@
-// What `jitstep inspect` and `jitstep compile` work on: one kernel in one config, as its texts.
+// The kernel that `jitstep inspect` and `jitstep compile` work on, in one config, with its sources.
 #pragma once
 
 #include <jitstep/jit/engine.h>
@@ -14,7 +14,7 @@
 
 namespace jitstep::tool::inspect {
 
-/// A kernel of parameters that are large enough for every format.
+/// A kernel, by default of parameters that are large enough for every format.
 struct Subject {
   jit::OptionValues options;
   jit::Plan plan;
@@ -22,16 +22,17 @@ struct Subject {
   jit::KernelConfig config;
   std::string reason;  // for the configuration
   jit::Unit unit;
-  std::string requested;     // the unit's text, or an edited one
-  std::string preprocessed;  // what the compiler is given
+  std::string requested;     // the translation unit, or the edited source of --override
+  std::string preprocessed;  // the source that the compiler gets
   bool edited = false;
-  std::string note;  // where the kernel is not all that was asked for; else empty
+  std::string note;  // where the kernel differs from the request; else empty
 
-  /// Compiled, or found in the cache. An Error if it does not compile, or if there is no compiler.
+  /// The compiled kernel, from the cache if it has it. Throws an Error if the kernel does not compile, or if there is
+  /// no compiler.
   std::shared_ptr<const jit::Built> built() const;
 };
 
-/// A UsageError says which flags do not go together.
+/// The kernel that the flags name. Throws a UsageError for invalid or incompatible flags.
 Subject subject(const KernelArgs& args);
 
 }  // namespace jitstep::tool::inspect

@@ -15,11 +15,11 @@ using namespace jitstep::jit;
 
 constexpr double kLatencyClocks = 1100;  // of DRAM, as tools/sass.py assumes
 
-// As state_bytes() counts.
+// The same matrix as in state_bytes().
 Shape matrix() { return {{1024, 1024}, {1024, 1}}; }
 
-// What the sums of a pass over elements read of each: of the gradient's transforms the gradient alone, else all that a
-// step reads.
+// Bytes per element that the reductions over elements of a pass read. Reductions of gradient options read the gradient
+// only. For all others this assumes everything that a step reads.
 double bytes_of_elements(const Plan& plan, int pass, double gradient, double all) {
   double bytes = 0;
   for (const ResolvedReduction& r : plan.reductions)
@@ -28,7 +28,7 @@ double bytes_of_elements(const Plan& plan, int pass, double gradient, double all
   return bytes;
 }
 
-// What those over entries read for each element: the results of the reductions that they take.
+// Bytes per element that the reductions over entries of a pass read: the results of other reductions.
 double bytes_of_entries(const Plan& plan, int pass) {
   const Shape shape = matrix();
   double bytes = 0;
@@ -44,22 +44,23 @@ double bytes_of_entries(const Plan& plan, int pass) {
 
 }  // namespace
 
-// Memory is read in one half and written in the other.
+// Auxiliary state has two buffers. A step reads one and writes the other, so each counts half of its bytes.
 std::vector<Traffic> traffic(const Subject& subject) {
   const Plan& plan = subject.plan;
   const StateBytes state = state_bytes(plan, subject.options);
   const double parameter = bytes_of(plan.spec.state.dtype), gradient = bytes_of(plan.spec.gradient);
-  const double kept = parameter + state.all - state.aux_state / 2;
+  const double stored = parameter + state.all - state.aux_state / 2;
   std::vector<Traffic> all;
   for (int pass = 0; pass < plan.passes; ++pass)
     all.push_back(
         {str_cat("jitstep_partials_", pass),
-         bytes_of_elements(plan, pass, gradient, kept + gradient) + bytes_of_entries(plan, pass),
+         bytes_of_elements(plan, pass, gradient, stored + gradient) + bytes_of_entries(plan, pass),
          0});
-  const double staged = real_bytes(plan.spec.state.dtype);
+  const double transformed = real_bytes(plan.spec.state.dtype);
   const bool has_host_transform = !plan.rule().host_transform.empty();
-  if (has_host_transform) all.push_back({"jitstep_host_transform", kept + gradient, staged});
-  all.push_back({"jitstep_apply", kept + gradient + (has_host_transform ? staged : 0), kept});
+  if (has_host_transform) all.push_back({"jitstep_host_transform", stored + gradient, transformed});
+  all.push_back(
+      {"jitstep_apply", stored + gradient + (has_host_transform ? transformed : 0), stored});
   return all;
 }
 

@@ -1,4 +1,4 @@
-// What the launches of a kernel move to and from memory, and the speed that this allows at most.
+// The memory traffic of a kernel's launches, and the bandwidth bound that follows.
 #pragma once
 
 #include <string>
@@ -9,28 +9,28 @@
 
 namespace jitstep::tool::inspect {
 
-/// Bytes for each parameter of a matrix of 1024 x 1024.
+/// Bytes per parameter of a 1024 x 1024 matrix.
 struct Traffic {
-  std::string entry;  // of the binary
+  std::string entry;  // name of the entry in the binary
   double read = 0, written = 0;
 
   double all() const { return read + written; }
 };
 
-/// Of each launch of a step that walks over all elements or entries, in their order; "at most": sums over elements are
-/// taken to read all that a step reads, unless they are of the gradient alone. Those over the entries of another
-/// reduction read its results.
+/// The traffic of each launch of a step that loops over all elements or entries, in launch order. These are upper
+/// bounds: reductions over elements are assumed to read everything that a step reads, unless they use the gradient
+/// only. Reductions over the entries of another reduction read its results.
 std::vector<Traffic> traffic(const Subject& subject);
 
-/// How fast a step is at most on a GPU.
+/// Upper bounds of a step on a GPU.
 struct Limit {
-  double bytes = 0;            // for each parameter and step
-  double giga_parameters = 0;  // a second, at the memory's bandwidth
-  double in_flight = 0;        // bytes on their way to one multiprocessor, of the last launch
-  double needed = 0;           // that hide the memory's latency
+  double bytes = 0;            // per parameter and step
+  double giga_parameters = 0;  // 1e9 parameters per second, at full memory bandwidth
+  double in_flight = 0;        // bytes in flight to one multiprocessor, in the last launch
+  double needed = 0;           // bytes in flight that hide the memory latency
 };
 
-/// By the memory's bandwidth in GB/s, and by what is on its way in a launch of this occupancy.
+/// Computes the bounds from the memory bandwidth, and the bytes in flight from the occupancy of the last launch.
 Limit limit(const Subject& subject, const GpuModel& gpu, const Occupancy& occupancy);
 
 }  // namespace jitstep::tool::inspect

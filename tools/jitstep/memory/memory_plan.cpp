@@ -22,7 +22,7 @@ OptionValues options_of(const Request& request) {
   return values;
 }
 
-// As the optimizer chooses it, of gradients in their own dtype.
+// The kernel that the optimizer chooses, for gradients in the requested dtype.
 Plan kernel_of(const Request& request, const OptionValues& options) {
   constexpr std::int64_t kLargest = 1 << 20;  // elements of a matrix of 1024 x 1024
   const ParameterKind parameter{
@@ -34,7 +34,7 @@ Plan kernel_of(const Request& request, const OptionValues& options) {
   return resolve(spec);
 }
 
-// Names the parts and sums them up.
+// Adds parts to a plan, and their sum.
 class Parts {
  public:
   explicit Parts(MemoryPlan& plan) : plan_(plan) { plan.all.what = "all"; }
@@ -72,7 +72,7 @@ void add_state(Parts& parts, const Plan& kernel, const StateBytes& bytes) {
             bytes.aux_state);
 }
 
-// Where an optimizer does not do what the formats say, and what is not counted.
+// Notes where the optimizer uses another format than requested, and where memory is not counted.
 std::vector<std::string> notes_of(const Request& request, const Plan& kernel) {
   std::vector<std::string> notes;
   const StateFormat& state = kernel.spec.state;
@@ -103,7 +103,7 @@ MemoryPlan memory_plan(const Request& request) {
   add_state(parts, plan.kernel, state);
   const auto& common = plan.kernel.shared_state;
   parts.add_once("shared state", joined(common, ", ", &ResolvedAuxState::key),
-                 2 * sizeof(double) * common.size());  // both halves of each
+                 2 * sizeof(double) * common.size());  // each value has two buffers
   plan.notes = notes_of(request, plan.kernel);
   return plan;
 }

@@ -1,4 +1,4 @@
-// What a model and its optimizer will take in memory, before there is either.
+// Estimates the memory of a model and its optimizer.
 #pragma once
 
 #include <jitstep/jit/dtype.h>
@@ -13,38 +13,38 @@
 
 namespace jitstep::tool::memory {
 
-/// What `jitstep memory` is asked for.
+/// The arguments of `jitstep memory`.
 struct Request {
-  std::int64_t parameters = 0;  // how many numbers are trained
+  std::int64_t parameters = 0;  // number of trained scalars
   std::string rule = "adamw";
   jit::NamedValues options = {};
   jit::Formats formats = {};
-  std::optional<jit::Dtype> parameter = {};  // what the weight format asks for, else float32
-  std::optional<jit::Dtype> gradient = {};   // the parameters'
+  std::optional<jit::Dtype> parameter = {};  // default: default_dtype()
+  std::optional<jit::Dtype> gradient = {};   // default: the parameters' dtype
 };
 
-/// One kind of tensors.
+/// One kind of tensor.
 struct Part {
   std::string what;          // "parameters", "state m", "scales of m"
   std::string format;        // a dtype, codec or weight format
-  double per_parameter = 0;  // bytes
-  std::int64_t bytes = 0;    // of all, rounded up
+  double per_parameter = 0;  // bytes per parameter
+  std::int64_t bytes = 0;    // total bytes, rounded up
 };
 
-/// What is kept from step to step. Gradients are there from one backward pass to the next.
+/// The memory of parameters, gradients and optimizer state.
 struct MemoryPlan {
   std::int64_t parameters = 0;
   jit::Plan kernel;
-  std::vector<Part> parts;         // none of nothing
+  std::vector<Part> parts;         // without parts of 0 bytes
   Part all;                        // their sum
   std::vector<std::string> notes;  // sentences
 };
 
-/// Of a model of matrices of 1024 x 1024, as docs/reference/bytes.md counts; one of fewer parameters has no larger
-/// tensor than that, so that block-scaled state may fall back to floats. An Error for what does not go together.
+/// Estimates a model of 1024 x 1024 matrices, as docs/reference/bytes.md does. A model with fewer parameters is counted
+/// as one smaller tensor, for which state with blocks may become fp32. Throws an Error for incompatible formats.
 MemoryPlan memory_plan(const Request& request);
 
-/// As a table, beside what torch's AdamW takes in float32; as JSON, the same numbers.
+/// The estimate as a table or as JSON. Both compare it with torch's AdamW in float32.
 std::string to_text(const MemoryPlan& plan);
 std::string to_json(const MemoryPlan& plan);
 

@@ -1,4 +1,4 @@
-// The estimate as a table and as JSON.
+// Prints the estimate as a table and as JSON.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 
@@ -14,7 +14,7 @@ namespace {
 using namespace jitstep::jit;
 using nlohmann::json;
 
-// Weights, gradients and two moments in float32, as our AdamW with fp32 state.
+// torch's AdamW uses as much memory as jitstep's with fp32 state: parameters, gradients and two moments in float32.
 Part baseline(std::int64_t parameters) {
   Part all = memory_plan({.parameters = parameters}).all;
   all.what = "torch's AdamW";

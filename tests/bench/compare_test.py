@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Of bench/compare.py: a run of a few small steps, going on from what is there, figures, and packages that cannot be installed.
+"""Tests of bench/compare.py: a run of a few small steps, a resumed run, the figures, and packages that pip rejects.
 
-  peers_test.py SERVER PYTHON    SERVER is build/bench/implementation_server; PYTHON has torch, and nothing is installed there
+  compare_test.py SERVER PYTHON    SERVER is build/bench/implementation_server. PYTHON has torch. Nothing is installed.
 """
 import json
 import os
@@ -17,14 +17,14 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import peer_environment
 import compare_report
-from peer_heats import AIMS, FUSED, HEATS, LOOP
-from peer_process import ContenderError, PeerProcess
+from peer_cases import TARGETS, FUSED, CASES, LOOP
+from peer_process import ImplementationError, PeerProcess
 from compare import WORKLOADS
 
 PYTHON = sys.argv.pop()
 SERVER = sys.argv.pop()
-THEIRS = {"cpp", "torch"}  # whose implementations need no package but torch
-# Stands for pip: notes what it is asked for, and fails when that is the package absent.
+ONLY_TORCH = {"cpp", "torch"}  # their implementations need no package except torch
+# Replaces pip: logs its arguments, and fails for the packages `absent` and `remote`.
 PIP = """#!/bin/sh
 echo "$*" >>"$(dirname "$0")/asked"
 case "$*" in *absent*) echo "ERROR: No matching distribution found for absent" >&2; echo "that is all" >&2; exit 1 ;;
@@ -57,14 +57,14 @@ class QuickRun(unittest.TestCase):
         assert done.returncode == status, done.stderr + cls.out.with_suffix(".log").read_text()
         return done.stderr
 
-    def test_every_contender_is_measured_in_every_round_or_listed_with_the_reason(self):
-        self.assertEqual([heat["heat"] for heat in self.result["heats"]], list(HEATS))
-        for heat in self.result["heats"]:
-            self.assertEqual((heat["tensors"], heat["elements"]), (3, 9096))
-            wanted = HEATS[heat["heat"]]["rows"]
-            self.assertEqual([row["name"] for row in heat["rows"]], [row["name"] for row in wanted])
-            for row, asked in zip(heat["rows"], wanted):
-                if asked["process"] not in THEIRS and "reason" in row:
+    def test_every_implementation_is_measured_in_every_round_or_listed_with_the_reason(self):
+        self.assertEqual([case["case"] for case in self.result["cases"]], list(CASES))
+        for case in self.result["cases"]:
+            self.assertEqual((case["tensors"], case["elements"]), (3, 9096))
+            wanted = CASES[case["case"]]["rows"]
+            self.assertEqual([row["name"] for row in case["rows"]], [row["name"] for row in wanted])
+            for row, asked in zip(case["rows"], wanted):
+                if asked["process"] not in ONLY_TORCH and "reason" in row:
                     self.assertRegex(row["reason"], "is not installed|requires a CUDA device")
                     continue
                 self.assertNotIn("reason", row)
@@ -72,33 +72,33 @@ class QuickRun(unittest.TestCase):
                 self.assertGreater(min(row["seconds"]), 0)
 
     def test_state_has_the_bytes_of_its_format(self):
-        rows = {row["name"]: row for heat in self.result["heats"] for row in heat["rows"]}
+        rows = {row["name"]: row for case in self.result["cases"] for row in case["rows"]}
         bytes_of = {name: row["state_bytes"] / 9096 for name, row in rows.items() if "reason" not in row}
-        self.assertEqual(bytes_of["walk, 28 bytes"], 8)
-        self.assertEqual(bytes_of["walk, 18 bytes"], 6)
+        self.assertEqual(bytes_of["bandwidth baseline, 28 bytes"], 8)
+        self.assertEqual(bytes_of["bandwidth baseline, 18 bytes"], 6)
         self.assertAlmostEqual(bytes_of["torch foreach"], 8, delta=0.01)
         self.assertEqual(bytes_of["jitstep AdamW bf16"], 4)
         self.assertEqual(bytes_of["jitstep AdamW, stochastic rounding"], 4)
 
-    def test_the_page_has_a_table_for_each_heat_and_the_plot_lies_beside_it(self):
+    def test_the_page_has_a_table_for_each_case_and_a_plot(self):
         text = self.page.read_text()
-        for heat in HEATS:
-            self.assertIn(f"### {heat}\n", text)
-        self.assertIn("| walk, 28 bytes | ", text)
+        for case in CASES:
+            self.assertIn(f"### {case}\n", text)
+        self.assertIn("| bandwidth baseline, 28 bytes | ", text)
         self.assertIn("Packages: torch ", text)
         self.assertRegex(text, r"jitstep LAMB takes \d+\.\d\d times as long as jitstep AdamW\.")
         self.assertIn("<svg", self.page.with_suffix(".svg").read_text())
 
-    def test_a_stopped_run_goes_on_with_what_is_missing(self):
-        first = self.result["heats"][0]
-        self.out.write_text(json.dumps(self.result | {"heats": self.result["heats"][:-1]}))
-        said = self.call()
+    def test_a_stopped_run_continues_with_the_missing_cases(self):
+        first = self.result["cases"][0]
+        self.out.write_text(json.dumps(self.result | {"cases": self.result["cases"][:-1]}))
+        printed = self.call()
         again = json.loads(self.out.read_text())
-        self.assertEqual([heat["heat"] for heat in again["heats"]], list(HEATS))
-        self.assertEqual(again["heats"][0], first)
-        self.assertEqual(len(said.splitlines()), 1, said)
+        self.assertEqual([case["case"] for case in again["cases"]], list(CASES))
+        self.assertEqual(again["cases"][0], first)
+        self.assertEqual(len(printed.splitlines()), 1, printed)
 
-    def test_other_settings_do_not_go_into_the_same_file(self):
+    def test_a_file_does_not_mix_settings(self):
         before = self.out.read_text()
         self.assertIn("measured with other settings", self.call("--seconds", "9", status=1))
         self.assertEqual(self.out.read_text(), before)
@@ -110,44 +110,44 @@ class Processes(unittest.TestCase):
         self.addCleanup(process.close)
         return process
 
-    def test_both_sides_give_the_same_parameters_and_refuse_what_they_do_not_know(self):
+    def test_both_sides_give_the_same_parameters_and_reject_unknown_kinds(self):
         for dtype in ("float32", "bfloat16"):
             sums = []
-            for command in ([SERVER], [PYTHON, ROOT / "bench/peer_contenders.py"]):
+            for command in ([SERVER], [PYTHON, ROOT / "bench/peer_implementations.py"]):
                 process = self.process(*command)
                 answer = process.ask({"do": "load", "shapes": [[40], [3, 7]], "dtype": dtype, "threads": 1})
                 self.assertEqual(answer["threads"], 1)
                 sums.append(answer["sum"])
-                with self.assertRaisesRegex(ContenderError, "no such kind"):
-                    process.ask({"do": "make", "contender": {"kind": "no such kind"}})
+                with self.assertRaisesRegex(ImplementationError, "no such kind"):
+                    process.ask({"do": "make", "implementation": {"kind": "no such kind"}})
             self.assertAlmostEqual(*sums, delta=1e-9)
 
-    def test_a_process_that_ends_or_does_not_start_is_a_reason(self):
-        with self.assertRaisesRegex(ContenderError, "ended with status 3"):
+    def test_a_process_that_ends_or_does_not_start_gives_a_reason(self):
+        with self.assertRaisesRegex(ImplementationError, "ended with status 3"):
             self.process("sh", "-c", "read line; exit 3").ask({})
-        with self.assertRaisesRegex(ContenderError, "was ended by SIGSEGV"):
+        with self.assertRaisesRegex(ImplementationError, "was ended by SIGSEGV"):
             self.process("sh", "-c", "read line; kill -SEGV $$").ask({})
-        with self.assertRaisesRegex(ContenderError, "does not start"):
+        with self.assertRaisesRegex(ImplementationError, "does not start"):
             self.process("/no/such/program").ask({})
 
 
 class Figures(unittest.TestCase):
     def row(self, name, seconds, **more):
-        return {"name": name, "walk": "walk, 28 bytes", "seconds": seconds, "cpu_seconds": [2 * s for s in seconds],
+        return {"name": name, "bound": "bandwidth baseline, 28 bytes", "seconds": seconds, "cpu_seconds": [2 * s for s in seconds],
                 "state_bytes": 8000, "extra_bytes": 500} | more
 
     def setUp(self):
         self.rows = [
-            self.row("walk, 28 bytes", [1.0, 1.0, 3.0, 100.0]),
+            self.row("bandwidth baseline, 28 bytes", [1.0, 1.0, 3.0, 100.0]),
             self.row(LOOP, [8.0, 8.0, 24.0, 100.0]),
-            {"name": FUSED, "walk": "walk, 28 bytes", "reason": "it is ill"},
+            {"name": FUSED, "bound": "bandwidth baseline, 28 bytes", "reason": "it is ill"},
             self.row("slow", [2.0, 4.0, 4.0], extra_bytes=None),
         ]
 
-    def test_ratios_are_medians_over_the_rounds_that_both_took_part_in(self):
+    def test_ratios_are_medians_over_common_rounds(self):
         of = compare_report.figures(self.rows[3], self.rows, 1000)
         self.assertEqual(of["parameters_per_second"], 250)
-        self.assertEqual(of["of_walk"], 0.5)
+        self.assertEqual(of["of_bound"], 0.5)
         self.assertEqual(of["to_loop"], 4)
         self.assertIsNone(of["to_fused"])
         self.assertEqual((of["state"], of["extra"], of["cores"]), (8, None, 2))
@@ -157,29 +157,29 @@ class Figures(unittest.TestCase):
         self.assertEqual(loop, f"| {LOOP} | 4.0 | 12% | 1.00 |  | 0.00 | 0.0 | 2.0 |")
         self.assertIn("| not measured: it is ill |", compare_report.line(self.rows[2], self.rows, 1000))
 
-    def test_a_pair_is_set_in_proportion(self):
+    def test_a_pair_is_compared_by_its_ratio(self):
         rows = [self.row("jitstep AdamW", [1.0, 2.0, 2.0]), self.row("jitstep LAMB", [3.0, 3.0, 3.0])]
-        self.assertEqual(list(compare_report.pairs({"heat": "LAMB", "rows": rows})),
+        self.assertEqual(list(compare_report.pairs({"case": "LAMB", "rows": rows})),
                          ["jitstep LAMB takes 1.50 times as long as jitstep AdamW."])
 
-    def test_an_aim_is_reached_or_missed_by_a_share_or_not_measured(self):
-        def said(*rows):
-            heat = {"workload": "one_tensor", "heat": "float32 state", "rows": list(rows)}
-            return "\n".join(compare_report.aims([heat]))
+    def test_a_target_is_reached_or_missed_or_not_measured(self):
+        def table(*rows):
+            case = {"workload": "one_tensor", "case": "float32 state", "rows": list(rows)}
+            return "\n".join(compare_report.targets([case]))
 
-        walk, ours = self.row("walk, 28 bytes", [1.0, 1.0]), self.row("jitstep AdamW", [1.0, 1.0])
+        baseline, ours = self.row("bandwidth baseline, 28 bytes", [1.0, 1.0]), self.row("jitstep AdamW", [1.0, 1.0])
         slower = self.row("jitstep AdamW", [2.0, 2.0])
-        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 | 1.00 | reached |", said(walk, ours))
-        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 | 0.50 | 53% of it", said(walk, slower))
-        self.assertIn("| one tensor | jitstep AdamW | walk, 28 bytes | 0.95 |  | not measured |", said(ours))
+        self.assertIn("| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 | 1.00 | reached |", table(baseline, ours))
+        self.assertIn("| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 | 0.50 | 53% of it", table(baseline, slower))
+        self.assertIn("| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 |  | not measured |", table(ours))
 
-    def test_every_aim_is_of_rows_that_there_are(self):
-        for workload, heat, row, reference, aim, _ in AIMS:
-            names = [one["name"] for one in HEATS[heat]["rows"]]
+    def test_every_target_refers_to_existing_rows(self):
+        for workload, case, row, reference, target, _ in TARGETS:
+            names = [one["name"] for one in CASES[case]["rows"]]
             self.assertIn(row, names)
             self.assertIn(reference, names)
             self.assertIn(workload, WORKLOADS)
-            self.assertGreater(aim, 0)
+            self.assertGreater(target, 0)
 
 
 class Environment(unittest.TestCase):
@@ -198,7 +198,7 @@ class Environment(unittest.TestCase):
         log.unlink(missing_ok=True)
         return [line.split()[-1] for line in lines]
 
-    def test_what_cannot_be_installed_has_pips_reason_and_is_asked_for_again(self):
+    def test_a_failed_installation_has_pips_reason_and_is_tried_again(self):
         packages = {"there": ["there==1"], "absent": ["absent==1"]}
         reason = {"absent": "pip cannot install it: ERROR: No matching distribution found for absent"}
         self.assertEqual(peer_environment.install(self.folder, packages), reason)
@@ -210,7 +210,7 @@ class Environment(unittest.TestCase):
         self.assertEqual(peer_environment.install(self.folder, {"far": ["git+https://remote"]}),
                          {"far": "pip cannot install it: fatal: unable to access it"})
 
-    def test_what_another_environment_lacks_is_a_reason(self):
+    def test_a_package_that_an_environment_lacks_gives_a_reason(self):
         reasons = peer_environment.missing(PYTHON)
         self.assertNotIn("torch", reasons)
         self.assertEqual(set(reasons.values()), {f"{package} is not installed" for package in reasons})
@@ -221,7 +221,7 @@ class Environment(unittest.TestCase):
 
 
 class Shapes(unittest.TestCase):
-    def test_the_lists_are_those_of_the_models(self):
+    def test_the_shapes_are_those_of_the_models(self):
         lists = json.loads((ROOT / "bench/shapes.json").read_text())
         found = {name: (len(one["shapes"]), sum(map(count, one["shapes"]))) for name, one in lists.items()}
         self.assertEqual(found["gpt2"], (148, 124439808))

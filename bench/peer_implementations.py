@@ -1,7 +1,7 @@
-"""Steps implementations on request: the child process of bench/compare.py on Python's side, run by the peers' own environment.
+"""Runs steps of Python libraries on request. bench/compare.py starts it as a child process, in the environment of the libraries.
 
-Each line of its input is a request, each line of its output the answer, both JSON, as of bench/implementation_server.cpp. What
-packages print goes to the error output.
+Each line of standard input is a request, and each line of standard output is its answer, both as JSON. The protocol is that of
+bench/implementation_server.cpp. Output of the libraries goes to standard error.
 """
 import gc
 import importlib
@@ -22,7 +22,8 @@ def preheated():
     return {"lr_function": Schedule(lr=LR, preheat_steps=1)}
 
 
-# By kind: the package's name for pip, its optimizer's module and class, and what makes its arguments beside the weight decay.
+# By kind: the package's name for pip, module and class of its optimizer, and a function that returns its arguments without weight
+# decay.
 KINDS = {
     "foreach": ("torch", "torch.optim", "AdamW", lambda: {"lr": LR, "foreach": True}),
     "deepspeed": ("deepspeed", "deepspeed.ops.adam", "DeepSpeedCPUAdam", lambda: {"lr": LR}),
@@ -44,7 +45,7 @@ def optimizer_of(kind, parameters):
 
 
 def plain_tensors(value):
-    """The tensors with memory of their own in a tensor, which may be a subclass that is made of others."""
+    """The tensor itself, or the inner tensors of a tensor subclass."""
     if hasattr(value, "__tensor_flatten__"):
         for name in value.__tensor_flatten__()[0]:
             yield from plain_tensors(getattr(value, name))
@@ -53,7 +54,7 @@ def plain_tensors(value):
 
 
 def state_of(optimizer):
-    """Bytes and dtypes of what is kept for each parameter. What parameters share counts once."""
+    """Bytes and dtypes of the state. Tensors that parameters share count once."""
     tensors = {}
     for state in optimizer.state.values():
         for value in state.values():
@@ -84,9 +85,9 @@ class Session:
         return {"sum": total, "threads": torch.get_num_threads(), "torch": torch.__version__}
 
     def make(self, request):
-        kind = request["contender"]["kind"]
+        kind = request["implementation"]["kind"]
         if kind not in KINDS:
-            raise ValueError(f"no contender of the kind {kind}")
+            raise ValueError(f"there is no implementation of the kind {kind}")
         package = KINDS[kind][0]
         before = [p.detach().flatten()[:256].clone() for p in self.parameters]
         optimizer = optimizer_of(kind, self.parameters)
@@ -103,7 +104,7 @@ class Session:
         }
 
     def step(self, request):
-        step = self.optimizers[request["contender"]].step
+        step = self.optimizers[request["implementation"]].step
         for _ in range(request["untimed"]):
             step()
         cpu, wall = time.process_time(), time.perf_counter()
@@ -129,7 +130,7 @@ def main():
     for line in sys.stdin:
         try:
             answer = session.answer(json.loads(line))
-        except Exception as error:  # whatever a package throws is the reason why it is not measured
+        except Exception as error:  # any exception of a package becomes the reason why it is not measured
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)
 

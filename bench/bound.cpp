@@ -1,9 +1,9 @@
-#include "floor.h"
+#include "bound.h"
 
 #include <cmath>
 #include <stdexcept>
 
-// Nothing overlaps; GCC and Clang each have their own way of being told.
+// Tells the compiler that the arrays do not overlap.
 #if defined(__clang__)
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -16,7 +16,7 @@ namespace {
 using std::int64_t;
 
 template <class Weight, class State, int arrays>
-void walk_loop(const Streams& at, int64_t begin, int64_t end) {
+void baseline_loop(const Streams& at, int64_t begin, int64_t end) {
   auto* p = static_cast<Weight*>(at.p);
   auto* g = static_cast<const Weight*>(at.g);
   auto* first = static_cast<State*>(at.state[0]);
@@ -33,23 +33,24 @@ void walk_loop(const Streams& at, int64_t begin, int64_t end) {
 
 }  // namespace
 
-Loop walk(const std::string& weights, const std::string& state, int arrays) {
+Loop bandwidth_baseline(const std::string& weights, const std::string& state, int arrays) {
   using Float = std::uint32_t;
   using Half = std::uint16_t;
   const struct {
     const char *weights, *state;
     int arrays;
     Loop loop;
-  } loops[] = {{"float32", "float32", 2, walk_loop<Float, Float, 2>},
-               {"float32", "bfloat16", 2, walk_loop<Float, Half, 2>},
-               {"float32", "uint8", 2, walk_loop<Float, std::uint8_t, 2>},
-               {"float32", "uint8", 1, walk_loop<Float, std::uint8_t, 1>},
-               {"bfloat16", "bfloat16", 2, walk_loop<Half, Half, 2>},
-               {"bfloat16", "bfloat16", 3, walk_loop<Half, Half, 3>}};
+  } loops[] = {{"float32", "float32", 2, baseline_loop<Float, Float, 2>},
+               {"float32", "bfloat16", 2, baseline_loop<Float, Half, 2>},
+               {"float32", "uint8", 2, baseline_loop<Float, std::uint8_t, 2>},
+               {"float32", "uint8", 1, baseline_loop<Float, std::uint8_t, 1>},
+               {"bfloat16", "bfloat16", 2, baseline_loop<Half, Half, 2>},
+               {"bfloat16", "bfloat16", 3, baseline_loop<Half, Half, 3>}};
   for (const auto& one : loops)
     if (one.weights == weights && one.state == state && one.arrays == arrays) return one.loop;
-  throw std::invalid_argument("no walk over " + weights + " with " + std::to_string(arrays) +
-                              " arrays of " + state + ": add it in bench/floor.cpp");
+  throw std::invalid_argument("there is no bandwidth baseline for " + weights + " with " +
+                              std::to_string(arrays) + " arrays of " + state +
+                              ". Add it in bench/bound.cpp.");
 }
 
 void plain_adamw(const Streams& at, int64_t begin, int64_t end) {

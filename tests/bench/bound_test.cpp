@@ -1,5 +1,5 @@
-// Of bench/floor.h: the floor of a comparison moves what a step moves, and nothing beside it.
-#include "../../bench/floor.h"
+// Tests bench/bound.h: the bandwidth baseline moves the bytes of a step, and no others.
+#include "../../bench/bound.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kSize = 1001, kBegin = 3, kEnd = 998;
 
-// Arrays of values 0, 1, 2, .. and what a walk over [kBegin, kEnd) makes of them.
+// Arrays of values 0, 1, 2, .. after a baseline loop over [kBegin, kEnd).
 template <class Weight, class State>
 void expect_each_element_once(const std::string& weights, const std::string& state, int arrays) {
   std::vector<Weight> p, g;
@@ -22,7 +22,7 @@ void expect_each_element_once(const std::string& weights, const std::string& sta
     g.push_back(static_cast<Weight>(i / 2));
     for (auto& slot : slots) slot.push_back(static_cast<State>(i));
   }
-  walk(weights, state, arrays)(
+  bandwidth_baseline(weights, state, arrays)(
       {p.data(), g.data(), {slots[0].data(), slots[1].data(), slots[2].data()}}, kBegin, kEnd);
   for (int i = 0; i < kSize; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -36,7 +36,7 @@ void expect_each_element_once(const std::string& weights, const std::string& sta
   }
 }
 
-TEST(Floor, AWalkReadsAndWritesEveryElementOfItsArraysOnce) {
+TEST(BandwidthBaseline, ReadsAndWritesEveryElementOfItsArraysOnce) {
   using Float = std::uint32_t;
   using Half = std::uint16_t;
   expect_each_element_once<Float, Float>("float32", "float32", 2);
@@ -47,12 +47,12 @@ TEST(Floor, AWalkReadsAndWritesEveryElementOfItsArraysOnce) {
   expect_each_element_once<Half, Half>("bfloat16", "bfloat16", 3);
 }
 
-TEST(Floor, AWalkThatIsNotThereIsRefused) {
-  EXPECT_THROW(walk("float32", "float32", 3), std::invalid_argument);
-  EXPECT_THROW(walk("float64", "float32", 2), std::invalid_argument);
+TEST(BandwidthBaseline, RejectsAnUnsupportedCombination) {
+  EXPECT_THROW(bandwidth_baseline("float32", "float32", 3), std::invalid_argument);
+  EXPECT_THROW(bandwidth_baseline("float64", "float32", 2), std::invalid_argument);
 }
 
-TEST(Floor, TheHandWrittenAdamWFollowsItsFormula) {
+TEST(BandwidthBaseline, HandWrittenAdamWFollowsItsFormula) {
   std::vector<float> p(kSize, 0.5f), g(kSize), m(kSize, 0.25f), v(kSize, 0.0625f);
   for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(i) / 500 - 1;
   plain_adamw({p.data(), g.data(), {m.data(), v.data()}}, kBegin, kEnd);
