@@ -57,8 +57,8 @@ TEST(TuningRecord, ErrorsNameTheFieldByItsPath) {
   EXPECT_EQ(with("/hardware/units", "four"), "hardware.units is \"four\", not of type integer");
   EXPECT_EQ(with("/outcome", "lost"),
             "outcome is \"lost\", not one of \"won\", \"default\", \"unresolved\"");
-  EXPECT_EQ(with("/trials/1/configuration/lanes", 64),
-            "trials[1].configuration.lanes is 64, more than 32");
+  EXPECT_EQ(with("/trials/1/configuration/tile_lanes", 64),
+            "trials[1].configuration.tile_lanes is 64, more than 32");
   EXPECT_EQ(with("/trials/0/colour", 1), "trials[0].\"colour\" is unknown");
   EXPECT_EQ(with("/spec", ""), "spec is \"\", shorter than 1");
   EXPECT_EQ(with("/schema", 0), "schema is 0, not 1");
