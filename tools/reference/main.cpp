@@ -5,6 +5,8 @@
 #include <iostream>
 #include <iterator>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "pages.h"
 
