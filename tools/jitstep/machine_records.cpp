@@ -1,7 +1,7 @@
 #include "machine_records.h"
 
 #include <jit/engine/cuda_driver.h>
-#include <jit/step/config_chooser.h>
+#include <jit/tuning/config_chooser.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
