@@ -27,7 +27,6 @@ Unit conversion_unit(const Plan& plan, const KernelConfig& config, const Directi
   return {str_cat(way.name, of, "_", plan.name),
           str_cat(include_text(plan), "#include \"kernel/step.cuh\"\n", kernel_text(plan, config),
                   "JITSTEP_ENTRY(", entry, ", ", way.name, arguments, ")\n"),
-          0,
           {entry}};
 }
 
