@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "jit/codegen/tuning_files.h"
 #include "jit/fixtures.h"
+#include "jit/tuning/tuning_files.h"
 #include "tools/tool.h"
 
 namespace jitstep::tests {
