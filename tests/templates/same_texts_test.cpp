@@ -29,7 +29,7 @@ std::vector<Compiler> compilers() {
 
 // A rule whose step is `update`, in line 6 of its file.
 std::string rule_of(const std::string& update) {
-  return "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::mine {\n"
+  return "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::rules::mine {\n"
          "struct Rule {\n"
          "  KHD static void update_param(auto& e, const auto&) {\n"
          "    e.p -= " +

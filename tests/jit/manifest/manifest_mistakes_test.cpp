@@ -219,7 +219,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, RULE "float4 x;\n", "`float4` is specific to one compiler"},
       {Kind::rule, 2, RULE "real \xce\xb2 = 1;\n",
        "code contains a character that is not ASCII, which not every compiler accepts. Write "
-        "it in a comment or remove it."},
+       "it in a comment or remove it."},
       // ---- code with hidden effects
       {Kind::rule, 2, RULE "# pragma GCC optimize(\"fast-math\")\n",
        "# pragma GCC optimize(\"         \")` changes how this file and later files are compiled. "
@@ -526,11 +526,11 @@ TEST(ManifestMistakes, SeventeenReductionsThrow) {
       << problem_of_many_reductions();
 }
 
-// Names that the files of core/ declare for rules and codecs. A namespace of the same name would hide them.
+// Names that these files declare. A namespace of the same name would hide them.
 std::vector<std::string> kernel_language_names() {
   std::vector<std::string> names;
-  for (const char* file : {"contract", "port", "args"}) {
-    std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/core/", file, ".cuh"));
+  for (const char* file : {"lang/contract", "lang/port", "kernel/args"}) {
+    std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/", file, ".cuh"));
     for (std::string line; std::getline(lines, line);) {
       std::smatch found;
       static const std::regex declared(
