@@ -264,7 +264,7 @@ inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 typedef uint32 AliasingWord __attribute__((may_alias));  // may access objects of any type
 KHD void copy_bytes(void* to, const void* from, uint64 count) { __builtin_memcpy(to, from, count); }
 
-// kPermutedBytes, kPermutedFloats: how many bytes or floats one permute instruction can select from; 0 if none can.
+// kByteLanes, kFloatLanes: how many bytes or floats one permute instruction can select from; 0 if none can.
 #if defined(__GNUC__) && !defined(__clang__)
 #define JITSTEP_VECTORS
 inline constexpr bool kHasVectors = true;
@@ -272,18 +272,18 @@ inline constexpr bool kHasVectors = true;
 inline constexpr bool kHasVectors = false;
 #endif
 #if defined(JITSTEP_VECTORS) && defined(__AVX512VBMI__)
-inline constexpr int kPermutedBytes = 256;
+inline constexpr int kByteLanes = 256;
 #elif defined(JITSTEP_VECTORS) && defined(__SSSE3__)
-inline constexpr int kPermutedBytes = 16;
+inline constexpr int kByteLanes = 16;
 #else
-inline constexpr int kPermutedBytes = 0;
+inline constexpr int kByteLanes = 0;
 #endif
 #if defined(JITSTEP_VECTORS) && defined(__AVX512F__)
-inline constexpr int kPermutedFloats = 16;
+inline constexpr int kFloatLanes = 16;
 #elif defined(JITSTEP_VECTORS) && defined(__AVX2__)
-inline constexpr int kPermutedFloats = 8;
+inline constexpr int kFloatLanes = 8;
 #else
-inline constexpr int kPermutedFloats = 0;
+inline constexpr int kFloatLanes = 0;
 #endif
 
 // A register of values. Functions return it by reference, because its calling convention depends on the instruction

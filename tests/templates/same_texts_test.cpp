@@ -108,6 +108,16 @@ TEST_F(SameTexts, WithTheirOwnFunctionsAreAcceptedByEveryCompiler) {
     EXPECT_EQ(build(compiler, rule), "accepted") << compiler.name;
 }
 
+TEST_F(SameTexts, WithTheFormerPathsOfFilesAreAcceptedByEveryCompiler) {
+  for (const char* file : {"contract", "absmax", "codebook", "scaled_float8"}) {
+    std::string rule = rule_of("e.g");
+    const std::string path = "lang/contract";
+    rule.replace(rule.find(path), path.size(), str_cat("core/", file));
+    for (const Compiler& compiler : compilers())
+      EXPECT_EQ(build(compiler, rule), "accepted") << compiler.name << " " << file;
+  }
+}
+
 TEST_F(SameTexts, ThatConvertElementsToDoubleAreAcceptedByEveryCompiler) {
   const std::string rule = rule_of("cbrt(e.g) + static_cast<real>(log(static_cast<double>(e.g)))");
   for (const Compiler& compiler : compilers())

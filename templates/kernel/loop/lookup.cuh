@@ -10,9 +10,9 @@ namespace jitstep {
 // each: one load per code; bytes: four tables of bytes in registers; floats: one table in registers.
 enum class LookUp { each, bytes, floats };
 template <const auto& table>
-inline constexpr LookUp kLookUp = kSizeOf<table> <= 2 * kPermutedFloats ? LookUp::floats
-                                  : kSizeOf<table> <= kPermutedBytes    ? LookUp::bytes
-                                                                        : LookUp::each;
+inline constexpr LookUp kLookUp = kSizeOf<table> <= 2 * kFloatLanes ? LookUp::floats
+                                  : kSizeOf<table> <= kByteLanes    ? LookUp::bytes
+                                                                    : LookUp::each;
 
 // table.x[index[i]] for i below Count. The caller provides `room` readable indices.
 template <const auto& table, int Count, LookUp How = kLookUp<table>>
@@ -155,10 +155,10 @@ class FloatsLookedUp {
   alignas(4 * Width) float x_[room];
 };
 template <const auto& table, int Count>
-requires(kPermutedFloats > 0) class LookedUp<table, Count, LookUp::floats>
-    : public FloatsLookedUp<table, Count, kPermutedFloats> {
+requires(kFloatLanes > 0) class LookedUp<table, Count, LookUp::floats>
+    : public FloatsLookedUp<table, Count, kFloatLanes> {
  public:
-  using FloatsLookedUp<table, Count, kPermutedFloats>::FloatsLookedUp;
+  using FloatsLookedUp<table, Count, kFloatLanes>::FloatsLookedUp;
 };
 
 }  // namespace jitstep
