@@ -8,7 +8,7 @@
 
 namespace jitstep::jit {
 
-/// The C++ name of an active reduction in kernel_text().
+/// The C++ name of an active reduction in spec_types().
 std::string reduction_name(const ResolvedReduction& reduction);
 
 /// Pragmas for the host compiler, which must come first in a unit. Empty for a configuration that sets none. Compilers
@@ -24,8 +24,8 @@ enum class Traversal { tiles, loops };
 /// Loops for dense tensors on the CPU, else tiles.
 Traversal traversal_of(const Plan& plan, const KernelConfig& config);
 
-/// `using UnitSpec = jitstep::Spec<...>;` with its parts, and assertions that the compiler sees the same declarations as
-/// the manifest reader. Must come after the include of a file of templates/kernel/.
+/// `using UnitSpec = jitstep::Spec<...>;` with its parts, and assertions that the compiler sees the same declarations
+/// as the manifest reader. Must come after the include of a file of templates/kernel/.
 std::string spec_types(const Plan& plan, const KernelConfig& config, Traversal traversal);
 
 }  // namespace jitstep::jit

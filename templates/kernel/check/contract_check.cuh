@@ -3,7 +3,7 @@
 // binary. Only the host knows the fields' names, so it generates SlotsOf, ResultsIn and the assertions. (No back
 // quotes in assertions: NVRTC prints them as question marks.)
 #pragma once
-#include "../scope.cuh"
+#include "../plan.cuh"
 #include "../tile/fragment.cuh"
 
 namespace jitstep {

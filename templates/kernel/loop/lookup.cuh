@@ -141,7 +141,7 @@ class FloatsLookedUp {
       Widened<Width>::of(index + i, at);
       Floats found;
       select(values[0], at, found);
-      if constexpr (kSizeOf < table >> Width) {
+      if constexpr (Width < kSizeOf<table>) {
         Floats upper;
         select(values[1], at, upper);
         found = at < Width ? found : upper;

@@ -1,5 +1,5 @@
-// The codebooks of a step's codecs (codecs/support/codebook.cuh) in shared memory. Lanes that read different entries of a table
-// wait least for each other there.
+// The codebooks of a step's codecs (codecs/support/codebook.cuh) in shared memory. Lanes that read different entries of
+// a table wait least for each other there.
 #pragma once
 #include "../../codecs/support/table.cuh"
 #include "../plan.cuh"

@@ -161,9 +161,8 @@ TEST_F(UnitTest, IncludesTheLoopsOfTheCpuForDenseTensorsOnTheCpuOnly) {
     Texts included;
     preprocess(unit.text, unit.name, store, included);
     EXPECT_TRUE(included.contains("kernel/tile/traversal.cuh"));
-    return std::any_of(included.begin(), included.end(), [](const auto& text) {
-      return text.first.starts_with("kernel/loop/");
-    });
+    return std::any_of(included.begin(), included.end(),
+                       [](const auto& text) { return text.first.starts_with("kernel/loop/"); });
   };
   const KernelSpec dense = adamw({"int8"});
   KernelSpec strided = dense;
