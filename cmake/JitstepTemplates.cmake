@@ -65,6 +65,7 @@ function(jitstep_generate_classes result)
     DEPENDS jitstep_generate_classes ${JITSTEP_TEMPLATE_FILES}
     COMMENT "Generating the optimizer classes"
     VERBATIM)
+  add_custom_target(jitstep_rules DEPENDS "${stamp}")  # the API reference needs the header and no library
   set_source_files_properties("${stamp}" PROPERTIES HEADER_FILE_ONLY ON)
   set(${result} "${stamp}" "${header}" "${source}" PARENT_SCOPE)
 endfunction()

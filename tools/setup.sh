@@ -2,7 +2,9 @@
 # Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC and matplotlib
 # in .deps/venv. A second run takes less than a second.
 #
-#   tools/setup.sh --docs            also installs MkDocs in .deps/docs, for `cmake --build build --target site`
+#   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
+#                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
+#   tools/setup.sh --site-check      also installs a browser and Playwright, for tools/site_check.py
 #
 #   JITSTEP_NO_APT=1                 installs no packages, and lists missing ones
 #   Torch_DIR or CMAKE_PREFIX_PATH   an existing LibTorch, used instead of downloading PyTorch
@@ -13,7 +15,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv="$root/.deps/venv"
 stamp="$root/.deps/stamp"
 torch_requirement="torch==2.13.0"
-docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0")
+docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0" "codespell==2.4.3")
+site_check_requirements=("playwright==1.65.2")
 pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib")
 datasets=/usr/share/datasets/fashion-mnist
 text=/usr/share/games/fortunes
@@ -49,6 +52,8 @@ missing_optional_packages() {
   has_command clang++-14 || has_command clang++ || echo clang  # tests compile kernels with it as well
   [ -e "$datasets" ] || echo dataset-fashion-mnist
   [ -e "$text/computers" ] || echo fortunes
+  [ -z "$with_docs" ] || [ -e /usr/share/doxygen-awesome-css ] || echo doxygen-awesome-css
+  [ -z "$with_site_check" ] || has_command chromium || echo chromium
 }
 
 apt() {
@@ -157,22 +162,35 @@ Python 3.10 to 3.14, and this is $(python3 --version). Or set Torch_DIR=<LibTorc
 }
 
 install_docs() {
-  [ -x "$root/.deps/docs/bin/mkdocs" ] && return 0
-  say "installing MkDocs in .deps/docs"
-  python3 -m venv --clear "$root/.deps/docs"
-  "$root/.deps/docs/bin/python" -m pip install --disable-pip-version-check -qq "${docs_requirements[@]}" ||
-    fail "pip could not install ${docs_requirements[*]}. Check the network connection."
+  local requirements=("${docs_requirements[@]}") docs="$root/.deps/docs"
+  [ -z "$with_site_check" ] || requirements+=("${site_check_requirements[@]}")
+  case " $(cat "$docs/stamp" 2>/dev/null) " in *" ${requirements[*]} "*) return 0 ;; esac
+  say "installing in .deps/docs: ${requirements[*]}"
+  python3 -m venv "$docs" || fail "python3 -m venv failed. On Debian and Ubuntu, install the package python3-venv."
+  "$docs/bin/python" -m pip install --disable-pip-version-check -qq "${requirements[@]}" ||
+    fail "pip could not install ${requirements[*]}. Check the network connection."
+  printf '%s\n' "${requirements[*]}" >"$docs/stamp"
 }
 
 # ---- main --------------------------------------------------------------------------------------
 
+with_docs="" with_site_check=""
+case "${1:-}" in
+  "") ;;
+  --docs) with_docs=1 ;;
+  --site-check) with_docs=1 with_site_check=1 ;;
+  *)
+    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
+    case "$1" in -h | --help) exit 0 ;; *) exit 2 ;; esac
+    ;;
+esac
 mkdir -p "$root/.deps"
 if has_command flock; then
   exec 9>"$root/.deps/lock"
   flock 9
 fi
 install_packages
-[ "${1:-}" != --docs ] || install_docs
+[ -z "$with_docs" ] || install_docs
 given=$(given_libtorch)
 wanted="${given:-$torch_requirement} ${pip_requirements[*]}"
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && [ -x "$venv/bin/python" ]; then

@@ -9,6 +9,7 @@
 #include "jit/base/text.h"
 #include "jit/engine/kernel_list.h"
 #include "optim/optimizer/optimizer_impl.h"
+#include "optim/state/state_operations.h"
 #include "optim/tensor/own_operations.h"
 
 namespace jitstep {

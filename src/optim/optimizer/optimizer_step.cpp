@@ -280,7 +280,7 @@ void Optimizer::Impl::bind_states() {
       state.bind(p, one.plan, new_ids[next++], group.initial(*one.plan, record.number));
     });
     record.set_state(&state);
-    record.plan = one.plan;
+    record.binding = state.buffers_.revision;
     record.revision = group.revision();
   }
 }

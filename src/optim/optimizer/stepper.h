@@ -24,7 +24,7 @@ struct TableRow {
   const StateBuffers* buffers = nullptr;  // of the parameter when the tables were built
   int revision = 0, version = 0;          // of the buffers, and of the parameter
   std::size_t device = 0, batch = 0;      // indices into Stepper::State::devices and its batches
-  std::size_t index = 0;                  // of its input on the device
+  std::size_t index = 0;                  // among the batch's tensors
 };
 
 /// A parameter of steps. It outlives the tables that refer to it.

@@ -8,6 +8,8 @@
 #include "jit/base/closest.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/options.h"
+#include "optim/state/shipped_state.h"
+#include "optim/state/state_operations.h"
 #include "optim/tensor/own_operations.h"
 
 namespace jitstep {

@@ -253,6 +253,8 @@ const std::vector<Mistake>& mistakes() {
        "outlives an element"},
       {Kind::rule, 2, RULE "struct State last;\n", "`struct State last` outlives an element"},
       {Kind::rule, 2, RULE "struct State last = {};\n", "outlives an element"},
+      {Kind::rule, 2, RULE "decltype(0) last = 0;\n", "`decltype(0) last = 0` outlives"},
+      {Kind::rule, 2, RULE "inline __typeof__((0)) last = 0;\n", "outlives an element"},
       {Kind::rule, 2, RULE "class State<real> last{0};\n", "outlives an element"},
       {Kind::rule, 2, RULE "union jitstep::State *last;\n", "outlives an element"},
       {Kind::rule, 2, RULE "enum Kind finality;\n", "outlives an element"},

@@ -1,4 +1,4 @@
-#include "jitstep/state_buffers.h"
+#include "optim/state/state_operations.h"
 
 #include <atomic>
 
