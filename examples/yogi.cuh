@@ -2,7 +2,7 @@
 // "Adaptive Methods for Nonconvex Optimization", NeurIPS 2018, Algorithm 2). Bias correction and the initial value
 // of v follow TensorFlow Federated.   class: Yogi
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::yogi {
 

@@ -1,7 +1,7 @@
 // Descent with a step size d that grows during training, one number per tensor and one per row. It shows
 // auxiliary state, and is not an optimizer to use.   class: Damped
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::damped {
 

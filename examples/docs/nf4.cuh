@@ -1,6 +1,6 @@
 // Block-scaled 4-bit state in the values of NF4, arXiv 2305.14314.
 #pragma once
-#include "../core/codebook.cuh"
+#include "support/codebook.cuh"
 
 namespace jitstep::codecs::nf4 {
 

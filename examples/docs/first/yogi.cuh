@@ -1,6 +1,6 @@
 // Plain gradient descent.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::yogi {
 

@@ -155,6 +155,24 @@ TEST_F(UnitTest, OfShippedRulesCompiles) {
   EXPECT_EQ(compiled(lamb, Target::cpu(), plan_asserts(lamb)), "");
 }
 
+TEST_F(UnitTest, IncludesTheLoopsOfTheCpuForDenseTensorsOnTheCpuOnly) {
+  const auto has_loops = [&](const KernelSpec& spec, const Target& target) {
+    const Unit unit = made(spec, target);
+    Texts included;
+    preprocess(unit.text, unit.name, store, included);
+    EXPECT_TRUE(included.contains("kernel/tile/traversal.cuh"));
+    return std::any_of(included.begin(), included.end(),
+                       [](const auto& text) { return text.first.starts_with("kernel/loop/"); });
+  };
+  const KernelSpec dense = adamw({"int8"});
+  KernelSpec strided = dense;
+  strided.strided = true;
+  EXPECT_TRUE(has_loops(dense, Target::cpu()));
+  EXPECT_FALSE(has_loops(strided, Target::cpu()));
+  EXPECT_FALSE(has_loops(dense, Target::cuda(90)));
+  EXPECT_FALSE(has_loops(dense, Target::emulated()));
+}
+
 TEST_F(UnitTest, OfAUsersRuleAndCodecCompilesWithTheHostsNumbering) {
   const KernelSpec spec = everything({"fp32"});
   EXPECT_EQ(compiled(spec, Target::cpu(), plan_asserts(spec)), "");

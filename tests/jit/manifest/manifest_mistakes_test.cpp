@@ -528,11 +528,11 @@ TEST(ManifestMistakes, SeventeenReductionsThrow) {
       << problem_of_many_reductions();
 }
 
-// Names that the files of core/ declare for rules and codecs. A namespace of the same name would hide them.
+// Names that these files declare. A namespace of the same name would hide them.
 std::vector<std::string> kernel_language_names() {
   std::vector<std::string> names;
-  for (const char* file : {"contract", "port", "args"}) {
-    std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/core/", file, ".cuh"));
+  for (const char* file : {"lang/contract", "lang/port", "kernel/args"}) {
+    std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/", file, ".cuh"));
     for (std::string line; std::getline(lines, line);) {
       std::smatch found;
       static const std::regex declared(

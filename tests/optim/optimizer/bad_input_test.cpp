@@ -199,7 +199,7 @@ std::string broken_rule() {
   const auto file = folder / "misspelt.cuh";
   std::ofstream(file) << R"(// Plain descent with a misspelled name.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::misspelt {
 struct Hyper {
   double lr = 1e-3;  // >= 0

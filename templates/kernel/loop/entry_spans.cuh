@@ -1,14 +1,9 @@
 // Maps the elements of a tensor, in memory order, to the entries of a domain.
 #pragma once
-#include "plan.cuh"
+#include "../../lang/contract.cuh"
+#include "../args.cuh"
 
 namespace jitstep {
-
-// Whether one thread processes dense elements in loops over ranges.
-template <class S>
-constexpr bool loops() {
-  return S::config.threads == 1 && !S::strided;
-}
 
 // `length` consecutive elements in memory that have one entry (step 0), or entries `step` apart. Entries repeat after
 // `period` elements. `outer`: the dimensions along which spans are consecutive.
@@ -96,14 +91,8 @@ class EntryCursor {
   int64 index_[kMaxDims];
 };
 
-// The spans of each domain of a kernel's results and auxiliary state. It computes them on demand, and caches them if
-// the kernel has loops.
-template <class S, bool Loops = loops<S>()>
-struct EntrySpans {
-  KHD explicit EntrySpans(const TensorRecord&) {}
-};
-template <class S>
-class EntrySpans<S, true> {
+// The spans of each domain of a kernel's results and auxiliary state. It computes them on demand, and caches them.
+class EntrySpans {
  public:
   KHD explicit EntrySpans(const TensorRecord& tensor) : tensor_(tensor) {}
   template <class Domain>

@@ -2,32 +2,16 @@
 // permute instructions look up all codes before the loop that uses the values. Compilers would emit one load per
 // element.
 #pragma once
-#include "list.cuh"
+#include "../../codecs/support/table.cuh"
+#include "../../lang/list.cuh"
 
 namespace jitstep {
-
-template <int N>
-struct Table {
-  float x[N];
-};
-
-template <const auto& table>
-inline constexpr int kSizeOf = sizeof table.x / sizeof(float);
-
-// How many floats one permute instruction can select from.
-#if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX512F__)
-inline constexpr int kFloatLanes = 16;
-#elif defined(JITSTEP_BYTE_VECTORS) && defined(__AVX2__)
-inline constexpr int kFloatLanes = 8;
-#else
-inline constexpr int kFloatLanes = 0;
-#endif
 
 // each: one load per code; bytes: four tables of bytes in registers; floats: one table in registers.
 enum class LookUp { each, bytes, floats };
 template <const auto& table>
 inline constexpr LookUp kLookUp = kSizeOf<table> <= 2 * kFloatLanes ? LookUp::floats
-                                  : kSizeOf<table> <= kPermuted     ? LookUp::bytes
+                                  : kSizeOf<table> <= kByteLanes    ? LookUp::bytes
                                                                     : LookUp::each;
 
 // table.x[index[i]] for i below Count. The caller provides `room` readable indices.
@@ -42,7 +26,6 @@ class LookedUp {
   const uint8* index_;
 };
 
-#if defined(JITSTEP_BYTE_VECTORS)
 // Byte `which` of each value of a table, repeated to fill a register.
 template <const auto& table, int which, int Width>
 struct BytesOf {
@@ -50,25 +33,11 @@ struct BytesOf {
   alignas(Width) uint8 x[count] = {};
   constexpr BytesOf() {
     for (int i = 0; i < count; ++i)
-      x[i] =
-          static_cast<uint8>(__builtin_bit_cast(uint32, table.x[i % kSizeOf<table>]) >> 8 * which);
+      x[i] = static_cast<uint8>(bit_cast<uint32>(table.x[i % kSizeOf<table>]) >> 8 * which);
   }
 };
 template <const auto& table, int which, int Width>
 inline constexpr BytesOf<table, which, Width> kBytesOf;
-
-template <int Width>
-struct Register;
-template <>
-struct Register<16> {
-  typedef uint8 Bytes __attribute__((vector_size(16)));
-  typedef uint16 Pairs __attribute__((vector_size(16)));
-};
-template <>
-struct Register<64> {
-  typedef uint8 Bytes __attribute__((vector_size(64)));
-  typedef uint16 Pairs __attribute__((vector_size(64)));
-};
 
 // Indices of N values in one or two registers. A constant, so that compilers select one instruction.
 template <class Value, int N>
@@ -97,27 +66,27 @@ constexpr Positions<uint8, N> before_interleaving() {
   }
   return indices;
 }
-// Returns by reference, because the calling convention of such vectors depends on the instruction set.
-template <auto Table, class From, class To>
+template <auto Indices, class From, class To>
 KHD void permute(const From& a, const From& b, To& to) {
-  From indices;
-  __builtin_memcpy(&indices, Table.x, sizeof indices);
-  to = reinterpret_cast<To>(__builtin_shuffle(a, b, indices));
+  From indices, permuted;
+  copy_bytes(&indices, Indices.x, sizeof indices);
+  select(a, b, indices, permuted);
+  to = reinterpret_cast<To>(permuted);
 }
 
 template <const auto& table, int Count>
-class LookedUp<table, Count, LookUp::bytes> {
+requires kHasVectors class LookedUp<table, Count, LookUp::bytes> {
   static constexpr int kSize = kSizeOf<table>;
   static constexpr int kWidth = kSize <= 16 ? 16 : 64;
-  using Bytes = typename Register<kWidth>::Bytes;
-  using Pairs = typename Register<kWidth>::Pairs;
+  using Bytes = typename VectorOf<uint8, kWidth>::type;
+  using Pairs = typename VectorOf<uint16, kWidth>::type;
 
  public:
   static constexpr int room = (Count + kWidth - 1) / kWidth * kWidth;
   KHD explicit LookedUp(const uint8* index) {
     for (int i = 0; i < room; i += kWidth) {
       Bytes at, byte[4];
-      __builtin_memcpy(&at, index + i, kWidth);
+      copy_bytes(&at, index + i, kWidth);
       permute<before_interleaving<kWidth>()>(at, at, at);
       static_for<4>([&](auto which) { look_up<decltype(which)::value>(at, byte[which.value]); });
       put<false>(byte, x_ + i);
@@ -132,11 +101,14 @@ class LookedUp<table, Count, LookUp::bytes> {
   KHD static void look_up(const Bytes& at, Bytes& found) {
     const auto* from = reinterpret_cast<const Bytes*>(kBytesOf<table, which, kWidth>.x);
     if constexpr (kSize <= kWidth)
-      found = __builtin_shuffle(from[0], at);
+      select(from[0], at, found);
     else
-      found = __builtin_shuffle(from[0], from[1], at);
-    if constexpr (kSize > 2 * kWidth)
-      found = at < uint8{2 * kWidth} ? found : __builtin_shuffle(from[2], from[3], at);
+      select(from[0], from[1], at, found);
+    if constexpr (kSize > 2 * kWidth) {
+      Bytes upper;
+      select(from[2], from[3], at, upper);
+      found = at < uint8{2 * kWidth} ? found : upper;
+    }
   }
   // Writes the values of the lower or the upper half.
   template <bool Upper>
@@ -145,69 +117,48 @@ class LookedUp<table, Count, LookUp::bytes> {
     permute<interleaved<uint8, kWidth, Upper>()>(byte[0], byte[1], low);
     permute<interleaved<uint8, kWidth, Upper>()>(byte[2], byte[3], high);
     permute<interleaved<uint16, kWidth / 2, false>()>(low, high, values);
-    __builtin_memcpy(to, &values, kWidth);
+    copy_bytes(to, &values, kWidth);
     permute<interleaved<uint16, kWidth / 2, true>()>(low, high, values);
-    __builtin_memcpy(to + kWidth / 4, &values, kWidth);
+    copy_bytes(to + kWidth / 4, &values, kWidth);
   }
 
   alignas(kWidth) float x_[room];
 };
-#endif
 
-#if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX2__)
-// Widens sixteen or eight bytes to integers. Compilers that prefer shorter registers would use several instructions.
-template <int Width>
-struct Widened;
-template <>
-struct Widened<8> {
-  typedef int Words __attribute__((vector_size(32)));
-  KHD static Words of(const uint8* bytes) {
-    typedef char Bytes __attribute__((vector_size(16)));
-    typedef long long Pair __attribute__((vector_size(16)));
-    long long eight;
-    __builtin_memcpy(&eight, bytes, sizeof eight);
-    return __builtin_ia32_pmovzxbd256(reinterpret_cast<Bytes>(Pair{eight, 0}));
-  }
-};
-#if defined(__AVX512F__)
-template <>
-struct Widened<16> {
-  typedef int Words __attribute__((vector_size(64)));
-  KHD static Words of(const uint8* bytes) {
-    typedef char Bytes __attribute__((vector_size(16)));
-    Bytes all;
-    __builtin_memcpy(&all, bytes, sizeof all);
-    return __builtin_ia32_pmovzxbd512_mask(all, Words{}, 0xffff);
-  }
-};
-#endif
-
-template <const auto& table, int Count>
-class LookedUp<table, Count, LookUp::floats> {
-  static constexpr int kWidth = kFloatLanes;
-  using Words = typename Widened<kWidth>::Words;
-  typedef float Floats __attribute__((vector_size(4 * kWidth)));
+// Width: how many values a register holds.
+template <const auto& table, int Count, int Width>
+class FloatsLookedUp {
+  using Words = typename VectorOf<int, 4 * Width>::type;
+  using Floats = typename VectorOf<float, 4 * Width>::type;
 
  public:
-  static constexpr int room = (Count + kWidth - 1) / kWidth * kWidth;
-  KHD explicit LookedUp(const uint8* index) {
+  static constexpr int room = (Count + Width - 1) / Width * Width;
+  KHD explicit FloatsLookedUp(const uint8* index) {
     Floats values[2];
-    __builtin_memcpy(values, table.x, kSizeOf<table> * sizeof(float));
-    for (int i = 0; i < room; i += kWidth) {
-      const Words at = Widened<kWidth>::of(index + i);
+    copy_bytes(values, table.x, kSizeOf<table> * sizeof(float));
+    for (int i = 0; i < room; i += Width) {
+      Words at;
+      Widened<Width>::of(index + i, at);
       Floats found;
-      if constexpr (kSizeOf<table> <= kWidth)
-        found = __builtin_shuffle(values[0], at);
-      else
-        found = at < kWidth ? __builtin_shuffle(values[0], at) : __builtin_shuffle(values[1], at);
-      __builtin_memcpy(x_ + i, &found, sizeof found);
+      select(values[0], at, found);
+      if constexpr (Width < kSizeOf<table>) {
+        Floats upper;
+        select(values[1], at, upper);
+        found = at < Width ? found : upper;
+      }
+      copy_bytes(x_ + i, &found, sizeof found);
     }
   }
   KHD float operator[](int i) const { return x_[i]; }
 
  private:
-  alignas(4 * kWidth) float x_[room];
+  alignas(4 * Width) float x_[room];
 };
-#endif
+template <const auto& table, int Count>
+requires(kFloatLanes > 0) class LookedUp<table, Count, LookUp::floats>
+    : public FloatsLookedUp<table, Count, kFloatLanes> {
+ public:
+  using FloatsLookedUp<table, Count, kFloatLanes>::FloatsLookedUp;
+};
 
 }  // namespace jitstep

@@ -3,7 +3,8 @@
 // binary. Only the host knows the fields' names, so it generates SlotsOf, ResultsIn and the assertions. (No back
 // quotes in assertions: NVRTC prints them as question marks.)
 #pragma once
-#include "step.cuh"
+#include "../plan.cuh"
+#include "../tile/fragment.cuh"
 
 namespace jitstep {
 
@@ -236,7 +237,7 @@ class RuleCheck {
                 "'prepare' takes 'const Hyper& h, int64 t', then perhaps 'AuxState& m'");
   static_assert(!PreparesACopy<Body, ScalarsOf<Rule>, typename Rule::Hyper, AuxState>,
                 "'prepare' takes 'AuxState& m': what it writes to a copy is lost");
-  static_assert(__is_class(ScalarsOf<Rule>), "'prepare' returns a structure of scalars");
+  static_assert(kIsClass<ScalarsOf<Rule>>, "'prepare' returns a structure of scalars");
   static_assert(kSame<typename S::Slots, NoSlots> ||
                     HasUpdateState<Body, Open, Context<kInUpdateState>>,
                 "the rule has slots: it needs 'static void update_state(auto& e, const auto& c)'");

@@ -2,6 +2,7 @@
 // entries are adjacent in memory, as columns are, a range crosses one entry per element, and all their leaves
 // accumulate together. If both are short, entry_blocks.cuh processes blocks.
 #pragma once
+#include "../tile/traversal.cuh"
 #include "entry_blocks.cuh"
 
 namespace jitstep {
@@ -24,14 +25,13 @@ inline constexpr int64 kWorthARange = 16;  // elements; shorter ranges are not w
 template <class S, int Pass, int LayoutNumber>
 SLOW_PATH void take_one_by_one(const Scope<S>& scope, const Gather& at,
                                real (&x)[LeafSums<S, Pass, LayoutNumber>::kTerms][kLeaf]) {
-  LeafSums<S, Pass, LayoutNumber>::from_elements(scope, at, x);
+  TileTraversal::take<S, Pass, LayoutNumber>(scope, at, x);
 }
 
 // The terms of the members of one leaf of an entry.
 template <class S, int Pass, int LayoutNumber>
 KHD void take_members(const Scope<S>& scope, const Gather& at,
                       real (&x)[LeafSums<S, Pass, LayoutNumber>::kTerms][kLeaf]) {
-  using L = LeafSums<S, Pass, LayoutNumber>;
   const int64 span = length_of_members(scope.tensor, at.reduced);
   const int valid = static_cast<int>(at.valid);
   if (span < min<int64>(kWorthARange, valid))
@@ -39,7 +39,8 @@ KHD void take_members(const Scope<S>& scope, const Gather& at,
   for (int done = 0; done < valid;) {
     const int64 left = span - (at.position + done) % span;
     const int count = static_cast<int>(min<int64>(valid - done, left));
-    L::in_loops(scope, at.element(static_cast<uint32>(done)), count, x, done);
+    take_in_loops<S, Pass, LayoutNumber>(scope, at.element(static_cast<uint32>(done)), count, x,
+                                         done);
     done += count;
   }
 }

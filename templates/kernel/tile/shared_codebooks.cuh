@@ -1,26 +1,10 @@
-// The codebooks of a step's codecs (core/codebook.cuh) in shared memory. Lanes that read different entries of a table
-// wait least for each other there.
+// The codebooks of a step's codecs (codecs/support/codebook.cuh) in shared memory. Lanes that read different entries of
+// a table wait least for each other there.
 #pragma once
-#include "../core/lookup.cuh"
-#include "plan.cuh"
+#include "../../codecs/support/table.cuh"
+#include "../plan.cuh"
 
 namespace jitstep {
-
-// Whether a codec's codes index a codebook.
-template <class C>
-concept HasCodebook = requires {
-  typename C::Codebook;
-};
-
-// Whether thresholds determine the code of a value.
-template <class C>
-concept FindsInCodebook = HasCodebook<C> && !C::random;
-
-// Whether a codec applies an inner codec to normalized values.
-template <class C>
-concept HasNormalize = requires {
-  typename C::ScaledCodec;
-};
 
 // Whether whole tiles use shared memory for slot I. A single thread has its tables in the cache anyway.
 template <class S, int I, class Component = typename S::template Codec<I>>

@@ -1,7 +1,7 @@
 // One thread's sums over entries whose elements alternate in memory in short spans, as in small convolutions. It
 // reads elements in memory order. Then it reorders their terms by members and entries.
 #pragma once
-#include "leaf_sums.cuh"
+#include "leaf_terms.cuh"
 
 namespace jitstep {
 
@@ -114,7 +114,7 @@ class EntryBlocks {
     for (int64 member = position_ - position_ % block_.members; member < end;) {
       const int count = block_.with_next_entries ? blocks : blocks_along(member, end);
       const int64 element = element_of(scope_.tensor, reduced_, begin, member);
-      L::in_loops(scope_, element, count * block_.size(), strip_, 0);
+      take_in_loops<S, Pass, LayoutNumber>(scope_, element, count * block_.size(), strip_, 0);
       for (int n = 0; n < L::kTerms; ++n)
         put_in_order(static_cast<int>(member - position_), count, strip_[n], terms_[n]);
       member += block_.with_next_entries ? block_.members : count * block_.members;

@@ -1,31 +1,10 @@
 // The only file that depends on the compiler: NVRTC for GPUs, the host compiler for the CPU, or the host compiler
 // with the GPU source for the SIMT emulation.
 #pragma once
-#include "args.cuh"
 
 #ifndef JITSTEP_REAL
 #define JITSTEP_REAL float
 #endif
-
-// kPermuted: how many bytes one permute instruction can select from; 0 if there is none.
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC_RTC__)
-#define JITSTEP_BYTE_VECTORS
-#endif
-namespace jitstep {
-#if defined(JITSTEP_BYTE_VECTORS) && defined(__AVX512VBMI__)
-inline constexpr int kPermuted = 256;
-#elif defined(JITSTEP_BYTE_VECTORS) && defined(__SSSE3__)
-inline constexpr int kPermuted = 16;
-#else
-inline constexpr int kPermuted = 0;
-#endif
-// Every GPU is little-endian, but NVRTC does not define the macro.
-#if defined(__CUDACC_RTC__)
-inline constexpr bool kLittleEndian = true;
-#else
-inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-#endif
-}  // namespace jitstep
 
 // INDEPENDENT: before a loop whose iterations do not write what others access.
 #if defined(__clang__)
@@ -73,6 +52,13 @@ inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 
 namespace jitstep {
 
+// Integers with the same width in every compiler. kernel/args.cuh declares the same, because the host uses it alone.
+using int64 = long long;
+using uint64 = unsigned long long;
+using uint32 = unsigned int;
+using uint16 = unsigned short;
+using uint8 = unsigned char;
+
 using real = JITSTEP_REAL;
 
 // The items of one worker: begin, begin + stride, ... below end.
@@ -84,9 +70,16 @@ template <class A, class B>
 inline constexpr bool kSame = false;
 template <class A>
 inline constexpr bool kSame<A, A> = true;
+template <class T>
+inline constexpr bool kIsClass = __is_class(T);
 
-inline constexpr double kInfinity = __builtin_bit_cast(double, 0x7ff0000000000000ull);
-inline constexpr double kNaN = __builtin_bit_cast(double, 0x7ff8000000000000ull);
+// The same bits as another type, in constants.
+template <class To, class From>
+constexpr To bit_cast(From x) {
+  return __builtin_bit_cast(To, x);
+}
+inline constexpr double kInfinity = bit_cast<double>(0x7ff0000000000000ull);
+inline constexpr double kNaN = bit_cast<double>(0x7ff8000000000000ull);
 
 // ---- bits and arithmetic -----------------------------------------------------------------------
 
@@ -262,6 +255,81 @@ KHD uint32 max_of_warp(uint32 x) {
   for (int lane = 1; lane < 32; lane *= 2) x = max(x, shuffle_xor(x, lane));
   return x;
 }
+#endif
+
+// ---- vectors and memory of the CPU ---------------------------------------------------------------
+
+#if !defined(__CUDACC_RTC__)
+inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+typedef uint32 AliasingWord __attribute__((may_alias));  // may access objects of any type
+KHD void copy_bytes(void* to, const void* from, uint64 count) { __builtin_memcpy(to, from, count); }
+
+// kByteLanes, kFloatLanes: how many bytes or floats one permute instruction can select from; 0 if none can.
+#if defined(__GNUC__) && !defined(__clang__)
+#define JITSTEP_VECTORS
+inline constexpr bool kHasVectors = true;
+#else
+inline constexpr bool kHasVectors = false;
+#endif
+#if defined(JITSTEP_VECTORS) && defined(__AVX512VBMI__)
+inline constexpr int kByteLanes = 256;
+#elif defined(JITSTEP_VECTORS) && defined(__SSSE3__)
+inline constexpr int kByteLanes = 16;
+#else
+inline constexpr int kByteLanes = 0;
+#endif
+#if defined(JITSTEP_VECTORS) && defined(__AVX512F__)
+inline constexpr int kFloatLanes = 16;
+#elif defined(JITSTEP_VECTORS) && defined(__AVX2__)
+inline constexpr int kFloatLanes = 8;
+#else
+inline constexpr int kFloatLanes = 0;
+#endif
+
+// A register of values. Functions return it by reference, because its calling convention depends on the instruction
+// set.
+template <class Value, int Bytes>
+struct VectorOf;
+// Widens Width bytes to integers. Compilers that prefer shorter registers would use several instructions.
+template <int Width>
+struct Widened;
+#if defined(JITSTEP_VECTORS)
+template <class Value, int Bytes>
+struct VectorOf {
+  typedef Value type __attribute__((vector_size(Bytes)));
+};
+template <class Values, class Indices>
+KHD void select(const Values& from, const Indices& indices, Values& to) {
+  to = __builtin_shuffle(from, indices);
+}
+template <class Values, class Indices>
+KHD void select(const Values& a, const Values& b, const Indices& indices, Values& to) {
+  to = __builtin_shuffle(a, b, indices);
+}
+#endif
+#if defined(JITSTEP_VECTORS) && defined(__AVX2__)
+template <>
+struct Widened<8> {
+  KHD static void of(const uint8* bytes, VectorOf<int, 32>::type& to) {
+    typedef char Bytes __attribute__((vector_size(16)));
+    typedef long long Pair __attribute__((vector_size(16)));
+    long long eight;
+    __builtin_memcpy(&eight, bytes, sizeof eight);
+    to = __builtin_ia32_pmovzxbd256(reinterpret_cast<Bytes>(Pair{eight, 0}));
+  }
+};
+#endif
+#if defined(JITSTEP_VECTORS) && defined(__AVX512F__)
+template <>
+struct Widened<16> {
+  KHD static void of(const uint8* bytes, VectorOf<int, 64>::type& to) {
+    typedef char Bytes __attribute__((vector_size(16)));
+    Bytes all;
+    __builtin_memcpy(&all, bytes, sizeof all);
+    to = __builtin_ia32_pmovzxbd512_mask(all, VectorOf<int, 64>::type{}, 0xffff);
+  }
+};
+#endif
 #endif
 
 }  // namespace jitstep

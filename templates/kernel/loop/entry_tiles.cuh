@@ -18,8 +18,7 @@ constexpr bool sums_elements() {
 }
 template <class S, int Pass, int LayoutNumber>
 constexpr bool sums_tiles() {
-  return loops<S>() &&
-         (LayoutNumber == rows::reduction_layout || LayoutNumber == columns::reduction_layout) &&
+  return (LayoutNumber == rows::reduction_layout || LayoutNumber == columns::reduction_layout) &&
          sums_elements<S, Pass, rows::reduction_layout>() &&
          sums_elements<S, Pass, columns::reduction_layout>();
 }

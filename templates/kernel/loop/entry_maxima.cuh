@@ -25,7 +25,7 @@ constexpr uint32 joint_maxima() {
     if (takes_maxima<S, Pass, K>()) reduction_layouts |= 1u << axis<K>::reduction_layout;
   });
   const uint32 first_two = 1u << axis<0>::reduction_layout | 1u << axis<1>::reduction_layout;
-  return loops<S>() && (reduction_layouts & first_two) == first_two ? reduction_layouts : 0;
+  return (reduction_layouts & first_two) == first_two ? reduction_layouts : 0;
 }
 
 // A contiguous tensor as rows of `width` elements. A row has `inside` consecutive elements of each entry of

@@ -3,7 +3,7 @@
 // first step if JITSTEP_CHECK is set. Only the host knows the fields' names, so it generates ProbeWriter, which
 // checks them one by one.
 #pragma once
-#include "step.cuh"
+#include "../element.cuh"
 
 namespace jitstep {
 

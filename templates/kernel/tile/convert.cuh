@@ -2,7 +2,8 @@
 // element order. Inspection, checkpoints of other formats, and tests use it. The arguments are a Conversion, the
 // tensor, and hyperparameters with the next step number.
 #pragma once
-#include "apply.cuh"
+#include "../occupancy.cuh"
+#include "traversal.cuh"
 
 namespace jitstep {
 
@@ -71,5 +72,25 @@ KHD void encode(const Args& args, Range range) {
     store_slot<S, I, Shape>(scope, at, encoded.code, encoded.meta);
   });
 }
+
+template <class S>
+struct Conversions {
+  static constexpr int kThreads = S::config.threads;
+  static constexpr int kBlocks = blocks_at_once<S>();
+  template <int I>
+  KHD static void decode(const Args& args, Range range) {
+    jitstep::decode<S, I>(args, range);
+  }
+  template <int I>
+  KHD static void encode(const Args& args, Range range) {
+    jitstep::encode<S, I>(args, range);
+  }
+  KHD static void decode_weights(const Args& args, Range range) {
+    jitstep::decode_weights<S>(args, range);
+  }
+  KHD static void encode_weights(const Args& args, Range range) {
+    jitstep::encode_weights<S>(args, range);
+  }
+};
 
 }  // namespace jitstep

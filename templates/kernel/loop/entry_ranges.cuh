@@ -1,8 +1,8 @@
 // Looks up the results and auxiliary state of a range's elements once, so that a loop over the elements reads arrays.
 // For one thread and dense elements.
 #pragma once
-#include "element.cuh"
-#include "encoded_range.cuh"
+#include "../scope.cuh"
+#include "entry_spans.cuh"
 
 namespace jitstep {
 
@@ -120,7 +120,7 @@ struct CoefficientsOfRange<S, R, false> {
   KHD void put(int, auto&, auto&) const {}
 };
 
-// Templates whose only parameter is the number, as Each (core/list.cuh) requires. clang rejects a defaulted second
+// Templates whose only parameter is the number, as Each (lang/list.cuh) requires. clang rejects a defaulted second
 // one.
 template <class S, int Pass>
 struct ReductionsOfRange {

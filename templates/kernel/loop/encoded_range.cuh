@@ -1,9 +1,21 @@
 // Decodes and encodes a range of a slot in loops that the compiler vectorizes. Block metadata is read before these
 // loops, and written after them. No loop has a remainder. A range is a leaf, or the rest of the tensor.
 #pragma once
-#include "scope.cuh"
+#include "../../lang/philox.cuh"
+#include "../plan.cuh"
+#include "lookup.cuh"
 
 namespace jitstep {
+
+// Whether thresholds determine the code of a value.
+template <class C>
+concept FindsInCodebook = HasCodebook<C> && !C::random;
+
+// Whether a codec applies an inner codec to normalized values.
+template <class C>
+concept HasNormalize = requires {
+  typename C::ScaledCodec;
+};
 
 // ---- from codes to values ------------------------------------------------------------------------
 
@@ -118,11 +130,10 @@ requires(C::block < kLeaf &&
 template <int N>
 struct RandomRange {
   static_assert(kLittleEndian, "the lower field of a word lies first");
-  typedef uint32 Word __attribute__((may_alias));
 
-  alignas(Word) uint16 bits[N];
+  alignas(AliasingWord) uint16 bits[N];
   KHD RandomRange(const RandomKey& key, int64 first) {
-    auto* words = reinterpret_cast<Word*>(bits);
+    auto* words = reinterpret_cast<AliasingWord*>(bits);
     INDEPENDENT
     for (int octet = 0; octet < N / 8; ++octet) {
       const RandomWords random = philox(key, static_cast<uint64>(first) / 8 + octet);
@@ -137,19 +148,6 @@ struct RandomRange<0> {
   KHD RandomRange(const RandomKey&, int64) {}
   KHD uint32 operator[](int) const { return 0; }
 };
-
-// The result of `measure`: Meta, or a type derived from it. Its other fields are for `encode` and are not stored.
-template <class Codec>
-struct MeasureOf {
-  using type = typename Codec::Meta;
-};
-template <class Codec>
-requires requires(const uint32 (&key)[Codec::keys]) { Codec::measure(key); }
-struct MeasureOf<Codec> {
-  using type = decltype(Codec::measure(*static_cast<const uint32 (*)[Codec::keys]>(nullptr)));
-};
-template <class Codec>
-using Measured = typename MeasureOf<Codec>::type;
 
 // Measures the one block that Count values are in.
 template <class Codec, int Count>

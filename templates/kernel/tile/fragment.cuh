@@ -1,8 +1,9 @@
 // Moves one lane's fragment of a tile between memory and arrays. It moves vectors if the layout allows, otherwise
 // single elements. Independent of formulas.
 #pragma once
-#include "philox.cuh"
-#include "team.cuh"
+#include "../../lang/philox.cuh"
+#include "../locations.cuh"
+#include "../team.cuh"
 
 namespace jitstep {
 
