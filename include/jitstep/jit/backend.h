@@ -79,7 +79,8 @@ using ParallelFor =
 /// tuning records in the engine's Settings::cache_dir.
 class JITSTEP_API CpuBackend : public Backend {
  public:
-  /// `parallel_for` may run the ranges of a launch concurrently.
+  /// `parallel_for` may run the ranges of a launch concurrently. A forked child does not call it if its parent had
+  /// several threads, because the threads of a pool do not exist there.
   explicit CpuBackend(class Engine& engine, ParallelFor parallel_for = {});
   Target target() const override { return Target::cpu(); }
   std::shared_ptr<const Kernel> load(const std::string& translation_unit,
