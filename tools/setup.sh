@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC and matplotlib
-# in .deps/venv. A second run takes less than a second.
+# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib and
+# what the Python front end needs in .deps/venv. A second run takes less than a second.
 #
 #   tools/setup.sh --docs            also installs MkDocs in .deps/docs, for `cmake --build build --target site`
 #
@@ -15,6 +15,8 @@ stamp="$root/.deps/stamp"
 torch_requirement="torch==2.13.0"
 docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0")
 pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib")
+# For the Python front end: its build, and its tests.
+pip_requirements+=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "numpy" "expecttest")
 datasets=/usr/share/datasets/fashion-mnist
 text=/usr/share/games/fortunes
 
@@ -138,7 +140,7 @@ announce_downloads() {
     say "    NVIDIA's libraries, 2.7 GB (4.7 GB unpacked). To choose, set PIP_EXTRA_INDEX_URL to PyTorch's"
     say "    CPU index, or Torch_DIR to an existing LibTorch."
   fi
-  say "  NVRTC 13.0: 90 MB (230 MB unpacked); matplotlib with numpy: 40 MB"
+  say "  NVRTC 13.0: 90 MB (230 MB unpacked); matplotlib with numpy: 40 MB; nanobind, pytest, mypy: 20 MB"
 }
 
 install_python_packages() {

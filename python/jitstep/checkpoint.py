@@ -111,9 +111,7 @@ def _convert(optimizer: "Optimizer") -> None:
         total.parameters += bool(conversion.formats)
     if total.parameters:
         shown = ", ".join(f"{name} from {old} to {new}" for name, old, new in sorted(total.formats))
-        warnings.warn(
-            f"jitstep converted the loaded state of {total.parameters} parameters: {shown}.", stacklevel=4
-        )
+        warnings.warn(f"jitstep converted the loaded state of {total.parameters} parameters: {shown}.", stacklevel=4)
 
 
 def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:

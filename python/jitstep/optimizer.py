@@ -1,4 +1,4 @@
-"""torch.optim.Optimizer over jitstep::jit. torch keeps groups, state and hooks, and a step is one call of the module."""
+"""torch.optim.Optimizer over jitstep::jit. torch keeps groups, state and hooks. A step is one call of the module."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -258,11 +258,11 @@ class Optimizer(torch.optim.Optimizer):
     # ---- modes
 
     def train(self, mode: bool = True) -> None:
-        """Moves the parameters to the point where gradients are computed. For schedule-free optimizers; else no effect."""
+        """Moves the parameters to the point where gradients are computed. Only for schedule-free optimizers."""
         self._switch_mode("train" if mode else "eval")
 
     def eval(self) -> None:
-        """Moves the parameters to the point to evaluate and save. For schedule-free optimizers; else no effect."""
+        """Moves the parameters to the point to evaluate. Only schedule-free optimizers have another one."""
         self._switch_mode("eval")
 
     @torch._disable_dynamo

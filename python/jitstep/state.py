@@ -11,6 +11,7 @@ Keys of the dict, for a state buffer that torch calls `exp_avg`:
     step              the steps that the parameter has taken, a tensor as in torch
 """
 
+import json
 from typing import Any
 
 import torch
@@ -231,8 +232,12 @@ class Binding:
     def bind_step(self) -> None:
         step = self.state.get("step")
         wide = torch.get_default_dtype() == torch.float64
-        if not (isinstance(step, Tensor) and step.numel() == 1 and step.device.type == "cpu"
-                and step.dtype in (torch.float32, torch.float64)):
+        if not (
+            isinstance(step, Tensor)
+            and step.numel() == 1
+            and step.device.type == "cpu"
+            and step.dtype in (torch.float32, torch.float64)
+        ):
             self.state["step"] = torch.tensor(float(self.t), dtype=torch.float64 if wide else torch.float32)
 
     def bind_strides(self) -> None:
@@ -267,8 +272,6 @@ class Binding:
 
 
 def _codec_name(text: str) -> str:
-    import json
-
     return str(json.loads(text)["codec"]) if "{" in text else text
 
 
