@@ -75,7 +75,7 @@ def resolve(path, name):
 
 
 def files():
-    for folder in ("include", "src", "templates", "tuning", "tools", "bench", "examples", "tests"):
+    for folder in ("include", "src", "templates", "tuning", "tools", "bench", "examples", "python", "tests"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".h", ".cpp", ".cuh"):
                 yield path

@@ -84,8 +84,10 @@ using ParallelFor =
 /// The CPU back end. The engine must outlive it. Without a ParallelFor everything runs in the calling thread.
 class JITSTEP_API CpuBackend : public Backend {
  public:
-  /// `parallel_for` may run the ranges of a launch concurrently. `configs` is that of Backend, but if it is empty, the
-  /// configurations come from tuning records of similar hardware, such as those in the engine's Settings::cache_dir.
+  /// `parallel_for` may run the ranges of a launch concurrently. A forked child does not call it if its parent had
+  /// several threads, because the threads of a pool do not exist there. `configs` is that of Backend, but if it is
+  /// empty, the configurations come from tuning records of similar hardware, such as those in the engine's
+  /// Settings::cache_dir.
   explicit CpuBackend(class Engine& engine, ParallelFor parallel_for = {},
                       ConfigProvider configs = {});
   Target target() const override { return Target::cpu(); }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "jit/base/fork_guard.h"
 #include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/engine.h"
 
@@ -37,7 +38,7 @@ class CpuLaunches : public Launches {
 
   void launch(int entry, const Args& args) override {
     const CpuEntry run = entries_[entry];
-    if (args.item_count == 1 || workers_ == 1 || !parallel_for_)
+    if (args.item_count == 1 || workers_ == 1 || !parallel_for_ || forked_from_threads())
       return run(&args, 0, args.item_count);
     const std::int64_t share = workers_ > 0 ? (args.item_count + workers_ - 1) / workers_ : 1;
     parallel_for_(args.item_count, std::max(grain_, share),

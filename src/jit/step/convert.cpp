@@ -1,4 +1,4 @@
-#include "jit/step/convert.h"
+#include "jitstep/jit/convert.h"
 
 #include <algorithm>
 
