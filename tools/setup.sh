@@ -32,6 +32,9 @@ has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { compgen -G "/usr/include/$1" >/dev/null || compgen -G "/usr/include/*-linux-gnu/$1" >/dev/null ||
                [ -e "/usr/local/include/$1" ] || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/$1" ]; }
 # Debian ships the ensurepip module, which venv needs, in a separate package.
+has_python_headers() {
+  python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+}
 python_makes_venvs() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
 # Prints missing packages. The build does not need the optional ones.
@@ -46,6 +49,7 @@ missing_packages() {
   has_header openssl/evp.h || echo libssl-dev
   has_header zlib.h || echo zlib1g-dev
   python_makes_venvs || echo python3-venv
+  has_python_headers || echo python3-dev  # for the Python front end
 }
 missing_optional_packages() {
   has_command ccache || echo ccache
