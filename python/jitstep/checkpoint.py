@@ -124,11 +124,13 @@ def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
     saved_groups = deepcopy(state_dict["param_groups"])
     _check_groups(optimizer, saved_groups)
     first = saved_groups[0] if saved_groups else {}
-    numbers = first.get("shared_state") or {}
+    numbers, names = first.get("shared_state") or {}, optimizer._description["shared"]
+    if numbers and set(numbers) != set(names):
+        raise ValueError(f"loaded state dict has the shared state {sorted(numbers)}, and needs {sorted(names)}")
     own = {
         "rule": optimizer.rule,
         "mode": first.get("mode", "train"),
-        "shared": [numbers[name] for name in optimizer._description["shared"] if name in numbers],
+        "shared": [float(numbers[name]) for name in names] if numbers else [],
     }
     groups = [_loaded_group(group, saved) for group, saved in zip(optimizer.param_groups, saved_groups, strict=True)]
     before = dict(optimizer.__dict__)

@@ -49,13 +49,16 @@ def value_dtype(p: Tensor) -> torch.dtype:
     return torch.float64 if p.dtype == torch.float64 else torch.float32
 
 
-def empty(p: Tensor, strides: list[int], dtype: torch.dtype) -> Tensor:
-    """A tensor of the parameter's shape. `strides`: of the plan, which has another dimension for complex numbers."""
+def torch_strides(p: Tensor, strides: list[int]) -> tuple[int, ...]:
+    """The plan's strides for torch: a plan has a dimension for scalars, and another one for complex numbers."""
     if p.dim() == 0:
-        return torch.empty((), dtype=dtype, device=p.device)
-    if p.is_complex():
-        strides = [stride // 2 for stride in strides[:-1]]
-    return torch.empty_strided(tuple(p.shape), strides, dtype=dtype, device=p.device)
+        return ()
+    return tuple(stride // 2 for stride in strides[:-1]) if p.is_complex() else tuple(strides)
+
+
+def empty(p: Tensor, strides: list[int], dtype: torch.dtype) -> Tensor:
+    """A tensor of the parameter's shape. `strides`: of the plan."""
+    return torch.empty_strided(tuple(p.shape), torch_strides(p, strides), dtype=dtype, device=p.device)
 
 
 def row_major(sizes: list[int]) -> list[int]:
@@ -139,7 +142,7 @@ class Binding:
             and held.dtype == value_dtype(self.p)
             and held.device == self.p.device
             and held.shape == self.p.shape
-            and held.stride() == empty(self.p, self.strides, held.dtype).stride()
+            and held.stride() == torch_strides(self.p, self.strides)
         )
 
     def bind_values(self, number: int, slot: _core.SlotInfo) -> tuple[Tensor, None]:

@@ -59,116 +59,6 @@ void Stepper::add_inactive(nb::object p) {
   members_.push_back(std::move(member));
 }
 
-namespace {
-
-bool same_kind(const jit::StepTensor& a, const jit::StepTensor& b) {
-  return a.shape == b.shape && a.g_strides == b.g_strides;
-}
-
-// True if the kernel must compute addresses from indices.
-bool is_strided(const jit::StepTensor& tensor) {
-  const auto compact = jit::compact_strides(tensor.shape);
-  return !jit::is_dense(tensor.shape, compact) ||
-         !jit::is_dense({tensor.shape.sizes, tensor.g_strides}, compact);
-}
-
-}  // namespace
-
-// The batch of a parameter's kernel. resolve() is slow, so a parameter like the last one has its batch.
-std::size_t Stepper::batch_of(const Member& member, bool scaled) {
-  const std::size_t at = static_cast<std::size_t>(&member - members_.data());
-  for (std::size_t i = at; i-- > 0;) {
-    const Member& other = members_[i];
-    if (!other.plan || other.plan->plan != member.plan->plan || other.g_dtype != member.g_dtype ||
-        !same_kind(other.tensor, member.tensor))
-      continue;
-    return other.batch;
-  }
-  jit::KernelSpec spec = member.plan->plan->spec;
-  spec.gradient = member.g_dtype;
-  spec.strided = is_strided(member.tensor);
-  if (scaled) spec.gradient_flags["scaled"] = true;
-  for (std::size_t b = 0; b < batches_.size(); ++b)
-    if (batches_[b].plan.spec == spec) return b;
-  batches_.push_back({jit::resolve(spec), {}});
-  return batches_.size() - 1;
-}
-
-// Tensors are numbered batch after batch.
-void Stepper::number_tensors() {
-  std::vector<std::size_t> first;
-  std::size_t count = 0;
-  for (const jit::Batch& batch : batches_) {
-    first.push_back(count);
-    count += batch.tensors.size();
-  }
-  inputs_.assign(count, {.inactive = true});
-  member_of_.assign(count, 0);
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    Member& member = members_[i];
-    if (!member.plan) continue;
-    member.index += first[member.batch];
-    member_of_[member.index] = i;
-  }
-}
-
-namespace {
-
-// The range of addresses of a parameter without gaps.
-struct Extent {
-  const char *begin, *end;
-  int number;
-};
-
-void check_disjoint(std::vector<Extent> extents) {
-  std::sort(extents.begin(), extents.end(),
-            [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  for (std::size_t i = 1; i < extents.size(); ++i)
-    if (extents[i].begin < extents[i - 1].end)
-      throw jit::Error("parameters " + std::to_string(extents[i - 1].number) + " and " +
-                       std::to_string(extents[i].number) +
-                       " share memory. Give the optimizer one of them.");
-}
-
-}  // namespace
-
-void Stepper::make_step() {
-  std::vector<Extent> extents;
-  bool shares = false;
-  for (const jit::Batch& batch : batches_) {
-    shares = shares || !batch.plan.shared_state.empty();
-    for (const jit::StepTensor& tensor : batch.tensors) {
-      const auto* const begin = static_cast<const char*>(tensor.p);
-      const auto bytes = tensor.shape.elements() * jit::bytes_of(batch.plan.spec.state.dtype);
-      if (!batch.plan.spec.strided && bytes > 0)
-        extents.push_back({begin, begin + bytes, tensor.id});
-    }
-  }
-  check_disjoint(std::move(extents));
-  if (shares && !shared_state_)
-    shared_state_ = std::make_unique<jit::SharedState>(
-        jit::make_shared_state(cpu_backend(), groups_.front()->values()));
-  const nb::gil_scoped_release release;
-  step_.emplace(cpu_backend(), batches_, shares ? shared_state_.get() : nullptr);
-}
-
-void Stepper::finish(nb::dict state, bool scaled) {
-  scaled_ = scaled;
-  for (Member& member : members_) {
-    if (!member.plan) continue;
-    member.batch = batch_of(member, scaled);
-    jit::Batch& batch = batches_[member.batch];
-    member.index = batch.tensors.size();
-    batch.tensors.push_back(member.tensor);
-  }
-  number_tensors();
-  make_step();
-  watch_.remember(state);
-  for (Member& member : members_)
-    for (NewestView& view : member.newest) view.entry = &watch_.find(view.dict, view.key);
-  ready_ = true;
-}
-
 bool Stepper::read_groups(nb::list param_groups) {
   if (nb::len(param_groups) != groups_.size()) return false;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -192,6 +82,20 @@ int Stepper::hyper_index(int group, std::int64_t t, const float* grad_scale) {
   return known.back();
 }
 
+namespace {
+
+// True if torch has not applied a conjugation or negation to the memory yet.
+bool is_lazy(const nb::object& tensor, bool is_complex) {
+  static PyObject* const kConj = PyUnicode_InternFromString("is_conj");
+  static PyObject* const kNeg = PyUnicode_InternFromString("is_neg");
+  const nb::object answer =
+      nb::steal(PyObject_CallMethodObjArgs(tensor.ptr(), is_complex ? kConj : kNeg, nullptr));
+  if (!answer.is_valid()) throw nb::python_error();
+  return answer.ptr() == Py_True;
+}
+
+}  // namespace
+
 bool Stepper::read_member(Member& member, PyObject* p, const float* grad_scale, bool& changed) {
   if (member.p.ptr() != p) return false;
   static PyObject* const kGrad = PyUnicode_InternFromString("grad");
@@ -209,7 +113,7 @@ bool Stepper::read_member(Member& member, PyObject* p, const float* grad_scale, 
       !view.has_shape(tensor.shape.sizes, tensor.shape.strides))
     return false;
   if (!try_read(grad.ptr(), view) || view.dtype != member.g_dtype || !view.is_cpu ||
-      !view.has_shape(tensor.shape.sizes, tensor.g_strides))
+      !view.has_shape(tensor.shape.sizes, tensor.g_strides) || is_lazy(grad, view.is_complex))
     return false;
   const int index = hyper_index(member.group, member.count.get() + 1, grad_scale);
   inputs_[member.index] = {.g = view.data, .hyper_index = index, .aligned = true};
@@ -296,6 +200,9 @@ void Stepper::switch_mode(bool train) {
     inputs_[i] = {.inactive = t == 0};
     if (t > 0) inputs_[i].hyper_index = hyper_index(member.group, t, nullptr);
   }
+  const bool moves = std::any_of(inputs_.begin(), inputs_.end(),
+                                 [](const jit::StepInput& one) { return !one.inactive; });
+  if (!moves) return;
   const nb::gil_scoped_release release;
   step_->run(train ? jit::Mode::train : jit::Mode::eval, inputs_, hyper_params_);
 }

@@ -80,6 +80,7 @@ class Stepper {
   int hyper_index(int group, std::int64_t t, const float* grad_scale);
   std::size_t batch_of(const Member& member, bool scaled);
   void number_tensors();
+  void make_shared_state();
   void make_step();
   void run(nb::handle transform);
   void call_transform(nb::handle transform, const std::vector<jit::TransformedTensor>& tensors);

@@ -276,6 +276,16 @@ def test_a_damaged_checkpoint_is_refused_and_changes_nothing():
     assert all(torch.equal(after[k], v) for k, v in good["state"][0].items() if isinstance(v, torch.Tensor))
 
 
+def test_incomplete_shared_state_is_refused():
+    net = make()
+    optimizer = jitstep.Prodigy(net.parameters())
+    train(net, optimizer, 1)
+    damaged = copy.deepcopy(optimizer.state_dict())
+    del damaged["param_groups"][0]["shared_state"]["d"]
+    with pytest.raises(ValueError, match="shared state"):
+        optimizer.load_state_dict(damaged)
+
+
 def test_hooks_of_checkpoints_are_called():
     net = make()
     optimizer = jitstep.AdamW(net.parameters())

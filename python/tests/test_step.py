@@ -239,6 +239,29 @@ def test_complex_parameters_follow_torch():
     torch.testing.assert_close(*results)
 
 
+def test_lazy_conjugates_and_negatives_are_applied_in_every_step():
+    p = torch.nn.Parameter(torch.zeros(4, dtype=torch.complex64))
+    q = torch.nn.Parameter(torch.zeros(4))
+    optimizer = jitstep.SGD([p, q], lr=1.0)
+    values = torch.full((4,), 1 + 2j, dtype=torch.complex64)
+    for step in range(1, 4):
+        p.grad = values.conj() if step > 1 else values.conj().resolve_conj()
+        q.grad = values.conj().imag if step > 1 else torch.full((4,), -2.0)
+        optimizer.step()
+        assert torch.equal(p.detach(), -step * values.conj())
+        assert torch.equal(q.detach(), torch.full((4,), 2.0 * step))
+
+
+def test_a_step_without_any_gradient_does_nothing():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    optimizer.step()
+    assert not optimizer.state
+    schedule_free = jitstep.ScheduleFreeAdamW(net.parameters())
+    schedule_free.eval()
+    schedule_free.train()
+
+
 def test_sparse_gradients_of_sgd_follow_torch():
     tables = []
     for module in (torch.optim, jitstep):

@@ -1,5 +1,7 @@
 """The stub is up to date, and type checkers accept and refuse what they should."""
 
+import ast
+import enum
 import os
 import pathlib
 import subprocess
@@ -8,6 +10,7 @@ import sys
 import pytest
 
 import jitstep
+from jitstep import _core
 
 PYTHON = pathlib.Path(__file__).resolve().parents[1]
 
@@ -46,3 +49,14 @@ def test_a_type_checker_knows_the_arguments(tmp_path):
     assert len(errors) == 2, run.stdout + run.stderr
     assert 'Unexpected keyword argument "momentum"' in errors[0]
     assert 'Argument "state"' in errors[1]
+
+
+def test_the_stub_of_the_native_module_names_everything_in_it():
+    names = {name for name in dir(_core) if not name.startswith("_")}
+    tree = ast.parse((PYTHON / "jitstep/_core.pyi").read_text())
+    declared = {node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    assert names == declared
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not issubclass(getattr(_core, node.name), (Exception, enum.Enum)):
+            members = {one.name for one in node.body if isinstance(one, ast.FunctionDef)} - {"__init__"}
+            assert {m for m in vars(getattr(_core, node.name)) if not m.startswith("_")} == members, node.name

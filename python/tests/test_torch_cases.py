@@ -1,6 +1,6 @@
 """The option sets and error cases that PyTorch tests its own optimizers with.
 
-They come from torch.testing._internal.common_optimizers, which changes between versions. It needs the package expecttest.
+They come from torch.testing._internal.common_optimizers, which needs the package expecttest.
 """
 
 import copy
