@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Configures and builds the given targets (default: all). Runs as many jobs in parallel as memory allows.
 #
+#   JITSTEP_PYTHON=1   also builds the Python front end (experimental)
 #   JITSTEP_PRESET   preset: release (build/, the default), debug, clang, asan, tsan (build-NAME/)
 set -euo pipefail
 
@@ -18,14 +19,10 @@ third_party=()
 if [ -n "${JITSTEP_THIRD_PARTY_DIR:-}" ]; then
   third_party=("-DJITSTEP_THIRD_PARTY_DIR=$JITSTEP_THIRD_PARTY_DIR")
 fi
-# The Python front end, if tools/setup.sh has installed what it needs. Python cannot load a module with sanitizers.
-python="$root/.deps/venv/bin/python"
+# The Python front end, whose tests then run with the others. Python cannot load a module with sanitizers.
 front_end=()
-case "$preset" in release | debug | clang)
-  if "$python" -c 'import nanobind, os, sys, sysconfig
-sys.exit(sys.version_info < (3, 10) or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null; then
-    front_end=(-DJITSTEP_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$python")
-  fi ;;
+case "${JITSTEP_PYTHON:-0}-$preset" in 1-release | 1-debug | 1-clang)
+  front_end=(-DJITSTEP_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$root/.deps/venv/bin/python") ;;
 esac
 mkdir -p "$root/.deps"
 if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" "${front_end[@]}" >"$root/.deps/configure.log" 2>&1; then

@@ -8,6 +8,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 if [ "${1:-}" = --python ]; then
+  export JITSTEP_PYTHON=1
   shift
   "$root/tools/setup.sh"
   "$root/tools/build.sh" jitstep_python

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib,
-# jsonschema and what the Python front end needs in .deps/venv. A second run takes less than a second.
+# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib
+# and jsonschema in .deps/venv. A second run takes less than a second.
 #
 #   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
 #                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
 #   tools/setup.sh --site-check      also installs a browser and Playwright, for tools/site_check.py
 #
+#   JITSTEP_PYTHON=1                 also what the Python front end needs
 #   JITSTEP_NO_APT=1                 installs no packages, and lists missing ones
 #   Torch_DIR or CMAKE_PREFIX_PATH   an existing LibTorch, used instead of downloading PyTorch
 #   PIP_INDEX_URL, PIP_FIND_LINKS .. variables of pip, which work here too
@@ -18,8 +19,8 @@ torch_requirement="torch==2.13.0"
 docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0" "codespell==2.4.3")
 site_check_requirements=("playwright==1.65.2")
 pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib" "jsonschema")
-# For the Python front end: its build, and its tests.
-pip_requirements+=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "numpy" "expecttest")
+# JITSTEP_PYTHON=1: for the build and the tests of the Python front end.
+[ "${JITSTEP_PYTHON:-0}" != 1 ] || pip_requirements+=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "numpy" "expecttest")
 datasets=/usr/share/datasets/fashion-mnist
 text=/usr/share/games/fortunes
 
@@ -49,7 +50,7 @@ missing_packages() {
   has_header openssl/evp.h || echo libssl-dev
   has_header zlib.h || echo zlib1g-dev
   python_makes_venvs || echo python3-venv
-  has_python_headers || echo python3-dev  # for the Python front end
+  [ "${JITSTEP_PYTHON:-0}" != 1 ] || has_python_headers || echo python3-dev
 }
 missing_optional_packages() {
   has_command ccache || echo ccache
@@ -149,7 +150,7 @@ announce_downloads() {
     say "    NVIDIA's libraries, 2.7 GB (4.7 GB unpacked). To choose, set PIP_EXTRA_INDEX_URL to PyTorch's"
     say "    CPU index, or Torch_DIR to an existing LibTorch."
   fi
-  say "  NVRTC 13.0: 90 MB (230 MB unpacked); matplotlib with numpy: 40 MB; jsonschema: 2 MB; nanobind, pytest, mypy: 20 MB"
+  say "  NVRTC 13.0: 90 MB (230 MB unpacked); matplotlib with numpy: 40 MB; jsonschema: 2 MB"
 }
 
 install_python_packages() {

@@ -576,6 +576,7 @@ std::vector<std::string> literals(const std::string& source, std::size_t at) {
   std::vector<std::string> found;
   int open = 0;
   do {
+    if (source[at] == '\'') at += source[at + 1] == '\\' ? 3 : 2;  // a character, maybe a bracket
     if (source[at] == '(') ++open;
     if (source[at] == ')') --open;
     if (source[at] == '"') {
