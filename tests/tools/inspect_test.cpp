@@ -194,7 +194,8 @@ TEST(Inspect, ShowsTheResultOfAnEditedSource) {
 TEST(Inspect, ReportsAWeightFormatThatTheDtypeDoesNotSupport) {
   const std::string result =
       shown({"--target", "cpu", "--weights", "split16", "--param", "float32"});
-  EXPECT_TRUE(has(result, "note     split16 does not support float32 parameters, which stay native"))
+  EXPECT_TRUE(
+      has(result, "note     split16 does not support float32 parameters, which stay native"))
       << result;
   EXPECT_FALSE(has(shown({"--target", "cpu"}), "note "));
 }
@@ -207,11 +208,11 @@ TEST(Inspect, ReportsInvalidCombinationsInOneLine) {
       {{"--set", "lr"}, "--set \"lr\" has no value"},
       {{"--target", "sm"}, "there is no target \"sm\""},
       {{"--config", "warps=4"}, "--config: there is no \"warps\". Give threads=N, "},
-      {{"--config", "vector=much"}, "\"much\" is not a number for vector"},
+      {{"--config", "vector_elems=much"}, "\"much\" is not a number for vector_elems"},
       {{"--config", "tile_lanes=64"}, "tile_lanes (at most 32)"},
       {{"--show", "ptx", "--target", "cpu"}, "--show ptx is for GPU targets"},
       {{"--show", "asm"}, "--show asm is for --target cpu"},
-      {{"--diff", "vector=much"}, "--diff: \"much\" is not a number for vector"},
+      {{"--diff", "vector_elems=much"}, "--diff: \"much\" is not a number for vector_elems"},
       {{"--override", JITSTEP_SOURCE_DIR "/examples/signum.cuh"},
        "signum.cuh has no jitstep_apply"},
       {{"--override", "/none"}, "cannot load /none"}};

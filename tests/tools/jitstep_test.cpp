@@ -213,7 +213,7 @@ TEST_F(Tool, VerifyFindsBinariesThatDoNotLoad) {
   half.binary.image.resize(half.binary.image.size() / 2);
   unresolved.binary = HostCompiler(settings).compile("void none();\n" + adding_unit("1; none()"),
                                                      "unit", Target::emulated());
-  for (const auto& [entry, word] : {std::pair(half, "cut off"), std::pair(unresolved, "none")}) {
+  for (const auto& [entry, word] : {std::pair(half, "truncated"), std::pair(unresolved, "none")}) {
     cache.publish(header.key, entry);
     const std::string file = testing::files_below(folder / "cache").at(0);
     const Finished verify = run({"cache", "verify"});

@@ -119,7 +119,7 @@ TEST_F(ScalarLoops, OfACodecThatBranchesCauseAWarningWithTheirLocation) {
   EXPECT_NE(what.find(location_of("the loop that decodes", "kernel/loop/encoded_range.cuh")),
             what.npos)
       << what;
-  EXPECT_NE(what.find("using Book"), what.npos) << what;
+  EXPECT_NE(what.find("using Codebook"), what.npos) << what;
 }
 
 TEST_F(ScalarLoops, OfARuleCauseAWarningWithTheirOptions) {
