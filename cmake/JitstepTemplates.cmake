@@ -35,12 +35,12 @@ function(jitstep_embed_templates result)
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 
-# Embeds the shipped tuning records and their schema.
+# Embeds the shipped tuning records.
 function(jitstep_embed_records result)
   file(GLOB records CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/tuning"
        "${CMAKE_CURRENT_SOURCE_DIR}/tuning/records/*.jsonl")
-  _jitstep_embed_texts(source embedded_records "jit/codegen/embedded_records.h"
-    "${CMAKE_CURRENT_SOURCE_DIR}/tuning" record.schema.json ${records})
+  _jitstep_embed_texts(source embedded_records "jit/tuning/embedded_records.h"
+    "${CMAKE_CURRENT_SOURCE_DIR}/tuning" ${records})
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 

@@ -13,7 +13,7 @@ struct Hyper {
   double initial_accumulator_value = 1e-6;  // >= 0
 };
 struct Flags {
-  bool bias_correction = true;  // false: as in the paper
+  bool bias_correction = true;  // the paper has none
 };
 struct Slots {
   Signed m;       // torch: exp_avg

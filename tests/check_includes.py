@@ -16,7 +16,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = [
     "templates", "jit/base", "jit/source", "jit/compiler", "jit/cache", "jit/engine",
-    "jit/manifest", "jit/codegen", "jit/step", "emulation", "optim/tensor", "optim/options",
+    "jit/manifest", "jit/codegen", "jit/tuning", "jit/step", "jit/search", "emulation", "optim/tensor", "optim/options",
     "optim/state", "optim/optimizer", "tuning", "tools", "bench", "examples", "python", "tests",
 ]
 # Public headers share one folder. A header belongs to the module of the source with its name. Others are listed here.
@@ -75,7 +75,7 @@ def resolve(path, name):
 
 
 def files():
-    for folder in ("include", "src", "templates", "tuning", "tools", "bench", "examples", "tests"):
+    for folder in ("include", "src", "templates", "tuning", "tools", "bench", "examples", "python", "tests"):
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".h", ".cpp", ".cuh"):
                 yield path

@@ -18,8 +18,17 @@ third_party=()
 if [ -n "${JITSTEP_THIRD_PARTY_DIR:-}" ]; then
   third_party=("-DJITSTEP_THIRD_PARTY_DIR=$JITSTEP_THIRD_PARTY_DIR")
 fi
+# The Python front end, if tools/setup.sh has installed what it needs. Python cannot load a module with sanitizers.
+python="$root/.deps/venv/bin/python"
+front_end=()
+case "$preset" in release | debug | clang)
+  if "$python" -c 'import nanobind, os, sys, sysconfig
+sys.exit(sys.version_info < (3, 10) or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null; then
+    front_end=(-DJITSTEP_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$python")
+  fi ;;
+esac
 mkdir -p "$root/.deps"
-if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" >"$root/.deps/configure.log" 2>&1; then
+if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" "${front_end[@]}" >"$root/.deps/configure.log" 2>&1; then
   cat "$root/.deps/configure.log" >&2
   exit 1
 fi

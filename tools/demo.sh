@@ -1,9 +1,19 @@
 #!/usr/bin/env bash
 # The demo, from a fresh clone: sets up, builds, trains Fashion-MNIST with several optimizers and plots their losses.
 # Arguments go to the program (try --help). Results go to build/demo or --out FOLDER.
+#
+#   tools/demo.sh --python ...    trains the same data set from Python, with examples/fashion_mnist.py, and plots nothing
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+if [ "${1:-}" = --python ]; then
+  shift
+  "$root/tools/setup.sh"
+  "$root/tools/build.sh" jitstep_python
+  PYTHONPATH="$root/build/python" exec "$root/.deps/venv/bin/python" "$root/examples/fashion_mnist.py" "$@"
+fi
+
 out="$root/build/demo"
 out_given=
 previous=

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC and matplotlib
-# in .deps/venv. A second run takes less than a second.
+# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib,
+# jsonschema and what the Python front end needs in .deps/venv. A second run takes less than a second.
 #
 #   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
 #                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
@@ -17,7 +17,9 @@ stamp="$root/.deps/stamp"
 torch_requirement="torch==2.13.0"
 docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0" "codespell==2.4.3")
 site_check_requirements=("playwright==1.65.2")
-pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib")
+pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib" "jsonschema")
+# For the Python front end: its build, and its tests.
+pip_requirements+=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "numpy" "expecttest")
 datasets=/usr/share/datasets/fashion-mnist
 text=/usr/share/games/fortunes
 
@@ -30,6 +32,9 @@ has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { compgen -G "/usr/include/$1" >/dev/null || compgen -G "/usr/include/*-linux-gnu/$1" >/dev/null ||
                [ -e "/usr/local/include/$1" ] || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/$1" ]; }
 # Debian ships the ensurepip module, which venv needs, in a separate package.
+has_python_headers() {
+  python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+}
 python_makes_venvs() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
 # Prints missing packages. The build does not need the optional ones.
@@ -44,6 +49,7 @@ missing_packages() {
   has_header openssl/evp.h || echo libssl-dev
   has_header zlib.h || echo zlib1g-dev
   python_makes_venvs || echo python3-venv
+  has_python_headers || echo python3-dev  # for the Python front end
 }
 missing_optional_packages() {
   has_command ccache || echo ccache
@@ -143,7 +149,7 @@ announce_downloads() {
     say "    NVIDIA's libraries, 2.7 GB (4.7 GB unpacked). To choose, set PIP_EXTRA_INDEX_URL to PyTorch's"
     say "    CPU index, or Torch_DIR to an existing LibTorch."
   fi
-  say "  NVRTC 13.0: 90 MB (230 MB unpacked); matplotlib with numpy: 40 MB"
+  say "  NVRTC 13.0: 90 MB (230 MB unpacked); matplotlib with numpy: 40 MB; jsonschema: 2 MB; nanobind, pytest, mypy: 20 MB"
 }
 
 install_python_packages() {

@@ -1,6 +1,6 @@
 #include "spec_plan.h"
 
-#include <jit/codegen/spec_text.h>
+#include "jitstep/jit/spec_text.h"
 #include <jitstep/jit/catalog.h>
 
 #include <CLI/CLI.hpp>

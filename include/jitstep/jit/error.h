@@ -1,6 +1,7 @@
 // The errors of jitstep. A message says what failed, why, and how to fix it.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -12,6 +13,28 @@ namespace jitstep::jit {
 /// Base of all errors that jitstep throws, except argument errors of the front end, which are torch's.
 struct JITSTEP_API Error : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+/// A number of an option is out of its range. what() names the rule, the option, the number and the range.
+class JITSTEP_API OptionError : public Error {
+ public:
+  /// `index`: position of the number among the option's numbers; 0 for an option with one number.
+  OptionError(const std::string& message, std::string option, std::size_t index)
+      : Error(message), option_(std::move(option)), index_(index) {}
+
+  /// The name of the option, such as "betas".
+  const std::string& option() const { return option_; }
+  /// The position of the number, from 0.
+  std::size_t index() const { return index_; }
+
+ private:
+  std::string option_;
+  std::size_t index_;
+};
+
+/// A kernel for the CPU must be compiled, and there is no C++ compiler. what() says how to install or name one.
+struct JITSTEP_API MissingCompilerError : public Error {
+  using Error::Error;
 };
 
 /// The compiler rejected the source of a kernel. The first line of what() has the error and its location, if known. The
@@ -55,4 +78,6 @@ namespace jitstep {
 using jit::CompileError;
 using jit::CudaError;
 using jit::Error;
+using jit::MissingCompilerError;
+using jit::OptionError;
 }  // namespace jitstep

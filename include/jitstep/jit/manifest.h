@@ -2,6 +2,7 @@
 // manifest_reader.h fills. templates/README.md explains the grammar.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,6 +57,8 @@ struct JITSTEP_API Option {
   Symbol symbol() const;
   /// Why a value has the wrong type ("expects a number"), or nothing.
   std::optional<std::string> type_problem(const Value& value) const;
+  /// The position of the first number that is out of range (0 for a single number), or nothing.
+  std::optional<std::size_t> out_of_range(const Value& value) const;
   /// Why a value is out of range ("betas[1] is 1 and must be in [0, 1)"), or nothing.
   std::optional<std::string> range_problem(const Value& value) const;
 };

@@ -219,9 +219,9 @@ std::string HostCompiler::find() const {
 std::string HostCompiler::program() const {
   if (std::string found = find(); !found.empty()) return found;
   const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
-  throw Error(str_cat("no host C++ compiler: cannot find ", joined(names(), ", "), what,
-                      " in PATH ", settings_.path,
-                      ". Install one (apt install g++), or set JITSTEP_CXX to its path."));
+  throw MissingCompilerError(
+      str_cat("no host C++ compiler: cannot find ", joined(names(), ", "), what, " in PATH ",
+              settings_.path, ". Install one (apt install g++), or set JITSTEP_CXX to its path."));
 }
 
 // The first call also removes folders that killed programs left.

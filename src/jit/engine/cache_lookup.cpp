@@ -44,7 +44,10 @@ void refuse_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted,
       str_cat("the kernel ", wanted.name, " for ", to_string(target), " is not in ", disk.folders(),
               ": ", disk.explain(wanted, misfit));
   note(log, LogLevel::info, miss);
-  throw Error(str_cat(miss, ". It cannot be compiled here: ", why_missing(compiler, target)));
+  const std::string message =
+      str_cat(miss, ". It cannot be compiled here: ", why_missing(compiler, target));
+  if (target.kind == Target::Kind::cpu) throw MissingCompilerError(message);
+  throw Error(message);
 }
 
 }  // namespace jitstep::jit

@@ -134,26 +134,29 @@ std::optional<std::string> Option::type_problem(const Value& value) const {
   return expectation(*this) + ", not " + shown + did_you_mean(shown, choices);
 }
 
-std::optional<std::string> Option::range_problem(const Value& value) const {
-  const auto problem = [&](const std::string& what, double x) {
-    const std::string must = to_string(constraint);
-    const bool name_finite = !std::isfinite(x) && must != "finite";
-    const bool too_large = constraint.integer && std::isfinite(x) && !fits_int(x);
-    return str_cat(what, " is ", to_string(x), " and must be ", name_finite ? "finite and " : "",
-                   must, too_large ? " that fits an int" : "");
-  };
-  if (value.is_number() && !constraint.accepts(value.number()))
-    return problem(name, value.number());
+std::optional<std::size_t> Option::out_of_range(const Value& value) const {
+  if (value.is_number() && !constraint.accepts(value.number())) return 0;
   if (!value.is_numbers()) return {};
   const auto& numbers = value.numbers();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     // An element may be null if its default is null.
     const bool null = type == Type::numbers && std::isnan(numbers[i]) && initial.is_numbers() &&
                       i < initial.numbers().size() && std::isnan(initial.numbers()[i]);
-    if (!null && !constraint.accepts(numbers[i]))
-      return problem(str_cat(name, "[", i, "]"), numbers[i]);
+    if (!null && !constraint.accepts(numbers[i])) return i;
   }
   return {};
+}
+
+std::optional<std::string> Option::range_problem(const Value& value) const {
+  const auto index = out_of_range(value);
+  if (!index) return {};
+  const double x = value.is_numbers() ? value.numbers()[*index] : value.number();
+  const std::string what = value.is_numbers() ? str_cat(name, "[", *index, "]") : name;
+  const std::string must = to_string(constraint);
+  const bool name_finite = !std::isfinite(x) && must != "finite";
+  const bool too_large = constraint.integer && std::isfinite(x) && !fits_int(x);
+  return str_cat(what, " is ", to_string(x), " and must be ", name_finite ? "finite and " : "",
+                 must, too_large ? " that fits an int" : "");
 }
 
 int bytes_of(const std::vector<Field>& fields, Dtype parameter) {

@@ -141,13 +141,11 @@ View head_of(View statement) { return statement.substr(0, statement.find_first_o
 // Replaces `decltype(...)`, whose brackets are not those of a function, by a word.
 std::string without_type_queries(View statement) {
   std::string out(statement);
-  for (const View query : {View("decltype"), View("typeof"), View("__typeof"), View("__typeof__")})
-    for (std::size_t at = 0; (at = out.find(query, at)) != out.npos; ++at) {
-      const std::size_t open = at + query.size();
-      if (open >= out.size() || out[open] != '(' || (at > 0 && in_word(out[at - 1]))) continue;
-      out.replace(at, std::string::npos,
-                  "type " + std::string(after_brackets(out.substr(open), '(', ')')));
-    }
+  constexpr View kQuery = "decltype";
+  for (std::size_t at = 0; (at = out.find("decltype(", at)) != out.npos; ++at)
+    if (at == 0 || !in_word(out[at - 1]))
+      out.replace(at, out.npos,
+                  "type " + std::string(after_brackets(out.substr(at + kQuery.size()), '(', ')')));
   return out;
 }
 

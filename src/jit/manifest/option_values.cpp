@@ -37,8 +37,11 @@ void append_numbers(const Manifest& manifest, const Value* value,
 }
 
 void check_ranges(const Manifest& manifest, const Value* value, const std::string& rule) {
-  for (const Option& option : manifest.hyper)
-    if (const auto problem = option.range_problem(*value++)) throw Error(rule + ": " + *problem);
+  for (const Option& option : manifest.hyper) {
+    if (const auto index = option.out_of_range(*value))
+      throw OptionError(rule + ": " + *option.range_problem(*value), option.name, *index);
+    ++value;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "jit/step/convert.h"
+#include "jitstep/jit/convert.h"
 
 #include <algorithm>
 
@@ -29,7 +29,6 @@ Unit conversion_unit(const Plan& plan, const KernelConfig& config, const Directi
                   spec_types(plan, config, Traversal::tiles),
                   "using Kernel = jitstep::Conversions<UnitSpec>;\nJITSTEP_ENTRY(", entry, ", ",
                   way.name, arguments, ")\n"),
-          0,
           {entry}};
 }
 

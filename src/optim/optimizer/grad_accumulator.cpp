@@ -94,6 +94,7 @@ struct Sum {
     param.name = name();
     param.p = &values;
     param.grad = g;
+    param.g = g == nullptr ? nullptr : g->const_data_ptr();
     param.buffers = &state;
     return &param;
   }

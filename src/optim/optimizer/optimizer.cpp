@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "jit/codegen/spec_text.h"
+#include "jitstep/jit/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/host_transforms.h"
 #include "optim/optimizer/optimizer_impl.h"

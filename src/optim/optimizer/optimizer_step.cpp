@@ -147,6 +147,7 @@ const torch::Tensor* Optimizer::Impl::gradient_of(ParamRecord& record) {
   check_gradient(*record.p, *grad, record.name);
   if (!record.gradient.same_metadata(*grad)) record.version = ++versions;
   record.gradient = TensorFingerprint(*grad, TensorFingerprint::Access::read);
+  record.g = grad->const_data_ptr();
   return grad;
 }
 

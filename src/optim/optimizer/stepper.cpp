@@ -160,13 +160,12 @@ bool Stepper::State::set_inputs(const StepMembers& now, const StepExtras& extras
     if (!has_row(*param)) return false;
     const TableRow& row = param->row;
     DeviceStep& device = devices[row.device];
-    const void* const g = param->grad->const_data_ptr();
     const StepCount& t = param->buffers->t;
     const std::size_t input = device.first[row.batch] + row.index;
     device.params[input] = param;
     device.inputs[input] = {
-        g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
-        device.device.is_cpu() || is_aligned(device.tensor(row), g),
+        param->g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
+        device.device.is_cpu() || is_aligned(device.tensor(row), param->g),
         extras.clears ? param->grad->mutable_data_ptr() : nullptr};
   }
   return true;

@@ -32,7 +32,8 @@ struct StepParam {
   ParameterName name = {};              // its group is an index into StepMembers::groups
   const torch::Tensor* p = nullptr;     // set for each step
   const torch::Tensor* grad = nullptr;  // set for each step; null: inactive
-  StateBuffers* buffers = nullptr;      // null: no state yet
+  const void* g = nullptr;  // address of the gradient's elements; not read when the mode changes
+  StateBuffers* buffers = nullptr;  // null: no state yet
   int version = 0;    // changes with the storage of p, and the metadata of p or the gradient
   TableRow row = {};  // written by the Stepper
 };

@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "jit/base/text.h"
-#include "jit/step/convert.h"
+#include "jitstep/jit/convert.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"

@@ -4,6 +4,7 @@
 
 #include "jit/engine/module.h"
 #include "jit/step/cuda_steps.h"
+#include "jitstep/jit/state_storage.h"
 #include "support/child.h"
 
 namespace jitstep::jit {
@@ -75,6 +76,38 @@ TEST_F(ForkedSteps, TheCpuStillStepsAndCompilesInSuchAChild) {
     Engine fresh(testing::settings_with_cache(empty.path()));
     return stepped_on_host(engine) == expected && stepped_on_host(fresh) == expected &&
            fresh.statistics().compiled == 1;
+  }));
+}
+
+// Waits for its call to end, as a pool's threads do.
+class WaitingThread {
+ public:
+  ~WaitingThread() { done_ = true; }
+
+ private:
+  std::atomic<bool> done_{false};
+  std::jthread thread_{[this] {
+    while (!done_) std::this_thread::yield();
+  }};
+};
+
+TEST_F(ForkedSteps, TheCpuStepsInOneThreadIfTheParentHadSeveral) {
+  int calls = 0;
+  CpuBackend cpu(engine, [&](std::int64_t n, std::int64_t, const auto& body) {
+    ++calls;
+    body(0, n);
+  });
+  const OptionValues values("sgd");
+  const Plan sgd = resolve(values);
+  std::vector<float> p(100'000, 1), g(100'000, 1);
+  StateStorage state(cpu, sgd, values, {100'000});
+  Step one(cpu, {{sgd, {state.tensor(p.data())}}});
+  one.run({{.g = g.data()}}, {sgd.at_step(values, 1)});
+  EXPECT_EQ(calls, 1);
+  const WaitingThread other;
+  EXPECT_TRUE(child_says([&] {
+    one.run({{.g = g.data()}}, {sgd.at_step(values, 2)});
+    return calls == 1 && p.back() < 1;
   }));
 }
 

@@ -1,6 +1,6 @@
 #include "jitstep/jit/formats.h"
 
-#include "jit/codegen/spec_text.h"
+#include "jitstep/jit/spec_text.h"
 #include "jit/fixtures.h"
 #include "jit/user_templates.h"
 #include "jitstep/jit/plan.h"

@@ -74,6 +74,17 @@ TEST(CompilerTrouble, AFileSizeLimitIsNotAnErrorInTheSource) {
             "");
 }
 
+TEST(CompilerTrouble, AMissingCompilerHasAnErrorOfItsOwn) {
+  TemporaryFolder folder, empty, baselines;
+  for (const std::string& readonly : {std::string(), baselines.path()}) {
+    Settings settings = settings_with_cache(folder.path());
+    settings.path = empty.path();
+    settings.cache_readonly = readonly;
+    Engine engine(settings);
+    EXPECT_THROW(engine.kernel(adding_unit("1"), "unit", Target::cpu()), MissingCompilerError);
+  }
+}
+
 // A compiler with the identity of the real one, which then fails with a message.
 void write_failing_compiler(const std::string& path, const std::string& message) {
   testing::write_file(

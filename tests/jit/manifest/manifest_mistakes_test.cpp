@@ -254,7 +254,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, RULE "struct State last;\n", "`struct State last` outlives an element"},
       {Kind::rule, 2, RULE "struct State last = {};\n", "outlives an element"},
       {Kind::rule, 2, RULE "decltype(0) last = 0;\n", "`decltype(0) last = 0` outlives"},
-      {Kind::rule, 2, RULE "inline __typeof__((0)) last = 0;\n", "outlives an element"},
+      {Kind::rule, 2, RULE "inline decltype((0)) last = 0;\n", "outlives an element"},
       {Kind::rule, 2, RULE "class State<real> last{0};\n", "outlives an element"},
       {Kind::rule, 2, RULE "union jitstep::State *last;\n", "outlives an element"},
       {Kind::rule, 2, RULE "enum Kind finality;\n", "outlives an element"},
@@ -579,7 +579,8 @@ std::vector<std::string> literals(const std::string& source, std::size_t at) {
     if (source[at] == '(') ++open;
     if (source[at] == ')') --open;
     if (source[at] == '"') {
-      const std::size_t end = std::min(source.find('"', at + 1), source.size());
+      std::size_t end = at + 1;
+      while (end < source.size() && source[end] != '"') end += source[end] == '\\' ? 2 : 1;
       if (end - at > 8) found.push_back(source.substr(at + 1, end - at - 1));
       at = end;
     }

@@ -167,7 +167,7 @@ TEST(BadInput, FormatsThatDoNotExist) {
   const Tensors single = make_parameters(torch::kFloat32);
   EXPECT_HAS(error_for(single, AdamWOptions().weights("none")), "native");
   EXPECT_HAS(error_for(single, AdamWOptions().state("int7")), "int8");
-  EXPECT_HAS(error_for(single, AdamWOptions().state("exp_avgs", "int8")), "it has m, v, vmax");
+  EXPECT_HAS(error_for(single, AdamWOptions().state("exp_avgs", "int8")), "Slots: m, v, vmax");
   EXPECT_HAS(error_for({}, AdamWOptions().state("int7")), "int8") << "even without parameters";
 }
 

@@ -225,7 +225,7 @@ TEST(Formats, AModelOfSeveralDtypesUsesAFormatForEachAndWarns) {
   };
   EXPECT_EQ(state_of(1).codes("m").scalar_type(), torch::kUInt8);
   EXPECT_EQ(state_of(2).exp_avg().scalar_type(), torch::kFloat64);
-  EXPECT_HAS(argument_error([&] { optimizer.formats_of(torch::ones({3})); }), "no parameter");
+  EXPECT_HAS(argument_error([&] { optimizer.formats_of(torch::ones({3})); }), "not a parameter");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "kernels.h"
 
 #include <jit/base/text.h>
-#include <jit/codegen/spec_text.h>
+#include "jitstep/jit/spec_text.h"
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/option_values.h>
 

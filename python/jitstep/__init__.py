@@ -1,0 +1,47 @@
+"""Fused optimizer steps with state in few bits, as torch.optim.Optimizer classes.
+
+    optimizer = jitstep.AdamW(model.parameters(), lr=1e-3, state="int8")
+
+There is one class for each optimizer of jitstep. Everything else is as in torch.optim. docs/python.md has a guide.
+"""
+
+from . import _core
+from ._core import CompileError, CudaError, Error, MissingCompilerError, __version__
+from .optimizer import Optimizer
+from .rules import classes, from_spec, load_codec, load_rule
+from .transforms import register_host_transform
+
+globals().update(classes())
+
+
+def rules() -> list[str]:
+    """The names of all optimizers: those of jitstep, and those of load_rule()."""
+    return _core.rules()
+
+
+def codecs() -> list[str]:
+    """The names of all state formats, for the argument `state`."""
+    return _core.codecs()
+
+
+def weight_formats() -> list[str]:
+    """The names of all weight formats, for the argument `weights`."""
+    return _core.weight_formats()
+
+
+__all__ = [
+    "CompileError",
+    "CudaError",
+    "Error",
+    "MissingCompilerError",
+    "Optimizer",
+    "__version__",
+    "codecs",
+    "from_spec",
+    "load_codec",
+    "load_rule",
+    "register_host_transform",
+    "rules",
+    "weight_formats",
+    *classes(),
+]

@@ -1,0 +1,175 @@
+"""Checkpoints: what state_dict() adds to torch's, how it is loaded, and what torch's optimizers can load.
+
+state_dict() has torch's layout. Each parameter group has these additional keys:
+
+    rule           the rule's name; schema: 1
+    mode           the point that the parameters hold, "train" or "eval"
+    shared_state   numbers that the rule stores once for all parameters, by name
+"""
+
+import warnings
+from collections import defaultdict
+from copy import deepcopy
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .state import Conversion, taken
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
+
+SCHEMA = 1
+_OWN_KEYS = ("rule", "schema", "mode", "shared_state")
+_FORMAT_KEYS = ("state", "weights", "min_quantized_size")
+
+
+def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
+    """Adds what torch's state_dict() lacks. Auxiliary state is copied: it is a view of a larger storage."""
+    parameters = dict(enumerate(p for _, _, p in optimizer._numbered()))
+    numbers = dict(zip(optimizer._description["shared"], optimizer._stepper.shared_state(), strict=False))
+    held = {}
+    for key, entries in packed["state"].items():
+        pairs = optimizer._pairs.get(parameters.get(key), {})
+        held[key] = {name: value.clone() if name in pairs else value for name, value in entries.items()}
+    own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._mode, "shared_state": numbers}
+    return {**packed, "state": held, "param_groups": [{**group, **own} for group in packed["param_groups"]]}
+
+
+def _check_groups(optimizer: "Optimizer", saved: list[dict[str, Any]]) -> None:
+    groups = optimizer.param_groups
+    if len(groups) != len(saved):
+        raise ValueError("loaded state dict has a different number of parameter groups")
+    if any(len(group["params"]) != len(other["params"]) for group, other in zip(groups, saved, strict=True)):
+        raise ValueError(
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+        )
+    for group in saved:
+        rule = group.get("rule", optimizer.rule)
+        if rule != optimizer.rule:
+            raise ValueError(f"loaded state dict is of {rule}, and this optimizer is {optimizer.rule}")
+        if group.get("schema", SCHEMA) > SCHEMA:
+            raise ValueError(f"loaded state dict has the schema {group['schema']}. Install a newer jitstep.")
+
+
+def _copied(value: Any, name: str, p: Tensor) -> Any:
+    """A copy of an entry, in its own dtype: torch would cast codes and float state to the parameter's dtype."""
+    if not isinstance(value, Tensor):
+        return deepcopy(value)
+    return value.clone() if name == "step" else value.to(device=p.device, copy=True)
+
+
+def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, Any]:
+    ids = chain.from_iterable(group["params"] for group in saved["param_groups"])
+    owners = dict(zip(ids, (p for _, _, p in optimizer._numbered()), strict=True))
+    loaded: dict[Any, Any] = defaultdict(dict)
+    for key, entries in saved["state"].items():
+        if key not in owners:
+            loaded[key] = deepcopy(entries)
+            continue
+        p = owners[key]
+        loaded[p] = {name: _copied(value, name, p) for name, value in entries.items()}
+    return loaded
+
+
+def _loaded_group(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
+    """Options and seed of the checkpoint, formats of the optimizer. An option that the checkpoint lacks stays."""
+    new = {**group, **{name: value for name, value in saved.items() if name not in _OWN_KEYS}}
+    for name in (*_FORMAT_KEYS, "params"):
+        new[name] = group[name]
+    if saved.get("seed") is None:
+        new["seed"] = group["seed"]
+    if "param_names" in group and "param_names" not in saved:
+        new["param_names"] = group["param_names"]
+    return new
+
+
+def _check_complete(optimizer: "Optimizer", p: Tensor, number: int, slots: list[str]) -> None:
+    held = optimizer.state[p]
+    stored = [name for name in slots if name in held or f"{name}.format" in held]
+    if taken(held, optimizer._description["no_step_number"]) > 0 and slots and not stored:
+        raise ValueError(
+            f"loaded state dict has none of the state of {optimizer.rule} for parameter {number}: {', '.join(slots)}"
+        )
+
+
+def _convert(optimizer: "Optimizer") -> None:
+    """Brings loaded state into the optimizer's formats."""
+    total = Conversion()
+    groups = optimizer._core_groups()
+    for number, g, p in optimizer._numbered():
+        if not optimizer.state.get(p) or p.device.type != "cpu":
+            continue
+        plan = optimizer._plan(groups[g], p, number)
+        needed = [slot.name for slot in plan.slots() if slot.format]
+        if optimizer._description["slots"] and not optimizer._description["early_state"]:
+            _check_complete(optimizer, p, number, needed)
+        _, conversion = optimizer._bind(p, plan, with_weights=False)
+        total.formats |= conversion.formats
+        total.parameters += bool(conversion.formats)
+    if total.parameters:
+        shown = ", ".join(f"{name} from {old} to {new}" for name, old, new in sorted(total.formats))
+        warnings.warn(f"jitstep converted the loaded state of {total.parameters} parameters: {shown}.", stacklevel=4)
+
+
+def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
+    """See Optimizer.load_state_dict. Calls torch's hooks. An error leaves the optimizer unchanged."""
+    state_dict = state_dict.copy()
+    for pre_hook in optimizer._optimizer_load_state_dict_pre_hooks.values():
+        changed = pre_hook(optimizer, state_dict)
+        if changed is not None:
+            state_dict = changed
+    saved_groups = deepcopy(state_dict["param_groups"])
+    _check_groups(optimizer, saved_groups)
+    first = saved_groups[0] if saved_groups else {}
+    numbers, names = first.get("shared_state") or {}, optimizer._description["shared"]
+    if numbers and set(numbers) != set(names):
+        raise ValueError(f"loaded state dict has the shared state {sorted(numbers)}, and needs {sorted(names)}")
+    own = {
+        "rule": optimizer.rule,
+        "mode": first.get("mode", "train"),
+        "shared": [float(numbers[name]) for name in names] if numbers else [],
+    }
+    groups = [_loaded_group(group, saved) for group, saved in zip(optimizer.param_groups, saved_groups, strict=True)]
+    before = dict(optimizer.__dict__)
+    try:
+        loaded = _loaded_state(optimizer, {"param_groups": saved_groups, "state": state_dict["state"]})
+        optimizer.__setstate__({"state": loaded, "param_groups": groups, "jitstep": own})
+        _convert(optimizer)
+    except Exception:
+        optimizer.__dict__.update(before)
+        raise
+    for post_hook in optimizer._optimizer_load_state_dict_post_hooks.values():
+        post_hook(optimizer)
+
+
+def _torch_like(value: Tensor, p: Tensor) -> Tensor:
+    """In torch's dtype: the parameter's for state buffers, the default one for numbers, which jitstep has in double."""
+    if value.dim() == 0 and p.dim() > 0:
+        return value.to(torch.get_default_dtype())
+    return value.to(p.dtype)
+
+
+def export(optimizer: "Optimizer") -> dict[str, Any]:
+    """See Optimizer.export."""
+    name = type(optimizer).__name__
+    if not hasattr(torch.optim, name):
+        raise TypeError(f"torch.optim has no {name}. Use state_dict() to save this optimizer.")
+    if optimizer._mode == "eval":
+        raise RuntimeError("export() in evaluation mode. Call train() first.")
+    packed = torch.optim.Optimizer.state_dict(optimizer)
+    groups = optimizer._core_groups()
+    held = {}
+    for number, g, p in optimizer._numbered():
+        if number not in packed["state"] or not packed["state"][number]:
+            continue
+        entries = optimizer._values(p, optimizer._plan(groups[g], p, number))
+        like = {key: _torch_like(value, p) for key, value in entries.items()}
+        if not optimizer._description["no_step_number"]:
+            like["step"] = packed["state"][number]["step"].clone()
+        held[number] = like
+    left_out = {*_FORMAT_KEYS, "seed", "constructed"}
+    shown = [{key: value for key, value in group.items() if key not in left_out} for group in packed["param_groups"]]
+    return {"state": held, "param_groups": shown}

@@ -1,0 +1,136 @@
+"""Reports: the kernels that an optimizer uses, and the memory of its parameters, gradients and state."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import _core
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """A kernel that the optimizer's steps launch."""
+
+    name: str
+    target: str
+    key: str  # names the kernel in the cache
+    from_cache: bool
+    compile_ms: float
+    config: str  # launch configuration
+    reason: str  # why it was chosen
+    parameters: list[int] = field(default_factory=list)  # numbers in the optimizer
+
+    def __str__(self) -> str:
+        made = "found in the cache" if self.from_cache else f"compiled in {self.compile_ms:.0f} ms"
+        shown = f"{self.name} for {self.target}: {made}, {len(self.parameters)} parameters"
+        return f"{shown}\n  config {self.config}: {self.reason}\n  key {self.key}"
+
+
+@dataclass(frozen=True)
+class MemoryEntry:
+    """The tensors of one kind: parameters, gradients, or one entry of the state, such as exp_avg.codes."""
+
+    name: str
+    dtype: str
+    tensors: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """Bytes by kind. Tensors that share a storage count it once."""
+
+    entries: list[MemoryEntry]
+    elements: int  # of all parameters
+
+    def bytes_of(self, name: str) -> int:
+        """The bytes of the entries of this name. "state": everything but parameters and gradients."""
+        if name == "state":
+            return sum(e.bytes for e in self.entries if e.name not in ("parameters", "gradients"))
+        return sum(e.bytes for e in self.entries if e.name == name)
+
+    @property
+    def total(self) -> int:
+        return sum(e.bytes for e in self.entries)
+
+    def __str__(self) -> str:
+        rows = [(e.name, e.dtype, str(e.tensors), f"{e.bytes:,}", self._share(e.bytes)) for e in self.entries]
+        rows.append(("total", "", "", f"{self.total:,}", self._share(self.total)))
+        head = ("", "dtype", "tensors", "bytes", "bytes per parameter")
+        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+        return "\n".join(
+            "  ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
+                      for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+            for row in [head, *rows]
+        )  # fmt: skip
+
+    def _share(self, size: int) -> str:
+        return f"{size / self.elements:.3f}" if self.elements else ""
+
+
+def _report(info: _core.KernelInfo) -> KernelReport:
+    return KernelReport(
+        info.name, info.target, info.key, info.from_cache, info.compile_ms, info.config, info.reason,
+        list(info.parameters),
+    )  # fmt: skip
+
+
+def _preview(optimizer: "Optimizer") -> _core.Stepper:
+    """Compiles the kernels of all parameters, without state. A missing gradient counts as one like its parameter."""
+    stepper = _core.Stepper()
+    groups = optimizer._core_groups()
+    stepper.begin(groups, groups)
+    for number, g, p in optimizer._numbered():
+        plan = optimizer._plan(groups[g], p, number)
+        buffers = _core.Buffers(p, [], [], None)
+        stepper.add(g, plan, buffers, None, p.detach() if p.grad is None else p.grad, {})
+    stepper.finish({}, False)
+    return stepper
+
+
+def kernels(optimizer: "Optimizer") -> list[KernelReport]:
+    """See Optimizer.kernels."""
+    found = optimizer._stepper.kernels() or _preview(optimizer).kernels()
+    return [_report(info) for info in found]
+
+
+class _Measure:
+    """Counts each storage once."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self.found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+
+    def add(self, name: str, tensor: Any) -> None:
+        if not isinstance(tensor, torch.Tensor):
+            return
+        storage = tensor.untyped_storage()
+        size = 0
+        if storage.data_ptr() not in self.seen:
+            self.seen.add(storage.data_ptr())
+            size = storage.nbytes()
+        counted = self.found[name, str(tensor.dtype).removeprefix("torch.")]
+        counted[0] += 1
+        counted[1] += size
+
+    def entries(self) -> list[MemoryEntry]:
+        return [MemoryEntry(name, dtype, *counted) for (name, dtype), counted in self.found.items()]
+
+
+def memory_report(optimizer: "Optimizer") -> MemoryReport:
+    """See Optimizer.memory_report."""
+    measure = _Measure()
+    parameters = [p for _, _, p in optimizer._numbered()]
+    for p in parameters:
+        measure.add("parameters", p.detach())
+    for p in parameters:
+        measure.add("gradients", p.grad)
+    for p in parameters:
+        for name, value in optimizer.state.get(p, {}).items():
+            measure.add(name, value)
+    return MemoryReport(measure.entries(), sum(p.numel() for p in parameters))

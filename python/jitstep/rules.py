@@ -1,0 +1,132 @@
+"""One class for each optimizer of the catalog, made when the package is imported."""
+
+import json
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import _core
+from .optimizer import FORMATS, TORCH_FLAGS, Optimizer
+
+_FORMAT_NOTES = {
+    "state": 'state format: "int8", {"codec": "int8", "block": 128}, or a dict by state buffer. Default: float32.',
+    "weights": 'weight format of 16-bit parameters: "split16", "stochastic", ... Default: none.',
+    "seed": "seed of stochastic rounding, an integer. Default: 0.",
+    "min_quantized_size": "smaller parameters keep float32 state. Default: 4096.",
+}
+_TORCH_NOTES = {
+    "foreach": "accepted for compatibility with torch.",
+    "capturable": "accepted for compatibility with torch. The CPU has no graphs.",
+    "differentiable": "must be False.",
+    "fused": "True lets GradScaler leave the unscaling to step(), as in torch. Every step is fused.",
+}
+
+
+def _torch_order(class_name: str, known: set[str]) -> list[str] | None:
+    """The positional arguments of torch's optimizer of this name, as far as this one has them."""
+    theirs = getattr(torch.optim, class_name, None)
+    if theirs is None:
+        return None
+    names = []
+    for name, parameter in list(signature(theirs).parameters.items())[1:]:
+        if parameter.kind is not Parameter.POSITIONAL_OR_KEYWORD or name not in known:
+            break
+        names.append(name)
+    return names
+
+
+def _parameters(description: dict[str, Any], class_name: str) -> list[Parameter]:
+    options = {o["name"]: o["default"] for o in description["options"] if not o["at_construction"]}
+    late = {o["name"]: None for o in description["options"] if o["at_construction"]}
+    defaults = {**options, **FORMATS, **TORCH_FLAGS, **late}
+    positional = _torch_order(class_name, set(defaults))
+    if positional is None:
+        positional = [o["name"] for o in description["options"] if not o["common"] and o["name"] in options]
+    keyword = [name for name in defaults if name not in positional]
+    made = [Parameter("params", Parameter.POSITIONAL_OR_KEYWORD)]
+    made += [Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=defaults[n]) for n in positional]
+    return made + [Parameter(n, Parameter.KEYWORD_ONLY, default=defaults[n]) for n in keyword]
+
+
+def _option_line(option: dict[str, Any]) -> str:
+    choices = ", ".join(repr(choice) for choice in option["choices"])
+    what = choices or option["range"] or "True or False"
+    note = f" {option['note'][0].upper()}{option['note'][1:]}." if option["note"] else ""
+    start = f"{option['at_construction']} of the new group" if option["at_construction"] else repr(option["default"])
+    return f"    {option['name']}: {what}. Default: {start}.{note}"
+
+
+def _docstring(description: dict[str, Any]) -> str:
+    lines = [description["description"].strip(), "", "Args:", "    params: parameters or groups, as in torch.optim."]
+    lines += [_option_line(option) for option in description["options"]]
+    lines += [f"    {name}: {note}" for name, note in {**_FORMAT_NOTES, **_TORCH_NOTES}.items()]
+    buffers = ", ".join(description["slots"]) or "none"
+    return "\n".join([*lines, "", f"State buffers: {buffers}. Formulas: {description['source']}."])
+
+
+def class_name(description: dict[str, Any]) -> str:
+    named: str = description["class"] or "".join(word.title() for word in description["name"].split("_"))
+    return named
+
+
+def make_class(description: dict[str, Any]) -> type[Optimizer]:
+    name, rule = class_name(description), description["name"]
+    shown = Signature(_parameters(description, name))
+    late = {o["name"] for o in description["options"] if o["at_construction"]}
+
+    def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:
+        bound = shown.bind(*args, **kwargs)
+        bound.apply_defaults()
+        options = {k: v for k, v in bound.arguments.items() if k not in late or v is not None}
+        Optimizer.__init__(self, rule, options.pop("params"), **options)
+
+    __init__.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *shown.parameters.values()]
+    )
+    members = {"__init__": __init__, "__doc__": _docstring(description), "__module__": "jitstep", "rule": rule}
+    return type(name, (Optimizer,), members)
+
+
+_classes: dict[str, type[Optimizer]] = {}
+
+
+def classes() -> dict[str, type[Optimizer]]:
+    """The classes by name."""
+    if not _classes:
+        for rule in _core.rules():
+            made = make_class(_core.describe(rule))
+            _classes[made.__name__] = made
+    return dict(_classes)
+
+
+def load_rule(path: str | Path) -> type[Optimizer]:
+    """The class of the optimizer in a file. It is also an attribute of `jitstep`, so that pickle finds it.
+
+    The file is code: it must belong to this user or to root. Invalid declarations raise ValueError with their line.
+    """
+    import jitstep
+
+    made = make_class(_core.describe(_core.load_rule(str(path))))
+    _classes[made.__name__] = made
+    setattr(jitstep, made.__name__, made)
+    return made
+
+
+def load_codec(path: str | Path) -> str:
+    """Adds the state format in a file, and returns its name for the argument `state`."""
+    return _core.load_codec(str(path))
+
+
+def from_spec(params: Any, spec: str | dict[str, Any]) -> Optimizer:
+    """An optimizer from a configuration, the same as in C++ and on the command line:
+
+    from_spec(params, {"rule": "adamw", "options": {"lr": 1e-3}, "state": "int8"})
+    """
+    read = _core.parse_spec(spec if isinstance(spec, str) else json.dumps(spec))
+    made = next((one for one in classes().values() if one.rule == read["rule"]), None)
+    arguments = {**read["options"], **read["formats"]}
+    if made is None:
+        return Optimizer(read["rule"], params, **arguments)
+    return made(params, **arguments)  # type: ignore[arg-type]

@@ -1,0 +1,334 @@
+"""State of one parameter: plain tensors in the optimizer's dict, in the formats that its kernel needs.
+
+Keys of the dict, for a state buffer that torch calls `exp_avg`:
+
+    exp_avg           the values, in the parameter's shape, unless a codec stores them
+    exp_avg.codes     bytes of the codec's codes; exp_avg.scales: those of its scales
+    exp_avg.format    the codec and its options, as JSON
+    row_var           auxiliary state of the optimizer; exp_avg.row: of a codec
+    residual          bytes of the weight format `residual.format`
+    strides           the order of codes and residual, if it is not row-major
+    step              the steps that the parameter has taken, a tensor as in torch
+"""
+
+import json
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _core
+
+State = dict[str, Any]
+Pairs = dict[str, Tensor]  # both buffers of each field of auxiliary state, by its key
+
+
+class Conversion:
+    """What bind() has decoded and encoded, for one warning."""
+
+    def __init__(self) -> None:
+        self.formats: set[tuple[str, str, str]] = set()
+        self.parameters = 0
+
+    def add(self, name: str, old: str, new: str) -> None:
+        self.formats.add((name, old, new))
+
+
+def taken(state: State, no_step_number: bool = False) -> int:
+    """The steps that a parameter has taken. torch keeps no number for some optimizers: their state counts as one."""
+    step = state.get("step")
+    if step is None:
+        return 1 if no_step_number and any(isinstance(value, Tensor) for value in state.values()) else 0
+    return int(step)
+
+
+def value_dtype(p: Tensor) -> torch.dtype:
+    """The dtype of state that is stored as values."""
+    if p.is_complex():
+        return p.dtype
+    return torch.float64 if p.dtype == torch.float64 else torch.float32
+
+
+def torch_strides(p: Tensor, strides: list[int]) -> tuple[int, ...]:
+    """The plan's strides for torch: a plan has a dimension for scalars, and another one for complex numbers."""
+    if p.dim() == 0:
+        return ()
+    return tuple(stride // 2 for stride in strides[:-1]) if p.is_complex() else tuple(strides)
+
+
+def empty(p: Tensor, strides: list[int], dtype: torch.dtype) -> Tensor:
+    """A tensor of the parameter's shape. `strides`: of the plan."""
+    return torch.empty_strided(tuple(p.shape), torch_strides(p, strides), dtype=dtype, device=p.device)
+
+
+def row_major(sizes: list[int]) -> list[int]:
+    strides, following = [], 1
+    for size in reversed(sizes):
+        strides.append(following)
+        following *= size
+    return strides[::-1]
+
+
+def _dense_strides(sizes: list[int], strides: list[int]) -> list[int]:
+    """The strides without those of dimensions of size 1, which order nothing."""
+    return [stride for size, stride in zip(sizes, strides, strict=True) if size > 1]
+
+
+class Binding:
+    """The state of one parameter while it is brought into the form of a plan. Changes the dict only in the end."""
+
+    def __init__(self, p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, no_step_number: bool):
+        self.p, self.plan, self.pairs = p, plan, pairs
+        self.state = dict(state)
+        self.t = taken(state, no_step_number)
+        self.sizes = plan.sizes()
+        self.strides = plan.compact_strides()
+        held = state.get("strides")
+        self.held_strides = row_major(self.sizes) if held is None else [int(stride) for stride in held]
+        self.same_order = _dense_strides(self.sizes, self.held_strides) == _dense_strides(self.sizes, self.strides)
+        self.conversion = Conversion()
+        self.made_pairs: Pairs = {}
+
+    # ---- state buffers
+
+    def held_values(self, number: int, slot: _core.SlotInfo) -> Tensor | None:
+        """The values of a state buffer that must be converted, in the plan's order."""
+        if f"{slot.name}.format" in self.state:
+            values = self.decoded(number, slot.name)
+        else:
+            values = self.state.get(slot.name)
+            if not isinstance(values, Tensor):
+                return None
+        if values.shape != self.p.shape:
+            raise ValueError(
+                f"the state {slot.name} has the shape {list(values.shape)}, and the parameter {list(self.p.shape)}. "
+                "Load the state of this parameter."
+            )
+        return empty(self.p, self.strides, value_dtype(self.p)).copy_(values)
+
+    def decoded(self, number: int, name: str) -> Tensor:
+        """The values of codes in the format that the state names."""
+        plan = self.plan.with_codec(number, self.state[f"{name}.format"]).with_strides(self.held_strides)
+        info = plan.slots()[number]
+        slots: list[tuple[Any, Any]] = [(None, None)] * len(plan.slots())
+        slots[number] = (self.bytes(f"{name}.codes", info.codes), self.bytes(f"{name}.scales", info.scales))
+        aux = [self.old_pair(field) if field.slot == number else None for field in plan.aux()]
+        values = empty(self.p, plan.compact_strides(), value_dtype(self.p)).zero_()
+        plan.decode(_core.Buffers(None, slots, aux, None), self.t, number, values)
+        return values
+
+    def old_pair(self, field: _core.AuxInfo) -> Tensor:
+        return _new_pair(self.p, field, self.state.get(field.name))
+
+    def bytes(self, key: str, size: int) -> Tensor | None:
+        """The bytes of a checkpoint. None if the format has none."""
+        if size == 0:
+            return None
+        held = self.state.get(key)
+        if not isinstance(held, Tensor) or held.numel() != size:
+            found = held.numel() if isinstance(held, Tensor) else "none"
+            raise ValueError(f"the state {key} has {found} of {size} bytes. Load a complete checkpoint.")
+        return held.to(device=self.p.device, dtype=torch.uint8).contiguous()
+
+    def drop(self, name: str) -> None:
+        """Forgets codes, and the auxiliary state of their codec."""
+        for key in [k for k in self.state if k.startswith(f"{name}.")]:
+            del self.state[key]
+
+    def keeps_values(self, slot: _core.SlotInfo) -> bool:
+        held = self.state.get(slot.name)
+        return (
+            isinstance(held, Tensor)
+            and held.dtype == value_dtype(self.p)
+            and held.device == self.p.device
+            and held.shape == self.p.shape
+            and held.stride() == torch_strides(self.p, self.strides)
+        )
+
+    def bind_values(self, number: int, slot: _core.SlotInfo) -> tuple[Tensor, None]:
+        if not self.keeps_values(slot):
+            values = self.held_values(number, slot)
+            if f"{slot.name}.format" in self.state:
+                self.conversion.add(slot.name, _codec_name(self.state[f"{slot.name}.format"]), "fp32")
+                self.drop(slot.name)
+            if values is None:
+                values = empty(self.p, self.strides, value_dtype(self.p)).fill_(slot.initial)
+            self.state[slot.name] = values
+        return self.state[slot.name], None
+
+    def keeps_codes(self, number: int, slot: _core.SlotInfo) -> bool:
+        held = self.state.get(f"{slot.name}.format")
+        return held is not None and self.same_order and self.plan.same_codes(number, held)
+
+    def bind_codes(self, number: int, slot: _core.SlotInfo) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Codes, scales, and the values that they must encode, or None."""
+        values = None
+        codes_key, scales_key = f"{slot.name}.codes", f"{slot.name}.scales"
+        if not self.keeps_codes(number, slot):
+            values = self.held_values(number, slot)
+            if values is not None:
+                old = self.state.get(f"{slot.name}.format")
+                self.conversion.add(slot.name, _codec_name(old) if old else "fp32", _codec_name(slot.format))
+            elif slot.initial and self.t > 0:
+                values = empty(self.p, self.strides, value_dtype(self.p)).fill_(slot.initial)
+            self.drop(slot.name)
+            self.state.pop(slot.name, None)
+            for key, size in ((codes_key, slot.codes), (scales_key, slot.scales)):
+                if size:
+                    self.state[key] = torch.zeros(size, dtype=torch.uint8, device=self.p.device)
+        for key, size in ((codes_key, slot.codes), (scales_key, slot.scales)):
+            if size:
+                self.state[key] = self.bytes(key, size)
+        self.state[f"{slot.name}.format"] = slot.format
+        return self.state.get(codes_key), self.state.get(scales_key), values if self.t > 0 else None
+
+    # ---- auxiliary state
+
+    def bind_aux(self, field: _core.AuxInfo) -> Tensor:
+        """Both buffers of a field. The state shows the one that was written last."""
+        held, pair = self.state.get(field.name), self.pairs.get(field.name)
+        if pair is None or not _is_view(held, pair) or list(pair.shape[1:]) != field.sizes:
+            pair = _new_pair(self.p, field, held)
+        self.made_pairs[field.name] = pair
+        self.state[field.name] = pair[self.t & 1]
+        return pair
+
+    # ---- the weight format
+
+    def bind_residual(self) -> Tensor | None:
+        """The residual for the plan's weight format. Rewrites the parameter if another format had one."""
+        held, wanted = self.state.get("residual.format"), self.plan.weights
+        if self.plan.residual == 0:
+            self.state.pop("residual", None)
+            self.state.pop("residual.format", None)
+            return None
+        if held != wanted or not self.same_order:
+            weights = self.held_weights(held)
+            self.state["residual"] = torch.zeros(self.plan.residual, dtype=torch.uint8, device=self.p.device)
+            self.state["residual.format"] = wanted
+            if self.t > 0:
+                self.encode_weights(weights)
+        residual = self.state["residual"] = self.bytes("residual", self.plan.residual)
+        return residual
+
+    def held_weights(self, held: str | None) -> Tensor:
+        """The parameter as its rule reads it, in float."""
+        values = empty(self.p, self.strides, value_dtype(self.p))
+        if held is None or self.t == 0:
+            return values.copy_(self.p.detach())
+        plan = self.plan.with_weights(held).with_strides(self.held_strides)
+        p = empty(self.p, self.held_strides, self.p.dtype).copy_(self.p.detach())
+        decoded = empty(self.p, self.held_strides, value_dtype(self.p))
+        residual = self.bytes("residual", plan.residual)
+        plan.decode(_core.Buffers(p, [], [], residual), self.t, -1, decoded)
+        if held != self.plan.weights:
+            self.conversion.add("residual", held, self.plan.weights)
+        return values.copy_(decoded)
+
+    def encode_weights(self, values: Tensor) -> None:
+        p = empty(self.p, self.strides, self.p.dtype)
+        self.plan.encode(_core.Buffers(p, [], [], self.state["residual"]), self.t, -1, values)
+        self.p.detach().copy_(p)
+
+    # ---- all of it
+
+    def bind_step(self) -> None:
+        step = self.state.get("step")
+        wide = torch.get_default_dtype() == torch.float64
+        if not (
+            isinstance(step, Tensor)
+            and step.numel() == 1
+            and step.device.type == "cpu"
+            and step.dtype in (torch.float32, torch.float64)
+        ):
+            self.state["step"] = torch.tensor(float(self.t), dtype=torch.float64 if wide else torch.float32)
+
+    def bind_strides(self) -> None:
+        coded = any(key.endswith(".format") for key in self.state)
+        if coded and _dense_strides(self.sizes, self.strides) != _dense_strides(self.sizes, row_major(self.sizes)):
+            self.state["strides"] = tuple(self.strides)
+        else:
+            self.state.pop("strides", None)
+
+    def run(self, with_weights: bool) -> _core.Buffers:
+        slots: list[tuple[Any, Any]] = []
+        to_encode: list[tuple[int, Tensor]] = []
+        self.bind_step()
+        for number, slot in enumerate(self.plan.slots()):
+            if not slot.format:
+                slots.append((None, None))
+            elif slot.plain:
+                slots.append(self.bind_values(number, slot))
+            else:
+                codes, scales, values = self.bind_codes(number, slot)
+                slots.append((codes, scales))
+                if values is not None:
+                    to_encode.append((number, values))
+        aux = [self.bind_aux(field) for field in self.plan.aux()]
+        residual = self.bind_residual() if with_weights else None
+        buffers = _core.Buffers(self.p, slots, aux, residual)
+        for number, values in to_encode:
+            self.plan.encode(buffers, self.t, number, values)
+        if with_weights:
+            self.bind_strides()
+        return buffers
+
+
+def _codec_name(text: str) -> str:
+    return str(json.loads(text)["codec"]) if "{" in text else text
+
+
+def _is_view(held: Any, pair: Tensor) -> bool:
+    if not isinstance(held, Tensor) or held.shape != pair.shape[1:] or held.dtype != pair.dtype:
+        return False
+    return held.data_ptr() in (pair[0].data_ptr(), pair[1].data_ptr()) and held.device == pair.device
+
+
+def _new_pair(p: Tensor, field: _core.AuxInfo, held: Any) -> Tensor:
+    """Two buffers with the values that are held, or with initial ones."""
+    dtype = torch.float64 if field.is_double else torch.float32
+    pair = torch.full((2, *field.sizes), field.initial, dtype=dtype, device=p.device)
+    if held is None:
+        return pair
+    values = torch.as_tensor(held).detach()
+    if values.numel() != pair[0].numel():
+        raise ValueError(
+            f"the state {field.name} has {values.numel()} of {pair[0].numel()} values. Load a complete checkpoint."
+        )
+    pair[:] = values.to(dtype).reshape(pair.shape[1:])
+    return pair
+
+
+def bind(
+    p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, *, no_step_number: bool, with_weights: bool = True
+) -> tuple[_core.Buffers | None, Conversion]:
+    """Brings the state of a parameter into the plan's formats. An error changes nothing.
+
+    `with_weights=False` is for checkpoints, whose parameter may not be loaded yet. It leaves the residual as it is, and
+    returns no buffers if that is not possible.
+    """
+    with torch.no_grad():
+        binding = Binding(p, plan, state, pairs, no_step_number)
+        if not with_weights and not binding.same_order:
+            return None, binding.conversion  # codes and residual change their order together
+        buffers = binding.run(with_weights)
+    state.clear()
+    state.update(binding.state)
+    pairs.clear()
+    pairs.update(binding.made_pairs)
+    return buffers, binding.conversion
+
+
+def values(p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, no_step_number: bool) -> State:
+    """All state buffers as values in torch's shape, for export. Changes nothing."""
+    with torch.no_grad():
+        binding = Binding(p, plan, state, pairs, no_step_number)
+        found: State = {}
+        for number, slot in enumerate(plan.slots()):
+            held = binding.held_values(number, slot) if slot.format else None
+            if held is not None:
+                found[slot.name] = held
+        for field in plan.aux():
+            if field.slot < 0 and field.name in state:
+                found[field.name] = state[field.name].clone()
+    return found

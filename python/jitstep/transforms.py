@@ -1,0 +1,96 @@
+"""Host transforms: functions on whole tensors inside a step, for rules that name one, such as Muon."""
+
+import ctypes
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Group = dict[str, Any]
+# Elements of one batch, which bounds the temporary memory of the iteration.
+_BATCH_ELEMENTS = 1 << 22
+
+
+def _tensor_at(address: int, sizes: list[int], strides: list[int], is_double: bool) -> Tensor:
+    """A tensor of memory that the step owns, valid until the transform returns."""
+    dtype = torch.float64 if is_double else torch.float32
+    count = 1
+    for size in sizes:
+        count *= size
+    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    return torch.frombuffer(memory, dtype=dtype).as_strided(sizes, strides)
+
+
+def _rate_factor(one: Tensor, adjust: str) -> float:
+    rows, columns = one.shape
+    if adjust == "match_rms_adamw":
+        return float(0.2 * max(rows, columns) ** 0.5)
+    return float(max(1.0, rows / columns) ** 0.5)
+
+
+def _batches(values: list[Tensor]) -> list[list[Tensor]]:
+    """Matrices of equal sizes together, up to a limit."""
+    found: dict[Any, list[list[Tensor]]] = defaultdict(lambda: [[]])
+    for one in values:
+        batches = found[(min(one.shape), max(one.shape), one.dtype)]
+        if len(batches[-1]) >= max(1, _BATCH_ELEMENTS // max(1, one.numel())):
+            batches.append([])
+        batches[-1].append(one)
+    return [batch for batches in found.values() for batch in batches if batch]
+
+
+def _prepared(one: Tensor, dtype: torch.dtype, eps: float) -> Tensor:
+    x = one.to(dtype, copy=True)
+    x.div_(x.norm().clamp(min=eps))
+    return x.T if one.size(0) > one.size(1) else x
+
+
+def newton_schulz(values: list[Tensor], group: Group) -> None:
+    """The iteration of torch.optim.Muon, with the same operations, for matrices of equal sizes together."""
+    a, b, c = (float(x) for x in group["ns_coefficients"])
+    for batch in _batches(values):
+        dtype = torch.bfloat16 if group["ns_dtype"] == "bf16" else batch[0].dtype
+        x = torch.stack([_prepared(one, dtype, float(group["eps"])) for one in batch])
+        for _ in range(int(group["ns_steps"])):
+            gram = x @ x.mT
+            update = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+            x = torch.baddbmm(x, update, x, beta=a)
+        for one, made in zip(batch, x, strict=True):
+            made = made.T if one.size(0) > one.size(1) else made
+            one.copy_(made.to(one.dtype) * _rate_factor(one, group["adjust_lr_fn"] or "original"))
+
+
+_transforms: dict[str, Callable[[list[Tensor], Group], None]] = {"newton_schulz": newton_schulz}
+
+
+def register_host_transform(name: str, function: Callable[[Tensor, Group], Tensor]) -> None:
+    """Adds a function for rules with `host transform: name`.
+
+    It gets one tensor of float32 (float64 for float64 parameters) and the parameter group, and returns a tensor of the
+    same shape. A name that is taken raises ValueError.
+    """
+    if name in _transforms:
+        raise ValueError(f"the host transform {name!r} exists already. Choose another name.")
+
+    def each(values: list[Tensor], group: Group) -> None:
+        for one in values:
+            made = function(one, group)
+            if made.shape != one.shape:
+                raise ValueError(f"the host transform {name!r} returned {list(made.shape)} for {list(one.shape)}")
+            one.copy_(made)
+
+    _transforms[name] = each
+
+
+def run(name: str, given: list[tuple[int, int, list[int], list[int], bool]], groups: list[Group]) -> None:
+    """Calls a transform once per group. `given`: group, address, sizes, strides, and whether values are double."""
+    if name not in _transforms:
+        raise ValueError(f"the host transform {name!r} is unknown. Add it with jitstep.register_host_transform().")
+    by_group: dict[int, list[Tensor]] = defaultdict(list)
+    for group, *place in given:
+        by_group[group].append(_tensor_at(*place))
+    with torch.no_grad():
+        for group, values in by_group.items():
+            _transforms[name](values, groups[group])

@@ -1,0 +1,54 @@
+"""Errors of options in the words of torch.optim, so that programs and tests that read them work."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import _core
+
+_RANGE_WORDS = " and must be "
+
+
+def _torch_sentence(rule: str, name: str, index: int, given: Any, wanted: str) -> str:
+    """What torch's optimizer of this name says about a number that is out of range."""
+    if name == "lr":
+        return f"Invalid learning rate: {given} and should be {wanted}"
+    if name == "betas":
+        return f"Invalid beta parameter at index {index}: {given} and should be {wanted}"
+    if rule == "adafactor" and name in ("d", "eps"):
+        shown = "Clipping threshold d" if name == "d" else f"epsilon{index + 1}"
+        return f"{shown} should be {wanted} but is: {given}"
+    if rule == "adafactor":
+        return f"{name} should be {wanted} but is: {given}"
+    return f"Invalid {name} value: {given} and should be {wanted}"
+
+
+def option_error(rule: str, error: _core.OptionError, options: Mapping[str, Any]) -> ValueError:
+    """The error of a number, with the value that the user gave."""
+    name, index = error.option, error.index
+    given = options.get(name)
+    if isinstance(given, (tuple, list)):
+        given = given[index]
+    if rule == "rprop" and name == "etas":
+        etas = options["etas"]
+        return ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+    wanted = str(error).partition(_RANGE_WORDS)[2]
+    return ValueError(_torch_sentence(rule, name, index, given, wanted))
+
+
+def refusal(rule: str, error: ValueError, options: Mapping[str, Any]) -> ValueError:
+    """The error of a combination of options, or of a format."""
+    text = str(error)
+    if rule == "rprop" and "etas" in text:
+        return ValueError(f"Invalid eta values: {options['etas'][0]}, {options['etas'][1]}")
+    if rule == "muon" and "adjust_lr_fn" in text:
+        return ValueError(f"Adjust learning rate function {options['adjust_lr_fn']} is not supported")
+    return ValueError(text)
+
+
+def parameter_error(rule: str, error: ValueError, number: int, p: Any) -> ValueError:
+    """The error of a parameter that the rule or its formats do not support."""
+    shown = f"parameter {number} ({str(p.dtype).removeprefix('torch.')} {list(p.shape)})"
+    text = f"jitstep: {shown}: {error}"
+    if rule == "muon" and p.dim() != 2:
+        return ValueError(f"Muon only supports 2D parameters, found parameter with size: {p.size()}. {text}")
+    return ValueError(text)

@@ -1,0 +1,67 @@
+#include "errors.h"
+
+#include <exception>
+#include <string>
+
+#include "jitstep/jit/error.h"
+
+namespace jitstep::python {
+namespace {
+
+namespace nb = nanobind;
+
+// Exceptions live as long as the process, as those of Python do.
+PyObject *error, *compile_error, *cuda_error, *missing_compiler_error, *option_error;
+
+PyObject* add(nb::module_& module, const char* name, const char* doc, PyObject* base) {
+  const std::string full_name = std::string("jitstep.") + name;
+  PyObject* const made = PyErr_NewExceptionWithDoc(full_name.c_str(), doc, base, nullptr);
+  if (made == nullptr) throw nb::python_error();
+  module.attr(name) = nb::borrow(made);
+  return made;
+}
+
+// The option's name and the number's position are attributes.
+void raise_option_error(const jit::OptionError& thrown) {
+  const nb::object raised = nb::borrow(option_error)(thrown.what());
+  raised.attr("option") = nb::str(thrown.option().c_str());
+  raised.attr("index") = nb::int_(thrown.index());
+  PyErr_SetObject(option_error, raised.ptr());
+}
+
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const jit::OptionError& one) {
+    raise_option_error(one);
+  } catch (const jit::MissingCompilerError& one) {
+    PyErr_SetString(missing_compiler_error, one.what());
+  } catch (const jit::CompileError& one) {
+    PyErr_SetString(compile_error, one.what());
+  } catch (const jit::CudaError& one) {
+    PyErr_SetString(cuda_error, one.what());
+  } catch (const jit::Error& one) {
+    PyErr_SetString(PyExc_ValueError, one.what());
+  }
+}
+
+}  // namespace
+
+void add_errors(nb::module_& module) {
+  error = add(module, "Error", "Base of the errors that are not errors of arguments.",
+              PyExc_RuntimeError);
+  compile_error =
+      add(module, "CompileError",
+          "The compiler rejected the source of a kernel. The message has its log.", error);
+  cuda_error = add(module, "CudaError", "A call of the CUDA driver failed.", error);
+  missing_compiler_error = add(module, "MissingCompilerError",
+                               "A kernel must be compiled, and there is no C++ compiler. The "
+                               "message says how to install one.",
+                               error);
+  option_error = add(module, "OptionError",
+                     "A number of an option is out of range. `option` and `index` say which.",
+                     PyExc_ValueError);
+  nb::register_exception_translator(translate);
+}
+
+}  // namespace jitstep::python

@@ -1,0 +1,49 @@
+// Where a tensor of torch lies, without linking torch: by DLPack's C exchange API, or by the tensor's attributes.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "jitstep/jit/dtype.h"
+#include "jitstep/jit/layout.h"
+
+namespace jitstep::python {
+
+namespace nb = nanobind;
+
+/// The most dimensions that torch supports, and one more for complex numbers.
+inline constexpr int kMostDims = 65;
+
+/// A strided tensor. A scalar is a vector with one element. A complex tensor is a real one with another dimension of
+/// size 2. Strides are in elements.
+struct TensorView {
+  char* data;
+  bool is_cpu;
+  bool is_complex;
+  std::optional<jit::Dtype> dtype;  // none: jitstep does not step this dtype
+  int bytes;                        // of one element
+  int dims;
+  std::array<std::int64_t, kMostDims> sizes, strides;
+
+  /// The product of the sizes.
+  std::int64_t elements() const;
+  jit::Shape shape() const;
+  /// True if sizes, and strides of dimensions with several elements, are equal.
+  bool has_shape(const std::vector<std::int64_t>& sizes,
+                 const std::vector<std::int64_t>& strides) const;
+};
+
+/// Reads tensors by this capsule, torch.Tensor.__dlpack_c_exchange_api__. None, or a capsule of another major version,
+/// selects the tensors' attributes, which takes longer. Returns true if the capsule is used.
+bool use_exchange(nb::object capsule);
+
+/// Fills `view`. Returns false, without a Python error, if the tensor is not strided.
+bool try_read(PyObject* tensor, TensorView& view);
+
+/// The same. Throws a TypeError for another object or layout.
+TensorView read(nb::handle tensor);
+
+}  // namespace jitstep::python

@@ -1,0 +1,129 @@
+#include "group.h"
+
+#include <algorithm>
+
+#include "jitstep/jit/layout.h"
+#include "values.h"
+
+namespace jitstep::python {
+namespace {
+
+constexpr const char* kConstructed = "constructed";
+
+PyObject* item(nb::dict dict, const nb::object& key) {
+  return PyDict_GetItemWithError(dict.ptr(), key.ptr());
+}
+
+bool is_constant(PyObject* value) {
+  if (value == nullptr || value == Py_None || PyBool_Check(value)) return true;
+  return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyUnicode_CheckExact(value);
+}
+
+// True if the object's value cannot change in place.
+bool is_immutable(PyObject* value) {
+  if (is_constant(value)) return true;
+  if (!PyTuple_CheckExact(value)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(value); ++i)
+    if (!is_constant(PyTuple_GetItem(value, i))) return false;
+  return true;
+}
+
+// The value that an option that is None had when its group was made, or null.
+nb::object constructed_value(nb::dict group, const std::string& name) {
+  PyObject* const all = PyDict_GetItemString(group.ptr(), kConstructed);
+  if (all == nullptr || !PyDict_Check(all)) return {};
+  PyObject* const found = PyDict_GetItemString(all, name.c_str());
+  return found == nullptr ? nb::object() : nb::borrow(found);
+}
+
+}  // namespace
+
+Group::Group(const std::string& rule) : values_(rule) {
+  for (const std::string& name : values_.names()) add_key(name, &values_.declaration(name));
+  for (const char* name : {"state", "weights", "seed", "min_quantized_size", kConstructed})
+    add_key(name, nullptr);
+}
+
+void Group::add_key(const std::string& name, const jit::Option* option) {
+  keys_.push_back({name, nb::steal(PyUnicode_InternFromString(name.c_str())), {}, option});
+}
+
+// An option that the dict lacks keeps its value.
+void Group::read_options(nb::dict group, jit::OptionValues& values) const {
+  for (const Key& key : keys_) {
+    if (key.option == nullptr) continue;
+    PyObject* value = item(group, key.interned);
+    nb::object constructed;
+    if ((value == nullptr || value == Py_None) && !key.option->at_construction.empty()) {
+      constructed = constructed_value(group, key.name);
+      if (constructed.is_valid()) value = constructed.ptr();
+    }
+    if (value != nullptr) values.set(key.name, to_value(*key.option, value));
+  }
+  values.construct();
+}
+
+void Group::remember(nb::dict group) {
+  for (Key& key : keys_) {
+    PyObject* const value = item(group, key.interned);
+    key.seen = value == nullptr ? nb::object() : nb::borrow(value);
+  }
+}
+
+Group::Change Group::refresh(nb::dict group, bool check) {
+  bool values_changed = !known_, formats_changed = !known_;
+  for (const Key& key : keys_) {
+    PyObject* const value = item(group, key.interned);
+    const bool other = value != key.seen.ptr();
+    if (key.option == nullptr)
+      formats_changed |= other;
+    else
+      values_changed |= other || !is_immutable(value);
+  }
+  if (!values_changed && !formats_changed && !check) return Change::none;
+  jit::OptionValues values = values_;
+  read_options(group, values);
+  if (check) values.validate();
+  jit::Formats formats = formats_changed ? to_formats(group) : formats_;
+  if (formats_changed) jit::check_formats(formats, values);
+  const HyperParams fresh = values.at_step(0, formats.seed.value_or(0));
+  const bool other_plan = !known_ || !(formats == formats_) || !values.same_flags(values_);
+  const Change change = other_plan          ? Change::plan
+                        : values == values_ ? Change::none
+                                            : Change::numbers;
+  values_ = std::move(values);
+  formats_ = std::move(formats);
+  hyper_params_ = fresh;
+  remember(group);
+  known_ = true;
+  if (other_plan) ++revision_, plans_.clear();
+  return change;
+}
+
+nb::dict Group::constructed() const {
+  nb::dict made;
+  for (const Key& key : keys_) {
+    if (key.option == nullptr || key.option->at_construction.empty()) continue;
+    made[key.name.c_str()] = from_value(values_.get(key.name));
+  }
+  return made;
+}
+
+std::shared_ptr<const jit::Plan> Group::plan(jit::Dtype dtype,
+                                             const std::vector<std::int64_t>& sizes) {
+  auto& plan = plans_[{dtype, sizes}];
+  if (plan) return plan;
+  const int dims = static_cast<int>(sizes.size());
+  values_.validate_dims(dims);
+  const std::int64_t elements = jit::Shape{sizes, {}}.elements();
+  plan =
+      std::make_shared<jit::Plan>(jit::resolve(values_, formats_, {dtype, dims, elements, sizes}));
+  return plan;
+}
+
+int Group::traverse(visitproc visit, void* arg) const {
+  for (const Key& key : keys_) Py_VISIT(key.seen.ptr());
+  return 0;
+}
+
+}  // namespace jitstep::python

@@ -1,0 +1,71 @@
+// The options and formats of one parameter group, read from its dict.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jitstep/args.h"
+#include "jitstep/jit/formats.h"
+#include "jitstep/jit/option_values.h"
+
+namespace jitstep::python {
+
+namespace nb = nanobind;
+
+/// The group of one rule. A dict is read again only where its values are other objects than before, or may have
+/// changed in place (tensors, lists).
+class Group {
+ public:
+  /// What refresh() found.
+  enum class Change { none, numbers, plan };
+
+  /// Options have their defaults until refresh() is called. An unknown rule throws an Error.
+  explicit Group(const std::string& rule);
+
+  /// Reads the dict of a parameter group. `check`: also checks ranges and combinations, as torch does when a group is
+  /// made; a scheduler may then leave the ranges. Throws an Error for invalid values, and changes nothing then.
+  Change refresh(nb::dict group, bool check = false);
+
+  /// The values that replace options that are None when a group is made: {"initial_lr": 0.001}. The group's key
+  /// `constructed` stores them.
+  nb::dict constructed() const;
+
+  const jit::OptionValues& values() const { return values_; }
+  const jit::Formats& formats() const { return formats_; }
+  /// Hyperparameters of a step, without its number.
+  const HyperParams& hyper_params() const { return hyper_params_; }
+  /// Increases with each change that needs other plans.
+  int revision() const { return revision_; }
+
+  /// The plan for parameters of this kind, from a cache. Throws an Error for a parameter that the rule does not support.
+  std::shared_ptr<const jit::Plan> plan(jit::Dtype dtype, const std::vector<std::int64_t>& sizes);
+
+  /// For Python's garbage collector.
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  struct Key {
+    std::string name;
+    nb::object interned;
+    nb::object seen;            // the last value in the dict, may be null
+    const jit::Option* option;  // null for a format
+  };
+  void add_key(const std::string& name, const jit::Option* option);
+  void read_options(nb::dict group, jit::OptionValues& values) const;
+  void remember(nb::dict group);
+
+  jit::OptionValues values_;
+  jit::Formats formats_;
+  HyperParams hyper_params_{};
+  std::vector<Key> keys_;
+  bool known_ = false;
+  int revision_ = 0;
+  std::map<std::pair<jit::Dtype, std::vector<std::int64_t>>, std::shared_ptr<const jit::Plan>>
+      plans_;
+};
+
+}  // namespace jitstep::python

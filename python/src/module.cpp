@@ -1,0 +1,169 @@
+// jitstep._core: jitstep::jit for Python. It reads torch's tensors, but links no torch.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "backends.h"
+#include "errors.h"
+#include "exchange.h"
+#include "group.h"
+#include "jitstep/jit/catalog.h"
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/step.h"
+#include "jitstep/version.h"
+#include "plan.h"
+#include "stepper.h"
+#include "values.h"
+
+namespace jitstep::python {
+namespace {
+
+using namespace nb::literals;
+using Kind = jit::Manifest::Kind;
+
+template <class T>
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  return nb::inst_ready(self) ? nb::inst_ptr<T>(self)->traverse(visit, arg) : 0;
+}
+
+int clear_stepper(PyObject* self) {
+  nb::inst_ptr<Stepper>(self)->clear();
+  return 0;
+}
+
+PyType_Slot group_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse<Group>)},
+                             {0, nullptr}};
+PyType_Slot stepper_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse<Stepper>)},
+                               {Py_tp_clear, reinterpret_cast<void*>(clear_stepper)},
+                               {0, nullptr}};
+
+void add_catalog(nb::module_& m) {
+  const auto names = [](Kind kind) {
+    return [kind] { return jit::default_catalog().names(kind); };
+  };
+  m.def("rules", names(Kind::rule), "The names of all rules.");
+  m.def("codecs", names(Kind::codec), "The names of all state formats.");
+  m.def("weight_formats", names(Kind::weights), "The names of all weight formats.");
+  m.def(
+      "describe",
+      [](const std::string& rule) { return describe(jit::default_catalog().rule(rule)); }, "rule"_a,
+      "A rule's declarations.");
+  m.def(
+      "load_rule",
+      [](const std::string& path) { return jit::default_catalog().load_rule(path).name; },
+      "path"_a);
+  m.def(
+      "load_codec",
+      [](const std::string& path) { return jit::default_catalog().load_codec(path).name; },
+      "path"_a);
+  m.def("parse_spec", &parse_spec, "text"_a);
+}
+
+void add_process(nb::module_& m) {
+  m.attr("__version__") = JITSTEP_VERSION;
+  m.def("use_exchange", &use_exchange, "capsule"_a.none());
+  m.def("set_threads", &set_threads, "count"_a);
+  m.def("has_openmp", &has_openmp);
+  m.def("launch_count", &jit::launch_count, "Kernel launches of this process so far.");
+  m.def(
+      "compile_count", [] { return jit::default_engine().statistics().compiled; },
+      "Kernels that this process has compiled so far.");
+}
+
+void add_group(nb::module_& m) {
+  nb::enum_<Group::Change>(m, "Change")
+      .value("none", Group::Change::none)
+      .value("numbers", Group::Change::numbers)
+      .value("plan", Group::Change::plan);
+  nb::class_<Group>(m, "Group", nb::type_slots(group_slots))
+      .def(nb::init<const std::string&>(), "rule"_a)
+      .def("refresh", &Group::refresh, "group"_a, "check"_a = false)
+      .def("constructed", &Group::constructed);
+}
+
+void add_plan(nb::module_& m) {
+  nb::class_<SlotInfo>(m, "SlotInfo")
+      .def_ro("name", &SlotInfo::name)
+      .def_ro("format", &SlotInfo::format)
+      .def_ro("plain", &SlotInfo::plain)
+      .def_ro("codes", &SlotInfo::codes)
+      .def_ro("scales", &SlotInfo::scales)
+      .def_ro("initial", &SlotInfo::initial);
+  nb::class_<AuxInfo>(m, "AuxInfo")
+      .def_ro("name", &AuxInfo::name)
+      .def_ro("sizes", &AuxInfo::sizes)
+      .def_ro("is_double", &AuxInfo::is_double)
+      .def_ro("initial", &AuxInfo::initial)
+      .def_ro("slot", &AuxInfo::slot);
+  nb::class_<Buffers>(m, "Buffers")
+      .def(
+          "__init__",
+          [](Buffers* made, nb::object p, std::vector<std::pair<nb::object, nb::object>> slots,
+             std::vector<nb::object> aux, nb::object residual) {
+            new (made) Buffers{std::move(p), std::move(slots), std::move(aux), std::move(residual)};
+          },
+          "p"_a, "slots"_a, "aux"_a, "residual"_a.none());
+  nb::class_<ParamPlan>(m, "ParamPlan")
+      .def(nb::init<Group&, nb::handle, int>(), "group"_a, "p"_a, "number"_a)
+      .def("with_codec", &ParamPlan::with_codec, "slot"_a, "format"_a)
+      .def("with_weights", &ParamPlan::with_weights, "format"_a)
+      .def("with_strides", &ParamPlan::with_strides, "strides"_a)
+      .def("slots", &ParamPlan::slots)
+      .def("aux", &ParamPlan::aux)
+      .def("same_codes", &ParamPlan::same_codes, "slot"_a, "format"_a)
+      .def("decode", &ParamPlan::decode, "buffers"_a, "t"_a, "slot"_a, "values"_a)
+      .def("encode", &ParamPlan::encode, "buffers"_a, "t"_a, "slot"_a, "values"_a)
+      .def("sizes", &ParamPlan::sizes)
+      .def("compact_strides", &ParamPlan::compact_strides)
+      .def_prop_ro("name", &ParamPlan::name)
+      .def_prop_ro("weights", &ParamPlan::weights)
+      .def_prop_ro("residual", &ParamPlan::residual)
+      .def_prop_ro("bytes", &ParamPlan::bytes);
+}
+
+void add_stepper(nb::module_& m) {
+  nb::class_<KernelInfo>(m, "KernelInfo")
+      .def_ro("name", &KernelInfo::name)
+      .def_ro("target", &KernelInfo::target)
+      .def_ro("key", &KernelInfo::key)
+      .def_ro("config", &KernelInfo::config)
+      .def_ro("reason", &KernelInfo::reason)
+      .def_ro("from_cache", &KernelInfo::from_cache)
+      .def_ro("compile_ms", &KernelInfo::compile_ms)
+      .def_ro("parameters", &KernelInfo::parameters);
+  nb::enum_<Stepper::Result>(m, "Result")
+      .value("done", Stepper::Result::done)
+      .value("rebuild", Stepper::Result::rebuild)
+      .value("skipped", Stepper::Result::skipped);
+  nb::class_<Stepper>(m, "Stepper", nb::type_slots(stepper_slots))
+      .def(nb::init<>())
+      .def("begin", &Stepper::begin, "groups"_a, "owners"_a)
+      .def("add", &Stepper::add, "group"_a, "plan"_a, "buffers"_a, "step"_a.none(), "gradient"_a,
+           "state"_a)
+      .def("add_inactive", &Stepper::add_inactive, "p"_a)
+      .def("finish", &Stepper::finish, "state"_a, "scaled"_a)
+      .def("step", &Stepper::step, "param_groups"_a, "state"_a, "grad_scale"_a.none(),
+           "found_inf"_a.none(), "transform"_a.none())
+      .def("switch_mode", &Stepper::switch_mode, "train"_a)
+      .def("stepped", &Stepper::stepped)
+      .def("shared_state", &Stepper::shared_state)
+      .def("set_shared_state", &Stepper::set_shared_state, "values"_a)
+      .def("kernels", &Stepper::kernels)
+      .def("is_ready", &Stepper::is_ready)
+      .def("drop", &Stepper::drop);
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  add_errors(m);
+  add_catalog(m);
+  add_process(m);
+  add_group(m);
+  add_plan(m);
+  add_stepper(m);
+}
+
+}  // namespace jitstep::python

@@ -1,0 +1,74 @@
+// What a step found in the optimizer's state: the same objects at the same addresses need no new tables.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace jitstep::python {
+
+namespace nb = nanobind;
+
+/// The tensor that counts the steps of a parameter, a float or double in host memory.
+class StepNumber {
+ public:
+  StepNumber() = default;
+  /// Throws a TypeError for another tensor.
+  explicit StepNumber(nb::object tensor);
+
+  std::int64_t get() const;
+  void count();
+  const nb::object& tensor() const { return tensor_; }
+
+ private:
+  nb::object tensor_;
+  void* data_ = nullptr;
+  bool is_double_ = false;
+};
+
+/// Remembers a dict of dicts, and the addresses of tensors.
+class StateWatch {
+ public:
+  void clear();
+  /// Remembers where the tensor lies. None is ignored.
+  void add(const nb::object& tensor);
+  /// Remembers the keys and values of the state and of the dicts in it.
+  void remember(nb::dict state);
+  /// An entry of a dict in the state. Valid until clear() or remember().
+  struct Entry {
+    nb::object key, value;
+  };
+  /// The remembered entry. Throws a KeyError if there is none.
+  Entry& find(const nb::object& dict, const nb::object& key);
+  /// Sets the entry of the dict, and expects the new value from now on.
+  static void set(const nb::object& dict, Entry& entry, const nb::object& value);
+  /// True if nothing has changed.
+  bool is_same(nb::dict state) const;
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  using Entries = std::vector<Entry>;
+  struct Place {
+    nb::object tensor;
+    const char* data;
+  };
+  static Entries entries_of(PyObject* dict);
+  static bool has_entries(PyObject* dict, const Entries& entries);
+
+  Entries state_;
+  std::vector<Entries> inner_;
+  std::unordered_map<PyObject*, std::size_t> index_;  // of inner dicts
+  std::vector<Place> places_;
+};
+
+/// An entry of a parameter's state that shows the buffer of auxiliary state that was written last.
+struct NewestView {
+  nb::object dict, key;
+  std::array<nb::object, 2> buffers;
+  StateWatch::Entry* entry = nullptr;
+};
+
+}  // namespace jitstep::python

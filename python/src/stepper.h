@@ -1,0 +1,104 @@
+// The steps of all parameters of one optimizer: tables, and what must be unchanged to use them again.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exchange.h"
+#include "group.h"
+#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/step.h"
+#include "plan.h"
+#include "state_watch.h"
+
+namespace jitstep::python {
+
+/// A kernel that the steps use.
+struct KernelInfo {
+  std::string name, target, key, config, reason;
+  bool from_cache;
+  double compile_ms;
+  std::vector<int> parameters;  // numbers in the optimizer
+};
+
+/// One thread at a time may use it. It holds references to parameters, gradients' owners and state.
+class Stepper {
+ public:
+  /// Result of step(). rebuild: something has changed; call begin(), add() and finish(), and then step() again.
+  enum class Result { done, rebuild, skipped };
+
+  /// Drops all parameters. The groups stay in use.
+  void begin(std::vector<Group*> groups, nb::list owners);
+  /// Adds the next parameter of the groups, with its buffers. `step`: the tensor that counts its steps. `gradient`: a
+  /// tensor with the form of its gradients. `state`: its dict, whose entries must stay the same objects. Entries of
+  /// auxiliary state become views of the buffer that a step has written.
+  void add(int group, const ParamPlan& plan, const Buffers& buffers, nb::object step,
+           nb::handle gradient, nb::object state);
+  /// Adds the next parameter, which has neither a gradient nor state.
+  void add_inactive(nb::object p);
+  /// Makes kernels and tables. `state`: the optimizer's dict. `scaled`: gradients are divided by a grad_scale.
+  void finish(nb::dict state, bool scaled);
+
+  /// Takes a step of all parameters with a gradient. `transform`: called with lists of (group, values) by rules with a
+  /// host transform, or None.
+  Result step(nb::list param_groups, nb::dict state, nb::handle grad_scale, nb::handle found_inf,
+              nb::handle transform);
+  /// Switches all parameters that have taken a step to the training or evaluation point.
+  void switch_mode(bool train);
+
+  /// The parameters of the last step.
+  nb::list stepped() const { return stepped_; }
+  /// Shared state after the last step, empty without any; and its replacement.
+  std::vector<double> shared_state() const;
+  void set_shared_state(const std::vector<double>& values);
+  std::vector<KernelInfo> kernels() const;
+  bool is_ready() const { return ready_; }
+  void drop() { ready_ = false; }
+
+  int traverse(visitproc visit, void* arg) const;
+  void clear();
+
+ private:
+  struct Member {
+    nb::object p;
+    int group = 0;
+    std::optional<ParamPlan> plan;  // none: not in the tables
+    jit::StepTensor tensor;
+    jit::Dtype p_dtype{}, g_dtype{};
+    bool inactive = true;  // in the last step
+    StepNumber count;
+    std::vector<NewestView> newest;
+    std::size_t batch = 0, index = 0;  // index: among the tensors of all batches
+  };
+  bool read_groups(nb::list param_groups);
+  bool read_members(nb::list param_groups, const float* grad_scale);
+  bool read_member(Member& member, PyObject* p, const float* grad_scale, bool& changed);
+  int hyper_index(int group, std::int64_t t, const float* grad_scale);
+  std::size_t batch_of(const Member& member, bool scaled);
+  void number_tensors();
+  void make_shared_state();
+  void make_step();
+  void run(nb::handle transform);
+  void call_transform(nb::handle transform, const std::vector<jit::TransformedTensor>& tensors);
+  void count_steps();
+
+  std::vector<Group*> groups_;
+  nb::list owners_;  // of the groups
+  std::vector<Member> members_;
+  std::vector<jit::Batch> batches_;
+  std::optional<jit::Step> step_;
+  std::unique_ptr<jit::SharedState> shared_state_;
+  std::vector<jit::StepInput> inputs_;
+  std::vector<std::size_t> member_of_;  // by index of the tensor
+  std::vector<HyperParams> hyper_params_;
+  std::vector<std::vector<int>> hyper_of_group_;
+  StateWatch watch_;
+  nb::list stepped_;
+  bool ready_ = false, scaled_ = false;
+};
+
+}  // namespace jitstep::python

@@ -1,0 +1,156 @@
+#include "values.h"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <limits>
+
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/spec_text.h"
+
+namespace jitstep::python {
+namespace {
+
+using Type = jit::Option::Type;
+
+double to_number(nb::handle object) {
+  const double x = PyFloat_AsDouble(object.ptr());
+  if (x == -1.0 && PyErr_Occurred()) throw nb::python_error();
+  return x;
+}
+
+jit::Value to_numbers(nb::handle object) {
+  jit::Value::Numbers numbers;
+  for (nb::handle one : nb::iter(object))
+    numbers.push_back(one.is_none() ? std::numeric_limits<double>::quiet_NaN() : to_number(one));
+  return numbers;
+}
+
+nb::object from_number(double x) {
+  if (std::isnan(x)) return nb::none();
+  return nb::float_(x);
+}
+
+const char* name_of(Type type) {
+  constexpr const char* kNames[] = {"number", "nullable", "numbers", "list", "boolean", "choice"};
+  return kNames[static_cast<int>(type)];
+}
+
+nb::dict describe_option(const jit::Option& option, bool common) {
+  nb::dict one;
+  one["name"] = option.name;
+  one["type"] = name_of(option.type);
+  one["default"] = from_value(option.initial);
+  if (option.constraint.integer && option.initial.is_number())
+    one["default"] = static_cast<long long>(option.initial.number());
+  one["range"] = option.is_flag() ? std::string() : to_string(option.constraint);
+  one["choices"] = option.choices;
+  one["note"] = option.note;
+  one["at_construction"] = option.at_construction;
+  one["common"] = common;
+  return one;
+}
+
+nb::list describe_options(const jit::Manifest& rule) {
+  nb::list options;
+  const jit::OptionValues values(rule, jit::default_catalog().gradient());
+  for (const std::string& name : values.names())
+    options.append(describe_option(values.declaration(name), rule.find(name) == nullptr));
+  return options;
+}
+
+// A value that is set in a group, or null.
+nb::object entry(nb::dict group, const char* name) {
+  PyObject* const found = PyDict_GetItemString(group.ptr(), name);
+  return found == nullptr || found == Py_None ? nb::object() : nb::borrow(found);
+}
+
+nb::object from_codec(const jit::CodecChoice& codec) {
+  return nb::module_::import_("json").attr("loads")(jit::to_json(codec));
+}
+
+}  // namespace
+
+jit::Value to_value(const jit::Option& option, nb::handle object) {
+  if (object.is_none()) return option.type == Type::choice ? option.initial : jit::Value();
+  switch (option.type) {
+    case Type::boolean: {
+      const int truth = PyObject_IsTrue(object.ptr());
+      if (truth < 0) throw nb::python_error();
+      return truth == 1;
+    }
+    case Type::choice:
+      if (!nb::isinstance<nb::str>(object))
+        throw nb::type_error(("jitstep: the option " + option.name + " must be a string.").c_str());
+      return nb::cast<std::string>(object);
+    case Type::number:
+    case Type::nullable:
+      return to_number(object);
+    case Type::numbers:
+    case Type::list:
+      return to_numbers(object);
+  }
+  return {};
+}
+
+nb::object from_value(const jit::Value& value) {
+  if (value.is_null()) return nb::none();
+  if (value.is_bool()) return nb::bool_(value.boolean());
+  if (value.is_number()) return from_number(value.number());
+  if (value.is_choice()) return nb::cast(value.choice());
+  nb::list numbers;
+  for (const double x : value.numbers()) numbers.append(from_number(x));
+  return nb::tuple(numbers);
+}
+
+jit::Formats to_formats(nb::dict group) {
+  nb::dict given;
+  for (const char* name : {"state", "weights", "seed", "min_quantized_size"})
+    if (nb::object value = entry(group, name); value.is_valid()) given[name] = value;
+  const nb::object text = nb::module_::import_("json").attr("dumps")(given);
+  return jit::formats_from_json(nb::cast<std::string>(text));
+}
+
+nb::dict describe(const jit::Manifest& rule) {
+  nb::dict d;
+  d["name"] = rule.name;
+  d["class"] = rule.class_name;
+  d["description"] = rule.description;
+  d["source"] = rule.path;
+  d["host_transform"] = rule.host_transform;
+  d["modes"] = rule.modes;
+  d["early_state"] = rule.early_state;
+  d["no_step_number"] = rule.no_step_number;
+  d["options"] = describe_options(rule);
+  nb::list slots, shared;
+  for (const jit::Slot& slot : rule.slots) slots.append(slot.torch_name);
+  for (const jit::AuxField& field : rule.aux_state)
+    if (field.is_shared()) shared.append(field.torch_name);
+  d["slots"] = slots;
+  d["shared"] = shared;
+  return d;
+}
+
+nb::dict parse_spec(const std::string& text) {
+  const jit::SpecText spec = jit::parse_spec(text);
+  nb::dict out, options, formats;
+  for (const auto& [name, value] : spec.options) options[name.c_str()] = from_value(value);
+  if (spec.formats.state) formats["state"] = from_codec(*spec.formats.state);
+  if (!spec.formats.slots.empty()) {
+    nb::dict slots;
+    for (const auto& [slot, codec] : spec.formats.slots) slots[slot.c_str()] = from_codec(codec);
+    formats["state"] = slots;
+  }
+  if (spec.formats.weights) formats["weights"] = *spec.formats.weights;
+  if (spec.formats.seed) formats["seed"] = *spec.formats.seed;
+  if (spec.formats.min_quantized_size)
+    formats["min_quantized_size"] = *spec.formats.min_quantized_size;
+  out["rule"] = spec.rule;
+  out["options"] = options;
+  out["formats"] = formats;
+  return out;
+}
+
+}  // namespace jitstep::python

@@ -1,0 +1,323 @@
+"""Checkpoints: plain data, resumed bit for bit, exchanged with torch, converted between formats."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+from training import assert_close, make, resumed, same, saved, train
+
+import jitstep
+
+TORCH_CLASSES = [
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD",
+]  # fmt: skip
+
+
+def options_of(name):
+    return {"momentum": 0.9} if name == "SGD" else {}
+
+
+@pytest.mark.parametrize("name", TORCH_CLASSES)
+def test_a_checkpoint_of_torch_continues(name):
+    a, b = make(), make()
+    theirs = getattr(torch.optim, name)(a.parameters(), **options_of(name))
+    train(a, theirs, 5)
+    b.load_state_dict(a.state_dict())
+    ours = getattr(jitstep, name)(b.parameters(), **options_of(name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours.load_state_dict(saved(theirs.state_dict()))
+    train(a, theirs, 5, seed=3)
+    train(b, ours, 5, seed=3)
+    assert_close(a, b)
+
+
+@pytest.mark.parametrize("name", TORCH_CLASSES)
+def test_torch_continues_an_exported_checkpoint(name):
+    a, b = make(), make()
+    ours = getattr(jitstep, name)(a.parameters(), **options_of(name))
+    train(a, ours, 5)
+    b.load_state_dict(a.state_dict())
+    theirs = getattr(torch.optim, name)(b.parameters(), **options_of(name))
+    theirs.load_state_dict(saved(ours.export()))
+    train(a, ours, 5, seed=3)
+    train(b, theirs, 5, seed=3)
+    assert_close(a, b)
+
+
+def test_muons_checkpoints_are_exchanged_with_torch():
+    def matrices(net):
+        return [p for p in net.parameters() if p.dim() == 2]
+
+    for first, second in ((torch.optim.Muon, jitstep.Muon), (jitstep.Muon, torch.optim.Muon)):
+        a, b = make(), make()
+        one = first(matrices(a))
+        train(a, one, 3)
+        b.load_state_dict(a.state_dict())
+        other = second(matrices(b))
+        other.load_state_dict(saved(one.export() if hasattr(one, "export") else one.state_dict()))
+        train(a, one, 3, seed=3)
+        train(b, other, 3, seed=3)
+        assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def adamw(**formats):
+    return lambda net: jitstep.AdamW(net.parameters(), min_quantized_size=0, **formats)
+
+
+STATES = [*jitstep.codecs(), {"exp_avg": "int4", "exp_avg_sq": "int8"}]
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_every_state_format_resumes_bit_for_bit(state):
+    net, make_optimizer = make(), adamw(state=state)
+    optimizer = make_optimizer(net)
+    train(net, optimizer, 5)
+    copy_of, other = resumed(net, optimizer, make_optimizer)
+    train(net, optimizer, 3, seed=5)
+    train(copy_of, other, 3, seed=5)
+    assert same(net, copy_of)
+
+
+@pytest.mark.parametrize("weights", jitstep.weight_formats())
+def test_every_weight_format_resumes_bit_for_bit(weights):
+    net, make_optimizer = make(torch.bfloat16), adamw(weights=weights, seed=7)
+    optimizer = make_optimizer(net)
+    train(net, optimizer, 5)
+    copy_of, other = resumed(net, optimizer, make_optimizer)
+    train(net, optimizer, 3, seed=5)
+    train(copy_of, other, 3, seed=5)
+    assert same(net, copy_of)
+
+
+@pytest.mark.parametrize("rule", ["prodigy", "schedulefree_adamw", "adafactor", "came", "novograd", "dadapt_adam"])
+def test_auxiliary_and_shared_state_resume_bit_for_bit(rule):
+    def make_optimizer(net):
+        return jitstep.Optimizer(rule, net.parameters())
+
+    net = make()
+    optimizer = make_optimizer(net)
+    train(net, optimizer, 4)
+    copy_of, other = resumed(net, optimizer, make_optimizer)
+    train(net, optimizer, 3, seed=5)
+    train(copy_of, other, 3, seed=5)
+    assert same(net, copy_of)
+
+
+def test_an_odd_and_an_even_number_of_steps_resume():
+    for steps in (1, 2):
+        net = make()
+        optimizer = jitstep.Adafactor(net.parameters())
+        train(net, optimizer, steps)
+        copy_of, other = resumed(net, optimizer, lambda one: jitstep.Adafactor(one.parameters()))
+        train(net, optimizer, 2, seed=5)
+        train(copy_of, other, 2, seed=5)
+        assert same(net, copy_of)
+
+
+def test_the_mode_is_saved():
+    net = make()
+    optimizer = jitstep.ScheduleFreeAdamW(net.parameters())
+    train(net, optimizer, 3)
+    optimizer.eval()
+    copy_of, other = resumed(net, optimizer, lambda one: jitstep.ScheduleFreeAdamW(one.parameters()))
+    with pytest.raises(RuntimeError, match="evaluation mode"):
+        other.step()
+    optimizer.train()
+    other.train()
+    assert same(net, copy_of)
+
+
+@pytest.mark.parametrize("state", ["int8", "int4", "bf16"])
+def test_a_checkpoint_of_torch_loads_into_few_bits_with_one_warning(state):
+    a, b = make(), make()
+    theirs = torch.optim.AdamW(a.parameters())
+    train(a, theirs, 20)
+    b.load_state_dict(a.state_dict())
+    ours = jitstep.AdamW(b.parameters(), state=state, min_quantized_size=512)
+    with pytest.warns(UserWarning, match=f"exp_avg from fp32 to {state}") as caught:
+        ours.load_state_dict(saved(theirs.state_dict()))
+    assert len(caught) == 1
+    held = ours.state[b[0].weight]
+    assert "exp_avg" not in held
+    assert held["exp_avg.codes"].dtype == torch.uint8
+    assert held["step"] == 20
+    torch.testing.assert_close(
+        ours.value(b[0].weight, "exp_avg"), theirs.state[a[0].weight]["exp_avg"], rtol=0.3, atol=1e-4
+    )
+    losses = train(a, theirs, 10, seed=3), train(b, ours, 10, seed=3)
+    assert abs(losses[0][-1] - losses[1][-1]) < 2e-2 * losses[0][-1]
+
+
+def test_few_bits_are_exported_to_torch():
+    a, b = make(), make()
+    ours = jitstep.AdamW(a.parameters(), state="int8", min_quantized_size=512)
+    train(a, ours, 20)
+    b.load_state_dict(a.state_dict())
+    theirs = torch.optim.AdamW(b.parameters())
+    theirs.load_state_dict(saved(ours.export()))
+    losses = train(a, ours, 10, seed=3), train(b, theirs, 10, seed=3)
+    assert abs(losses[0][-1] - losses[1][-1]) < 3e-3 * losses[0][-1]
+
+
+def test_loading_changes_the_format_but_not_the_values():
+    a, b = make(), make()
+    first = jitstep.AdamW(a.parameters(), state="int4", min_quantized_size=0)
+    train(a, first, 5)
+    second = jitstep.AdamW(b.parameters())
+    with pytest.warns(UserWarning, match="from int4 to fp32"):
+        second.load_state_dict(saved(first.state_dict()))
+    for p, q in zip(a.parameters(), b.parameters(), strict=True):
+        assert torch.equal(first.value(p, "exp_avg"), second.state[q]["exp_avg"])
+
+
+def test_codes_are_reordered_for_another_memory_format():
+    def network(form):
+        torch.manual_seed(1)
+        return torch.nn.Conv2d(8, 16, 3).to(memory_format=form)
+
+    a, b = network(torch.channels_last), network(torch.contiguous_format)
+    first = jitstep.AdamW(a.parameters(), state="int8", min_quantized_size=0, weights="split16")
+    for p in a.parameters():
+        p.grad = torch.randn_like(p)
+    first.step()
+    assert first.state[a.weight]["strides"] == a.weight.stride()
+    second = jitstep.AdamW(b.parameters(), state="bf16", min_quantized_size=0)
+    with pytest.warns(UserWarning, match="from int8 to bf16"):
+        second.load_state_dict(saved(first.state_dict()))
+        for q in b.parameters():
+            q.grad = torch.zeros_like(q)
+        second.step()
+    torch.testing.assert_close(
+        second.value(b.weight, "exp_avg"), 0.9 * first.value(a.weight, "exp_avg"), rtol=1e-2, atol=1e-3
+    )
+
+
+def test_a_weight_format_is_converted_at_the_next_step():
+    a, b = make(torch.bfloat16), make(torch.bfloat16)
+    first = adamw(weights="split16")(a)
+    train(a, first, 10)
+    second = adamw(weights="master")(b)
+    second.load_state_dict(saved(first.state_dict()))
+    b.load_state_dict(a.state_dict())  # after the optimizer: the residual waits for the parameter
+    losses = train(a, first, 5, seed=3), train(b, second, 5, seed=3)
+    assert second.state[b[0].weight]["residual"].numel() == 4 * 64 * 128
+    assert_close(a, b, rtol=1e-2, atol=1e-3)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+
+
+def test_a_residual_is_made_for_a_checkpoint_without_one():
+    net, reference = make(torch.bfloat16), make(torch.bfloat16)
+    theirs = torch.optim.AdamW(reference.parameters())
+    train(reference, theirs, 3)
+    net.load_state_dict(reference.state_dict())
+    ours = adamw(weights="master")(net)
+    ours.load_state_dict(saved(theirs.state_dict()))
+    for p in net.parameters():
+        p.grad = torch.zeros_like(p)
+    ours.param_groups[0]["lr"] = 0.0
+    ours.step()
+    assert same(net, reference)
+
+
+def test_options_and_seed_come_from_the_checkpoint_and_formats_from_the_optimizer():
+    a, b = make(), make()
+    first = jitstep.AdamW(a.parameters(), lr=0.5, seed=9, state="int8")
+    second = jitstep.AdamW(b.parameters(), max_grad_norm=1.0)
+    second.load_state_dict(saved(first.state_dict()))
+    group = second.param_groups[0]
+    assert (group["lr"], group["seed"], group["state"]) == (0.5, 9, None)
+    theirs = torch.optim.AdamW(a.parameters(), lr=0.25)
+    third = jitstep.AdamW(b.parameters(), max_grad_norm=1.0)
+    third.load_state_dict(saved(theirs.state_dict()))
+    assert (third.param_groups[0]["lr"], third.param_groups[0]["max_grad_norm"]) == (0.25, 1.0)
+
+
+def test_a_checkpoint_holds_no_more_than_its_state():
+    net = make()
+    optimizer = jitstep.Adafactor(net.parameters())
+    train(net, optimizer, 2)
+    for entries in optimizer.state_dict()["state"].values():
+        for value in entries.values():
+            assert value.untyped_storage().nbytes() == value.numel() * value.element_size()
+
+
+def test_a_checkpoint_of_another_rule_or_version_is_refused_and_changes_nothing():
+    net = make()
+    lion, ours = jitstep.Lion(net.parameters()), jitstep.AdamW(net.parameters())
+    train(net, lion, 1)
+    train(net, ours, 2)
+    before = copy.deepcopy(ours.state_dict())
+    with pytest.raises(ValueError, match="is of lion, and this optimizer is adamw"):
+        ours.load_state_dict(lion.state_dict())
+    newer = copy.deepcopy(before)
+    newer["param_groups"][0]["schema"] = 2
+    with pytest.raises(ValueError, match="Install a newer jitstep"):
+        ours.load_state_dict(newer)
+    with pytest.raises(ValueError, match="different number of parameter groups"):
+        ours.load_state_dict({"state": {}, "param_groups": []})
+    assert torch.equal(ours.state_dict()["state"][0]["exp_avg"], before["state"][0]["exp_avg"])
+
+
+def test_a_damaged_checkpoint_is_refused_and_changes_nothing():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), state="int8", min_quantized_size=0)
+    train(net, optimizer, 2)
+    good = copy.deepcopy(optimizer.state_dict())
+    short, other, lost = (copy.deepcopy(good) for _ in range(3))
+    short["state"][0]["exp_avg.codes"] = short["state"][0]["exp_avg.codes"][:100]
+    other["state"][0] = {"step": torch.tensor(2.0), "exp_avg": torch.zeros(3), "exp_avg_sq": torch.zeros(3)}
+    lost["state"][0] = {"step": torch.tensor(2.0)}
+    for damaged, said in ((short, "100 of 8192 bytes"), (other, "has the shape"), (lost, "none of the state")):
+        with pytest.raises(ValueError, match=said):
+            optimizer.load_state_dict(damaged)
+    after = optimizer.state_dict()["state"][0]
+    assert all(torch.equal(after[k], v) for k, v in good["state"][0].items() if isinstance(v, torch.Tensor))
+
+
+def test_incomplete_shared_state_is_refused():
+    net = make()
+    optimizer = jitstep.Prodigy(net.parameters())
+    train(net, optimizer, 1)
+    damaged = copy.deepcopy(optimizer.state_dict())
+    del damaged["param_groups"][0]["shared_state"]["d"]
+    with pytest.raises(ValueError, match="shared state"):
+        optimizer.load_state_dict(damaged)
+
+
+def test_hooks_of_checkpoints_are_called():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    calls = []
+    optimizer.register_load_state_dict_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_load_state_dict_post_hook(lambda *_: calls.append("after"))
+    optimizer.register_state_dict_post_hook(lambda *_: calls.append("saved"))
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert calls == ["saved", "before", "after"]
+
+
+def test_only_rules_of_torch_are_exported():
+    with pytest.raises(TypeError, match=r"torch\.optim has no LAMB"):
+        jitstep.LAMB(make().parameters()).export()
+
+
+def test_distributed_checkpoints_resume_bit_for_bit(tmp_path):
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
+    def make_optimizer(net):
+        return jitstep.AdamW(net.parameters(), state="int8", min_quantized_size=512)
+
+    a, b = make(), make()
+    first, second = make_optimizer(a), make_optimizer(b)
+    train(a, first, 4)
+    dcp.save({"o": get_optimizer_state_dict(a, first)}, checkpoint_id=str(tmp_path))
+    b.load_state_dict(a.state_dict())
+    into = {"o": get_optimizer_state_dict(b, second)}
+    b.load_state_dict(a.state_dict())
+    dcp.load(into, checkpoint_id=str(tmp_path))
+    set_optimizer_state_dict(b, second, into["o"])
+    train(a, first, 3, seed=5)
+    train(b, second, 3, seed=5)
+    assert same(a, b)

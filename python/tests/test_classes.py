@@ -1,0 +1,188 @@
+"""Classes, their arguments, files of the user, and errors."""
+
+import inspect
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from training import make, train
+
+import jitstep
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TORCH_CLASSES = [
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "RAdam", "RMSprop",
+    "Rprop", "SGD",
+]  # fmt: skip
+
+
+def weight():
+    return torch.nn.Parameter(torch.ones(64, 64))
+
+
+def test_there_is_a_class_for_every_rule():
+    rules = {value.rule for value in vars(jitstep).values() if inspect.isclass(value) and hasattr(value, "rule")}
+    assert set(jitstep.rules()) <= rules
+    assert issubclass(jitstep.LAMB, torch.optim.Optimizer)
+
+
+@pytest.mark.parametrize("name", TORCH_CLASSES)
+def test_arguments_are_torchs_in_torchs_order(name):
+    theirs = list(inspect.signature(getattr(torch.optim, name)).parameters.values())
+    ours = list(inspect.signature(getattr(jitstep, name)).parameters.values())
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    wanted = [p.name for p in theirs if p.kind is positional]
+    assert [p.name for p in ours if p.kind is positional] == wanted
+    assert {p.name for p in theirs} <= {p.name for p in ours}
+    by_name = {p.name: p for p in ours}
+    for p in theirs:
+        if p.default is not p.empty and not isinstance(p.default, str) and p.default is not None:
+            assert by_name[p.name].default == p.default, p.name
+
+
+def test_the_docstring_has_options_ranges_defaults_and_source():
+    text = jitstep.AdamW.__doc__
+    for part in ("arXiv 1711.05101", "betas: in [0, 1). Default: (0.9, 0.999)", "rules/adamw.cuh", "exp_avg_sq"):
+        assert part in text
+
+
+def test_an_optimizer_is_made_by_name():
+    one = jitstep.Optimizer("lion", [weight()], lr=2e-4, state="int8")
+    assert one.param_groups[0]["lr"] == 2e-4
+    one.param_groups[0]["params"][0].grad = torch.ones(64, 64)
+    one.step()
+    assert one.state[one.param_groups[0]["params"][0]]["exp_avg.codes"].dtype == torch.uint8
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_an_optimizer_is_made_from_a_spec(as_text):
+    spec = {"rule": "adamw", "options": {"lr": 0.5, "betas": [0.8, 0.9]}, "state": {"v": "int8"}, "seed": 3}
+    text = '{"rule": "adamw", "options": {"lr": 0.5, "betas": [0.8, 0.9]}, "state": {"v": "int8"}, "seed": 3}'
+    made = jitstep.from_spec([weight()], text if as_text else spec)
+    group = made.param_groups[0]
+    assert type(made) is jitstep.AdamW
+    assert (group["lr"], group["betas"], group["seed"]) == (0.5, (0.8, 0.9), 3)
+    assert made.plan_of(group["params"][0]).name.startswith("adamw_fp32_int8")
+
+
+def test_a_state_buffer_may_have_a_codec_of_its_own():
+    p = weight()
+    one = jitstep.AdamW([p], state={"exp_avg": "bf16", "exp_avg_sq": {"codec": "int8", "block": 128}})
+    p.grad = torch.ones(64, 64)
+    one.step()
+    assert one.state[p]["exp_avg.codes"].numel() == 2 * 64 * 64
+    assert one.state[p]["exp_avg_sq.scales"].numel() == 4 * 64 * 64 // 128
+
+
+def test_a_rule_and_a_codec_of_ones_own_are_loaded():
+    signum = jitstep.load_rule(ROOT / "examples/signum.cuh")
+    codec = jitstep.load_codec(ROOT / "examples/linear8.cuh")
+    net = make()
+    optimizer = signum(net.parameters(), lr=1e-3, state=codec, min_quantized_size=512)
+    losses = train(net, optimizer, 5)
+    assert losses[-1] < losses[0]
+    assert codec in jitstep.codecs()
+    assert type(pickle.loads(pickle.dumps(optimizer))) is signum
+
+
+def test_a_value_that_depends_on_the_rate_is_that_of_construction():
+    one = jitstep.AdamW([weight()], lr=0.1, corrected_weight_decay=True)
+    assert one.param_groups[0]["constructed"] == {"initial_lr": 0.1}
+    assert "initial_lr" not in one.param_groups[0]
+    torch.optim.lr_scheduler.StepLR(one, 1)
+    assert one.param_groups[0]["initial_lr"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("make_it", "error", "words"),
+    [
+        (lambda: jitstep.AdamW([weight()], lr=-1), ValueError, "Invalid learning rate: -1"),
+        (lambda: jitstep.Adam([weight()], betas=(1.0, 0.0)), ValueError, "Invalid beta parameter at index 0: 1.0"),
+        (lambda: jitstep.SGD([weight()], lr=0.1, momentum=-0.5), ValueError, "Invalid momentum value: -0.5"),
+        (lambda: jitstep.SGD([weight()], nesterov=True), ValueError, "Nesterov momentum requires a momentum"),
+        (lambda: jitstep.Rprop([weight()], etas=(1.0, 0.5)), ValueError, "Invalid eta values: 1.0, 0.5"),
+        (lambda: jitstep.AdamW([]), ValueError, "optimizer got an empty parameter list"),
+        (lambda: jitstep.AdamW(weight()), TypeError, "params argument given to the optimizer"),
+        (lambda: jitstep.AdamW([weight()], leaning_rate=1), TypeError, "leaning_rate"),
+        (lambda: jitstep.Optimizer("adamw", [weight()], mu=1), TypeError, "has no option 'mu'"),
+        (lambda: jitstep.Optimizer("adamq", [weight()]), ValueError, "adamq"),
+        (lambda: jitstep.AdamW([weight()], lr="fast"), TypeError, "must be real number"),
+        (lambda: jitstep.AdamW([weight()], state="int9"), ValueError, "int9"),
+        (lambda: jitstep.AdamW([weight()], state={"exp_avgs": "int8"}), ValueError, 'no slot "exp_avgs"'),
+        (lambda: jitstep.AdamW([weight()], weights="split9"), ValueError, "split9"),
+        (lambda: jitstep.AdamW([weight()], seed=-1), ValueError, '"seed" must be an integer >= 0'),
+        (lambda: jitstep.AdamW([weight()], lr=torch.ones(2)), ValueError, "Tensor lr must be 1-element"),
+        (lambda: jitstep.AdamW([weight()], fused=True, foreach=True), RuntimeError, "cannot be `True` together"),
+        (lambda: jitstep.AdamW([weight()], differentiable=True), RuntimeError, "does not support `differentiable`"),
+        (lambda: jitstep.Muon([torch.nn.Parameter(torch.ones(3))]), ValueError, "Muon only supports 2D parameters"),
+        (
+            lambda: jitstep.AdamW([torch.nn.Parameter(torch.ones(3), requires_grad=False).to(torch.int32)]),
+            ValueError,
+            r"parameter 0 \(int32 \[3\]\): its dtype is not supported",
+        ),
+        (
+            lambda: jitstep.AdamW([torch.nn.Parameter(torch.ones(1).expand(4))]),
+            ValueError,
+            "elements that share memory",
+        ),
+    ],
+)  # fmt: skip
+def test_an_error_says_what_is_wrong(make_it, error, words):
+    with pytest.raises(error, match=words):
+        make_it()
+
+
+def test_a_refused_group_leaves_the_optimizer_as_it_was():
+    one = jitstep.AdamW([weight()])
+    with pytest.raises(ValueError, match="Invalid learning rate"):
+        one.add_param_group({"params": [weight()], "lr": -1})
+    assert len(one.param_groups) == 1
+
+
+def test_parameters_that_share_memory_are_refused():
+    base = torch.zeros(100)
+    parts = [torch.nn.Parameter(base[:60]), torch.nn.Parameter(base[40:])]
+    one = jitstep.SGD(parts, lr=0.1)
+    for p in parts:
+        p.grad = torch.ones_like(p)
+    with pytest.raises(ValueError, match="parameters 0 and 1 share memory"):
+        one.step()
+
+
+def test_a_parameter_on_another_device_is_an_error_of_the_step():
+    p = torch.nn.Parameter(torch.ones(3, device="meta"))
+    one = jitstep.SGD([p], lr=0.1)
+    p.grad = torch.ones(3, device="meta")
+    with pytest.raises(RuntimeError, match="kernels for the CPU only"):
+        one.step()
+
+
+def test_a_missing_compiler_has_an_error_of_its_own(tmp_path):
+    program = """
+import torch, jitstep
+p = torch.nn.Parameter(torch.ones(3)); p.grad = torch.ones(3)
+try:
+    jitstep.AdamW([p]).step()
+except jitstep.MissingCompilerError as error:
+    assert isinstance(error, jitstep.Error) and "apt install g++" in str(error)
+    print("told", torch.equal(p.detach(), torch.ones(3)))
+"""
+    import os
+
+    environment = dict(os.environ, PATH=str(tmp_path), JITSTEP_CACHE_DIR=str(tmp_path / "cache"))
+    environment.pop("JITSTEP_CXX", None)
+    environment["PYTHONPATH"] = str(pathlib.Path(jitstep.__file__).parents[1])
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert run.stdout == "told True\n", run.stderr
+
+
+def test_an_error_in_a_rule_names_file_and_line(tmp_path):
+    path = tmp_path / "broken.cuh"
+    path.write_text(
+        "// Broken.\n#pragma once\nnamespace jitstep::rules::broken {\nstruct Hyper {\n  double lr = ;\n};\n}\n"
+    )
+    with pytest.raises(ValueError, match=r"broken\.cuh:\d"):
+        jitstep.load_rule(path)

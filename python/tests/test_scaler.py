@@ -1,0 +1,54 @@
+"""Mixed precision: GradScaler, with and without fused=True."""
+
+import pytest
+import torch
+from training import assert_close, make, train
+
+import jitstep
+
+
+@pytest.mark.parametrize("fused", [None, True])
+def test_a_grad_scaler_trains_as_torchs_fused_optimizer(fused):
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        optimizer = module.AdamW(net.parameters(), fused=fused)
+        train(net, optimizer, 5, scaler=torch.amp.GradScaler("cpu", init_scale=1024.0))
+        nets.append(net)
+    assert_close(*nets)
+    grads = [[p.grad for p in net.parameters()] for net in nets]
+    for p, q in zip(*grads, strict=True):  # unscaled gradients stay in memory
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("fused", [None, True])
+def test_a_step_with_an_infinite_gradient_is_skipped(fused):
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), fused=fused)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    train(net, optimizer, 2, scaler=scaler)
+    before = [p.detach().clone() for p in net.parameters()]
+    scaler.scale(net(torch.ones(4, 64)).mean()).backward()
+    net[0].weight.grad.fill_(float("inf"))
+    scaler.step(optimizer)
+    scaler.update()
+    assert all(torch.equal(p, q) for p, q in zip(net.parameters(), before, strict=True))
+    assert scaler.get_scale() == 512.0
+    assert optimizer.state[net[0].weight]["step"] == 2
+
+
+def test_unscaled_gradients_can_be_clipped_before_the_step():
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        optimizer = module.AdamW(net.parameters(), fused=True)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        for _ in range(3):
+            optimizer.zero_grad()
+            scaler.scale(net(torch.ones(4, 64)).pow(2).mean()).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+            scaler.step(optimizer)
+            scaler.update()
+        nets.append(net)
+    assert_close(*nets)

@@ -1,0 +1,390 @@
+"""Steps follow torch.optim, for any gradients, groups and layouts."""
+
+import copy
+import gc
+import pickle
+import weakref
+
+import pytest
+import torch
+from torch.optim.lr_scheduler import CyclicLR, OneCycleLR, ReduceLROnPlateau, StepLR
+from training import assert_close, make, same, train
+
+import jitstep
+from jitstep import _core
+
+TORCH_CLASSES = [
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD",
+]  # fmt: skip
+
+
+def both(name="AdamW", groups=lambda net: net.parameters(), steps=10, **options):
+    """Networks after steps of torch's and of jitstep's optimizer."""
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        optimizer = getattr(module, name)(groups(net), **options)
+        train(net, optimizer, steps)
+        nets.append(net)
+    return nets
+
+
+@pytest.mark.parametrize("name", TORCH_CLASSES)
+def test_a_class_follows_torchs_class_of_the_same_name(name):
+    assert_close(*both(name))
+
+
+def test_muon_follows_torch():
+    assert_close(*both("Muon", lambda net: [p for p in net.parameters() if p.dim() == 2]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options", [{"maximize": True}, {"weight_decay": 0.1, "amsgrad": True}, {"lr": torch.tensor(3e-3)}]
+)
+def test_options_follow_torch(options):
+    assert_close(*both(**options))
+
+
+def test_clipping_equals_clip_grad_norm():
+    nets = [make(), make()]
+    theirs = torch.optim.SGD(nets[0].parameters(), 0.1)
+    ours = jitstep.SGD(nets[1].parameters(), 0.1, max_grad_norm=0.01)
+    for net, optimizer in zip(nets, (theirs, ours), strict=True):
+        x = torch.ones(8, 64)
+        net(x).pow(2).mean().backward()
+        if optimizer is theirs:
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 0.01)
+        optimizer.step()
+    assert_close(*nets)
+
+
+def test_groups_have_their_own_options():
+    def groups(net):
+        return [
+            {"params": [net[0].weight], "lr": 3e-3},
+            {"params": [net[0].bias], "weight_decay": 0.0},
+            {"params": net[2].parameters(), "betas": (0.8, 0.99)},
+        ]
+
+    assert_close(*both(groups=groups))
+
+
+def test_a_group_can_be_added_between_steps():
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        optimizer = module.AdamW(net[0].parameters())
+        train(net, optimizer, 2)
+        optimizer.add_param_group({"params": net[2].parameters(), "lr": 1e-2})
+        train(net, optimizer, 3, seed=3)
+        nets.append(net)
+    assert_close(*nets)
+
+
+def test_a_closure_computes_the_loss_with_gradients():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+
+    def closure():
+        optimizer.zero_grad()
+        loss = net(torch.ones(4, 64)).pow(2).mean()
+        loss.backward()
+        return loss
+
+    first = optimizer.step(closure)
+    assert optimizer.step(closure) < first
+
+
+def test_hooks_of_steps_and_groups_are_called():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    calls = []
+    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+    train(net, optimizer, 2)
+    assert calls == ["before", "after"] * 2
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [lambda o: StepLR(o, 2, 0.5), lambda o: OneCycleLR(o, 1e-2, 20), lambda o: CyclicLR(o, 1e-4, 1e-2, step_size_up=3)],
+)
+def test_schedulers_set_options(schedule):
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        optimizer = module.AdamW(net.parameters())
+        train(net, optimizer, 12, scheduler=schedule(optimizer))
+        nets.append(net)
+    assert_close(*nets)
+
+
+def test_a_plateau_scheduler_reduces_the_rate():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), lr=1e-3)
+    scheduler = ReduceLROnPlateau(optimizer, patience=0, factor=0.1)
+    for _ in range(3):
+        train(net, optimizer, 1)
+        scheduler.step(1.0)
+    assert optimizer.param_groups[0]["lr"] < 1e-3
+
+
+def test_a_tensor_rate_may_change_in_place():
+    net, rate = make(), torch.tensor(1e-3)
+    optimizer = jitstep.AdamW(net.parameters(), lr=rate, weight_decay=0)
+    train(net, optimizer, 1)
+    before = copy.deepcopy(net)
+    rate.zero_()
+    train(net, optimizer, 1)
+    assert same(net, before)
+
+
+def test_a_parameter_without_gradient_is_skipped_and_needs_no_new_tables():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    train(net, optimizer, 2)
+    before = net[0].weight.detach().clone()
+    prepared = []
+    optimizer._prepare = lambda scaled: prepared.append(scaled)
+    for _ in range(3):
+        net[0].weight.grad = None
+        optimizer.step()
+    assert torch.equal(net[0].weight, before)
+    assert optimizer.state[net[0].weight]["step"] == 2
+    assert optimizer.state[net[0].bias]["step"] == 5
+    assert prepared == []
+
+
+def test_parameters_that_get_gradients_later_join():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    net[2].weight.grad = torch.ones_like(net[2].weight)
+    optimizer.step()
+    train(net, optimizer, 1)
+    assert optimizer.state[net[2].weight]["step"] == 2
+    assert optimizer.state[net[0].weight]["step"] == 1
+
+
+def test_state_may_be_set_from_outside():
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        optimizer = module.AdamW(net.parameters())
+        train(net, optimizer, 2)
+        held = optimizer.state[net[0].weight]
+        held["exp_avg"] = torch.zeros_like(held["exp_avg"])
+        held["exp_avg_sq"].data = held["exp_avg_sq"].data.clone()
+        train(net, optimizer, 2, seed=3)
+        net[0].weight.data = net[0].weight.data.clone()
+        train(net, optimizer, 2, seed=4)
+        nets.append(net)
+    assert_close(*nets)
+
+
+def test_erased_state_starts_again():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    train(net, optimizer, 2)
+    optimizer.state.pop(net[0].weight)
+    train(net, optimizer, 1)
+    assert optimizer.state[net[0].weight]["step"] == 1
+
+
+@pytest.mark.parametrize("form", ["transposed", "gaps", "scalar", "empty", "channels_last"])
+def test_any_layout_follows_torch(form):
+    def parameter():
+        torch.manual_seed(3)
+        base = torch.randn(16, 8, 3, 3)
+        made = {
+            "transposed": base.reshape(128, 9).t(),
+            "gaps": base.reshape(128, 9)[:, ::2],
+            "scalar": base[0, 0, 0, 0],
+            "empty": base[:0],
+            "channels_last": base.contiguous(memory_format=torch.channels_last),
+        }[form]
+        return torch.nn.Parameter(made.detach())
+
+    results = []
+    for module in (torch.optim, jitstep):
+        p = parameter()
+        optimizer = module.AdamW([p])
+        for step in range(3):
+            p.grad = torch.full_like(p, step - 0.5)
+            optimizer.step()
+        results.append(p.detach())
+        assert optimizer.state[p]["exp_avg"].shape == p.shape
+    torch.testing.assert_close(*results)
+
+
+def test_gradients_may_have_other_strides_than_the_parameter():
+    p = torch.nn.Parameter(torch.zeros(4, 6))
+    q = torch.nn.Parameter(torch.zeros(4, 6))
+    grad = torch.arange(24.0).reshape(6, 4).t()
+    for module, one in ((torch.optim, p), (jitstep, q)):
+        one.grad = grad
+        module.SGD([one], lr=0.1).step()
+    assert torch.equal(p, q)
+
+
+def test_complex_parameters_follow_torch():
+    results = []
+    for module in (torch.optim, jitstep):
+        torch.manual_seed(1)
+        p = torch.nn.Parameter(torch.randn(20, 3, dtype=torch.complex64))
+        optimizer = module.AdamW([p])
+        for _ in range(3):
+            p.grad = torch.randn(20, 3, dtype=torch.complex64).conj()
+            optimizer.step()
+        results.append(p.detach())
+    torch.testing.assert_close(*results)
+
+
+def test_lazy_conjugates_and_negatives_are_applied_in_every_step():
+    p = torch.nn.Parameter(torch.zeros(4, dtype=torch.complex64))
+    q = torch.nn.Parameter(torch.zeros(4))
+    optimizer = jitstep.SGD([p, q], lr=1.0)
+    values = torch.full((4,), 1 + 2j, dtype=torch.complex64)
+    for step in range(1, 4):
+        p.grad = values.conj() if step > 1 else values.conj().resolve_conj()
+        q.grad = values.conj().imag if step > 1 else torch.full((4,), -2.0)
+        optimizer.step()
+        assert torch.equal(p.detach(), -step * values.conj())
+        assert torch.equal(q.detach(), torch.full((4,), 2.0 * step))
+
+
+def test_a_step_without_any_gradient_does_nothing():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    optimizer.step()
+    assert not optimizer.state
+    schedule_free = jitstep.ScheduleFreeAdamW(net.parameters())
+    schedule_free.eval()
+    schedule_free.train()
+
+
+def test_sparse_gradients_of_sgd_follow_torch():
+    tables = []
+    for module in (torch.optim, jitstep):
+        torch.manual_seed(1)
+        table = torch.nn.Embedding(10, 4, sparse=True)
+        optimizer = module.SGD(table.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            table(torch.tensor([1, 3, 3])).pow(2).sum().backward()
+            optimizer.step()
+            assert table.weight.grad.is_sparse
+        tables.append(table)
+    assert_close(*tables)
+
+
+def test_bfloat16_and_float64_parameters_step():
+    for dtype in (torch.bfloat16, torch.float64):
+        net = make(dtype)
+        losses = train(net, jitstep.AdamW(net.parameters(), lr=1e-2), 20)
+        assert losses[-1] < losses[0]
+
+
+def test_the_result_does_not_depend_on_the_number_of_threads():
+    results, before = [], torch.get_num_threads()
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        torch.manual_seed(0)
+        p = torch.nn.Parameter(torch.randn(300_000))
+        optimizer = jitstep.LAMB([p], state="int8")
+        for _ in range(3):
+            p.grad = torch.randn(300_000)
+            optimizer.step()
+        results.append(p.detach())
+    torch.set_num_threads(before)
+    assert torch.equal(*results)
+
+
+def test_the_threads_are_those_of_torch():
+    assert _core.has_openmp()
+
+
+def test_tensors_are_read_without_the_exchange_api_too():
+    nets = []
+    capsule = torch.Tensor.__dlpack_c_exchange_api__
+    for used in (capsule, None):
+        _core.use_exchange(used)
+        try:
+            net = make()
+            train(net, jitstep.AdamW(net.parameters(), state="int8", min_quantized_size=512), 3)
+            complex_p = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
+            complex_p.grad = torch.ones_like(complex_p)
+            jitstep.SGD([complex_p], lr=0.5).step()
+            assert torch.equal(complex_p.detach(), torch.full_like(complex_p, 0.5).detach())
+        finally:
+            _core.use_exchange(capsule)
+        nets.append(net)
+    assert same(*nets)
+
+
+def test_autograd_notices_the_change():
+    p = torch.nn.Parameter(torch.ones(3))
+    loss = (p * p).sum()
+    p.grad = torch.ones(3)
+    jitstep.SGD([p], lr=1.0).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_copies_and_pickles_continue_alike():
+    net = make()
+    optimizer = jitstep.NAdam(net.parameters(), state="int8", min_quantized_size=512)
+    train(net, optimizer, 3)
+    pairs = [(net, optimizer), copy.deepcopy((net, optimizer)), pickle.loads(pickle.dumps((net, optimizer)))]
+    for model, one in pairs:
+        assert one.param_groups[0]["params"][0] is model[0].weight
+        train(model, one, 3, seed=4)
+    assert same(pairs[0][0], pairs[1][0])
+    assert same(pairs[0][0], pairs[2][0])
+    assert type(pairs[2][1]) is jitstep.NAdam
+
+
+def test_copies_of_shared_state_continue_alike():
+    net = make()
+    optimizer = jitstep.Prodigy(net.parameters())
+    train(net, optimizer, 3)
+    model, one = copy.deepcopy((net, optimizer))
+    train(net, optimizer, 3, seed=4)
+    train(model, one, 3, seed=4)
+    assert same(net, model)
+
+
+def test_zero_grad_drops_or_clears_gradients():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    train(net, optimizer, 1)
+    optimizer.zero_grad(set_to_none=False)
+    assert not net[0].weight.grad.any()
+    optimizer.zero_grad()
+    assert net[0].weight.grad is None
+
+
+def test_an_optimizer_in_a_cycle_is_collected():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([p], lr=0.1)
+    p.register_hook(lambda grad, kept=optimizer: None)
+    p.grad = torch.ones(3)
+    optimizer.step()
+    found = weakref.ref(optimizer)
+    del optimizer, p
+    gc.collect()
+    assert found() is None
+
+
+def test_a_compiled_training_step_breaks_the_graph_and_steps():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+
+    @torch.compile(backend="eager")
+    def one(x):
+        optimizer.zero_grad()
+        net(x).pow(2).mean().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        one(torch.ones(4, 64))
+    assert optimizer.state[net[0].weight]["step"] == 3
