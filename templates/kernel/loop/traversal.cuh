@@ -59,12 +59,11 @@ struct LoopTraversal {
   // ---- the last launch
 
   template <class S, int Pass>
-  KHD static void apply(const Scope<S>& scope, const TilePosition& at) {
+  KHD static void apply_range(const Scope<S>& scope, const TilePosition& at) {
     apply_loop<S, Pass, ApplyTile<S>::size()>(scope, at.base, static_cast<int>(at.valid));
-    with_cursor(at, [&](const auto& cursor) {
-      if (scope.step.cleared != nullptr) clear_gradient<S>(scope, cursor);
-    });
   }
+  template <class S, int Pass, class Cursor>
+  KHD static void apply_tile(const Scope<S>&, const Cursor&) {}
 };
 
 }  // namespace jitstep

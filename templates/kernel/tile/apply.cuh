@@ -98,8 +98,13 @@ KHD void apply(const Args& args, Range range) {
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
     const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
-    for_tiles<S>(scope, item,
-                 [&](const TilePosition& at) { S::Traversal::template apply<S, Pass>(scope, at); });
+    for_tiles<S>(scope, item, [&](const TilePosition& at) {
+      S::Traversal::template apply_range<S, Pass>(scope, at);
+      with_cursor(at, [&](const auto& cursor) {
+        S::Traversal::template apply_tile<S, Pass>(scope, cursor);
+        if (scope.step.cleared != nullptr) clear_gradient<S>(scope, cursor);
+      });
+    });
     if constexpr (S::Rule::has_aux_state)
       if (item.first == 0 && thread_index() == 0)
         store_prepared_aux_state<S>(scope, item.tensor == args.shared_state_writer);

@@ -93,13 +93,12 @@ struct TileTraversal {
 
   // ---- the last launch
 
-  // Computes and stores a tile.
+  // Computes and stores a tile's elements, as a range or by its cursor.
   template <class S, int Pass>
-  KHD static void apply(const Scope<S>& scope, const TilePosition& at) {
-    with_cursor(at, [&](const auto& cursor) {
-      apply_tile<S, Pass>(scope, cursor);
-      if (scope.step.cleared != nullptr) clear_gradient<S>(scope, cursor);
-    });
+  KHD static void apply_range(const Scope<S>&, const TilePosition&) {}
+  template <class S, int Pass, class Cursor>
+  KHD static void apply_tile(const Scope<S>& scope, const Cursor& at) {
+    jitstep::apply_tile<S, Pass>(scope, at);
   }
 };
 
