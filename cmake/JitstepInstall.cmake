@@ -6,7 +6,7 @@ set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/jitstep")
 
 install(DIRECTORY include/jitstep/jit DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
 install(FILES include/jitstep/version.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
-install(FILES templates/core/args.cuh DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep" RENAME args.h)
+install(FILES templates/kernel/args.cuh DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep" RENAME args.h)
 install(DIRECTORY templates DESTINATION "${CMAKE_INSTALL_DATADIR}/jitstep")
 install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(TARGETS jitstep_jit EXPORT jitstepJitTargets)

@@ -35,12 +35,12 @@ function(jitstep_embed_templates result)
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 
-# Embeds the shipped tuning records and their schema.
+# Embeds the shipped tuning records.
 function(jitstep_embed_records result)
   file(GLOB records CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}/tuning"
        "${CMAKE_CURRENT_SOURCE_DIR}/tuning/records/*.jsonl")
-  _jitstep_embed_texts(source embedded_records "jit/codegen/embedded_records.h"
-    "${CMAKE_CURRENT_SOURCE_DIR}/tuning" record.schema.json ${records})
+  _jitstep_embed_texts(source embedded_records "jit/tuning/embedded_records.h"
+    "${CMAKE_CURRENT_SOURCE_DIR}/tuning" ${records})
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 
@@ -65,6 +65,7 @@ function(jitstep_generate_classes result)
     DEPENDS jitstep_generate_classes ${JITSTEP_TEMPLATE_FILES}
     COMMENT "Generating the optimizer classes"
     VERBATIM)
+  add_custom_target(jitstep_rules DEPENDS "${stamp}")  # the API reference needs the header and no library
   set_source_files_properties("${stamp}" PROPERTIES HEADER_FILE_ONLY ON)
   set(${result} "${stamp}" "${header}" "${source}" PARENT_SCOPE)
 endfunction()

@@ -52,7 +52,7 @@ using Row = std::pair<std::string_view, std::string_view>;
 
 ${tables}
 // A text in one piece is used without a copy. Longer texts are joined in a container that is never cleared.
-Row row(std::string_view name, std::span<const std::string_view> pieces) {
+[[maybe_unused]] Row row(std::string_view name, std::span<const std::string_view> pieces) {
   if (pieces.size() == 1) return {name, pieces[0]};
   static std::deque<std::string> joined;
   std::string& text = joined.emplace_back();

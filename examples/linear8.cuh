@@ -1,7 +1,7 @@
 // Linear 8-bit state: stores each block of elements in 255 equal steps of its largest magnitude. A positive value of a
 // non-negative slot becomes at least one step, so that optimizers do not divide by zero.
 #pragma once
-#include "../core/absmax.cuh"
+#include "support/absmax.cuh"
 
 namespace jitstep::codecs::linear8 {
 

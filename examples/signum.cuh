@@ -1,6 +1,6 @@
 // Signum: the sign of the momentum, with decoupled weight decay (arXiv 1802.04434).   class: Signum
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::signum {
 

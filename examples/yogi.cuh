@@ -2,7 +2,7 @@
 // "Adaptive Methods for Nonconvex Optimization", NeurIPS 2018, Algorithm 2). Bias correction and the initial value
 // of v follow TensorFlow Federated.   class: Yogi
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::yogi {
 
@@ -13,7 +13,7 @@ struct Hyper {
   double initial_accumulator_value = 1e-6;  // >= 0
 };
 struct Flags {
-  bool bias_correction = true;  // false: as in the paper
+  bool bias_correction = true;  // the paper has none
 };
 struct Slots {
   Signed m;       // torch: exp_avg

@@ -6,6 +6,7 @@
 A quoted include is relative to the including file (templates, and programs of several files), or to src/, include/ or
 tests/. Includes of tuning/ have the whole path. Only rules.h is generated. A public header includes only public headers,
 src/jit and the emulation include no torch, and src/optim includes neither tuning nor the emulation.
+Folders of templates include the folders in TEMPLATES only, so that a GPU's unit has no text for the CPU.
 """
 import collections
 import pathlib
@@ -15,17 +16,34 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = [
     "templates", "jit/base", "jit/source", "jit/compiler", "jit/cache", "jit/engine",
-    "jit/manifest", "jit/codegen", "jit/step", "emulation", "optim/tensor", "optim/options",
+    "jit/manifest", "jit/codegen", "jit/tuning", "jit/step", "jit/search", "emulation", "optim/tensor", "optim/options",
     "optim/state", "optim/optimizer", "tuning", "tools", "bench", "examples", "python", "tests",
 ]
 # Public headers share one folder. A header belongs to the module of the source with its name. Others are listed here.
 HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
-    "engine_error.h": "optim/tensor",
+    "engine_error.h": "optim/tensor", "state_buffers.h": "optim/state",
     "jit/compiler.h": "jit/compiler", "jit/step_tensor.h": "jit/step", "args.h": "templates",
     "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer", "host_transform.h": "optim/optimizer",
 }
 GENERATED = {"jitstep/rules.h"}
+# What the files of a folder of templates may include, in addition to their own folder.
+TEMPLATES = {
+    "lang": (),
+    "formulas": ("lang",),
+    "rules": ("lang", "formulas"),
+    "weights": ("lang",),
+    "codecs/support": ("lang",),
+    "codecs": ("lang", "codecs/support"),
+    "core": ("lang", "codecs/support"),
+    "kernel": ("lang",),
+    "kernel/tile": ("lang", "codecs/support", "kernel"),
+    "kernel/loop": ("lang", "codecs/support", "kernel", "kernel/tile"),
+    "kernel/check": ("lang", "kernel", "kernel/tile"),
+    "kernel/step.cuh": ("kernel", "kernel/tile"),
+    "kernel/step_tile.cuh": ("kernel", "kernel/tile"),
+    "kernel/step_loop.cuh": ("kernel", "kernel/loop"),
+}
 OURS = re.compile(r'^\s*#\s*include\s*(?:"([^"\s]+)"|<(jitstep/[^>]+)>)', re.M)
 
 
@@ -51,7 +69,7 @@ def resolve(path, name):
     if own in ("tuning", "tools", "tests"):
         folders.append(ROOT)
     if own in ("tests", "examples"):  # the library reads their templates as if they were in the shipped folder
-        folders += [ROOT / own, ROOT / "templates/rules"]
+        folders += [ROOT / own, ROOT / "templates/rules", ROOT / "templates/codecs"]
     found = [folder / name for folder in folders if (folder / name).is_file()]
     return found[0].resolve() if found else None
 
@@ -61,6 +79,18 @@ def files():
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".h", ".cpp", ".cuh"):
                 yield path
+
+
+def check_template(path, target):
+    """Yields an error if a template may not include another one."""
+    name, folder = path.relative_to(ROOT / "templates"), target.parent.relative_to(ROOT / "templates").as_posix()
+    own = name.parent.as_posix()
+    if name.as_posix() in TEMPLATES:
+        allowed = TEMPLATES[name.as_posix()]
+    else:
+        allowed = (own, *TEMPLATES.get(own, ()))
+    if folder not in allowed or target.name in ("step.cuh", "step_tile.cuh", "step_loop.cuh") and own != "kernel":
+        yield f"templates/{name}: must not include {folder}/{target.name}"
 
 
 def check(path, edges):
@@ -79,6 +109,8 @@ def check(path, edges):
                 yield f'{here}: "{name}" is not a real path'
             continue
         below = module_of(target)
+        if module == below == "templates" and path.suffix == ".cuh":
+            yield from check_template(path, target)
         edges[module, below] += 1
         above = below in MODULES and MODULES.index(below) > MODULES.index(module)
         if above or (module.startswith("optim/") and below == "emulation"):

@@ -22,7 +22,8 @@ fi
 python="$root/.deps/venv/bin/python"
 front_end=()
 case "$preset" in release | debug | clang)
-  if "$python" -c 'import nanobind' 2>/dev/null; then
+  if "$python" -c 'import nanobind, os, sys, sysconfig
+sys.exit(sys.version_info < (3, 10) or not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null; then
     front_end=(-DJITSTEP_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$python")
   fi ;;
 esac

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib and
-# what the Python front end needs in .deps/venv. A second run takes less than a second.
+# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib,
+# jsonschema and what the Python front end needs in .deps/venv. A second run takes less than a second.
 #
-#   tools/setup.sh --docs            also installs MkDocs in .deps/docs, for `cmake --build build --target site`
+#   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
+#                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
+#   tools/setup.sh --site-check      also installs a browser and Playwright, for tools/site_check.py
 #
 #   JITSTEP_NO_APT=1                 installs no packages, and lists missing ones
 #   Torch_DIR or CMAKE_PREFIX_PATH   an existing LibTorch, used instead of downloading PyTorch
@@ -13,8 +15,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv="$root/.deps/venv"
 stamp="$root/.deps/stamp"
 torch_requirement="torch==2.13.0"
-docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0")
-pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib")
+docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0" "codespell==2.4.3")
+site_check_requirements=("playwright==1.65.2")
+pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib" "jsonschema")
 # For the Python front end: its build, and its tests.
 pip_requirements+=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "numpy" "expecttest")
 datasets=/usr/share/datasets/fashion-mnist
@@ -29,6 +32,9 @@ has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { compgen -G "/usr/include/$1" >/dev/null || compgen -G "/usr/include/*-linux-gnu/$1" >/dev/null ||
                [ -e "/usr/local/include/$1" ] || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/$1" ]; }
 # Debian ships the ensurepip module, which venv needs, in a separate package.
+has_python_headers() {
+  python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+}
 python_makes_venvs() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
 # Prints missing packages. The build does not need the optional ones.
@@ -43,6 +49,7 @@ missing_packages() {
   has_header openssl/evp.h || echo libssl-dev
   has_header zlib.h || echo zlib1g-dev
   python_makes_venvs || echo python3-venv
+  has_python_headers || echo python3-dev  # for the Python front end
 }
 missing_optional_packages() {
   has_command ccache || echo ccache
@@ -51,6 +58,8 @@ missing_optional_packages() {
   has_command clang++-14 || has_command clang++ || echo clang  # tests compile kernels with it as well
   [ -e "$datasets" ] || echo dataset-fashion-mnist
   [ -e "$text/computers" ] || echo fortunes
+  [ -z "$with_docs" ] || [ -e /usr/share/doxygen-awesome-css ] || echo doxygen-awesome-css
+  [ -z "$with_site_check" ] || has_command chromium || echo chromium
 }
 
 apt() {
@@ -140,7 +149,7 @@ announce_downloads() {
     say "    NVIDIA's libraries, 2.7 GB (4.7 GB unpacked). To choose, set PIP_EXTRA_INDEX_URL to PyTorch's"
     say "    CPU index, or Torch_DIR to an existing LibTorch."
   fi
-  say "  NVRTC 13.0: 90 MB (230 MB unpacked); matplotlib with numpy: 40 MB; nanobind, pytest, mypy: 20 MB"
+  say "  NVRTC 13.0: 90 MB (230 MB unpacked); matplotlib with numpy: 40 MB; jsonschema: 2 MB; nanobind, pytest, mypy: 20 MB"
 }
 
 install_python_packages() {
@@ -159,22 +168,35 @@ Python 3.10 to 3.14, and this is $(python3 --version). Or set Torch_DIR=<LibTorc
 }
 
 install_docs() {
-  [ -x "$root/.deps/docs/bin/mkdocs" ] && return 0
-  say "installing MkDocs in .deps/docs"
-  python3 -m venv --clear "$root/.deps/docs"
-  "$root/.deps/docs/bin/python" -m pip install --disable-pip-version-check -qq "${docs_requirements[@]}" ||
-    fail "pip could not install ${docs_requirements[*]}. Check the network connection."
+  local requirements=("${docs_requirements[@]}") docs="$root/.deps/docs"
+  [ -z "$with_site_check" ] || requirements+=("${site_check_requirements[@]}")
+  case " $(cat "$docs/stamp" 2>/dev/null) " in *" ${requirements[*]} "*) return 0 ;; esac
+  say "installing in .deps/docs: ${requirements[*]}"
+  python3 -m venv "$docs" || fail "python3 -m venv failed. On Debian and Ubuntu, install the package python3-venv."
+  "$docs/bin/python" -m pip install --disable-pip-version-check -qq "${requirements[@]}" ||
+    fail "pip could not install ${requirements[*]}. Check the network connection."
+  printf '%s\n' "${requirements[*]}" >"$docs/stamp"
 }
 
 # ---- main --------------------------------------------------------------------------------------
 
+with_docs="" with_site_check=""
+case "${1:-}" in
+  "") ;;
+  --docs) with_docs=1 ;;
+  --site-check) with_docs=1 with_site_check=1 ;;
+  *)
+    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
+    case "$1" in -h | --help) exit 0 ;; *) exit 2 ;; esac
+    ;;
+esac
 mkdir -p "$root/.deps"
 if has_command flock; then
   exec 9>"$root/.deps/lock"
   flock 9
 fi
 install_packages
-[ "${1:-}" != --docs ] || install_docs
+[ -z "$with_docs" ] || install_docs
 given=$(given_libtorch)
 wanted="${given:-$torch_requirement} ${pip_requirements[*]}"
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && [ -x "$venv/bin/python" ]; then

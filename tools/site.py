@@ -5,7 +5,8 @@ The pages in docs/ link to each other and to files of the tree. MkDocs reads onl
 pages in other folders and every file that a page links to, and changes the links. A link to a file that does not exist is
 an error.
 
-  tools/site.py FOLDER    writes FOLDER; the CMake target `site` does this and calls MkDocs
+  tools/site.py [--api] FOLDER    writes FOLDER; the CMake target `site` does this and calls MkDocs
+    --api                         Doxygen writes FOLDER/api: links to public headers lead there
 """
 
 import pathlib
@@ -15,6 +16,8 @@ import shutil
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+HEADERS = "include/jitstep"
 
 # Pages outside docs/, next to the files that they describe, and their paths in the site.
 PAGES = {
@@ -43,11 +46,20 @@ def site_path(tree_path: str) -> str:
     return "files/" + tree_path
 
 
+def api_path(header: str) -> str:
+    """The page of a public header in Doxygen's output, or the first page of it for the folder of headers."""
+    if header == HEADERS:
+        return "api/index.html"
+    name = "args.cuh" if header.endswith("/args.h") else posixpath.basename(header)
+    return "api/" + name.replace("_", "__").replace(".", "_8") + ".html"
+
+
 class Site:
     """The output folder."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, has_api: bool) -> None:
         self.folder = folder
+        self.has_api = has_api
 
     def add(self, tree_path: str) -> None:
         """Copies a file of the tree. Changes its links if it is a page."""
@@ -57,7 +69,9 @@ class Site:
         target.parent.mkdir(parents=True, exist_ok=True)
         source = ROOT / tree_path
         if source.suffix == ".md":
-            target.write_text(self.changed_links(source.read_text(), tree_path))
+            # MkDocs takes the title from a heading in the first line only.
+            text = re.sub(r"\A<!--.*?-->\s*", "", source.read_text(), flags=re.S)
+            target.write_text(self.changed_links(text, tree_path))
         else:
             shutil.copyfile(source, target)
 
@@ -74,29 +88,43 @@ class Site:
 
     def link(self, target: str, page: str) -> str:
         """The target of a page's link in the site."""
-        if re.match(r"[a-z]+:", target) or target.startswith("api/") or "/api/" in target:
+        if re.match(r"[a-z]+:", target):
             return target
         tree_path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
-        if tree_path.startswith("../") or not (ROOT / tree_path).is_file():
+        if tree_path.startswith("../") or not (ROOT / tree_path).exists():
             raise SiteError(f"{page}: there is no file {target}")
+        return posixpath.relpath(self.place(tree_path, page), posixpath.dirname(site_path(page)) or ".")
+
+    def place(self, tree_path: str, page: str) -> str:
+        """The path in the site of a link's target. Copies a file that is no page of docs/."""
+        if self.has_api and (tree_path + "/").startswith(HEADERS + "/"):
+            return api_path(tree_path)
+        if (ROOT / tree_path).is_dir():
+            readme = tree_path + ("/jitstep.h" if tree_path == HEADERS else "/README.md")
+            if not (ROOT / readme).is_file():
+                raise SiteError(f"{page}: {tree_path} is a folder without a README.md")
+            tree_path = readme
         if not tree_path.startswith("docs/"):
             self.add(tree_path)
-        return posixpath.relpath(site_path(tree_path), posixpath.dirname(site_path(page)) or ".")
+        return site_path(tree_path)
 
 
 def main() -> int:
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    arguments = [a for a in sys.argv[1:] if a != "--api"]
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 2
-    folder = pathlib.Path(sys.argv[1])
+    folder = pathlib.Path(arguments[0])
     shutil.rmtree(folder, ignore_errors=True)
-    site = Site(folder)
+    site = Site(folder, "--api" in sys.argv)
     try:
         for path in sorted((ROOT / "docs").rglob("*")):
-            if path.is_file():
+            if path.is_file() and path.suffix != ".py":
                 site.add(path.relative_to(ROOT).as_posix())
         for page in PAGES:
             site.add(page)
+        (folder / "assets").mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / "tools/iframe-worker.js", folder / "assets/iframe-worker.js")
     except SiteError as error:
         print(f"site: error: {error}", file=sys.stderr)
         return 1

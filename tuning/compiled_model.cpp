@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "jit/codegen/config_space.h"
+#include "jit/search/config_space.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/unit.h"
 

@@ -47,9 +47,7 @@ struct BaselineArgs {
 std::int64_t vectors_of(std::int64_t bytes) { return (bytes + kVector - 1) / kVector; }
 
 jit::Hardware hardware_of(jit::Engine& engine, int device, const CudaMemory& memory) {
-  const jit::CudaDevice gpu = engine.driver().device(device);
-  jit::Hardware made =
-      jit::gpu_hardware(engine.cuda_target(device), gpu.multiprocessors, gpu.l2_bytes);
+  jit::Hardware made = jit::gpu_hardware(engine, device);
   made.name = memory.device_name();
   return made;
 }

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "jit/codegen/hardware.h"
+#include "jit/tuning/hardware.h"
 #include "jitstep/jit/compiler.h"
 #include "jitstep/jit/kernel_config.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "jit/base/text.h"
-#include "jit/step/candidate_check.h"
-#include "jit/step/config_chooser.h"
+#include "jit/search/candidate_check.h"
+#include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::tuning {

@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 
-#include "jit/step/scratch_tensors.h"
+#include "jit/search/scratch_tensors.h"
 #include "jitstep/jit/engine.h"
 #include "tuning/clock.h"
 #include "tuning/tuning_device.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/codegen/config_search.h"
-#include "jit/codegen/config_space.h"
+#include "jit/search/config_search.h"
+#include "jit/search/config_space.h"
 #include "tuning/model.h"
 
 namespace jitstep::tuning {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "jit/codegen/tuning_files.h"
+#include "jit/tuning/tuning_files.h"
 #include "jitstep/jit/error.h"
 #include "tuning/clock.h"
 

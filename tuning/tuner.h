@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "jit/codegen/tuning_record.h"
+#include "jit/tuning/tuning_record.h"
 #include "tuning/strategies.h"
 #include "tuning/tuning_device.h"
 

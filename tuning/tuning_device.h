@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "jit/codegen/tuning_record.h"
+#include "jit/tuning/tuning_record.h"
 #include "tuning/model.h"
 #include "tuning/workload.h"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "jit/base/text.h"
-#include "jit/step/scratch_tensors.h"
+#include "jit/search/scratch_tensors.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Draws the two pictures of the README.
+"""Draws the plots of the documentation.
 
-  docs/img/plot.py [--tool build/tools/jitstep]    writes step_time.svg and memory_7b.svg beside this file
+  docs/img/plot.py [--tool build/tools/jitstep] [NAME...]    writes NAME.svg (default: all) to this folder
 
-step_time.svg shows the newest result of bench/compare.py for the tensors of GPT-2 small. memory_7b.svg shows
-what `jitstep memory` says of a model with 7 billion parameters. Needs matplotlib.
+step_time   the newest result of bench/compare.py for the tensors of GPT-2 small
+memory_7b   `jitstep memory` for a model with 7 billion parameters
+accuracy    results of bench/training.py: bytes per parameter and loss of each state format
+
+Needs matplotlib. architecture.svg is written by hand.
 """
 
 import argparse
@@ -44,6 +47,9 @@ MEMORY = [
 ]
 KINDS = [("parameters", ("parameters",), "#4a5568"), ("gradients", ("gradients",), BOUND),
          ("extra weight bits", ("weight residual",), THEIRS), ("optimizer state", ("state", "scales", "auxiliary state", "shared state"), OURS)]
+
+
+MOST_CHANGE = 3  # in %: the accuracy plot leaves out larger ones
 
 
 def newest_result():
@@ -95,13 +101,50 @@ def draw_memory(tool):
     figure.savefig(HERE / "memory_7b.svg", metadata={"Date": None})
 
 
+def training_losses():
+    """Test losses of the text task by state format and seed, and bytes per parameter: parameter and state."""
+    losses, size = {}, {}
+    for line in (ROOT / "bench/results/training.jsonl").read_text().splitlines():
+        run = json.loads(line)
+        state = run["spec"].get("state", "fp32")
+        if run["task"] != "char_transformer" or run["dtype"] != "float32":
+            continue
+        name = state if isinstance(state, str) else ", ".join(f"{slot} {codec}" for slot, codec in state.items())
+        losses.setdefault(name, {})[run["seed"]] = run["test_loss"]
+        size[name] = 4 + run["state_bytes_per_parameter"]
+    return losses, size
+
+
+def draw_accuracy():
+    losses, size = training_losses()
+    labels = []
+    figure, axes = plt.subplots(figsize=(7, 3.9), layout="constrained")
+    axes.axvline(0, color=BOUND, linewidth=1)
+    for name in sorted(losses, key=size.get):
+        changes = [100 * (loss / losses["fp32"][seed] - 1) for seed, loss in losses[name].items()]
+        mean, error = statistics.fmean(changes), statistics.stdev(changes) / len(changes) ** 0.5
+        if mean > MOST_CHANGE:
+            continue  # fp8_norm would flatten all others
+        axes.errorbar(mean, len(labels), xerr=error, fmt="o", markersize=5, capsize=3, color=OURS)
+        labels.append(f"{name}   {size[name]:.2f}")
+    axes.set_yticks(range(len(labels)), labels, fontsize=9)
+    axes.invert_yaxis()
+    axes.set_title("state format, bytes per parameter", fontsize=9, loc="left", x=-0.25)
+    axes.set_xlabel("change of the test loss from fp32, in % (mean and standard error of 5 seeds)", fontsize=9)
+    figure.savefig(HERE / "accuracy.svg", metadata={"Date": None})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tool", default=str(ROOT / "build/tools/jitstep"), help="the tool, as it is built")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="step_time, memory_7b, accuracy")
     arguments = parser.parse_args()
-    with plt.rc_context(STYLE):
-        draw_step_time()
-        draw_memory(arguments.tool)
+    pictures = {"step_time": draw_step_time, "memory_7b": lambda: draw_memory(arguments.tool), "accuracy": draw_accuracy}
+    for name in arguments.names or pictures:
+        if name not in pictures:
+            parser.error(f"no picture {name}; there are {', '.join(pictures)}")
+        with plt.rc_context(STYLE):
+            pictures[name]()
 
 
 if __name__ == "__main__":

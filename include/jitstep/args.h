@@ -1,4 +1,4 @@
 // Kernel arguments: one source for the host and for the templates. Installed as a separate file.
 #pragma once
 
-#include "../../templates/core/args.cuh"
+#include "../../templates/kernel/args.cuh"

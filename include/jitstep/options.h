@@ -255,7 +255,4 @@ JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
 /// replace it by a different rule.
 JITSTEP_API bool is_shipped(const std::string& rule);
 
-/// The generated options class of a built-in rule, or null. The generated rules.cpp defines it.
-JITSTEP_API std::unique_ptr<Options> make_shipped_options(const std::string& rule);
-
 }  // namespace jitstep

@@ -186,7 +186,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_archived_memory(const StateBuffers& fresh) const;
   void check_aux_state(const StateBuffers& fresh) const;
   ParamState snapshot();
-  void resize(torch::IntArrayRef sizes);
+  void resize(c10::IntArrayRef sizes);
   void count_given();
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
   void start_slots(StateBuffers& fresh, const torch::Tensor& parameter,
@@ -222,8 +222,5 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 /// New, unbound state of a rule: of the generated class if its options have one, else ParamState.
 JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule,
                                                          int catalog_revision = 0);
-
-/// The generated state class of a built-in rule, or null. The generated rules.cpp defines it.
-JITSTEP_API std::unique_ptr<ParamState> make_shipped_state(const std::string& rule);
 
 }  // namespace jitstep

@@ -1,4 +1,4 @@
-"""Classes, their arguments, files of one's own, and errors."""
+"""Classes, their arguments, files of the user, and errors."""
 
 import inspect
 import pathlib

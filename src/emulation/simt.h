@@ -6,7 +6,7 @@
 
 namespace jitstep::emulation {
 
-// The emulated device functions. Note: templates/core/port.cuh repeats this layout, because kernel source cannot
+// The emulated device functions. Note: templates/lang/port.cuh repeats this layout, because kernel source cannot
 // include host headers.
 struct SimtBackend {
   unsigned (*thread_index)(void);  // threadIdx.x

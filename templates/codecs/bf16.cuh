@@ -1,7 +1,7 @@
 // bfloat16 state, rounded to nearest even. With beta2 above 0.996, a second moment in this format never decays: a
 // step removes less than half an ulp. Use a wider format for it, or `bf16_sr`.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::codecs::bf16 {
 

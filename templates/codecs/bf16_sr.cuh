@@ -1,7 +1,7 @@
 // bfloat16 state with stochastic rounding, as torchastic. The rounding error is zero on average, so a second moment
 // decays with any beta2. In `bf16` it stops. Random bits depend only on seed, tensor, step, slot and element.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::codecs::bf16_sr {
 

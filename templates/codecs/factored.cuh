@@ -5,7 +5,7 @@
 // vectors: int4
 // signed: int4
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::codecs::factored {
 

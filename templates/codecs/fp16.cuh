@@ -2,7 +2,7 @@
 // positive value of a non-negative slot is never stored as zero. Otherwise a second moment below 3e-8 would be, and the
 // next update would explode.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::codecs::fp16 {
 

@@ -1,6 +1,6 @@
 // State in the precision of the arithmetic: float, or double for float64 parameters.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::codecs::fp32 {
 

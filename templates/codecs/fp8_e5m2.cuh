@@ -3,7 +3,7 @@
 // as zero, which would make the next update explode. A value that is not finite is stored as NaN. stochastic selects
 // stochastic rounding.
 #pragma once
-#include "../core/scaled_float8.cuh"
+#include "support/scaled_float8.cuh"
 
 namespace jitstep::codecs::fp8_e5m2 {
 

@@ -3,8 +3,8 @@
 // cancels, and gives NaN for a block of equal magnitudes. Here the exponent is at most 64 instead. A value that is
 // not finite is stored as NaN. stochastic selects stochastic rounding.
 #pragma once
-#include "../core/absmax.cuh"
-#include "../core/elementary.cuh"
+#include "../lang/elementary.cuh"
+#include "support/absmax.cuh"
 
 namespace jitstep::codecs::fp8_expanded {
 

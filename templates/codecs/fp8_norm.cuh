@@ -6,7 +6,7 @@
 // int8_softsign has neither fault. A value that is not finite is stored (E4M3: as NaN), and does not change the norm.
 // lossy: values above 15 norms are cut off.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::codecs::fp8_norm {
 

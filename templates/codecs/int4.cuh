@@ -4,7 +4,7 @@
 // smaller. With signed_scale that value is exact too. stochastic selects stochastic rounding. It is biased only for
 // values of a non-negative slot below a sixteenth of the scale.
 #pragma once
-#include "../core/codebook.cuh"
+#include "support/codebook.cuh"
 
 namespace jitstep::codecs::int4 {
 

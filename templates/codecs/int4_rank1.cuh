@@ -4,7 +4,7 @@
 // scales.
 // vectors: int4
 #pragma once
-#include "../core/codebook.cuh"
+#include "support/codebook.cuh"
 
 namespace jitstep::codecs::int4_rank1 {
 

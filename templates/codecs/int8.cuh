@@ -4,7 +4,7 @@
 // codebook has no -1. With signed_scale, a negative value of the largest magnitude is exact too. stochastic selects
 // stochastic rounding.
 #pragma once
-#include "../core/codebook.cuh"
+#include "support/codebook.cuh"
 
 namespace jitstep::codecs::int8 {
 

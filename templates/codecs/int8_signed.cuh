@@ -3,7 +3,7 @@
 // a slot is never stored as zero, which would make the next update explode. signed_scale and stochastic are as in
 // `int8`.
 #pragma once
-#include "../core/codebook.cuh"
+#include "support/codebook.cuh"
 
 namespace jitstep::codecs::int8_signed {
 

@@ -5,7 +5,7 @@
 // above 0.999, a second moment may not decay: ten bits of scale are too few. stochastic selects stochastic rounding,
 // without bias except for the scale's rounding.
 #pragma once
-#include "../core/absmax.cuh"
+#include "support/absmax.cuh"
 
 namespace jitstep::codecs::int8_softsign {
 

@@ -1,7 +1,7 @@
 // Caution (arXiv 2411.16085), as timm: it drops the elements of an update that disagree with the gradient in sign. It
 // scales the others up by the inverse of their share of the tensor.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::formulas {
 

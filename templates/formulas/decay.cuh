@@ -1,6 +1,6 @@
 // How decoupled weight decay depends on the learning rate.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::formulas {
 

@@ -1,7 +1,7 @@
 // Shared by schedule-free rules (arXiv 2405.15682, as schedulefree): a step of the iterate z, and how the parameter y
 // follows z and its weighted average x.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::formulas {
 

@@ -1,7 +1,8 @@
 // Counts steps on the device, for CUDA graphs, whose replays run no host code. A tensor's step number is the host's t
 // minus its step offset. Each step decrements the offset.
 #pragma once
-#include "../core/port.cuh"
+#include "../lang/port.cuh"
+#include "args.cuh"
 
 namespace jitstep {
 

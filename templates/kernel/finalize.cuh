@@ -1,6 +1,7 @@
 // Second half of a pass. One team per entry adds the partial sums and calls `finalize`.
 #pragma once
-#include "partials.cuh"
+#include "scope.cuh"
+#include "team.cuh"
 
 namespace jitstep {
 

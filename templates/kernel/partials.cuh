@@ -1,35 +1,23 @@
 // First half of a pass. It adds consecutive leaves to partial sums.
 #pragma once
-#include "entry_maxima.cuh"
+#include "leaf_sums.cuh"
 
 namespace jitstep {
 
-template <class S, int Pass, int LayoutNumber>
-using Terms =
-    real[LeafSums<S, Pass, LayoutNumber>::kTerms][LeafSums<S, Pass, LayoutNumber>::Shape::fragment];
-
-// The terms of the elements of leaf `unit` of the tensor. Returns their number, as take_entries() does. A single
-// thread does not write terms of missing elements.
+// The terms of the elements of leaf `unit` of the tensor. Returns how many of them exist, as take_entries() does.
 template <class S, int Pass>
-KHD int take_elements(const Scope<S>& scope, int64 unit, Terms<S, Pass, 0>& x) {
-  using L = LeafSums<S, Pass, 0>;
-  using Shape = typename L::Shape;
+KHD int take_elements(const Scope<S>& scope, int64 unit, LeafTerms<S, Pass, 0>& x) {
   const int64 position = unit * kLeaf, left = scope.tensor.n - position;
   const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
-  if constexpr (loops<S>()) {
-    L::in_loops(scope, position, static_cast<int>(valid), x, 0);
-  } else {
-    const int64 end = position + (Shape::last_in_lockstep() - Shape::team() + 1) * kLeaf;
-    const bool whole = is_dense_and_aligned(scope.step) && end <= scope.tensor.n;
-    with_cursor({position, valid, whole}, [&](const auto& at) { L::from_elements(scope, at, x); });
-  }
+  S::Traversal::template take_elements<S, Pass>(scope, position, valid, x);
   return static_cast<int>(valid);
 }
 
 // The terms of leaf `unit` of another layout. Units number all leaves of entry 0, then of entry 1, ...
 template <class S, int Pass, int LayoutNumber>
-KHD int take_entries(const Scope<S>& scope, int64 unit, Terms<S, Pass, LayoutNumber>& x) {
+KHD int take_entries(const Scope<S>& scope, int64 unit, LeafTerms<S, Pass, LayoutNumber>& x) {
   using L = LeafSums<S, Pass, LayoutNumber>;
+  using Traversal = typename S::Traversal;
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
   const int64 entry = unit / reduction_layout.leaves,
               position = unit % reduction_layout.leaves * kLeaf;
@@ -37,22 +25,12 @@ KHD int take_entries(const Scope<S>& scope, int64 unit, Terms<S, Pass, LayoutNum
   const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
-    if constexpr (!(L::Here::template takes<R> && R::has_source))
-      return;
-    else if constexpr (loops<S>())
-      L::template from_entries_in_loops<R>(scope, entry * reduction_layout.members + position,
-                                           static_cast<int>(valid), x);
-    else
-      L::template from_entries<R>(scope, entry * reduction_layout.members + position, valid, x);
+    if constexpr (L::Here::template takes<R> && R::has_source)
+      Traversal::template take_entries<S, Pass, LayoutNumber, R>(
+          scope, entry * reduction_layout.members + position, valid, x);
   });
-  if constexpr (LayoutNumber < kNestedLayout) {
-    const uint32 reduced = reduced_in<LayoutNumber>(scope.tensor.dims);
-    const Gather at{scope.tensor, reduced, entry, position, valid};
-    if constexpr (loops<S>())
-      take_members<S, Pass, LayoutNumber>(scope, at, x);
-    else
-      L::from_elements(scope, at, x);
-  }
+  if constexpr (LayoutNumber < kNestedLayout)
+    Traversal::template take_members<S, Pass, LayoutNumber>(scope, entry, position, valid, x);
   return static_cast<int>(valid);
 }
 
@@ -60,7 +38,7 @@ template <class S, int Pass, int LayoutNumber>
 KHD void sum_leaf(const Scope<S>& scope, int64 unit,
                   double (&sums)[LeafSums<S, Pass, LayoutNumber>::kTerms]) {
   using L = LeafSums<S, Pass, LayoutNumber>;
-  Terms<S, Pass, LayoutNumber> x;
+  LeafTerms<S, Pass, LayoutNumber> x;
   int valid;
   if constexpr (LayoutNumber == 0)
     valid = take_elements<S, Pass>(scope, unit, x);
@@ -97,20 +75,15 @@ KHD void fold_leaves(const Scope<S>& scope, const Item& item,
     store_partial<S, Pass, LayoutNumber>(scope, first + j, leaf[j << reduction_layout.log2_leaves]);
 }
 
-// One thread's item. It processes leaves in memory order if possible, otherwise one by one.
+// One thread's item. It processes leaves together if possible, otherwise one by one.
 template <class S, int Pass, int LayoutNumber>
 KHD void partials_of_entries(const Scope<S>& scope, const Item& item) {
   using L = LeafSums<S, Pass, LayoutNumber>;
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
   const int64 units = reduction_layout.entries * reduction_layout.leaves;
   const int count = static_cast<int>(min<int64>(units - item.first, kLeaf));
-  if constexpr (LayoutNumber < kNestedLayout && loops<S>()) {
-    if constexpr (joint_maxima<S, Pass>() >> LayoutNumber & 1u)
-      if (take_maxima<S, Pass>(scope, LayoutNumber, item.first)) return;
-    if constexpr (sums_tiles<S, Pass, LayoutNumber>())
-      if (sum_tiles<S, Pass>(scope, LayoutNumber, item.first)) return;
-    if (sum_in_memory_order<S, Pass, LayoutNumber>(scope, item.first, count)) return;
-  }
+  if constexpr (LayoutNumber < kNestedLayout)
+    if (S::Traversal::template sum_leaves<S, Pass, LayoutNumber>(scope, item.first, count)) return;
   for (int64 unit = item.first; unit < item.first + count; ++unit) {
     double sums[L::kTerms];
     sum_leaf<S, Pass, LayoutNumber>(scope, unit, sums);
@@ -144,7 +117,7 @@ KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& pr
 
 template <class S, int Pass>
 KHD void partials(const Args& args, Range range) {
-  fill_codebooks<S>();
+  S::Traversal::template begin<S>();
   Preparation<S> preparation;
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];

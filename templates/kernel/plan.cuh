@@ -1,7 +1,8 @@
 // The components of a kernel, as the host planned them. It knows the interface of rules and codecs. Independent of
 // formulas, formats and threads.
 #pragma once
-#include "../core/fragment.cuh"
+#include "../lang/list.cuh"
+#include "args.cuh"
 
 namespace jitstep {
 
@@ -45,6 +46,41 @@ KHD auto prepare(const typename P::Hyper& h, int64 t, typename P::AuxState& m) {
 template <class P>
 using ScalarsOf =
     decltype(prepare<P>(declare<typename P::Hyper>(), 1, declare<typename P::AuxState>()));
+
+// The result of `measure`: Meta, or a type derived from it. Its other fields are for `encode` and are not stored.
+template <class Codec>
+struct MeasureOf {
+  using type = typename Codec::Meta;
+};
+template <class Codec>
+requires requires(const uint32 (&key)[Codec::keys]) { Codec::measure(key); }
+struct MeasureOf<Codec> {
+  using type = decltype(Codec::measure(*static_cast<const uint32 (*)[Codec::keys]>(nullptr)));
+};
+template <class Codec>
+using Measured = typename MeasureOf<Codec>::type;
+
+// Whether a codec's codes index a codebook.
+template <class C>
+concept HasCodebook = requires {
+  typename C::Codebook;
+};
+
+template <class Component>
+constexpr int block_of() {
+  if constexpr (kStored<Component>)
+    return Component::Body::block;
+  else
+    return 1;
+}
+
+template <class Component>
+constexpr bool has_aux_state() {
+  if constexpr (kStored<Component>)
+    return Component::has_aux_state;
+  else
+    return false;
+}
 
 // The context `c` of a component's functions: its scalars, and the results of earlier reductions.
 template <class P>
@@ -109,11 +145,15 @@ struct AuxField : FieldRef<Pointer> {
 
 // ---- the specification of a step ---------------------------------------------------------------
 
+// How kernels visit elements (tile/traversal.cuh, loop/traversal.cuh).
+struct TileTraversal;
+struct LoopTraversal;
+
 // SlotFields: a FieldRef of Slots for each codec. Strided: some p or g is not dense, and needs its strides. The flag
 // after it: the rule has a host transform.
 template <class Gradient_, class Rule_, class Slots_, class SlotFields, class Codecs_,
           class Reductions_, class AuxFields_, class Weights_, class G_, bool Strided,
-          bool Transformed, KernelConfig V>
+          bool Transformed, KernelConfig V, class Traversal_>
 struct Spec {
   using Gradient = Gradient_;
   using Rule = Rule_;
@@ -124,6 +164,7 @@ struct Spec {
   using Weights = Weights_;
   using P = typename Weights::Format;
   using G = G_;
+  using Traversal = Traversal_;
   static constexpr bool strided = Strided;
   static constexpr bool transformed = Transformed;
   static constexpr KernelConfig config = V;

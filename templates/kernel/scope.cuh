@@ -1,7 +1,7 @@
 // The context of a block that works on a tensor: arguments, scalars, results and auxiliary state.
 #pragma once
-#include "entry_spans.cuh"
-#include "shared_codebooks.cuh"
+#include "locations.cuh"
+#include "plan.cuh"
 
 namespace jitstep {
 
@@ -33,7 +33,7 @@ struct Scope {
   typename S::Rule::AuxState aux;
   int64 t = step_number(hyper_params);
   Initial<S> initial{hyper_params};
-  EntrySpans<S> spans{tensor};
+  typename S::Traversal::Spans spans{tensor};
 };
 
 // Whether an earlier step has set the parameter's residual. A tensor may be at its step 1 although its residual is

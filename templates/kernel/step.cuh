@@ -1,10 +1,12 @@
 // The kernels of one optimizer step. For each pass: partial sums, then `finalize`. Then the input of a host
-// transform, if the rule has one. Last: new parameters and state. Also kernels that run between steps: mode switches
-// and conversions.
+// transform, if the rule has one. Last: new parameters and state. Also mode switches, which run between steps.
 #pragma once
-#include "convert.cuh"
-#include "host_transform.cuh"
-#include "modes.cuh"
+#include "finalize.cuh"
+#include "occupancy.cuh"
+#include "partials.cuh"
+#include "tile/apply.cuh"
+#include "tile/host_transform.cuh"
+#include "tile/modes.cuh"
 
 namespace jitstep {
 
@@ -12,37 +14,6 @@ namespace jitstep {
 KHD bool is_skipped(const Args& args) {
   const float* const found_inf = args.hyper_params->found_inf;
   return found_inf != nullptr && *found_inf != 0;
-}
-
-template <class Component>
-constexpr int keys_of() {
-  if constexpr (requires { Component::Body::keys; })
-    return Component::Body::keys;
-  else
-    return 0;
-}
-
-// Minimum of resident blocks per multiprocessor (65536 registers), so that enough loads are in flight. It is as large
-// as kernels of this kind allow without spills. Doubles make a kernel large, because they take two registers.
-// Auxiliary state and row results do, because they need addresses. Many terms do, because a lane holds every term of
-// its elements. Many keys do, because such codecs compute as much as a rule.
-template <class S>
-constexpr int blocks_at_once() {
-  int terms = 0;
-  bool large = sizeof(real) == 8;
-  for_reductions<S>([&](auto r) {
-    terms += decltype(r)::terms;
-    if (!decltype(r)::uniform) large = true;
-  });
-  int keys = 0;
-  static_for<S::slots>([&](auto s) {
-    using Component = typename S::template Codec<decltype(s)::value>;
-    keys += keys_of<Component>();
-    if (has_aux_state<Component>()) large = true;
-  });
-  if (terms > 8 || keys > 3) large = true;
-  const int fitting = 65536 / (S::config.threads * (large ? 255 : 128));
-  return fitting > 0 ? fitting : 1;
 }
 
 template <class S, int Passes>
@@ -72,21 +43,6 @@ struct Step {
 
   KHD static void eval(const Args& args, Range range) { switch_mode<S, ToEval>(args, range); }
   KHD static void train(const Args& args, Range range) { switch_mode<S, ToTrain>(args, range); }
-
-  template <int I>
-  KHD static void decode(const Args& args, Range range) {
-    jitstep::decode<S, I>(args, range);
-  }
-  template <int I>
-  KHD static void encode(const Args& args, Range range) {
-    jitstep::encode<S, I>(args, range);
-  }
-  KHD static void decode_weights(const Args& args, Range range) {
-    jitstep::decode_weights<S>(args, range);
-  }
-  KHD static void encode_weights(const Args& args, Range range) {
-    jitstep::encode_weights<S>(args, range);
-  }
 };
 
 }  // namespace jitstep

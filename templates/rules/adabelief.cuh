@@ -3,7 +3,7 @@
 // A step whose variance is still too uncertain is then plain momentum. Without `degenerated_to_sgd`, it does nothing.
 // class: AdaBelief
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::adabelief {
 

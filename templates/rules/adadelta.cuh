@@ -1,7 +1,7 @@
 // Adadelta (arXiv 1212.5701), with a learning rate and coupled weight decay, as torch.optim.Adadelta. eps is inside
 // both square roots.   class: Adadelta
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::adadelta {
 

@@ -2,7 +2,7 @@
 // dimensions) is the product of its row and column means. A vector has a full second moment. The step size is
 // relative to the parameter's root mean square. `d` limits the update's root mean square.   class: Adafactor
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::adafactor {
 

@@ -1,7 +1,7 @@
 // Adagrad (Duchi, Hazan, Singer, JMLR 12, 2011), with coupled weight decay, as torch.optim.Adagrad. lr_decay lowers
 // the learning rate with the step number.   class: Adagrad   initial state: at construction
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::adagrad {
 

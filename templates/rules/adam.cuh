@@ -1,6 +1,6 @@
 // Adam (arXiv 1412.6980), with coupled weight decay and AMSGrad, as torch.optim.Adam.   class: Adam
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::adam {
 

@@ -1,7 +1,7 @@
 // Adamax (arXiv 1412.6980): Adam by the infinity norm, with coupled weight decay, as torch.optim.Adamax. eps is inside
 // the maximum.   class: Adamax
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::adamax {
 

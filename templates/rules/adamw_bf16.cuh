@@ -3,7 +3,7 @@
 // Weight decay accumulates until it is large enough to change bfloat16 weights.
 // class: AdamWBF16   default state: bf16   default weights: kahan
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::adamw_bf16 {
 

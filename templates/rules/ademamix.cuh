@@ -2,7 +2,7 @@
 // average's weight and half-life may grow over the first t_alpha and t_beta3 steps. `decay` selects when p shrinks:
 // `before` the update (apple), or `after` it (bitsandbytes).   class: AdEMAMix
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::ademamix {
 

@@ -2,7 +2,7 @@
 // parameters after step t0, for the program to read. A step uses the step size eta that the previous step computed, so
 // a new lr takes effect one step late.   class: ASGD
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::asgd {
 

@@ -1,7 +1,7 @@
 // CAME (arXiv 2307.02047): Adafactor's factored second moment, with steps scaled by each update's distance from its
 // average, as pytorch_optimizer's CAME. It factors the last two dimensions of matrices.   class: CAME
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::came {
 

@@ -1,7 +1,7 @@
 // Compass, as torchastic: it adds a multiple of the gradient's slow average to the gradient, and divides the sum by
 // the root of the sum's second moment. Weight decay uses the bias-corrected step size.   class: Compass
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::compass {
 

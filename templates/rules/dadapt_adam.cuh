@@ -1,7 +1,7 @@
 // Adam with D-Adaptation (arXiv 2301.07733), as dadaptation's DAdaptAdam. It finds the step size d from the size of
 // the weighted gradient sum s. All tensors share d and the step count k.   class: DAdaptAdam
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::dadapt_adam {
 

@@ -2,7 +2,7 @@
 // phi is the identity, as in TensorFlow and optax. Without bias_correction and with weight_norm_max = 10 it is
 // cybertronai's pytorch-lamb.   class: LAMB
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::lamb {
 

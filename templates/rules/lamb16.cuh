@@ -9,7 +9,7 @@
 // default state: int8_softsign
 // class: LAMB16
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::lamb16 {
 

@@ -2,7 +2,7 @@
 // With `clip`, a step is never longer than lr would make it. If a tensor's weights or gradient are all 0, its gradient
 // is not scaled and gets no weight decay.   class: LARC
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::larc {
 

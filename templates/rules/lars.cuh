@@ -4,7 +4,7 @@
 // divides by: `separate` ||g|| + wd ||p||, `combined` ||g + wd p||, or that of the `update` (Model Garden's popular
 // form).   class: LARS
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::lars {
 

@@ -1,7 +1,7 @@
 // LPFAdamW, as torchastic: AdamW on the gradient plus a multiple of its low-pass filtered average. Weight decay uses
 // the bias-corrected step size.   class: LPFAdamW
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::lpf_adamw {
 

@@ -2,7 +2,7 @@
 // squares, as timm's MADGRAD. Without momentum, x0 is not stored. Each step then computes it from the previous step.
 // So does the first step after momentum was switched on.   class: MADGRAD
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::madgrad {
 

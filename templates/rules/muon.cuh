@@ -2,7 +2,7 @@
 // matrices. It also multiplies by the rate adjustment for their sizes.   class: Muon
 // host transform: newton_schulz
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::muon {
 

@@ -1,7 +1,7 @@
 // NAdam (Dozat, ICLR 2016 workshop): Adam with Nesterov momentum, as torch.optim.NAdam. beta1 warms up by
 // `momentum_decay`.   class: NAdam
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::nadam {
 

@@ -2,7 +2,7 @@
 // norm. The defaults are those of NVIDIA's Jasper and timm: normalization and weight decay inside the first moment.
 // Without `reg_inside_moment` and with `bias_correction` it is Apex's FusedNovoGrad.   class: NovoGrad
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::novograd {
 

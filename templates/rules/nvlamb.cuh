@@ -2,7 +2,7 @@
 // no clipping, where Apex would make the gradients zero. A tensor without weight decay gets Adam's step, unless
 // `use_nvlamb` is set. Without `adam_w_mode`, weight decay is coupled.   class: NVLAMB
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::nvlamb {
 

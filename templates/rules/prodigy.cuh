@@ -1,7 +1,7 @@
 // Prodigy (arXiv 2306.06101): Adam that finds its step size d from the distance of the weights to their initial values
 // p0, as prodigyopt. All tensors share d and the step count k.   class: Prodigy
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::prodigy {
 

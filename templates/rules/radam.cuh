@@ -1,7 +1,7 @@
 // RAdam (arXiv 1908.03265): Adam that uses plain momentum until the variance of 1/sqrt(v) is finite, and then rectifies
 // its step by that variance, as torch.optim.RAdam.   class: RAdam
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::radam {
 

@@ -2,7 +2,7 @@
 // `bias_correction`, `decoupled_weight_decay` and centralization, which includes vectors, it is torchastic's
 // RMSProp.   class: RMSprop
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::rmsprop {
 

@@ -3,7 +3,7 @@
 // initial step size, with an effect in step 1 only. A NaN gradient makes its element NaN, where torch treats its sign
 // as 0.   class: Rprop
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::rprop {
 

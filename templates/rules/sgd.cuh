@@ -2,7 +2,7 @@
 // without dampening. With max_unorm, the norm of a step is at most max_unorm times the norm of p (bitsandbytes'
 // PytorchLARS).   class: SGD   step number: none
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::sgd {
 

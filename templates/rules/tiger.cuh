@@ -1,7 +1,7 @@
 // Tiger (kexue.fm/archives/9512): the sign of the average gradient, as pytorch_optimizer. A NaN gradient makes its
 // element NaN, where torch.sign gives 0.   class: Tiger
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::tiger {
 

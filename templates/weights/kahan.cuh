@@ -3,7 +3,7 @@
 // operation. Here a step computes with the sum of both, and rounds each once. An error of more than half an ulp does
 // not belong to this parameter: a program has overwritten it, and only its new value counts.   for: bfloat16
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::weights::kahan {
 

@@ -2,7 +2,7 @@
 // al., arXiv 1710.03740). If the parameter is not what its float rounds to, a program has overwritten it. The new value
 // then counts.   for: bfloat16, float16
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::weights::master {
 

@@ -1,6 +1,6 @@
 // The parameter as it is, rounded to nearest even.   for: float64, float32, bfloat16, float16
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::weights::native {
 

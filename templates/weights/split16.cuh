@@ -2,7 +2,7 @@
 // store_param_remainders). Rounding is half up in magnitude. So the lower half, as a signed number, tells whether the
 // upper half was rounded up. Every value except NaN is restored exactly.   for: bfloat16
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::weights::split16 {
 

@@ -1,7 +1,7 @@
 // A 16-bit parameter, and its rounding error in 127ths of half an ulp: 24 bits in total (FlashOptim's error
 // correction, github.com/databricks/flashoptim). A parameter that is not finite has no error.   for: bfloat16, float16
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::weights::split8 {
 

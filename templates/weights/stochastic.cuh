@@ -1,7 +1,7 @@
 // bfloat16 parameters with stochastic rounding. It is unbiased, so small updates are not lost. It is repeatable:
 // random bits depend only on seed, tensor, step and element.   for: bfloat16
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::weights::stochastic {
 

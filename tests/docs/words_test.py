@@ -7,7 +7,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Recorded data, and the files that tell authors of rules the current names.
 EXEMPT = re.compile(
-    r"^(tests/golden/|tests/docs/words_test\.py$|bench/results/|LICENSE$"
+    r"^(tests/golden/|tests/docs/(words|prose)_test\.py$|bench/results/|LICENSE$"
     r"|src/jit/manifest/manifest_(code|notes|header)\.cpp$|tests/jit/manifest/manifest_mistakes_test\.cpp$)")
 
 FORMER_NAMES = """

@@ -23,7 +23,7 @@ class OptionCoveringSet : public ::testing::Test {
   // A rule with such a lifted flag.
   const Manifest& rule(const std::string& lifted, const std::string& more = "") {
     const std::string content =
-        "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::mine {\n"
+        "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::rules::mine {\n"
         "enum class Form { plain, bent };\n"
         "struct Hyper {\n"
         "  double lr = 1e-3;               // >= 0\n"
@@ -126,7 +126,7 @@ TEST_F(OptionCoveringSet, ReachesAllOfEveryShippedRule) {
 TEST_F(OptionCoveringSet, TriesCodecOptionsAroundTheConstantsOfItsConditions) {
   engine_.templates().add(
       "codecs/mine.cuh",
-      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::codecs::mine {\n"
+      "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::codecs::mine {\n"
       "struct Options {\n  int n = 3;  // in [1, 100]\n};\nusing Code = uint8;\n"
       "struct A { real x; };\nstruct Reductions {\n  Sum<tensor, 1, A> a;  // if n > 40\n};\n"
       "struct AuxState {\n  Entry<tensor> a;  // if n == 7\n};\n}\n");

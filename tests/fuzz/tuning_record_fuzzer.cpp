@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "jit/codegen/tuning_files.h"
+#include "jit/tuning/tuning_files.h"
 
 using namespace jitstep::jit;
 

@@ -8,7 +8,7 @@ namespace jitstep::jit::testing {
 // Reductions over all domains, chained reductions, reductions over entries, and auxiliary state of several domains.
 inline const std::string kEverythingText = R"(// Everything a rule may declare.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::everything {
 enum class Form { plain, scaled };
 struct Hyper {
@@ -79,7 +79,7 @@ struct Rule {
 // One value of auxiliary state per tensor, from a reduction that `update_state` reads.
 inline const std::string kRememberingText = R"(// The norm of the gradient, averaged.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::remembering {
 struct Slots {
   Signed m;
@@ -105,7 +105,7 @@ struct Rule {
 
 inline const std::string kNormedText = R"(// State in units of its tensor's norm.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::codecs::normed {
 using Code = uint16;
 struct Norm { real unused; };
@@ -137,7 +137,7 @@ struct Codec {
 // Descent with an anchor that must stay exact (`codec: fp32`). Both depend on the rate at construction.
 inline const std::string kAnchoredText = R"(// Descent with an anchor.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::anchored {
 struct Hyper {
   double lr = 0.5;             // >= 0

@@ -5,9 +5,9 @@
 
 #include <limits>
 
-#include "jit/codegen/tuning_files.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/fixtures.h"
+#include "jit/tuning/tuning_files.h"
 #include "jitstep/jit/state_storage.h"
 #include "ptx_driver/host.h"
 #include "tuning/compiled_model.h"

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "jit/codegen/tuning_files.h"
 #include "jit/fixtures.h"
+#include "jit/tuning/tuning_files.h"
 #include "tools/tool.h"
 
 namespace jitstep::tests {
@@ -42,7 +42,7 @@ TEST_F(TuneToolOnAGpu, AnotherArchitectureIsAnErrorThatListsTheGpus) {
   const jit::Finished result = run({"tune", "--target", "sm_90", "--sizes", "1k"});
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.output,
-            "jitstep: no GPU here is sm_90: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129; "
+            "jitstep: no GPU here is sm_90: GPU 0 is sm_99, GPU 1 is sm_85, GPU 2 is sm_129. "
             "--dry-run orders the candidates for sm_90 without a GPU.\n");
   EXPECT_EQ(run({"tune", "--target", "sm_99", "--device", "1", "--sizes", "1k"}).status, 1);
 }

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "../../templates/core/formats.cuh"
+#include "../../templates/lang/formats.cuh"
 
 namespace jitstep::support {
 namespace {

@@ -25,7 +25,7 @@ namespace {
 const std::string kRule = R"(// modes: train, eval
 // host transform: halved
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::mine {
 struct Hyper {
   double lr = 1e-3;
@@ -287,7 +287,7 @@ TEST_F(CheckMode, HasItsOwnKernelsInTheCache) {
 std::string compiled(const std::string& apply) {
   Engine engine(testing::settings_with_cache(""));
   engine.templates().add("rules/mine.cuh",
-                         "#pragma once\n#include \"../core/contract.cuh\"\n"
+                         "#pragma once\n#include \"../lang/contract.cuh\"\n"
                          "namespace jitstep::rules::mine {\nstruct Rule {\n"
                          "  KHD static void update_param(auto& e, const auto&) { " +
                              apply + " }\n};\n}\n");

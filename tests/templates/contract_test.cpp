@@ -20,7 +20,7 @@ namespace {
 const std::string kRule = R"(// modes: train, eval
 // host transform: halved
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::odd {
 struct Hyper {
   double lr = 1e-3;
@@ -55,7 +55,7 @@ struct Rule {
 )";
 
 const std::string kCodec = R"(#pragma once
-#include "../core/absmax.cuh"
+#include "support/absmax.cuh"
 namespace jitstep::codecs::even {
 struct Options {
   int block = 64;  // power of two in [32, 1024]
@@ -454,7 +454,7 @@ INSTANTIATE_TEST_SUITE_P(Mistakes, Contract,
 
 // A rule with its step size in auxiliary state of the tensor, and with a sum over all tensors.
 const std::string kWithAuxState = R"(#pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::odd {
 struct Slots {
   Signed m;

@@ -5,7 +5,7 @@
 #include <bit>
 #include <vector>
 
-#include "../../templates/core/team.cuh"
+#include "../../templates/kernel/locations.cuh"
 #include "jitstep/jit/domain.h"
 
 namespace jitstep::support {

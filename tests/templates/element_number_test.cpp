@@ -13,7 +13,7 @@ namespace {
 // (`terms`).
 constexpr const char* kNumbered = R"(// A probe.   modes: train, eval
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::numbered {
 struct Slots {
   Signed m;

@@ -1,5 +1,5 @@
 // exp, log, pow and the like against libm in long double, on targets where it is wider than double.
-#include "../../templates/core/elementary.cuh"
+#include "../../templates/lang/elementary.cuh"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // memory order.
 #include <gtest/gtest.h>
 
-#include "../../templates/kernel/entry_ranges.cuh"
+#include "../../templates/kernel/loop/entry_ranges.cuh"
 #include "support/bits.h"
 
 namespace jitstep::support {

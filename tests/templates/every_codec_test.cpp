@@ -18,7 +18,7 @@ using Floats = std::vector<float>;
 // Stores the gradient in a slot of either sign, and copies the stored value into the parameter.
 const std::map<std::string, std::string> kTested = {{"rules/tested.cuh", R"(// A probe.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::tested {
 struct Flags {
   bool non_negative = false;

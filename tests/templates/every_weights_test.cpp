@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "../../templates/core/formats.cuh"
+#include "../../templates/lang/formats.cuh"
 #include "support/plain_steps.h"
 
 namespace jitstep::support {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <random>
 
-#include "../../templates/core/contract.cuh"
+#include "../../templates/lang/contract.cuh"
 #include "templates/neighbours.h"
 
 namespace jitstep::support {

@@ -155,10 +155,12 @@ class LargeTensor {
              1);
         fill(windowed->memory[1].data() + first * g_bytes, plan_.spec.gradient, n, 1, 2);
         const auto item = static_cast<std::size_t>(first / kItem);
-        for (int pass = 0; pass < unit.passes; ++pass)
-          run(*launches, 2 * pass, windowed->tables.partials[pass], item, plan_, *windowed, 1);
-        for (int t = 1; unit.passes == 0 && t <= 2; ++t)
-          run(*launches, 0, windowed->tables.apply, item, plan_, *windowed, t);
+        const std::vector<int>& partials = unit.index.partials;
+        for (std::size_t pass = 0; pass < partials.size(); ++pass)
+          run(*launches, partials[pass], windowed->tables.partials[pass], item, plan_, *windowed,
+              1);
+        for (int t = 1; partials.empty() && t <= 2; ++t)
+          run(*launches, unit.index.apply, windowed->tables.apply, item, plan_, *windowed, t);
       }
       expect_same(huge, small, window, n);
     }

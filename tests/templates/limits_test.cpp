@@ -32,7 +32,7 @@ std::string rule_of(int slots, int reductions, int numbers) {
     return [=](int i) { return str_cat(before, i, after); };
   };
   return str_cat(
-      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::crowded {\n",
+      "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::rules::crowded {\n",
       "struct Hyper {\n",
       lines(numbers, [](int i) { return str_cat("  double h", i, " = ", i, ";\n"); }),
       "};\nstruct Slots {\n",

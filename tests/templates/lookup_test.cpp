@@ -1,5 +1,5 @@
 // Table lookups for a range of bytes, by every method, whichever this CPU would use.
-#include "../../templates/core/lookup.cuh"
+#include "../../templates/kernel/loop/lookup.cuh"
 
 #include <gtest/gtest.h>
 

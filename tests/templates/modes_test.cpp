@@ -19,7 +19,7 @@ using jit::Mode;
 // counter.
 constexpr const char* kShowing = R"(// A probe.   modes: train, eval
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::showing {
 struct Slots {
   Signed m;
@@ -43,7 +43,7 @@ struct Rule {
 // The parameter becomes the number of steps in shared state.
 constexpr const char* kCounting = R"(// A probe.   modes: train, eval
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::counting {
 struct Scalars { real rounds; };
 struct AuxState {
@@ -63,7 +63,7 @@ struct Rule {
 // The parameter does not change.
 constexpr const char* kStaying = R"(// A probe.   modes: train, eval
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::staying {
 struct Rule {
   KHD static void update_param(auto& e, const auto&) { e.p -= e.g; }

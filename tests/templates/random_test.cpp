@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "../../templates/core/philox.cuh"
+#include "../../templates/lang/philox.cuh"
 #include "emulation/emulated_backend.h"
 #include "support/plain_steps.h"
 
@@ -63,7 +63,7 @@ TEST(Philox, GivesEachOfEightElementsSixteenBits) {
 const std::map<std::string, std::string> kCoins = {
     {"rules/idle.cuh", R"(// A probe.   modes: train, eval
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::idle {
 struct Slots {
   Signed first;
@@ -79,7 +79,7 @@ struct Rule {
 )"},
     {"codecs/coin.cuh", R"(// A probe.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::codecs::coin {
 using Code = uint16;
 template <class Sign>
@@ -95,7 +95,7 @@ struct Codec {
 )"},
     {"weights/coin.cuh", R"(// A probe.   for: bfloat16
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::weights::coin {
 template <class Format_>
 struct Weights {

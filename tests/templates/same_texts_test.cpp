@@ -29,7 +29,7 @@ std::vector<Compiler> compilers() {
 
 // A rule whose step is `update`, in line 6 of its file.
 std::string rule_of(const std::string& update) {
-  return "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::mine {\n"
+  return "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::rules::mine {\n"
          "struct Rule {\n"
          "  KHD static void update_param(auto& e, const auto&) {\n"
          "    e.p -= " +
@@ -106,6 +106,16 @@ TEST_F(SameTexts, WithTheirOwnFunctionsAreAcceptedByEveryCompiler) {
                "  KHD static real floor(real x) { return x > 0 ? x : real(0); }\n");
   for (const Compiler& compiler : compilers())
     EXPECT_EQ(build(compiler, rule), "accepted") << compiler.name;
+}
+
+TEST_F(SameTexts, WithTheFormerPathsOfFilesAreAcceptedByEveryCompiler) {
+  for (const char* file : {"contract", "absmax", "codebook", "scaled_float8"}) {
+    std::string rule = rule_of("e.g");
+    const std::string path = "lang/contract";
+    rule.replace(rule.find(path), path.size(), str_cat("core/", file));
+    for (const Compiler& compiler : compilers())
+      EXPECT_EQ(build(compiler, rule), "accepted") << compiler.name << " " << file;
+  }
 }
 
 TEST_F(SameTexts, ThatConvertElementsToDoubleAreAcceptedByEveryCompiler) {

@@ -14,7 +14,7 @@ namespace {
 // Every slot stores the gradient as its new value.
 const std::string kStoring = R"(// A probe.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::keeper {
 struct Slots {
   Signed first;
@@ -94,7 +94,7 @@ TEST(Slots, OfFloat64ParametersHaveTheLimitOfDouble) {
 // number, auxiliary state that a sum updates, and auxiliary state that `prepare` updates.
 const std::string kStarts = R"(// A probe.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::starts {
 struct Hyper {
   double start = 3;

@@ -13,7 +13,7 @@ namespace {
 // The transform receives the sum of the gradients. The parameter becomes its result.
 constexpr const char* kMirrored = R"(// A probe.   host transform: mirrored
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::mirrored {
 struct Slots {
   Signed m;

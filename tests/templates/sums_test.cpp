@@ -22,7 +22,7 @@ namespace {
 std::string probe_text(const std::string& name, const std::string& domain,
                        const std::string& op = "Sum") {
   return jit::str_cat(
-      "// A probe.\n#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::",
+      "// A probe.\n#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::rules::",
       name, " {\nstruct Total { real sum; };\nstruct Reductions {\n  ", op, "<", domain,
       ", 1, Total> total;\n};\nstruct Rule {\n",
       "  KHD static Reals<1> terms(Of<Total>, const auto& e, const auto&) { return {e.g}; }\n",

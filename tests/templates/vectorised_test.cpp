@@ -68,14 +68,14 @@ class Vectorized : public testing::TestWithParam<const char*> {
   }
 };
 
-constexpr const char* kRun = "kernel/encoded_range.cuh";
-constexpr Loop kElements = {"kernel/loop.cuh",
+constexpr const char* kRun = "kernel/loop/encoded_range.cuh";
+constexpr Loop kElements = {"kernel/loop/load.cuh",
                             "const int64 first = scope.tensor.offset + elements.base;"};
 constexpr Loop kBlockOfOldValues = {kRun, "i < start + kBlock"};
 constexpr Loop kKeys = {kRun, "most = max(most, Codec::key("};
 constexpr Loop kCandidates = {kRun, "C::candidate("};
-constexpr Loop kCodes = {"kernel/loop.cuh", "code[i] = encoded.code("};
-constexpr Loop kLeavesSideBySide = {"kernel/entry_sums.cuh",
+constexpr Loop kCodes = {"kernel/loop/apply.cuh", "code[i] = encoded.code("};
+constexpr Loop kLeavesSideBySide = {"kernel/loop/entry_sums.cuh",
                                     "for (int i = 0; i < width; ++i) node_[n][i] = Op::combine("};
 constexpr Loop kNibbles = {kRun, "auto* to = static_cast<uint8*>(codes)"};
 
@@ -93,7 +93,7 @@ TEST_P(Vectorized, TheLoopOverElementsOfEveryWeightFormat) {
 }
 
 TEST_P(Vectorized, LoopsWithResultsByRowAndColumn) {
-  const Loop value_of_a_row = {"kernel/entry_ranges.cuh", "const T value = from[entry]"};
+  const Loop value_of_a_row = {"kernel/loop/entry_ranges.cuh", "const T value = from[entry]"};
   expect_vectorized(spec_of("adafactor", "fp32"), {kElements, kLeavesSideBySide, value_of_a_row});
 }
 

@@ -20,7 +20,7 @@ const Args kFew = {"--states", "fp32", "--weights", "stochastic", "--target", "c
 
 const std::string kRule = R"(// A rule of the tests.   class: Mine
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::mine {
 struct Hyper {
   double lr = 1e-3;  // > 0

@@ -18,7 +18,7 @@ using Args = std::vector<std::string>;
 // A codec that selects one of sixteen values by branches.
 const std::string kTree = R"(// A codec of the tests.
 #pragma once
-#include "../core/absmax.cuh"
+#include "support/absmax.cuh"
 namespace jitstep::codecs::tree4 {
 struct Options {
   int block = 128;  // power of two in [32, 1024]
@@ -55,7 +55,7 @@ struct Codec : AbsmaxBlock<Meta, Ways{.block = O.block}> {
 // Halves a large gradient until it is small.
 const std::string kHalving = R"(// A rule of the tests.   class: Halving
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::halving {
 struct Hyper {
   double lr = 1e-3;  // > 0
@@ -116,7 +116,8 @@ TEST_F(ScalarLoops, OfACodecThatBranchesCauseAWarningWithTheirLocation) {
   ASSERT_GE(found.size(), 1u);
   const std::string what = found.at(0).at("what");
   EXPECT_NE(what.find("the loop that decodes"), what.npos) << what;
-  EXPECT_NE(what.find(location_of("the loop that decodes", "kernel/encoded_range.cuh")), what.npos)
+  EXPECT_NE(what.find(location_of("the loop that decodes", "kernel/loop/encoded_range.cuh")),
+            what.npos)
       << what;
   EXPECT_NE(what.find("using Book"), what.npos) << what;
 }
@@ -144,16 +145,17 @@ TEST_F(ScalarLoops, AreListedInTheResourcesOfTheCpu) {
                      "--show",  "resources"};
   const Finished result = run_tool(tree);
   EXPECT_EQ(result.status, 0) << result.output;
-  EXPECT_NE(result.output.find("\nnot vectorized: the loop that decodes (" +
-                               location_of("the loop that decodes", "kernel/encoded_range.cuh")),
-            result.output.npos)
+  EXPECT_NE(
+      result.output.find("\nnot vectorized: the loop that decodes (" +
+                         location_of("the loop that decodes", "kernel/loop/encoded_range.cuh")),
+      result.output.npos)
       << result.output;
   Args as_json = tree;
   as_json.push_back("--json");
   const json loops = json::parse(run_tool(as_json).output).at("resources").at("scalar_loops");
   ASSERT_GE(loops.size(), 1u);
   EXPECT_EQ(loops.at(0).at("loop"), "the loop that decodes");
-  EXPECT_EQ(loops.at(0).at("file"), "kernel/encoded_range.cuh");
+  EXPECT_EQ(loops.at(0).at("file"), "kernel/loop/encoded_range.cuh");
 }
 
 // Other sections of the output do not need that report.

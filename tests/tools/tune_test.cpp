@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "jit/cache/cache_fixtures.h"
-#include "jit/codegen/tuning_files.h"
+#include "jit/tuning/tuning_files.h"
 #include "tools/tool.h"
 
 namespace jitstep::jit {
@@ -31,14 +31,18 @@ class TuneTool : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(TuneTool, StoresARecordWritesAPageAndReusesTheRecord) {
-  const Finished first = run(tune({"--trials", "2", "--report", folder / "out.html"}));
+TEST_F(TuneTool, StoresARecordWritesAReportAndReusesTheRecord) {
+  const Finished first = run(tune({"--trials", "2", "--report", folder / "out.json"}));
   EXPECT_EQ(first.status, 0) << first.output;
   EXPECT_NE(first.output.find("adamw_fp32_float32, one tensor of 4096 elements"), std::string::npos)
       << first.output;
   ASSERT_EQ(records().records.size(), 1u);
   EXPECT_TRUE(records().records[0].complete);
-  EXPECT_FALSE(testing::files_below(folder.path(), "out.html").empty());
+  const json report = json::parse(testing::content_of(folder / "out.json"));
+  EXPECT_EQ(report.at("schema"), 1);
+  const json& reported = report.at("workloads").at(0);
+  EXPECT_EQ(reported.at("bytes"), 28 * 4096);
+  EXPECT_EQ(reported.at("record"), json::parse(to_json(records().records[0])));
   const Finished second = run(tune({"--json"}));
   const json result = json::parse(second.output);
   EXPECT_EQ(result.at("workloads").at(0).at("known_before"), true);
@@ -188,8 +192,22 @@ TEST_F(TuneTool, BenchTimesStepsAndTheBandwidthBaseline) {
     EXPECT_GT(row.at("of_bound"), 0);
     EXPECT_EQ(row.at("match"), "default");
   }
-  const Finished table = run({"bench", "--sizes", "16k", "--rounds", "1", "--threads", "1"});
+  const Finished table = run({"bench", "--sizes", "16k", "--rounds", "1", "--threads", "1",
+                              "--plot", folder / "out.json"});
   EXPECT_NE(table.output.find("of bound"), std::string::npos) << table.output;
+  const json report = json::parse(testing::content_of(folder / "out.json"));
+  EXPECT_EQ(report.at("schema"), 1);
+  EXPECT_EQ(report.at("results").at(0).at("elements"), 16384);
+}
+
+TEST_F(TuneTool, AReportThatCannotBeWrittenIsAnError) {
+  const Finished full =
+      run({"bench", "--sizes", "4k", "--rounds", "1", "--threads", "1", "--plot", "/dev/full"});
+  EXPECT_EQ(full.status, 1);
+  EXPECT_NE(full.output.find("cannot write /dev/full"), std::string::npos) << full.output;
+  const Finished directory = run(tune({"--report", folder.path()}));
+  EXPECT_EQ(directory.status, 1);
+  EXPECT_TRUE(records().records.empty()) << "the check must come before the measurements";
 }
 
 }  // namespace

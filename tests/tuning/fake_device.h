@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "jit/codegen/tuning_samples.h"
+#include "jit/tuning/tuning_samples.h"
 #include "jitstep/jit/error.h"
 #include "tuning/tuner.h"
 

@@ -5,7 +5,7 @@
 
 #include "jit/compiler/isa.h"
 #include "jit/fixtures.h"
-#include "jit/step/candidate_check.h"
+#include "jit/search/candidate_check.h"
 #include "tuning/fake_device.h"
 
 namespace jitstep::tuning {
@@ -71,7 +71,8 @@ TEST_F(HostDeviceTest, ShippedBaselinesAreNotTimed) {
 TEST_F(HostDeviceTest, AWorkloadWithTooMuchScratchIsRejectedBeforeItIsAllocated) {
   const std::string message =
       jit::testing::error_of([&] { device.begin(adamw_workload(1 << 30)); });
-  EXPECT_NE(message.find("needs 16384 MiB of scratch memory, more than the limit of 64 MiB"), std::string::npos)
+  EXPECT_NE(message.find("needs 16384 MiB of scratch memory, more than the limit of 64 MiB"),
+            std::string::npos)
       << message;
 }
 

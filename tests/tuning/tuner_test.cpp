@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "jit/codegen/tuning_files.h"
 #include "jit/fixtures.h"
+#include "jit/tuning/tuning_files.h"
 #include "tuning/fake_device.h"
 
 namespace jitstep::tuning {

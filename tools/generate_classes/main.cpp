@@ -188,7 +188,8 @@ void write_makers(std::ostream& out, const std::vector<Rule>& rules, const std::
 
 void write_source(std::ostream& out, const std::vector<Rule>& rules) {
   out << "// Generated from the manifests of templates/rules.\n#include \"jitstep/rules.h\"\n\n"
-         "#include <utility>\n\n#include \"optim/options/typed_options.h\"\n\n"
+         "#include <utility>\n\n#include \"optim/options/shipped_options.h\"\n"
+         "#include \"optim/options/typed_options.h\"\n#include \"optim/state/shipped_state.h\"\n\n"
          "namespace jitstep::fields {\n\n";
   for (const Rule& rule : rules) write_names(out, rule);
   out << "\n}  // namespace jitstep::fields\n\nnamespace jitstep {\n\n";

@@ -1,7 +1,7 @@
 // jitstep bench: times steps against a bandwidth baseline in the same run.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
-#include <jit/codegen/tuning_record.h>
+#include <jit/tuning/tuning_record.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
@@ -14,8 +14,8 @@
 #include "counted.h"
 #include "in_range.h"
 #include "json_output.h"
+#include "report_file.h"
 #include "tuning/host_device.h"
-#include "tuning/plot.h"
 #include "usage.h"
 #include "workload_args.h"
 
@@ -34,11 +34,6 @@ constexpr const char* kFooter =
     "Kernels run in the configs that `jitstep tune` recorded.\n\n"
     "Example:\n"
     "  jitstep bench --rule adamw --states fp32,int8,int4 --sizes 64k,1M,16M,700x2k";
-
-constexpr const char* kPlotIntroduction =
-    "Each dot is the rate of a step as a share of the bandwidth baseline's rate in the same "
-    "rounds.\n"
-    "The line goes from the first to the third quartile. The broken line is the baseline.";
 
 struct Request {
   WorkloadArgs workloads;
@@ -113,28 +108,8 @@ json to_json(const Measured& one) {
           {"why", one.choice.why}};
 }
 
-std::string page_of(const std::vector<Measured>& all, const std::string& machine) {
-  tuning::Plot plot{.low = 0, .high = 1.1, .ticks = {}, .lines = {{1, "limit"}}, .rows = {}};
-  for (const Measured& one : all) {
-    plot.high = std::max(plot.high, one.of_bound_high + 0.05);
-    plot.rows.push_back(
-        {.label = one.workload.name(),
-         .value = one.of_bound,
-         .low = one.of_bound_low,
-         .high = one.of_bound_high,
-         .title = str_cat(fixed(100 * one.of_bound, 0), " %: ", fixed(1e3 * one.seconds, 4),
-                          " ms, ", fixed(one.elements_per_second() / 1e6, 1), " Mparam/s, ",
-                          fixed(one.rate() / 1e9, 1), " GB/s")});
-  }
-  for (double tick = 0; tick < plot.high; tick += 0.5)
-    plot.ticks.emplace_back(tick, fixed(100 * tick, 0) + " %");
-  return tuning::html_page(
-      "jitstep bench", kPlotIntroduction,
-      str_cat("<p>", tuning::escaped(machine), "</p>\n", tuning::to_svg(plot)));
-}
-
 void bench(const Request& request) {
-  if (!request.plot.empty()) tuning::check_page_path(request.plot);
+  if (!request.plot.empty()) check_report_path(request.plot);
   const int threads = request.threads > 0 ? request.threads : host_hardware().units;
   const std::vector<Workload> workloads = workloads_of(request.workloads);
   tuning::HostDevice device(default_engine(), {.threads = threads});
@@ -145,16 +120,18 @@ void bench(const Request& request) {
   json results = json::array();
   for (const Measured& one : all) results.push_back(to_json(one));
   const std::string& name = host_hardware().name;
-  const std::string heading = str_cat(name, ", ", counted(threads, "thread"));
+  const std::string report = json_text({{"machine", name},
+                                        {"threads", threads},
+                                        {"rounds", request.rounds},
+                                        {"date", today()},
+                                        {"results", results}});
   if (request.json)
-    std::cout << json_text({{"machine", name},
-                            {"threads", threads},
-                            {"rounds", request.rounds},
-                            {"results", results}});
+    std::cout << report;
   else
-    std::cout << heading << ", " << counted(request.rounds, "round") << "\n\n" << table_of(all);
-  if (!request.plot.empty())
-    tuning::write_page(request.plot, page_of(all, heading + ", " + today()));
+    std::cout << name << ", " << counted(threads, "thread") << ", "
+              << counted(request.rounds, "round") << "\n\n"
+              << table_of(all);
+  if (!request.plot.empty()) write_report(request.plot, report);
 }
 
 }  // namespace
@@ -172,7 +149,8 @@ void add_bench_command(CLI::App& app, int& status) {
   command->add_option("--threads", request->threads, "Number of threads (default: all processors)")
       ->type_name("N")
       ->check(in_range(0, kMostThreads));
-  command->add_option("--plot", request->plot, "Write an HTML page with a plot")->type_name("FILE");
+  command->add_option("--plot", request->plot, "Write JSON for tools/plot_report.py")
+      ->type_name("FILE");
   add_json_flag(*command, request->json);
   command->callback([request, &status] {
     bench(*request);

@@ -3,10 +3,10 @@
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/cache/disk_cache.h>
-#include <jit/codegen/tuning_files.h>
 #include <jit/compiler/host_compiler.h>
 #include <jit/compiler/nvrtc_library.h>
 #include <jit/engine/cuda_driver.h>
+#include <jit/tuning/tuning_files.h>
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>

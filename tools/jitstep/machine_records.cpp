@@ -1,7 +1,7 @@
 #include "machine_records.h"
 
 #include <jit/engine/cuda_driver.h>
-#include <jit/step/config_chooser.h>
+#include <jit/tuning/config_chooser.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
@@ -21,11 +21,8 @@ Hardware hardware_for(const Target& target) {
 std::vector<Hardware> hardware_here() {
   std::vector<Hardware> all = {host_hardware()};
   try {
-    CudaDriver& driver = cuda_driver();
-    for (int i = 0; i < driver.device_count(); ++i) {
-      const CudaDevice gpu = driver.device(i);
-      all.push_back(gpu_hardware(Target::cuda(gpu.sm), gpu.multiprocessors, gpu.l2_bytes));
-    }
+    Engine& engine = default_engine();
+    for (int i = 0; i < engine.driver().device_count(); ++i) all.push_back(gpu_hardware(engine, i));
   } catch (const Error&) {  // there is no driver
   }
   return all;

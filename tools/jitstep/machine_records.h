@@ -1,8 +1,8 @@
 // Tuning records of kernels on a target, for the subcommands that show or compile kernels.
 #pragma once
 
-#include <jit/codegen/hardware.h>
-#include <jit/codegen/tuning_record.h>
+#include <jit/tuning/hardware.h>
+#include <jit/tuning/tuning_record.h>
 #include <jitstep/jit/kernel_config.h>
 
 #include <vector>

@@ -1,7 +1,7 @@
 // jitstep tune: measures kernel configs on this machine and records the fastest.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
-#include <jit/codegen/tuning_files.h>
+#include <jit/tuning/tuning_files.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 #include <unistd.h>
@@ -18,11 +18,10 @@
 #include "flag_values.h"
 #include "in_range.h"
 #include "json_output.h"
+#include "report_file.h"
 #include "tuning/compiled_model.h"
 #include "tuning/cuda_device.h"
 #include "tuning/host_device.h"
-#include "tuning/plot.h"
-#include "tuning/report_page.h"
 #include "tuning/tuner.h"
 #include "usage.h"
 #include "workload_args.h"
@@ -44,7 +43,7 @@ constexpr const char* kFooter =
     "continues it.\n\n"
     "Examples:\n"
     "  jitstep tune --rule adamw --state int8 --sizes 4k,1M,16M --budget 60s\n"
-    "  jitstep tune --rule lamb --states fp32,int8 --model shapes.json --report lamb.html\n"
+    "  jitstep tune --rule lamb --states fp32,int8 --model shapes.json --report lamb.json\n"
     "  jitstep tune --target sm_90 --rule adamw       # on a GPU of that architecture\n"
     "  jitstep tune --target sm_90 --dry-run          # the order of candidates; needs no GPU";
 
@@ -188,7 +187,9 @@ std::string table_of(const std::vector<Tuned>& all) {
 json to_json(const std::vector<Tuned>& all) {
   json out = json::array();
   for (const Tuned& one : all) {
-    json entry = {{"workload", one.workload.name()}, {"known_before", one.known}};
+    json entry = {{"workload", one.workload.name()},
+                  {"bytes", tuning::moved_bytes(one.workload)},
+                  {"known_before", one.known}};
     if (one.problem.empty())
       entry["record"] = json::parse(jit::to_json(one.record));
     else
@@ -196,12 +197,6 @@ json to_json(const std::vector<Tuned>& all) {
     out.push_back(std::move(entry));
   }
   return out;
-}
-
-void write_report(const std::string& path, const std::vector<Tuned>& all) {
-  std::vector<double> moved;
-  for (const Tuned& one : all) moved.push_back(tuning::moved_bytes(one.workload));
-  tuning::write_page(path, tuning::report_page(all, moved));
 }
 
 tuning::TunerOptions options_of(const Request& request) {
@@ -249,14 +244,15 @@ int tune(const Request& request) {
   const auto work = workloads_of(request.workloads);
   const auto options = options_of(request);
   if (auto problem = foreign_records(options.records)) throw Error(*problem);
-  if (!request.report.empty()) tuning::check_page_path(request.report);
+  if (!request.report.empty()) check_report_path(request.report);
   const auto device = device_for(request, work.size());
   std::signal(SIGINT, [](int) { interrupted = 1; });
   std::signal(SIGTERM, [](int) { interrupted = 1; });
   const auto all = tuning::tune(work, *device, options);
   if (::isatty(STDERR_FILENO)) std::cerr << "\r\x1b[K";
-  std::cout << (request.json ? json_text({{"workloads", to_json(all)}}) : table_of(all));
-  if (!request.report.empty()) write_report(request.report, all);
+  const std::string report = json_text({{"workloads", to_json(all)}});
+  std::cout << (request.json ? report : table_of(all));
+  if (!request.report.empty()) write_report(request.report, report);
   const bool failed =
       std::any_of(all.begin(), all.end(), [](const Tuned& one) { return !one.problem.empty(); });
   if (!interrupted) return failed ? kFailure : kSuccess;
@@ -293,7 +289,7 @@ void add_tune_command(CLI::App& app, int& status) {
       ->check(in_range(1))
       ->capture_default_str();
   add("--records", request->records, "Tuning records (default: in the cache folder)", "FILE");
-  add("--report", request->report, "Write an HTML page with all trials", "FILE");
+  add("--report", request->report, "Write all trials as JSON for tools/plot_report.py", "FILE");
   command->add_flag("--force", request->force, "Also tune workloads that have a record");
   command->add_flag("--dry-run", request->dry_run, "Only print the candidates in order");
   add_json_flag(*command, request->json);

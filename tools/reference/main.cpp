@@ -5,6 +5,8 @@
 #include <iostream>
 #include <iterator>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "pages.h"
 
@@ -58,7 +60,11 @@ int write(const fs::path& docs, const std::vector<Page>& pages) {
 int main(int argc, char** argv) {
   const bool checks = argc > 1 && argv[1] == std::string("--check");
   const int next = checks ? 2 : 1;
-  const fs::path docs = argc > next ? argv[next] : "docs";
+  const std::string docs = argc > next ? argv[next] : "docs";
+  if (argc > next + 1 || docs.starts_with("-")) {
+    std::cerr << "usage: jitstep-reference [--check] [DOCS]\n";
+    return 2;
+  }
   const std::vector<Page> pages = jitstep::reference::all_pages();
   return checks ? check(docs, pages) : write(docs, pages);
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jitstep/args.h"
@@ -38,6 +39,8 @@ class JITSTEP_API Launches {
 /// One device, or its emulation. Only one thread at a time may use it.
 class JITSTEP_API Backend {
  public:
+  /// `configs` chooses the configurations of kernels for which the program sets none. Empty: the default ones.
+  explicit Backend(ConfigProvider configs = {}) : configs_(std::move(configs)) {}
   virtual ~Backend() = default;
   /// The target that its kernels are compiled for.
   virtual Target target() const = 0;
@@ -46,9 +49,9 @@ class JITSTEP_API Backend {
                                              const std::string& name) = 0;
   /// Compiles kernels that will be loaded next, in parallel if possible.
   virtual void build_all(const std::vector<struct NamedText>&) {}
-  /// Chooses the configuration of a kernel if the program sets none: from tuning records of similar hardware, else the
-  /// default. Slow for a new kernel, so a step calls it only once.
-  virtual ConfigChoice choose_config(const Plan& plan, const WorkSize& size);
+  /// Chooses the configuration of a kernel if the program sets none. Slow for a new kernel, so a step calls it only
+  /// once.
+  ConfigChoice choose_config(const Plan& plan, const WorkSize& size) const;
   /// The launches of a kernel that was compiled for this configuration.
   virtual std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
                                              const std::vector<std::string>& entries,
@@ -67,6 +70,9 @@ class JITSTEP_API Backend {
   /// Marks memory from `allocate` as used on the current stream, so that it is not reused before the work there is
   /// done.
   virtual void record_stream(const std::shared_ptr<void>&) {}
+
+ private:
+  ConfigProvider configs_;
 };
 
 /// Runs body(begin, end) over ranges that cover [0, count), possibly in several threads at once. Every range but the
@@ -75,18 +81,19 @@ using ParallelFor =
     std::function<void(std::int64_t count, std::int64_t grain,
                        const std::function<void(std::int64_t, std::int64_t)>& body)>;
 
-/// The CPU back end. The engine must outlive it. Without a ParallelFor everything runs in the calling thread. Uses the
-/// tuning records in the engine's Settings::cache_dir.
+/// The CPU back end. The engine must outlive it. Without a ParallelFor everything runs in the calling thread.
 class JITSTEP_API CpuBackend : public Backend {
  public:
   /// `parallel_for` may run the ranges of a launch concurrently. A forked child does not call it if its parent had
-  /// several threads, because the threads of a pool do not exist there.
-  explicit CpuBackend(class Engine& engine, ParallelFor parallel_for = {});
+  /// several threads, because the threads of a pool do not exist there. `configs` is that of Backend, but if it is
+  /// empty, the configurations come from tuning records of similar hardware, such as those in the engine's
+  /// Settings::cache_dir.
+  explicit CpuBackend(class Engine& engine, ParallelFor parallel_for = {},
+                      ConfigProvider configs = {});
   Target target() const override { return Target::cpu(); }
   std::shared_ptr<const Kernel> load(const std::string& translation_unit,
                                      const std::string& name) override;
   void build_all(const std::vector<NamedText>& units) override;
-  ConfigChoice choose_config(const Plan& plan, const WorkSize& size) override;
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
                                      const std::vector<std::string>& entries,
                                      const KernelConfig& config) override;
@@ -97,7 +104,6 @@ class JITSTEP_API CpuBackend : public Backend {
  private:
   Engine& engine_;
   ParallelFor parallel_for_;
-  std::shared_ptr<class ConfigChooser> chooser_;
 };
 
 }  // namespace jitstep::jit

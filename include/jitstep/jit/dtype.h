@@ -22,7 +22,7 @@ JITSTEP_API Dtype parse_dtype(std::string_view name);
 JITSTEP_API int bytes_of(Dtype dtype);
 /// Bytes of the arithmetic type, `real`: 8 for float64 parameters, else 4.
 JITSTEP_API int real_bytes(Dtype parameter);
-/// Its class in core/formats.cuh: "jitstep::BFloat16".
+/// Its class in lang/formats.cuh: "jitstep::BFloat16".
 JITSTEP_API std::string template_type(Dtype dtype);
 
 }  // namespace jitstep::jit

@@ -1,6 +1,7 @@
 // Formats of state and weights, as options that all rules have in common. Knows neither the rules' numbers nor torch.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,6 +41,8 @@ struct ParameterKind {
   std::int64_t elements = 0;
   /// One size per dimension. Empty if the sizes are unknown, which counts as large.
   std::vector<std::int64_t> sizes = {};
+
+  auto operator<=>(const ParameterKind&) const = default;
 };
 
 /// The kernel of a parameter whose gradient has the same dtype. Throws an Error for formats that cannot be combined. A

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,6 +47,7 @@ struct ConfigField {
   const char* name;
   int KernelConfig::*member;
   bool cpu_only;  // 0 on GPUs
+  int most;       // the largest value in any tuning record
 };
 
 /// All members of KernelConfig, in the order of declaration.
@@ -76,5 +78,8 @@ struct JITSTEP_API ConfigChoice {
   double distance = 0;                                   // log2 of the ratio to the measured size
   std::string why = "this kernel has no tuning record";  // a sentence without its period
 };
+
+/// Chooses the configuration of a kernel for the work of one launch. It must be thread safe if its back end is.
+using ConfigProvider = std::function<ConfigChoice(const Plan& plan, const WorkSize& size)>;
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-// Memory layout of tensors. The host's counterpart of core/team.cuh.
+// Memory layout of tensors. The host's counterpart of kernel/team.cuh.
 #pragma once
 
 #include <cstdint>

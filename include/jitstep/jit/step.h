@@ -22,6 +22,9 @@ struct JITSTEP_API Batch {
   Plan plan;
   std::vector<StepTensor> tensors;
   std::optional<KernelConfig> config = std::nullopt;  // default: Backend::choose_config()
+
+  /// The elements and tensors of one launch.
+  WorkSize size() const;
 };
 
 /// The point that a parameter holds between steps, under a rule with modes (Manifest::modes): the training point or the

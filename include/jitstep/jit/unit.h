@@ -16,12 +16,17 @@ struct JITSTEP_API Unit {
   std::string name;  // of the plan, such as "adamw_int8_float32"
   std::string text;
 
-  /// Each pass is jitstep_partials_<k>, then jitstep_finalize_<k>. jitstep_host_transform follows if the rule has a
-  /// host transform.
-  int passes = 0;
-
-  /// In order of launch up to jitstep_apply. Rules with modes add jitstep_eval and jitstep_train.
+  /// Names of the kernel's entries.
   std::vector<std::string> entries;
+
+  /// Positions in `entries`. -1: the kernel has no such entry.
+  struct Index {
+    std::vector<int> partials, finalize;  // one per pass, launched in this order
+    int host_transform = -1;              // after the passes
+    int apply = -1;                       // last
+    int eval = -1, train = -1;            // switch the mode, instead of a step
+  };
+  Index index = {};
 };
 
 /// The translation unit of one optimizer step. Throws an Error if the configuration does not fit.

@@ -1,5 +1,5 @@
 // Generates the static_asserts that check a rule and its codecs against templates/README.md.
-// templates/kernel/contract_check.cuh defines the checks.
+// templates/kernel/check/contract_check.cuh defines the checks.
 #pragma once
 
 #include <string>

@@ -113,24 +113,25 @@ void check_config(const Plan& plan, const KernelConfig& v, const Target& target)
 
 std::span<const ConfigField> config_fields() {
   static constexpr ConfigField fields[] = {
-      {"threads", &KernelConfig::threads, false},
-      {"tile_lanes", &KernelConfig::tile_lanes, false},
-      {"vector_elems", &KernelConfig::vector_elems, false},
-      {"leaves_per_item", &KernelConfig::leaves_per_item, false},
-      {"simd_bits", &KernelConfig::simd_bits, true},
-      {"unroll", &KernelConfig::unroll, true},
-      {"min_items", &KernelConfig::min_items, true},
-      {"max_threads", &KernelConfig::max_threads, true}};
+      {"threads", &KernelConfig::threads, false, 1024},
+      {"tile_lanes", &KernelConfig::tile_lanes, false, 32},
+      {"vector_elems", &KernelConfig::vector_elems, false, 256},
+      {"leaves_per_item", &KernelConfig::leaves_per_item, false, 1 << 20},
+      {"simd_bits", &KernelConfig::simd_bits, true, 512},
+      {"unroll", &KernelConfig::unroll, true, 1},
+      {"min_items", &KernelConfig::min_items, true, 1 << 20},
+      {"max_threads", &KernelConfig::max_threads, true, 1 << 20}};
   return fields;
 }
 
 std::string to_string(const KernelConfig& v) {
   const bool cpu = v.threads == 1 && v.tile_lanes == 1;
   std::vector<std::string> parts;
-  for (const auto& [name, member, cpu_only] : config_fields()) {
-    const bool always_one = member == &KernelConfig::threads || member == &KernelConfig::tile_lanes;
-    if ((cpu && always_one) || (cpu_only && v.*member == 0)) continue;
-    parts.push_back(str_cat(name, " ", v.*member));
+  for (const ConfigField& field : config_fields()) {
+    const bool always_one =
+        field.member == &KernelConfig::threads || field.member == &KernelConfig::tile_lanes;
+    if ((cpu && always_one) || (field.cpu_only && v.*field.member == 0)) continue;
+    parts.push_back(str_cat(field.name, " ", v.*field.member));
   }
   return joined(parts, ", ");
 }

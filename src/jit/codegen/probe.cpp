@@ -207,8 +207,9 @@ class ProbeWriter {
 Probe probe_of(const Plan& plan) {
   ProbeWriter writer(plan);
   Probe made{plan.name + "_probe", {}, {}};
-  made.text = str_cat(include_text(plan), "#include \"kernel/contract_probe.cuh\"\n",
-                      kernel_text(plan, default_kernel_config(plan, Target::cpu())), writer.run(),
+  const KernelConfig config = default_kernel_config(plan, Target::cpu());
+  made.text = str_cat(include_text(plan), "#include \"kernel/check/contract_probe.cuh\"\n",
+                      spec_types(plan, config, Traversal::tiles), writer.run(),
                       "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
                       "    const void* args, long long, long long) {\n"
                       "  jitstep::probe<UnitSpec, UnitWatch, ",

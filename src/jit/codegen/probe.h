@@ -1,5 +1,5 @@
 // Generates the unit that runs steps of a rule on poisoned values, to find values that the rule does not set or reads
-// unset. Adds the rule's names to templates/kernel/contract_probe.cuh.
+// unset. Adds the rule's names to templates/kernel/check/contract_probe.cuh.
 #pragma once
 
 #include <string>

@@ -160,7 +160,7 @@ std::string asserts_text(const Plan& plan) {
   return out;
 }
 
-std::string types_text(const Plan& plan, const KernelConfig& v) {
+std::string types_text(const Plan& plan, const KernelConfig& v, Traversal traversal) {
   const KernelSpec& spec = plan.spec;
   const std::string space = namespace_of(plan.rule());
   const std::string transform =
@@ -178,7 +178,8 @@ std::string types_text(const Plan& plan, const KernelConfig& v) {
       "jitstep::weights::", spec.state.weights, "::Weights<", template_type(spec.state.dtype),
       ">, ", template_type(spec.gradient), ", ", spec.strided ? "true" : "false", ", ",
       plan.rule().host_transform.empty() ? "false" : "true", ",\n    ", "jitstep::KernelConfig{",
-      v.threads, ", ", v.tile_lanes, ", ", v.vector_elems, ", ", v.leaves_per_item, "}>;\n");
+      v.threads, ", ", v.tile_lanes, ", ", v.vector_elems, ", ", v.leaves_per_item,
+      "}, jitstep::", traversal == Traversal::loops ? "LoopTraversal" : "TileTraversal", ">;\n");
 }
 
 }  // namespace
@@ -215,9 +216,12 @@ std::string include_text(const Plan& plan) {
   return out;
 }
 
-std::string kernel_text(const Plan& plan, const KernelConfig& config) {
-  return str_cat(types_text(plan, config), asserts_text(plan),
-                 "using Kernel = jitstep::Step<UnitSpec, ", plan.passes, ">;\n");
+Traversal traversal_of(const Plan& plan, const KernelConfig& config) {
+  return config.threads == 1 && !plan.spec.strided ? Traversal::loops : Traversal::tiles;
+}
+
+std::string spec_types(const Plan& plan, const KernelConfig& config, Traversal traversal) {
+  return types_text(plan, config, traversal) + asserts_text(plan);
 }
 
 }  // namespace jitstep::jit

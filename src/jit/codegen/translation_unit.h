@@ -8,7 +8,7 @@
 
 namespace jitstep::jit {
 
-/// The C++ name of an active reduction in kernel_text().
+/// The C++ name of an active reduction in spec_types().
 std::string reduction_name(const ResolvedReduction& reduction);
 
 /// Pragmas for the host compiler, which must come first in a unit. Empty for a configuration that sets none. Compilers
@@ -18,9 +18,14 @@ std::string compiler_text(const KernelConfig& config);
 /// The arithmetic type and the includes of the plan's components, without any file of templates/kernel/.
 std::string include_text(const Plan& plan);
 
-/// `using UnitSpec = jitstep::Spec<...>;` with its parts, assertions that the compiler sees the same declarations as
-/// the manifest reader, and `using Kernel = jitstep::Step<UnitSpec, passes>;`. Must come after the include of a file of
-/// templates/kernel/.
-std::string kernel_text(const Plan& plan, const KernelConfig& config);
+/// How a kernel visits elements: by tiles, or by the loops of one thread.
+enum class Traversal { tiles, loops };
+
+/// Loops for dense tensors on the CPU, else tiles.
+Traversal traversal_of(const Plan& plan, const KernelConfig& config);
+
+/// `using UnitSpec = jitstep::Spec<...>;` with its parts, and assertions that the compiler sees the same declarations
+/// as the manifest reader. Must come after the include of a file of templates/kernel/.
+std::string spec_types(const Plan& plan, const KernelConfig& config, Traversal traversal);
 
 }  // namespace jitstep::jit

@@ -8,23 +8,30 @@ namespace jitstep::jit {
 
 Unit unit(const Plan& plan, const KernelConfig& config, const Target& target) {
   check_config(plan, config, target);
-  Unit made{plan.name, {}, plan.passes, {}};
-  made.text =
-      str_cat(compiler_text(config), include_text(plan), "#include \"kernel/contract_check.cuh\"\n",
-              kernel_text(plan, config), contract_text(plan));
+  Unit made{plan.name, {}, {}};
+  const Traversal traversal = traversal_of(plan, config);
+  const char* const step = traversal == Traversal::loops ? "step_loop" : "step_tile";
+  made.text = str_cat(
+      compiler_text(config), include_text(plan), "#include \"kernel/", step,
+      ".cuh\"\n#include \"kernel/check/contract_check.cuh\"\n", spec_types(plan, config, traversal),
+      "using Kernel = jitstep::Step<UnitSpec, ", plan.passes, ">;\n", contract_text(plan));
   const auto add = [&](const std::string& entry, const std::string& function) {
     made.entries.push_back(entry);
     made.text += str_cat("JITSTEP_ENTRY(", entry, ", ", function, ")\n");
+    return static_cast<int>(made.entries.size()) - 1;
   };
-  for (int pass = 0; pass < made.passes; ++pass) {
-    add(str_cat("jitstep_partials_", pass), str_cat("partials<", pass, ">"));
-    add(str_cat("jitstep_finalize_", pass), str_cat("finalize<", pass, ">"));
+  for (int pass = 0; pass < plan.passes; ++pass) {
+    made.index.partials.push_back(
+        add(str_cat("jitstep_partials_", pass), str_cat("partials<", pass, ">")));
+    made.index.finalize.push_back(
+        add(str_cat("jitstep_finalize_", pass), str_cat("finalize<", pass, ">")));
   }
-  if (!plan.rule().host_transform.empty()) add("jitstep_host_transform", "host_transform");
-  add("jitstep_apply", "apply");
+  if (!plan.rule().host_transform.empty())
+    made.index.host_transform = add("jitstep_host_transform", "host_transform");
+  made.index.apply = add("jitstep_apply", "apply");
   if (plan.rule().modes) {
-    add("jitstep_eval", "eval");
-    add("jitstep_train", "train");
+    made.index.eval = add("jitstep_eval", "eval");
+    made.index.train = add("jitstep_train", "train");
   }
   return made;
 }
@@ -34,7 +41,6 @@ Unit count_unit() {
           "#include \"kernel/count.cuh\"\n"
           "using Kernel = jitstep::Count;\n"
           "JITSTEP_ENTRY(jitstep_count, count)\n",
-          0,
           {"jitstep_count"}};
 }
 

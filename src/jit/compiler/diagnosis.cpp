@@ -14,7 +14,7 @@ using View = std::string_view;
 
 constexpr std::size_t kLongest = 240;
 
-// Explanations of compiler messages. The first matching one is used. The types are from kernel/contract_check.cuh.
+// Explanations of compiler messages. The first matching one is used. The types are from kernel/check/contract_check.cuh.
 struct Hint {
   View sign, words, folder = {};  // of the files it applies to; default: all
 };
@@ -155,7 +155,7 @@ std::string without_values(View what) {
   return str_cat(what.substr(0, open), what.substr(close + 1));
 }
 
-// The function that templates/core/refused.cuh deletes: `expf` in "use of deleted function 'double
+// The function that templates/lang/refused.cuh deletes: `expf` in "use of deleted function 'double
 // jitstep::expf(Arguments ...)'" (g++), "call to deleted function 'expf'" (clang) or "function "jitstep::expf(...)"
 // cannot be referenced -- it is a deleted function" (NVRTC). Empty for other errors.
 View deleted_function(View what) {
@@ -167,7 +167,7 @@ View deleted_function(View what) {
   return name.substr(name.find_last_of(" :") + 1);  // 0 if there is none
 }
 
-// Functions of templates/core/elementary.cuh without a float overload.
+// Functions of templates/lang/elementary.cuh without a float overload.
 constexpr std::array<View, 5> kOfDouble = {"exp", "exp2", "log", "log2", "pow"};
 
 // The message for a deleted function, the same for every compiler.

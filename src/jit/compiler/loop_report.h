@@ -20,7 +20,7 @@ struct ScalarLoop {
 /// the compiled source. `report` is the result of HostCompiler::loop_report() for it, by g++ or clang++.
 std::vector<ScalarLoop> scalar_loops(std::string_view preprocessed, std::string_view report);
 
-/// "the loop over elements (kernel/loop.cuh:207: control flow in loop)".
+/// "the loop over elements (kernel/loop/load.cuh:207: control flow in loop)".
 std::string to_string(const ScalarLoop& loop);
 
 }  // namespace jitstep::jit

@@ -31,7 +31,7 @@ const KindNames& names_of(Kind kind) {
   static const KindNames codec = {
       "codecs/", "codec", "To add your own file, call load_codec() or pass its path to the tool"};
   static const KindNames weights = {"weights/", "weight format", ""};
-  static const KindNames core = {"core/", "gradient", ""};
+  static const KindNames gradient = {"lang/", "gradient", ""};
   switch (kind) {
     case Kind::rule:
       return rule;
@@ -42,7 +42,7 @@ const KindNames& names_of(Kind kind) {
     case Kind::gradient:
       break;
   }
-  return core;
+  return gradient;
 }
 
 std::string path_of(Kind kind, const std::string& name) {

@@ -12,7 +12,7 @@ namespace {
 
 std::string text_of(const std::string& name, const std::string& slots, const std::string& members) {
   const std::string state = slots.empty() ? "" : str_cat("struct Slots {\n", slots, "};\n");
-  return str_cat("#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::",
+  return str_cat("#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::rules::",
                  name, " {\n", state, "struct Rule {\n", members, "};\n}\n");
 }
 

@@ -138,6 +138,17 @@ View untemplated(View statement) {
 // The part before the value, the arguments or the body.
 View head_of(View statement) { return statement.substr(0, statement.find_first_of("=({[")); }
 
+// Replaces `decltype(...)`, whose brackets are not those of a function, by a word.
+std::string without_type_queries(View statement) {
+  std::string out(statement);
+  constexpr View kQuery = "decltype";
+  for (std::size_t at = 0; (at = out.find("decltype(", at)) != out.npos; ++at)
+    if (at == 0 || !in_word(out[at - 1]))
+      out.replace(at, out.npos,
+                  "type " + std::string(after_brackets(out.substr(at + kQuery.size()), '(', ')')));
+  return out;
+}
+
 bool is_function(View statement) {
   const std::size_t at = statement.find_first_of("=({[");
   return (at != statement.npos && statement[at] == '(') || has(words_of(statement), "operator");
@@ -235,15 +246,15 @@ void CodeCheck::open() {
 // Rejects variables that outlive an element. The next element would see their value, and which element is next depends
 // on threads and lanes.
 void CodeCheck::end_statement() {
-  const std::string ended(untemplated(statement_));
-  statement_.clear();
+  const std::string written(untemplated(std::exchange(statement_, {})));
+  const std::string ended = without_type_queries(written);
   const bool local = scope() == Scope::of_function;
   const Words words = words_of(local ? View(ended) : head_of(ended));
   if (declares_no_variable(ended) || is_constant(words)) return;
   const bool outlives = scope() == Scope::of_namespace || has(words, "static");
   if (outlives && (local || !is_function(ended)))
     begin_.fail(
-        str_cat("`", trimmed(ended),
+        str_cat("`", trimmed(written),
                 "` outlives an element, and elements run in any order. Store it in Slots or ",
                 "AuxState, or make it `static constexpr`."));
 }

@@ -108,8 +108,8 @@ constexpr std::array<View, 97> kCppKeywords = {"alignas",
                                                "errno",
                                                "std"};
 
-// Names that the files of core/ declare for rules and codecs.
-constexpr std::array<View, 112> kKernelLanguageNames = {
+// Names that the files of lang/ and kernel/args.cuh declare.
+constexpr std::array<View, 121> kKernelLanguageNames = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",
     "weights",       "gradient",      "real",
@@ -126,7 +126,7 @@ constexpr std::array<View, 112> kKernelLanguageNames = {
     "Elements",      "Entries",       "Sum",
     "Max",           "Entry",         "Nibble",
     "NoMeta",        "NoResidual",    "kSame",
-    "kInfinity",     "kNaN",          "kPermuted",
+    "kInfinity",     "kNaN",          "kIsClass",
     "kLittleEndian", "bits_of",       "number_of",
     "float_of",      "double_of",     "fma",
     "sqrt",          "abs",           "is_finite",
@@ -143,13 +143,16 @@ constexpr std::array<View, 112> kKernelLanguageNames = {
     "SimtBackend",   "kLeaf",         "kMaxDims",
     "kMaxSlots",     "kMaxHyper",     "kCommonHyper",
     "kMaxRuleHyper", "ProbeArgs",     "kMaxReductions",
-    "kMaxAuxFields", "kNestedLayout", "kReductionLayouts",
+    "kMaxAuxFields", "bit_cast",      "copy_bytes",
+    "select",        "VectorOf",      "Widened",
+    "kHasVectors",   "kByteLanes",    "kFloatLanes",
+    "AliasingWord",  "kNestedLayout", "kReductionLayouts",
     "kGlobalLayout", "SlotBuffers",   "TensorRecord",
     "Layout",        "StepRecord",    "HyperParams",
     "Item",          "AllRecord",     "ReductionRecord",
     "NoCode"};
 
-// Names that only some compilers know without a header. Functions are in templates/core/refused.cuh.
+// Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
 constexpr std::array<View, 13> kBackendNames = {
     "asm",      "__asm__", "threadIdx", "blockIdx", "blockDim",    "gridDim",     "_Pragma",
     "warpSize", "dim3",    "ptrdiff_t", "size_t",   "cudaError_t", "cudaStream_t"};

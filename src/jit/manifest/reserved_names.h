@@ -27,7 +27,7 @@ std::string file_name_problem(std::string_view name);
 std::string without_quotes(std::string_view code);
 
 /// Why a line of code, without its comment, is not portable between compilers. Empty if it is. Math functions are not
-/// checked here: templates/core/refused.cuh rejects them and lets a file define its own of the same name.
+/// checked here: templates/lang/refused.cuh rejects them and lets a file define its own of the same name.
 std::string foreign_problem(std::string_view code);
 
 /// A key of a rule's leading comment, and its value.

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "jit/base/fork_guard.h"
-#include "jit/step/config_chooser.h"
+#include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/engine.h"
 
 namespace jitstep::jit {
@@ -54,18 +54,15 @@ class CpuLaunches : public Launches {
 
 }  // namespace
 
-ConfigChoice Backend::choose_config(const Plan& plan, const WorkSize&) {
+ConfigChoice Backend::choose_config(const Plan& plan, const WorkSize& size) const {
+  if (configs_) return configs_(plan, size);
   return {.config = default_kernel_config(plan, target())};
 }
 
-CpuBackend::CpuBackend(Engine& engine, ParallelFor parallel_for)
-    : engine_(engine),
-      parallel_for_(std::move(parallel_for)),
-      chooser_(std::make_shared<ConfigChooser>(engine, host_hardware())) {}
-
-ConfigChoice CpuBackend::choose_config(const Plan& plan, const WorkSize& size) {
-  return chooser_->choose(plan, size);
-}
+CpuBackend::CpuBackend(Engine& engine, ParallelFor parallel_for, ConfigProvider configs)
+    : Backend(configs ? std::move(configs) : recorded_configs(engine, host_hardware())),
+      engine_(engine),
+      parallel_for_(std::move(parallel_for)) {}
 
 std::shared_ptr<const Kernel> CpuBackend::load(const std::string& translation_unit,
                                                const std::string& name) {

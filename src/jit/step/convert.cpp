@@ -14,7 +14,7 @@
 namespace jitstep::jit {
 namespace {
 
-// An entry of kernel/step.cuh, for the weights or for a slot.
+// An entry of kernel/tile/convert.cuh, for the weights or for a slot.
 struct Direction {
   const char* name;
   int slot = -1;
@@ -25,9 +25,10 @@ Unit conversion_unit(const Plan& plan, const KernelConfig& config, const Directi
   const std::string arguments = way.slot < 0 ? "" : str_cat("<", way.slot, ">");
   const std::string entry = str_cat("jitstep_", way.name, of);
   return {str_cat(way.name, of, "_", plan.name),
-          str_cat(include_text(plan), "#include \"kernel/step.cuh\"\n", kernel_text(plan, config),
-                  "JITSTEP_ENTRY(", entry, ", ", way.name, arguments, ")\n"),
-          0,
+          str_cat(include_text(plan), "#include \"kernel/tile/convert.cuh\"\n",
+                  spec_types(plan, config, Traversal::tiles),
+                  "using Kernel = jitstep::Conversions<UnitSpec>;\nJITSTEP_ENTRY(", entry, ", ",
+                  way.name, arguments, ")\n"),
           {entry}};
 }
 

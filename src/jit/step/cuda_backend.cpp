@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "jit/step/config_chooser.h"
+#include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -82,21 +82,18 @@ class CudaLaunches : public Launches {
 
 }  // namespace
 
-CudaBackend::CudaBackend(Engine& engine, int device, std::unique_ptr<CudaHost> host)
-    : engine_(engine),
+CudaBackend::CudaBackend(Engine& engine, int device, std::unique_ptr<CudaHost> host,
+                         ConfigProvider configs)
+    : Backend(configs ? std::move(configs)
+                      : recorded_configs(engine, gpu_hardware(engine, device))),
+      engine_(engine),
       driver_(engine.driver()),
       device_(device),
       target_(engine.cuda_target(device)),
       gpu_(driver_.device(device)),
       blocks_(gpu_.multiprocessors * kBlocksPerMultiprocessor),
       context_(engine.driver().primary_context(device)),
-      host_(std::move(host)),
-      chooser_(std::make_shared<ConfigChooser>(
-          engine, gpu_hardware(target_, gpu_.multiprocessors, gpu_.l2_bytes))) {}
-
-ConfigChoice CudaBackend::choose_config(const Plan& plan, const WorkSize& size) {
-  return chooser_->choose(plan, size);
-}
+      host_(std::move(host)) {}
 
 std::shared_ptr<const Kernel> CudaBackend::load(const std::string& translation_unit,
                                                 const std::string& name) {

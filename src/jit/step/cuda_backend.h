@@ -26,14 +26,14 @@ class JITSTEP_API CudaHost {
 /// One GPU. Thread safe if its host is. The engine must outlive it.
 class JITSTEP_API CudaBackend : public Backend {
  public:
-  /// Throws an Error if there is no driver or no such GPU.
-  CudaBackend(Engine& engine, int device, std::unique_ptr<CudaHost> host);
+  /// `configs` is that of CpuBackend. Throws an Error if there is no driver or no such GPU.
+  CudaBackend(Engine& engine, int device, std::unique_ptr<CudaHost> host,
+              ConfigProvider configs = {});
 
   Target target() const override { return target_; }
   std::shared_ptr<const Kernel> load(const std::string& translation_unit,
                                      const std::string& name) override;
   void build_all(const std::vector<NamedText>& units) override;
-  ConfigChoice choose_config(const Plan& plan, const WorkSize& size) override;
   std::unique_ptr<Launches> launches(std::shared_ptr<const Kernel> kernel,
                                      const std::vector<std::string>& entries,
                                      const KernelConfig& config) override;
@@ -54,7 +54,6 @@ class JITSTEP_API CudaBackend : public Backend {
   std::int64_t blocks_;  // maximum of a launch
   void* context_;
   std::unique_ptr<CudaHost> host_;
-  std::shared_ptr<class ConfigChooser> chooser_;
 };
 
 }  // namespace jitstep::jit

@@ -29,6 +29,7 @@ LaunchBatch::LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig&
         tensor.aux[field.number][half] = shared_state->buffers[half] + field.index;
   kernel_ = backend.load(source.text, source.name);
   launches_ = backend.launches(kernel_, source.entries, config);
+  entries_ = source.index;
   partials_.resize(static_cast<std::size_t>(plan.passes));
   finish_.resize(partials_.size());
   send_items([](const StepTables::Items& all) { return all; });
@@ -92,25 +93,24 @@ bool LaunchBatch::wait_for_last_step() {
 }
 
 void LaunchBatch::launch_partials(int pass) {
-  if (pass < plan_.passes) launch(2 * pass, partials_[static_cast<std::size_t>(pass)]);
+  const auto at = static_cast<std::size_t>(pass);
+  if (pass < plan_.passes) launch(entries_.partials[at], partials_[at]);
 }
 
 void LaunchBatch::launch_finalize(int pass) {
-  if (pass < plan_.passes) launch(2 * pass + 1, finish_[static_cast<std::size_t>(pass)]);
-}
-
-int LaunchBatch::apply_entry() const {
-  return 2 * plan_.passes + (plan_.rule().host_transform.empty() ? 0 : 1);
+  const auto at = static_cast<std::size_t>(pass);
+  if (pass < plan_.passes) launch(entries_.finalize[at], finish_[at]);
 }
 
 void LaunchBatch::launch_host_transform() {
-  if (!plan_.rule().host_transform.empty()) launch(apply_entry() - 1, apply_);
+  if (entries_.host_transform >= 0) launch(entries_.host_transform, apply_);
 }
 
-void LaunchBatch::launch_apply() { launch(apply_entry(), apply_); }
+void LaunchBatch::launch_apply() { launch(entries_.apply, apply_); }
 
 void LaunchBatch::launch_mode_switch(Mode to) {
-  if (plan_.rule().modes) launch(apply_entry() + (to == Mode::eval ? 1 : 2), apply_);
+  const int entry = to == Mode::eval ? entries_.eval : entries_.train;
+  if (entry >= 0) launch(entry, apply_);
 }
 
 void LaunchBatch::launch(int entry, const Items& items) {

@@ -63,13 +63,13 @@ class LaunchBatch {
   void add_buffers(const ResolvedReduction& reduction);
   template <class Chosen>
   void send_items(const Chosen& chosen);
-  int apply_entry() const;
   void launch(int entry, const Items& items);
 
   Backend& backend_;
   Plan plan_;
   std::shared_ptr<const Kernel> kernel_;
   std::unique_ptr<Launches> launches_;
+  Unit::Index entries_;
   StepTables tables_;
   Args args_{};
   DeviceTable<TensorRecord> tensors_;

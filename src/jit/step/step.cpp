@@ -7,7 +7,6 @@
 
 #include "jit/codegen/shared_sums.h"
 #include "jit/step/check_rule_contract.h"
-#include "jit/step/config_chooser.h"
 #include "jit/step/launch_batch.h"
 #include "jit/step/shared_sum.h"
 #include "jit/step/step_checks.h"
@@ -26,6 +25,12 @@ struct DeviceTables {
 };
 
 }  // namespace
+
+WorkSize Batch::size() const {
+  WorkSize size{.elements = 0, .tensors = static_cast<std::int64_t>(tensors.size())};
+  for (const StepTensor& tensor : tensors) size.elements += tensor.shape.elements();
+  return size;
+}
 
 struct Step::State {
   // Which launches of the step remain.
@@ -70,7 +75,7 @@ namespace {
 
 ConfigChoice choice_for(Backend& backend, const Plan& plan, const Batch& batch) {
   if (batch.config) return {.config = *batch.config, .why = "set by the program"};
-  return backend.choose_config(plan, work_of(batch));
+  return backend.choose_config(plan, batch.size());
 }
 
 // Compiles missing kernels in parallel.

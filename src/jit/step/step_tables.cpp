@@ -141,7 +141,7 @@ class Builder {
   }
 
   // Whether a single thread writes one partial sum per leaf. True for all layouts but the elements' own order
-  // (kernel/entry_sums.cuh).
+  // (kernel/loop/entry_sums.cuh).
   bool leaf_by_leaf(int reduction_layout) const {
     return config_.threads == 1 && reduction_layout != 0;
   }

@@ -19,6 +19,7 @@
 #include "jitstep/state_buffers.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stepper.h"
+#include "optim/state/state_operations.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -93,6 +94,7 @@ struct Sum {
     param.name = name();
     param.p = &values;
     param.grad = g;
+    param.g = g == nullptr ? nullptr : g->const_data_ptr();
     param.buffers = &state;
     return &param;
   }

@@ -9,6 +9,7 @@
 #include "jit/base/text.h"
 #include "jit/engine/kernel_list.h"
 #include "optim/optimizer/optimizer_impl.h"
+#include "optim/state/state_operations.h"
 #include "optim/tensor/own_operations.h"
 
 namespace jitstep {
@@ -71,8 +72,10 @@ std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
                    [&] { outlines.push_back(state_outline(group.plan(*record.p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
       const torch::Tensor* const grad = gradient_of(record);
-      outlined.push_back(
-          {record.name, record.p, grad == nullptr ? record.p : grad, &outlines.back()});
+      outlined.push_back({.name = record.name,
+                          .p = record.p,
+                          .grad = grad == nullptr ? record.p : grad,
+                          .buffers = &outlines.back()});
       active_params.push_back(&outlined.back());
     }
   }

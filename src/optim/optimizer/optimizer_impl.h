@@ -42,11 +42,11 @@ struct Optimizer::Impl {
     torch::optim::OptimizerParamState* held = nullptr;
     ParamState* state = nullptr;           // `held`, once its type was checked
     const std::type_info* type = nullptr;  // of *held: a new object may have the same address
-    std::shared_ptr<const jit::Plan> plan = nullptr;  // unique to this binding of the state
-    TensorFingerprint fingerprint = {};               // of the parameter
-    TensorFingerprint gradient = {};                  // of the last gradient
-    bool gradient_checked = false;                    // valid while `gradient` matches
-    int revision = -1;                                // of the group when the state was bound
+    int binding = 0;  // the buffers' revision after bind(); no other binding has it
+    TensorFingerprint fingerprint = {};  // of the parameter
+    TensorFingerprint gradient = {};     // of the last gradient
+    bool gradient_checked = false;       // valid while `gradient` matches
+    int revision = -1;                   // of the group when the state was bound
     int id = 0;
     int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
     bool repeated = false;              // a duplicate in its group, which is not stepped
@@ -66,7 +66,7 @@ struct Optimizer::Impl {
     // move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
     bool is_bound(int group_revision, bool storage_unchanged) const {
       return state != nullptr && revision == group_revision && state->is_bound() &&
-             state->guard_.is_intact() && buffers->plan == plan && has_stepped(buffers->t) &&
+             state->guard_.is_intact() && buffers->revision == binding && has_stepped(buffers->t) &&
              ((storage_unchanged && !state->is_shared()) || state->fits(*p));
     }
     static bool has_stepped(const StepCount& t) {

@@ -147,6 +147,7 @@ const torch::Tensor* Optimizer::Impl::gradient_of(ParamRecord& record) {
   check_gradient(*record.p, *grad, record.name);
   if (!record.gradient.same_metadata(*grad)) record.version = ++versions;
   record.gradient = TensorFingerprint(*grad, TensorFingerprint::Access::read);
+  record.g = grad->const_data_ptr();
   return grad;
 }
 
@@ -280,7 +281,7 @@ void Optimizer::Impl::bind_states() {
       state.bind(p, one.plan, new_ids[next++], group.initial(*one.plan, record.number));
     });
     record.set_state(&state);
-    record.plan = one.plan;
+    record.binding = state.buffers_.revision;
     record.revision = group.revision();
   }
 }

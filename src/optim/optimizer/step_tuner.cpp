@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "jit/base/text.h"
-#include "jit/codegen/config_space.h"
-#include "jit/codegen/tuning_files.h"
-#include "jit/step/candidate_check.h"
+#include "jit/search/candidate_check.h"
+#include "jit/search/config_space.h"
+#include "jit/tuning/tuning_files.h"
 #include "jitstep/jit/log.h"
 
 namespace jitstep {
@@ -22,7 +22,7 @@ jit::TrialRules rules_for(bool single_process) {
 }
 
 std::string key_of(const jit::Batch& batch) {
-  const jit::WorkSize size = work_of(batch);
+  const jit::WorkSize size = batch.size();
   return jit::str_cat(to_string(batch.plan.spec), " ", size.elements, " ", size.tensors);
 }
 
@@ -43,12 +43,12 @@ void StepTuner::set_hardware(const jit::Hardware& hardware) {
 
 // Processes that train together ignore tuning records, which may differ between machines.
 bool StepTuner::is_known(const jit::Batch& batch) {
-  const jit::WorkSize size = work_of(batch);
+  const jit::WorkSize size = batch.size();
   return size.elements == 0 || (!agree_ && chooser_->exact(batch.plan, size).has_value());
 }
 
 StepTuner::Kernel& StepTuner::kernel_of(const jit::Batch& batch) {
-  const jit::WorkSize size = work_of(batch);
+  const jit::WorkSize size = batch.size();
   const std::string key = key_of(batch);
   if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
   const jit::KernelConfig default_config = jit::default_kernel_config(batch.plan, hardware_.target);
@@ -67,7 +67,7 @@ void StepTuner::begin(const TunedTables& tables, const jit::Hardware& hardware) 
   for (const jit::Batch& batch : tables.batches) {
     const bool tuned = kernels_.contains(key_of(batch)) || !is_known(batch);
     kernel_of_batch_.push_back(tuned ? &kernel_of(batch) : nullptr);
-    untuned_configs_.push_back(tables.backend.choose_config(batch.plan, work_of(batch)).config);
+    untuned_configs_.push_back(tables.backend.choose_config(batch.plan, batch.size()).config);
   }
 }
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "jit/codegen/config_search.h"
-#include "jit/step/config_chooser.h"
-#include "jit/step/scratch_tensors.h"
+#include "jit/search/config_search.h"
+#include "jit/search/scratch_tensors.h"
+#include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/step.h"
 

@@ -12,11 +12,21 @@
 #include "jit/step/step_checks.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/step_hyper_params.h"
+#include "optim/state/state_operations.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
 namespace {
+
+// What determines the kernel of a parameter.
+struct KernelKey {
+  const jit::Plan* plan;
+  jit::Dtype gradient;
+  bool strided;
+
+  auto operator<=>(const KernelKey&) const = default;
+};
 
 // All parameters of one device.
 struct DeviceStep {
@@ -24,25 +34,31 @@ struct DeviceStep {
   jit::Backend* backend;
   std::vector<jit::Batch> batches = {};
   std::vector<std::vector<ParameterName>> names = {};  // of each batch's tensors
-  std::vector<std::size_t> first = {};                 // index of each batch's first input
+  std::map<KernelKey, std::size_t> batch_of = {};
+  std::vector<std::size_t> first = {};  // index of each batch's first input
   std::optional<jit::Step> step = {};
   std::vector<jit::StepInput> inputs = {};    // in the order of batches
   std::vector<const StepParam*> params = {};  // by input, of the current step
 
   const jit::StepTensor& tensor(const TableRow& row) const {
-    return batches[row.batch].tensors[row.index - first[row.batch]];
+    return batches[row.batch].tensors[row.index];
   }
 };
 
-jit::KernelSpec spec_of(const StepParam& param, bool scaled) {
-  jit::KernelSpec spec = param.buffers->plan->spec;
+jit::KernelSpec spec_of(const KernelKey& key, bool scaled) {
+  jit::KernelSpec spec = key.plan->spec;
   if (scaled) spec.gradient_flags["scaled"] = true;
-  spec.gradient = dtype_of(*param.grad);
+  spec.gradient = key.gradient;
+  spec.strided = key.strided;
+  return spec;
+}
+
+KernelKey kernel_key(const StepParam& param) {
   const jit::Shape shape = shape_of(*param.p);
   const auto compact = jit::compact_strides(shape);
-  const jit::Shape grad = shape_of(*param.grad);
-  spec.strided = !jit::is_dense(shape, compact) || !jit::is_dense(grad, compact);
-  return spec;
+  const bool strided =
+      !jit::is_dense(shape, compact) || !jit::is_dense(shape_of(*param.grad), compact);
+  return {param.buffers->plan.get(), dtype_of(*param.grad), strided};
 }
 
 std::uint64_t new_tables_id() {
@@ -72,8 +88,10 @@ struct Stepper::State {
     return row.tables == id && row.buffers == param.buffers && row.version == param.version &&
            row.revision == param.buffers->revision;
   }
-  void add(StepParam& param, jit::StepTensor tensor, const jit::KernelSpec& spec);
-  void number_inputs(const std::vector<StepParam*>& params);
+  DeviceStep& device_of(StepParam& param);
+  std::size_t batch_of(DeviceStep& device, const KernelKey& key) const;
+  void add(StepParam& param, jit::StepTensor tensor, const KernelKey& key);
+  void number_inputs();
   bool set_inputs(const StepMembers& now, const StepExtras& extras, int ahead);
 };
 
@@ -82,35 +100,44 @@ Stepper::~Stepper() = default;
 Stepper::Stepper(Stepper&&) noexcept = default;
 Stepper& Stepper::operator=(Stepper&&) noexcept = default;
 
-// Adds a parameter to the batch of its kernel.
-void Stepper::State::add(StepParam& param, jit::StepTensor tensor, const jit::KernelSpec& spec) {
+DeviceStep& Stepper::State::device_of(StepParam& param) {
   const torch::Device device = param.p->device();
-  TableRow& row = param.row;
-  row = {id, param.buffers, param.buffers->revision, param.version};
-  row.device = find_or_add(
+  param.row.device = find_or_add(
       devices, [&](const DeviceStep& known) { return known.device == device; },
       [&] {
         return DeviceStep{device, as_torch_error([&] { return &backend_of(device); })};
       });
-  DeviceStep& of_device = devices[row.device];
-  auto& batches = of_device.batches;
-  auto& names = of_device.names;
-  row.batch = find_or_add(
-      batches, [&](const jit::Batch& batch) { return batch.plan.spec == spec; },
+  return devices[param.row.device];
+}
+
+// The batch of a kernel. Plans of several groups may be equal, and then share a batch.
+std::size_t Stepper::State::batch_of(DeviceStep& device, const KernelKey& key) const {
+  const auto [known, added] = device.batch_of.try_emplace(key, 0);
+  if (!added) return known->second;
+  const jit::KernelSpec spec = spec_of(key, scaled);
+  known->second = find_or_add(
+      device.batches, [&](const jit::Batch& batch) { return batch.plan.spec == spec; },
       [&] {
         return jit::Batch{jit::resolve(spec), {}};
       });
-  with_context(*param.p, param.name, [&] {
-    rethrow_as_torch_error([&] { jit::check_tensors(batches[row.batch].plan, {tensor}); });
-  });
-  names.resize(batches.size());
-  names[row.batch].push_back(param.name);
-  row.index = batches[row.batch].tensors.size();
-  batches[row.batch].tensors.push_back(std::move(tensor));
+  device.names.resize(device.batches.size());
+  return known->second;
+}
+
+void Stepper::State::add(StepParam& param, jit::StepTensor tensor, const KernelKey& key) {
+  param.row = {id, param.buffers, param.buffers->revision, param.version};
+  DeviceStep& device = device_of(param);
+  const std::size_t index = param.row.batch = batch_of(device, key);
+  jit::Batch& batch = device.batches[index];
+  with_context(*param.p, param.name,
+               [&] { rethrow_as_torch_error([&] { jit::check_tensors(batch.plan, {tensor}); }); });
+  device.names[index].push_back(param.name);
+  param.row.index = batch.tensors.size();
+  batch.tensors.push_back(std::move(tensor));
 }
 
 // Numbers the inputs batch by batch.
-void Stepper::State::number_inputs(const std::vector<StepParam*>& params) {
+void Stepper::State::number_inputs() {
   for (DeviceStep& device : devices) {
     std::size_t count = 0;
     for (const jit::Batch& batch : device.batches) {
@@ -119,9 +146,8 @@ void Stepper::State::number_inputs(const std::vector<StepParam*>& params) {
     }
     device.inputs.resize(count);
     device.params.resize(count);
+    device.batch_of.clear();  // its plans may not outlive the tables
   }
-  for (StepParam* const param : params)
-    if (has_row(*param)) param->row.index += devices[param->row.device].first[param->row.batch];
 }
 
 // Sets the inputs of a step. False if the tables lack the current row of a parameter. `ahead`: 0 for the HyperParams of
@@ -134,12 +160,12 @@ bool Stepper::State::set_inputs(const StepMembers& now, const StepExtras& extras
     if (!has_row(*param)) return false;
     const TableRow& row = param->row;
     DeviceStep& device = devices[row.device];
-    const void* const g = param->grad->const_data_ptr();
     const StepCount& t = param->buffers->t;
-    device.params[row.index] = param;
-    device.inputs[row.index] = {
-        g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
-        device.device.is_cpu() || is_aligned(device.tensor(row), g),
+    const std::size_t input = device.first[row.batch] + row.index;
+    device.params[input] = param;
+    device.inputs[input] = {
+        param->g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
+        device.device.is_cpu() || is_aligned(device.tensor(row), param->g),
         extras.clears ? param->grad->mutable_data_ptr() : nullptr};
   }
   return true;
@@ -186,14 +212,15 @@ void Stepper::prepare(const std::vector<StepParam*>& active,
   fresh.scaled = scaled;
   for (StepParam* const param : active)
     fresh.add(*param, step_tensor(*param->p, *param->buffers, param->grad->strides()),
-              spec_of(*param, scaled));
+              kernel_key(*param));
   for (StepParam* const param : inactive) {
     if (state_->scaled != scaled || !state_->has_row(*param)) continue;
     const DeviceStep& known = state_->devices[param->row.device];
-    fresh.add(*param, known.tensor(param->row), known.batches[param->row.batch].plan.spec);
+    const jit::KernelSpec& spec = known.batches[param->row.batch].plan.spec;
+    fresh.add(*param, known.tensor(param->row),
+              {param->buffers->plan.get(), spec.gradient, spec.strided});
   }
-  fresh.number_inputs(active);
-  fresh.number_inputs(inactive);
+  fresh.number_inputs();
   for (DeviceStep& device : fresh.devices)
     check_no_sharing(device),
         as_torch_error([&] { device.step.emplace(*device.backend, device.batches, shared_state); });

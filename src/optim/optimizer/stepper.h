@@ -24,7 +24,7 @@ struct TableRow {
   const StateBuffers* buffers = nullptr;  // of the parameter when the tables were built
   int revision = 0, version = 0;          // of the buffers, and of the parameter
   std::size_t device = 0, batch = 0;      // indices into Stepper::State::devices and its batches
-  std::size_t index = 0;                  // of its input on the device
+  std::size_t index = 0;                  // among the batch's tensors
 };
 
 /// A parameter of steps. It outlives the tables that refer to it.
@@ -32,7 +32,8 @@ struct StepParam {
   ParameterName name = {};              // its group is an index into StepMembers::groups
   const torch::Tensor* p = nullptr;     // set for each step
   const torch::Tensor* grad = nullptr;  // set for each step; null: inactive
-  StateBuffers* buffers = nullptr;      // null: no state yet
+  const void* g = nullptr;  // address of the gradient's elements; not read when the mode changes
+  StateBuffers* buffers = nullptr;  // null: no state yet
   int version = 0;    // changes with the storage of p, and the metadata of p or the gradient
   TableRow row = {};  // written by the Stepper
 };

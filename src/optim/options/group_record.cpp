@@ -42,6 +42,7 @@ void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperPa
     if (!same_formats || !values.same_flags(*values_)) ++revision_;
     if (!same_formats) formats_ = options.formats();
     values_ = std::move(values);
+    plans_.clear();
     numbers = fresh;
   });
   std::swap(seen_, now_);
@@ -50,8 +51,11 @@ void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperPa
 std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const {
   const int dims = std::max<int>(1, static_cast<int>(p.dim()));
   return rethrow_as_torch_error([&] {
-    return std::make_shared<jit::Plan>(
-        jit::resolve(*values_, formats_, {dtype_of(p), dims, p.numel(), p.sizes().vec()}));
+    jit::ParameterKind kind{dtype_of(p), dims, p.numel(), p.sizes().vec()};
+    const auto known = plans_.find(kind);
+    if (known != plans_.end()) return known->second;
+    auto plan = std::make_shared<const jit::Plan>(jit::resolve(*values_, formats_, kind));
+    return plans_.emplace(std::move(kind), std::move(plan)).first->second;
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -44,7 +45,8 @@ class GroupRecord {
   /// The options at the last refresh().
   const jit::OptionValues& values() const { return *values_; }
 
-  /// The plan of one of the group's parameters. Throws a c10::Error if its formats cannot be combined.
+  /// The plan of one of the group's parameters. Parameters of the same dtype and sizes share it, until an
+  /// option changes. Throws a c10::Error if its formats cannot be combined. Not thread-safe.
   std::shared_ptr<const jit::Plan> plan(const torch::Tensor& parameter) const;
 
   /// Initial values of the shared state.
@@ -59,6 +61,7 @@ class GroupRecord {
   std::optional<jit::OptionValues> values_;
   jit::Formats formats_;
   int revision_ = 0;
+  mutable std::map<jit::ParameterKind, std::shared_ptr<const jit::Plan>> plans_;
 };
 
 }  // namespace jitstep

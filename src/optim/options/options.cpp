@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "jitstep/jit/spec_text.h"
+#include "optim/options/shipped_options.h"
 #include "optim/tensor/errors.h"
 
 namespace jitstep {

@@ -8,6 +8,8 @@
 #include "jit/base/closest.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/options.h"
+#include "optim/state/shipped_state.h"
+#include "optim/state/state_operations.h"
 #include "optim/tensor/own_operations.h"
 
 namespace jitstep {
@@ -36,7 +38,7 @@ std::size_t ParamState::index(const std::string& name) const {
   for (const jit::Slot& slot : slots) names.insert(names.end(), {slot.name, slot.torch_name});
   TORCH_CHECK(
       false, "jitstep: ", rule_, " has no slot \"", name, "\"", jit::did_you_mean(name, names),
-      ". Its slots: ", slots.empty() ? "none" : jit::joined(slots, ", ", &jit::Slot::name), ".");
+      ". Slots: ", slots.empty() ? "none" : jit::joined(slots, ", ", &jit::Slot::name), ".");
 }
 
 bool ParamState::holds_values(std::size_t slot) const {

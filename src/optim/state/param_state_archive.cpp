@@ -5,6 +5,7 @@
 #include "jitstep/jit/catalog.h"
 #include "jitstep/param_state.h"
 #include "optim/state/archive_fields.h"
+#include "optim/state/state_operations.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 

@@ -12,6 +12,7 @@
 #include "jitstep/param_state.h"
 #include "optim/options/group_record.h"
 #include "optim/state/slots_by_name.h"
+#include "optim/state/state_operations.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/memory_overlap.h"

@@ -7,6 +7,7 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/param_state.h"
+#include "optim/state/state_operations.h"
 #include "optim/state/weight_conversion.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/own_operations.h"

@@ -5,6 +5,7 @@
 #include "jitstep/jit/convert.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
+#include "optim/state/state_operations.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/memory_overlap.h"

@@ -88,10 +88,8 @@ c10::Stream current_stream(const torch::Device& device) {
 }
 
 jit::Hardware hardware_of(const torch::Device& device) {
-  if (device.is_cpu()) return jit::host_hardware();
-  jit::Engine& engine = jit::default_engine();
-  const jit::CudaDevice gpu = engine.driver().device(device.index());
-  return jit::gpu_hardware(engine.cuda_target(device.index()), gpu.multiprocessors, gpu.l2_bytes);
+  return device.is_cpu() ? jit::host_hardware()
+                         : jit::gpu_hardware(jit::default_engine(), device.index());
 }
 
 void wait_for_all(const torch::Device& device) {

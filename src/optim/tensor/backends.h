@@ -3,7 +3,7 @@
 
 #include <torch/types.h>
 
-#include "jit/codegen/hardware.h"
+#include "jit/tuning/hardware.h"
 #include "jitstep/jit/backend.h"
 
 namespace jitstep {

@@ -202,7 +202,7 @@ TEST(DefaultFormats, UseTheFirstLineWhoseConditionHolds) {
 // min_quantized_size: 0 if everywhere
 // min_quantized_size: 100
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::sized {
 struct Flags {
   bool everywhere = false;

@@ -19,7 +19,7 @@ using testing::TemporaryFolder;
 // Two reductions of one domain that follow a third, one over elements and one over the third's entries. `total` is
 // last.
 const std::string kChained = R"(#pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::chained {
 struct Flags {
   bool rows = true;

@@ -116,7 +116,7 @@ TEST_F(UnitTest, IsReadable) {
   const KernelSpec spec = adamw({"int8"});
   const Unit made = UnitTest::made(spec);
   EXPECT_EQ(made.name, "adamw_int8_float32");
-  EXPECT_EQ(made.passes, 0);
+  EXPECT_TRUE(made.index.partials.empty());
   EXPECT_EQ(made.entries, std::vector<std::string>{"jitstep_apply"});
   for (const char* part :
        {"#define JITSTEP_REAL float\n", "#include \"rules/adamw.cuh\"\n",
@@ -153,6 +153,24 @@ TEST_F(UnitTest, OfShippedRulesCompiles) {
                         .state = {{CodecChoice{"int4"}, CodecChoice{"fp32"}}},
                         .strided = true};
   EXPECT_EQ(compiled(lamb, Target::cpu(), plan_asserts(lamb)), "");
+}
+
+TEST_F(UnitTest, IncludesTheLoopsOfTheCpuForDenseTensorsOnTheCpuOnly) {
+  const auto has_loops = [&](const KernelSpec& spec, const Target& target) {
+    const Unit unit = made(spec, target);
+    Texts included;
+    preprocess(unit.text, unit.name, store, included);
+    EXPECT_TRUE(included.contains("kernel/tile/traversal.cuh"));
+    return std::any_of(included.begin(), included.end(),
+                       [](const auto& text) { return text.first.starts_with("kernel/loop/"); });
+  };
+  const KernelSpec dense = adamw({"int8"});
+  KernelSpec strided = dense;
+  strided.strided = true;
+  EXPECT_TRUE(has_loops(dense, Target::cpu()));
+  EXPECT_FALSE(has_loops(strided, Target::cpu()));
+  EXPECT_FALSE(has_loops(dense, Target::cuda(90)));
+  EXPECT_FALSE(has_loops(dense, Target::emulated()));
 }
 
 TEST_F(UnitTest, OfAUsersRuleAndCodecCompilesWithTheHostsNumbering) {

@@ -8,7 +8,7 @@ namespace jitstep::jit {
 namespace {
 
 // Marked loops: lines 3 and 7 of the first file, and line 2 of the second.
-constexpr const char* kFlat = R"(#line 1 "kernel/loop.cuh"
+constexpr const char* kFlat = R"(#line 1 "kernel/loop/load.cuh"
 // vectorized: the loop over elements
 INDEPENDENT
 for (int i = 0; i < n; ++i) {
@@ -30,32 +30,34 @@ std::vector<std::string> loops_in(const std::string& report) {
 using Loops = std::vector<std::string>;
 
 TEST(LoopReport, OfGccNamesTheMarkedLoopsWithItsReason) {
-  EXPECT_EQ(loops_in("kernel/loop.cuh:3:19: missed: couldn't vectorize loop\n"
-                     "kernel/loop.cuh:3:19: missed: not vectorized: control flow in loop.\n"
-                     "kernel/loop.cuh:5:19: missed: couldn't vectorize loop\n"
-                     "kernel/loop.cuh:5:19: missed: not vectorized: no grouped stores.\n"
+  EXPECT_EQ(loops_in("kernel/loop/load.cuh:3:19: missed: couldn't vectorize loop\n"
+                     "kernel/loop/load.cuh:3:19: missed: not vectorized: control flow in loop.\n"
+                     "kernel/loop/load.cuh:5:19: missed: couldn't vectorize loop\n"
+                     "kernel/loop/load.cuh:5:19: missed: not vectorized: no grouped stores.\n"
                      "mine.cuh:2:5: missed: couldn't vectorize loop\n"
                      "other.cuh:9:5: missed: not vectorized: no vectype for stmt: x = y;\n"),
-            (Loops{"the loop over elements (kernel/loop.cuh:3: control flow in loop)",
+            (Loops{"the loop over elements (kernel/loop/load.cuh:3: control flow in loop)",
                    "my loop (mine.cuh:2: no vectype for stmt: x = y;)"}));
 }
 
 TEST(LoopReport, OfClangNamesTheMarkedLoopsWithItsReason) {
   EXPECT_EQ(
-      loops_in("kernel/loop.cuh:7:3: remark: loop not vectorized: call instruction cannot be "
-               "vectorized [-Rpass-analysis=loop-vectorize]\n"
-               "kernel/loop.cuh:7:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"
-               "mine.cuh:2:5: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"),
-      (Loops{"the loop that encodes (kernel/loop.cuh:7: call instruction cannot be vectorized)",
-             "my loop (mine.cuh:2)"}));
+      loops_in(
+          "kernel/loop/load.cuh:7:3: remark: loop not vectorized: call instruction cannot be "
+          "vectorized [-Rpass-analysis=loop-vectorize]\n"
+          "kernel/loop/load.cuh:7:3: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"
+          "mine.cuh:2:5: remark: loop not vectorized [-Rpass-missed=loop-vectorize]\n"),
+      (Loops{
+          "the loop that encodes (kernel/loop/load.cuh:7: call instruction cannot be vectorized)",
+          "my loop (mine.cuh:2)"}));
 }
 
 TEST(LoopReport, OfVectorizedLoopsAndOfOtherLinesIsEmpty) {
   EXPECT_EQ(loops_in(""), Loops{});
-  EXPECT_EQ(loops_in("kernel/loop.cuh:3:19: optimized: loop vectorized using 32 byte vectors\n"
+  EXPECT_EQ(loops_in("kernel/loop/load.cuh:3:19: optimized: loop vectorized using 32 byte vectors\n"
                      "a line of no place\n"
-                     "kernel/loop.cuh:3:19: missed: statement clobbers memory: f ();\n"
-                     "kernel/loop.cuh:3:19: missed: not vectorized: a block, no loop\n" +
+                     "kernel/loop/load.cuh:3:19: missed: statement clobbers memory: f ();\n"
+                     "kernel/loop/load.cuh:3:19: missed: not vectorized: a block, no loop\n" +
                      std::string(100000, 'x') + "\n"),
             Loops{});
 }

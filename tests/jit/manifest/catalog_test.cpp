@@ -32,7 +32,7 @@ TEST(CatalogNames, OmitTheLibrarysInternalRules) {
 
 const std::string kRule = R"(// Plain descent.   class: Plain
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::plain {
 struct Hyper {
   double lr = 0.5;           // > 0

@@ -39,9 +39,10 @@ const std::vector<Sample>& samples() {
     const auto add = [&](const std::string& path, Kind kind) {
       made.push_back({path, kind, lines_of(*store.find(path))});
     };
-    add("core/gradient.cuh", Kind::gradient);
+    add("lang/gradient.cuh", Kind::gradient);
     for (const auto& path : store.list("rules/")) add(path, Kind::rule);
-    for (const auto& path : store.list("codecs/")) add(path, Kind::codec);
+    for (const auto& path : store.list("codecs/"))
+      if (!path.starts_with("codecs/support/")) add(path, Kind::codec);
     for (const auto& path : store.list("weights/")) add(path, Kind::weights);
     return made;
   }();

@@ -219,7 +219,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, RULE "float4 x;\n", "`float4` is specific to one compiler"},
       {Kind::rule, 2, RULE "real \xce\xb2 = 1;\n",
        "code contains a character that is not ASCII, which not every compiler accepts. Write "
-        "it in a comment or remove it."},
+       "it in a comment or remove it."},
       // ---- code with hidden effects
       {Kind::rule, 2, RULE "# pragma GCC optimize(\"fast-math\")\n",
        "# pragma GCC optimize(\"         \")` changes how this file and later files are compiled. "
@@ -253,6 +253,8 @@ const std::vector<Mistake>& mistakes() {
        "outlives an element"},
       {Kind::rule, 2, RULE "struct State last;\n", "`struct State last` outlives an element"},
       {Kind::rule, 2, RULE "struct State last = {};\n", "outlives an element"},
+      {Kind::rule, 2, RULE "decltype(0) last = 0;\n", "`decltype(0) last = 0` outlives"},
+      {Kind::rule, 2, RULE "inline decltype((0)) last = 0;\n", "outlives an element"},
       {Kind::rule, 2, RULE "class State<real> last{0};\n", "outlives an element"},
       {Kind::rule, 2, RULE "union jitstep::State *last;\n", "outlives an element"},
       {Kind::rule, 2, RULE "enum Kind finality;\n", "outlives an element"},
@@ -526,11 +528,11 @@ TEST(ManifestMistakes, SeventeenReductionsThrow) {
       << problem_of_many_reductions();
 }
 
-// Names that the files of core/ declare for rules and codecs. A namespace of the same name would hide them.
+// Names that these files declare. A namespace of the same name would hide them.
 std::vector<std::string> kernel_language_names() {
   std::vector<std::string> names;
-  for (const char* file : {"contract", "port", "args"}) {
-    std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/core/", file, ".cuh"));
+  for (const char* file : {"lang/contract", "lang/port", "kernel/args"}) {
+    std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/", file, ".cuh"));
     for (std::string line; std::getline(lines, line);) {
       std::smatch found;
       static const std::regex declared(
@@ -577,7 +579,8 @@ std::vector<std::string> literals(const std::string& source, std::size_t at) {
     if (source[at] == '(') ++open;
     if (source[at] == ')') --open;
     if (source[at] == '"') {
-      const std::size_t end = std::min(source.find('"', at + 1), source.size());
+      std::size_t end = at + 1;
+      while (end < source.size() && source[end] != '"') end += source[end] == '\\' ? 2 : 1;
       if (end - at > 8) found.push_back(source.substr(at + 1, end - at - 1));
       at = end;
     }

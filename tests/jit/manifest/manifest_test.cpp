@@ -49,15 +49,16 @@ bool has(const std::string& text, const std::string& part) {
 Kind kind_of(const std::string& path) {
   return path.starts_with("rules/")    ? Kind::rule
          : path.starts_with("codecs/") ? Kind::codec
-         : path.starts_with("core/")   ? Kind::gradient
+         : path.starts_with("lang/")   ? Kind::gradient
                                        : Kind::weights;
 }
 
 std::vector<std::string> shipped() {
   const TemplateStore store;
-  std::vector<std::string> paths = {"core/gradient.cuh"};
+  std::vector<std::string> paths = {"lang/gradient.cuh"};
   for (const char* folder : {"rules/", "codecs/", "weights/"})
-    for (auto& path : store.list(folder)) paths.push_back(path);
+    for (auto& path : store.list(folder))
+      if (!path.starts_with("codecs/support/")) paths.push_back(path);
   return paths;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 // Adds `step` to each parameter. `option` names an option of the rule.
 std::string moving(const std::string& step, const std::string& option = "lr") {
-  return str_cat("#pragma once\n#include \"../core/contract.cuh\"\n#include \"../core/mine.cuh\"\n",
+  return str_cat("#pragma once\n#include \"../lang/contract.cuh\"\n#include \"../lang/mine.cuh\"\n",
                  "namespace jitstep::rules::moving {\nstruct Hyper {\n  double ", option,
                  " = 1;\n};\nstruct Slots {\n  Signed m;\n};\nstruct Rule {\n",
                  "  KHD static void update_state(auto& e, const auto&) { e.m.next = real(1); }\n",
@@ -26,7 +26,7 @@ std::string moving(const std::string& step, const std::string& option = "lr") {
 // State that is always `value` from the second step on.
 std::string constant(const std::string& value) {
   return str_cat(
-      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::codecs::constant {\n",
+      "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::codecs::constant {\n",
       "using Code = uint8;\ntemplate <class Sign>\nstruct Codec {\n",
       "  using Code = constant::Code;\n  using Meta = NoMeta;\n",
       "  static constexpr int block = 1;\n  static constexpr bool random = false;\n",
@@ -41,7 +41,7 @@ class Reload : public ::testing::Test {
   // A factor that every rule here reads from an included file.
   void set_unit(int unit) {
     engine_.templates().add(
-        "core/mine.cuh", str_cat("#pragma once\nnamespace jitstep {\nKHD real my_unit() { return ",
+        "lang/mine.cuh", str_cat("#pragma once\nnamespace jitstep {\nKHD real my_unit() { return ",
                                  unit, "; }\n}\n"));
   }
 
@@ -150,7 +150,7 @@ TEST_F(Reload, OfAnInvalidFileChangesNothing) {
 
 // The catalog reads a folder of templates when a rule is first requested. `load_rule` reads its file again.
 TEST_F(Reload, DetectsAChangedFileInAFolderOfTemplates) {
-  const std::string path = folder_ / "rules/moving.cuh", unit = folder_ / "core/mine.cuh";
+  const std::string path = folder_ / "rules/moving.cuh", unit = folder_ / "lang/mine.cuh";
   const auto write_unit = [&](int x) {
     testing::write_file(
         unit,

@@ -20,7 +20,7 @@ using testing::TemporaryFolder;
 
 // `prepare` adds lr to `steps`, and `finalize` adds the sum of all gradients to `total`. p becomes 1000 steps + total.
 const std::string kCounted = R"(#pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::counted {
 struct Hyper {
   double lr = 1;  // >= 0

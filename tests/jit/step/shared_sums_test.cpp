@@ -22,7 +22,7 @@ using testing::TemporaryFolder;
 // p becomes the sum of the squares of all gradients and descends by g. With `twice`, the kernel computes another sum
 // first.
 const std::string kSummed = R"(#pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::summed {
 struct Hyper {
   double lr = 1;  // >= 0
@@ -228,7 +228,7 @@ TEST_F(DividedSums, HaveTheSameBitsInAnyOrderAndAnyBatches) {
 
 // The norm of all gradients from the sums of each tensor or of each row.
 const std::string kRooted = R"(#pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::rooted {
 struct Own { double sum; };
 struct Whole { double sum; int count; };

@@ -82,7 +82,7 @@ void load_another_rule(Process& process, const TemporaryFolder& folder, int thre
   const std::string name = str_cat("unused", thread), path = folder / (name + ".cuh");
   testing::write_file(
       path,
-      str_cat("#pragma once\n#include \"../core/contract.cuh\"\n",
+      str_cat("#pragma once\n#include \"../lang/contract.cuh\"\n",
               "namespace jitstep::rules::", name, " {\nstruct Rule {\n",
               "  KHD static void update_param(auto& e, const auto&) { e.p -= e.g; }\n", "};\n}\n"));
   process.catalog.load_rule(path);

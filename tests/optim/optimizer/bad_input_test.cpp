@@ -167,7 +167,7 @@ TEST(BadInput, FormatsThatDoNotExist) {
   const Tensors single = make_parameters(torch::kFloat32);
   EXPECT_HAS(error_for(single, AdamWOptions().weights("none")), "native");
   EXPECT_HAS(error_for(single, AdamWOptions().state("int7")), "int8");
-  EXPECT_HAS(error_for(single, AdamWOptions().state("exp_avgs", "int8")), "it has m, v, vmax");
+  EXPECT_HAS(error_for(single, AdamWOptions().state("exp_avgs", "int8")), "Slots: m, v, vmax");
   EXPECT_HAS(error_for({}, AdamWOptions().state("int7")), "int8") << "even without parameters";
 }
 
@@ -199,7 +199,7 @@ std::string broken_rule() {
   const auto file = folder / "misspelt.cuh";
   std::ofstream(file) << R"(// Plain descent with a misspelled name.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::misspelt {
 struct Hyper {
   double lr = 1e-3;  // >= 0

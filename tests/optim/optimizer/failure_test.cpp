@@ -164,7 +164,7 @@ std::string half_broken_rule() {
   const auto file = folder / "half_broken.cuh";
   std::ofstream(file) << R"(// Momentum that does not compile with `around`.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::half_broken {
 struct Hyper {
   double lr = 1e-3;  // >= 0

@@ -42,7 +42,7 @@ TEST(FromSpec, RejectsMistakesWithArgumentErrors) {
   EXPECT_HAS(error_for(R"({"rule": "adamx"})"), "adamw");
   EXPECT_HAS(error_for(R"({"rule": "adamw", "options": {"learning_rate": 1}})"), "weight_decay");
   EXPECT_HAS(error_for(R"({"rule": "adamw", "options": {"lr": -1}})"), "lr is -1");
-  EXPECT_HAS(error_for(R"({"rule": "adamw", "state": {"w": "int8"}})"), "it has m, v, vmax");
+  EXPECT_HAS(error_for(R"({"rule": "adamw", "state": {"w": "int8"}})"), "Slots: m, v, vmax");
 }
 
 }  // namespace

@@ -270,7 +270,7 @@ TEST(AmpTensors, AreRejectedByNameIfInvalid) {
   set_gradients(parameters, 1);
   const Tensors before = clones(parameters);
   EXPECT_HAS(argument_error([&] { optimizer.step(); }),
-             "grad_scale is on meta and parameter 0 of group 0");
+             "grad_scale is on meta, but parameter 0 of group 0");
   expect_equal(parameters, before);
 }
 

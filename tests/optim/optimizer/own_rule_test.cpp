@@ -58,7 +58,7 @@ struct Descent {
 std::string load_descent(const Descent& rule) {
   return load_rule(own_file(rule.name + ".cuh", R"(// Descent with additions.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::)" + rule.name + R"( {
 struct Hyper {
   double lr = 1;  // >= 0

@@ -10,7 +10,7 @@ using jit::str_cat;
 // Adds `step` to each parameter, and has a slot with this name.
 std::string drifting(const std::string& step, const std::string& slot) {
   return str_cat(
-      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::drifting {\n",
+      "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::rules::drifting {\n",
       "struct Slots {\n  Signed ", slot, ";\n};\nstruct Rule {\n",
       "  KHD static void update_state(auto& e, const auto&) { e.", slot, ".next = real(1); }\n",
       "  KHD static void update_param(auto& e, const auto&) { e.p += ", step, "; }\n};\n}\n");
@@ -19,7 +19,7 @@ std::string drifting(const std::string& step, const std::string& slot) {
 // A codec that decodes every value as `value`.
 std::string fixed8(const std::string& value) {
   return str_cat(
-      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::codecs::fixed8 {\n",
+      "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::codecs::fixed8 {\n",
       "using Code = uint8;\ntemplate <class Sign>\nstruct Codec {\n",
       "  using Code = fixed8::Code;\n  using Meta = NoMeta;\n",
       "  static constexpr int block = 1;\n  static constexpr bool random = false;\n",
@@ -94,7 +94,7 @@ std::string keeping(const std::vector<std::string>& slots) {
     sum += str_cat(" + ", slot == "a" ? "100 * " : "", "e.", slot, ".next");
   }
   return str_cat(
-      "#pragma once\n#include \"../core/contract.cuh\"\nnamespace jitstep::rules::keeping {\n",
+      "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::rules::keeping {\n",
       "struct Slots {\n", declared, "};\nstruct Scalars { bool first; };\nstruct Rule {\n",
       "  KHD static Scalars prepare(const auto&, int64 t) { return {t == 1}; }\n",
       "  KHD static void update_state(auto& e, const auto& c) {", moved, " }\n",

@@ -10,7 +10,7 @@ namespace {
 std::string rule_with_transform(const std::string& name, const std::string& transform) {
   return load_rule(own_file(name + ".cuh", "// A probe.   host transform: " + transform + R"(
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::)" + name + R"( {
 struct Hyper {
   double lr = 1;    // >= 0

@@ -284,11 +284,11 @@ TEST(StepInBackward, RejectsParametersOfAnAccumulator) {
   SGD opt(Tensors{p}, SGDOptions(1));
   {
     const GradAccumulator sums({p});
-    EXPECT_HAS(argument_error([&] { opt.step_in_backward(); }), "a GradAccumulator already");
+    EXPECT_HAS(argument_error([&] { opt.step_in_backward(); }), "already go to a GradAccumulator");
     EXPECT_FALSE(opt.steps_in_backward());
   }
   opt.step_in_backward();
-  EXPECT_HAS(argument_error([&] { GradAccumulator{{p}}; }), "steps in backward() already");
+  EXPECT_HAS(argument_error([&] { GradAccumulator{{p}}; }), "already go to an optimizer that steps in backward()");
 }
 
 TEST(StepInBackward, RejectsStepsInEvaluation) {

@@ -123,7 +123,7 @@ TEST(DecayGroups, EveryRuleWithDecayIsFoundByNameAndOthersThrow) {
     const bool decays = std::find(names.begin(), names.end(), "weight_decay") != names.end();
     if (!decays) {
       EXPECT_HAS(argument_error([&] { decay_groups(*net, rule, options); }),
-                 "the rule " + rule + " has no option weight_decay and no adapt");
+                 rule + ": it has no option weight_decay and no adapt");
       continue;
     }
     options.set("weight_decay", 0.25);

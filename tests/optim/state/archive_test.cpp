@@ -60,7 +60,7 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
       "jitstep: the archive's formats differ from this optimizer's. State was converted: "
       "m from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32, "
       "v from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32 "
-      "(1 parameter)\n")
+      "(1 parameter).\n")
       << "the two parameters that are too small for int8 are fp32 in both";
   const auto key = parameters[0].unsafeGetTensorImpl();
   const auto& coded = static_cast<AdamWParamState&>(*int8.state()[key]);

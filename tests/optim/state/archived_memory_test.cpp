@@ -99,7 +99,7 @@ TEST(AuxStateInArchives, SharedStateIsSavedWithStatesThatAnotherOptimizerStepped
 
 constexpr const char* kLate = R"(// Descent whose rate may depend on the number of steps.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::late_memory {
 struct Hyper {
   double lr = 1e-3;  // >= 0

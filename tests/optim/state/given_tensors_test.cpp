@@ -119,7 +119,7 @@ TEST(UserModifiedState, StorageAssignedToASlotIsUsedAsInTorch) {
   for (const auto& storage : storages) {
     train(a, ours, step, step);
     train(b, theirs, step, step);
-    const torch::Tensor other = memory();
+    const torch::Tensor other = storage();
     adamw_state(a, ours[0]).exp_avg().set_data(other.clone());
     adamw_state(a, ours[0]).exp_avg_sq().set_data(other.abs());
     auto& torchs =

@@ -6,7 +6,7 @@ namespace {
 
 constexpr const char* kRule = R"(// Descent whose rate depends on all of its auxiliary state.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::keeping {
 struct Hyper {
   double lr = 1e-3;  // >= 0
@@ -120,7 +120,7 @@ TEST(ListOption, IsIndexedWithinTheGroup) {
 // A rule whose state is made at construction, with initial values from a list.
 constexpr const char* kEarly = R"(// Descent.   initial state: at construction
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 namespace jitstep::rules::early_list {
 struct Hyper {
   double lr = 1e-3;  // >= 0

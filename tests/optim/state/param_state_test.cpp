@@ -63,7 +63,7 @@ TEST(ParamState, ValuesCanBeSet) {
   EXPECT_TRUE(torch::equal(state.value("v"), torch::full({70, 60}, 0.25)));
   EXPECT_EQ(state.step(), 10);
   EXPECT_HAS(argument_error([&] { state.exp_avg(torch::zeros({3})); }), "shape");
-  EXPECT_HAS(argument_error([&] { state.value("w"); }), "it has m, v, vmax");
+  EXPECT_HAS(argument_error([&] { state.value("w"); }), "Slots: m, v, vmax");
   state.exp_avg(torch::full({70, 60}, -0.5));
   EXPECT_HAS(argument_error([&] {
                state.exp_avg_sq(torch::full({70, 60}, -0.25));

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "../../../templates/core/formats.cuh"
+#include "../../../templates/lang/formats.cuh"
 
 namespace jitstep::tests {
 namespace {

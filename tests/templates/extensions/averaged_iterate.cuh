@@ -2,7 +2,7 @@
 // between the two (y). `prepare` counts steps for the average's weight.
 // modes: train, eval
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::averaged_iterate {
 

@@ -1,7 +1,7 @@
 // A codec of the tests: 8 bits scaled by the smaller of the maxima along two axes (rank-1 normalization, arXiv
 // 2309.01507), with stochastic rounding of the codes.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::codecs::axis_maxima8 {
 

@@ -1,7 +1,7 @@
 // A rule of the tests: every kind of chained reduction. A sum over all tensors after another one, and sums over entries
 // of sums over entries: rows, then matrices, then the tensor.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::chained_entries {
 

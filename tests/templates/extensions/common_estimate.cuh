@@ -1,7 +1,7 @@
 // A rule of the tests: shared state that `prepare` updates (the number of steps) and that the first of two sums over
 // all tensors updates. Other auxiliary state has a condition.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::common_estimate {
 

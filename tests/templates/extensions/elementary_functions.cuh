@@ -1,6 +1,6 @@
 // A rule of the tests: every elementary function in `prepare` and in `finalize`, and the cube root of elements.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::elementary_functions {
 

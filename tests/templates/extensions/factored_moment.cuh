@@ -1,7 +1,7 @@
 // A rule of the tests: a second moment stored as row and column means, as in Adafactor, with update clipping. Reduces
 // rows, columns, the row entries of each matrix, then the tensor.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::factored_moment {
 

@@ -1,7 +1,7 @@
 // A rule of the tests: a chain of two sums, over all tensors and then over each index of dimension 0. `update_state`
 // reads both. A sum and `prepare` update auxiliary state per tensor.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::layer_norms {
 

@@ -1,7 +1,7 @@
 // A weight format of the tests: bfloat16 parameters with the float that they are rounded from as residual.
 // for: bfloat16
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::weights::master32 {
 

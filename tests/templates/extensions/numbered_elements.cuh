@@ -2,7 +2,7 @@
 // by their number.
 // modes: train, eval
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::numbered_elements {
 

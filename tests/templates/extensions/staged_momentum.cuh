@@ -2,7 +2,7 @@
 // with the result.
 // host transform: halved
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::rules::staged_momentum {
 

@@ -1,7 +1,7 @@
 // A codec of the tests: 8 bits with one scale for the whole tensor. A sum over the tensor computes it before the values
 // are encoded. The codec stores the norm, like LAMB16's format.
 #pragma once
-#include "../core/contract.cuh"
+#include "../lang/contract.cuh"
 
 namespace jitstep::codecs::tensor_scale8 {
 

@@ -22,7 +22,7 @@ using Floats = std::vector<float>;
 // values that the step decoded.
 constexpr const char* kRule = "jitstep_echo";
 constexpr const char* kRuleText =
-    "#pragma once\n#include \"../core/contract.cuh\"\n"
+    "#pragma once\n#include \"../lang/contract.cuh\"\n"
     R"(
 namespace jitstep::rules::jitstep_echo {
 struct Slots {

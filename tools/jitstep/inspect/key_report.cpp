@@ -53,6 +53,7 @@ std::vector<KeyPart> constants_of(const Subject& subject) {
 
 std::string role_of(const std::string& name) {
   if (name.starts_with("rules/")) return "rule";
+  if (name.starts_with("codecs/support/")) return "shared by codecs";
   if (name.starts_with("codecs/")) return "codec of a slot";
   if (name.starts_with("weights/")) return "weight format";
   if (name.starts_with("kernel/")) return "loops around the rule";

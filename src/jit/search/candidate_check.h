@@ -1,0 +1,32 @@
+// Checks a candidate configuration before it is timed: it compiles, fits the device, and gives the default's bits.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "jit/search/scratch_tensors.h"
+#include "jit/tuning/trial.h"
+#include "jitstep/jit/export.h"
+
+namespace jitstep::jit {
+
+/// A kernel to tune, with the hyperparameters of one step.
+struct Candidate {
+  Plan plan;
+  HyperParams numbers = {};
+  std::vector<std::int64_t> sizes = {};  // of one tensor
+};
+
+/// Checks a kernel's resources for the block size of a configuration. Returns a failed trial if the kernel spills, or
+/// needs more than a multiprocessor has (65536 registers, 48 KiB of static shared memory per block). Otherwise empty.
+JITSTEP_API std::optional<Trial> resource_problem(const KernelConfig& config,
+                                                  const std::vector<Resources>& resources);
+
+/// Runs both configurations on scratch tensors of two chunks and compares all results. Returns a failed trial, or
+/// empty. Errors of the candidate are reported as a failed trial, not as an exception.
+JITSTEP_API std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
+                                                 const KernelConfig& default_config,
+                                                 const KernelConfig& candidate,
+                                                 const DownloadFrom& download);
+
+}  // namespace jitstep::jit

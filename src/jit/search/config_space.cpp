@@ -1,0 +1,99 @@
+#include "jit/search/config_space.h"
+
+#include <algorithm>
+
+namespace jitstep::jit {
+namespace {
+
+std::vector<TunedParameter> cpu_parameters(const Hardware& hardware) {
+  const bool avx512 = hardware.architecture.ends_with("avx512");
+  std::vector<TunedParameter> parameters = {
+      {"leaves_per_item", &KernelConfig::leaves_per_item, {4, 16, 64, 256}},
+      {"unroll", &KernelConfig::unroll, {0, 1}}};
+  if (avx512) parameters.push_back({"simd_bits", &KernelConfig::simd_bits, {0, 256, 512}});
+  if (hardware.units > 1) {
+    parameters.push_back({"min_items", &KernelConfig::min_items, {0, 1, 32}});
+    parameters.push_back({"max_threads", &KernelConfig::max_threads, {0, 1}});
+  }
+  return parameters;
+}
+
+std::vector<TunedParameter> gpu_parameters() {
+  return {{"threads", &KernelConfig::threads, {64, 128, 256, 512}},
+          {"tile_lanes", &KernelConfig::tile_lanes, {4, 8, 16, 32}},
+          {"vector_elems", &KernelConfig::vector_elems, {1, 2, 4, 8, 16}},
+          {"leaves_per_item", &KernelConfig::leaves_per_item, {4, 16, 64}}};
+}
+
+void insert(std::vector<int>& values, int value) {
+  const auto location = std::lower_bound(values.begin(), values.end(), value);
+  if (location == values.end() || *location != value) values.insert(location, value);
+}
+
+}  // namespace
+
+ConfigSpace config_space(const Plan& plan, const Hardware& hardware) {
+  const bool cpu = hardware.target.kind == Target::Kind::cpu;
+  ConfigSpace space{plan, hardware.target, cpu ? cpu_parameters(hardware) : gpu_parameters()};
+  const KernelConfig default_config = default_kernel_config(plan, hardware.target);
+  for (TunedParameter& parameter : space.parameters)
+    insert(parameter.values, default_config.*parameter.field);
+  return space;
+}
+
+bool ConfigSpace::holds(const KernelConfig& config) const {
+  KernelConfig rest = default_kernel_config(plan, target);
+  for (const TunedParameter& parameter : parameters) {
+    const auto& values = parameter.values;
+    if (std::find(values.begin(), values.end(), config.*parameter.field) == values.end())
+      return false;
+    rest.*parameter.field = config.*parameter.field;
+  }
+  return rest == config && !config_problem(plan, config, target);
+}
+
+std::vector<KernelConfig> ConfigSpace::all() const {
+  const KernelConfig default_config = default_kernel_config(plan, target);
+  std::vector<KernelConfig> made = {default_config};
+  for (const TunedParameter& parameter : parameters) {
+    std::vector<KernelConfig> more;
+    for (const KernelConfig& config : made)
+      for (const int value : parameter.values) {
+        more.push_back(config);
+        more.back().*parameter.field = value;
+      }
+    made = std::move(more);
+  }
+  std::erase_if(made, [&](const KernelConfig& v) { return config_problem(plan, v, target); });
+  std::rotate(made.begin(), std::find(made.begin(), made.end(), default_config),
+              std::find(made.begin(), made.end(), default_config) + 1);
+  return made;
+}
+
+std::vector<KernelConfig> ConfigSpace::neighbours(const KernelConfig& config) const {
+  std::vector<KernelConfig> near;
+  for (const KernelConfig& other : single_changes(config)) {
+    const auto is_next = [&](const TunedParameter& parameter) {
+      const auto location = [&](int value) {
+        return std::find(parameter.values.begin(), parameter.values.end(), value);
+      };
+      const auto steps = location(other.*parameter.field) - location(config.*parameter.field);
+      return steps >= -1 && steps <= 1;
+    };
+    if (std::all_of(parameters.begin(), parameters.end(), is_next)) near.push_back(other);
+  }
+  return near;
+}
+
+std::vector<KernelConfig> ConfigSpace::single_changes(const KernelConfig& config) const {
+  std::vector<KernelConfig> changed;
+  for (const TunedParameter& parameter : parameters)
+    for (const int value : parameter.values) {
+      KernelConfig other = config;
+      other.*parameter.field = value;
+      if (other != config && holds(other)) changed.push_back(other);
+    }
+  return changed;
+}
+
+}  // namespace jitstep::jit

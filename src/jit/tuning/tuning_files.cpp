@@ -1,0 +1,119 @@
+#include "jit/tuning/tuning_files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "jit/base/file_handle.h"
+#include "jit/base/file_io.h"
+#include "jit/base/text.h"
+#include "jit/tuning/embedded_records.h"
+
+namespace jitstep::jit {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFile = "tuning.jsonl";
+constexpr std::uint64_t kMostBytes = 64 << 20;
+
+// Locks the file until it is closed or the process ends. On a file system without locks, two concurrent tuners may lose
+// one of two records, but the file stays intact.
+FileHandle locked(const std::string& path) {
+  FileHandle file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return file;
+  while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
+  return file;
+}
+
+std::string lines_of(const RecordFile& file) {
+  std::string out;
+  for (const TuningRecord& record : file.records) out += to_json(record) + "\n";
+  for (const std::string& line : file.newer) out += line + "\n";
+  return out;
+}
+
+// Empty if the file does not exist, or is not read because other users may write it. `why` gets the reason.
+std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust, std::string& why) {
+  const auto bytes = read_trusted(path, trust, kMostBytes, &why);
+  if (!bytes) return {};
+  return parse_records(text_of(*bytes), path);
+}
+
+// A file with lines but without any record belongs to another program. Overwriting it would lose its content.
+std::optional<std::string> foreign(const std::string& path, const RecordFile& file) {
+  if (file.problems.empty() || !file.records.empty() || !file.newer.empty()) return {};
+  return str_cat("cannot add a record to ", path, ": it has other content, which would be lost (",
+                 file.problems.front(), "). Choose another file, or remove it.");
+}
+
+}  // namespace
+
+RecordFile parse_records(std::string_view content, const std::string& name) {
+  RecordFile file;
+  for (int number = 1; !content.empty(); ++number) {
+    const std::size_t end = std::min(content.find('\n'), content.size());
+    const std::string line(content.substr(0, end));
+    content.remove_prefix(std::min(end + 1, content.size()));
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    RecordLine read = read_record(line);
+    if (read.record) file.records.push_back(std::move(*read.record));
+    if (read.newer) file.newer.push_back(line);
+    if (!read.problem.empty())
+      file.problems.push_back(str_cat(name, ":", number, ": ", read.problem));
+  }
+  return file;
+}
+
+RecordFile read_records(const std::string& path, Trust trust) {
+  std::string why;
+  return read_if_trusted(path, trust, why).value_or(RecordFile());
+}
+
+std::string user_records(const Settings& settings) {
+  return settings.cache_dir.empty() ? "" : (fs::path(settings.cache_dir) / kFile).string();
+}
+
+std::vector<RecordSource> record_sources(const Settings& settings) {
+  std::vector<RecordSource> all;
+  const auto add = [&](const std::string& path, Trust trust) {
+    std::error_code ignored;  // a folder without read permission counts as having no file
+    if (path.empty() || !fs::exists(path, ignored)) return;
+    std::string why;
+    const auto file = read_if_trusted(path, trust, why);
+    all.push_back({path, file.value_or(RecordFile())});
+    if (!file) all.back().file.problems.push_back(str_cat("cannot read ", path, ": ", why));
+  };
+  add(user_records(settings), Trust::own);
+  if (!settings.cache_readonly.empty())
+    add((fs::path(settings.cache_readonly) / kFile).string(), Trust::own_or_root);
+  for (const auto& [name, content] : embedded_records())
+    all.push_back({std::string(name), parse_records(content, std::string(name))});
+  return all;
+}
+
+std::optional<std::string> foreign_records(const std::string& path) {
+  return foreign(path, read_records(path));
+}
+
+std::optional<std::string> add_record(const std::string& path, const TuningRecord& record) {
+  const std::string folder = fs::absolute(path).parent_path().string();
+  if (auto problem = make_folder(folder)) return problem;
+  if (auto problem = folder_problem(folder, Trust::own)) return problem;
+  const FileHandle lock = locked(path + ".lock");
+  if (!lock) return str_cat("cannot lock ", path, ".lock: ", std::strerror(errno));
+  std::string why;
+  if (fs::exists(path) && !read_trusted(path, Trust::own, kMostBytes, &why))
+    return str_cat("cannot add a record to ", path, ": ", why);
+  RecordFile file = read_records(path);
+  if (auto problem = foreign(path, file)) return problem;
+  std::erase_if(file.records, [&](const TuningRecord& old) { return record.replaces(old); });
+  file.records.push_back(record);
+  return write_atomically(path, bytes_of(lines_of(file)));
+}
+
+}  // namespace jitstep::jit

@@ -1,0 +1,51 @@
+// Reads files of tuning records, and adds records to a file that several processes may write.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "jit/base/private_files.h"
+#include "jit/tuning/tuning_record.h"
+#include "jitstep/jit/export.h"
+#include "jitstep/jit/settings.h"
+
+namespace jitstep::jit {
+
+/// The content of a file of records.
+struct JITSTEP_API RecordFile {
+  std::vector<TuningRecord> records = {};
+  std::vector<std::string> newer = {};     // unchanged lines of newer schemas
+  std::vector<std::string> problems = {};  // "tuning.jsonl:3: hardware.units is 0, less than 1"
+};
+
+/// Parses the lines of a text. `name`: the file's name in the problems. Skips empty lines. Never throws for invalid
+/// content.
+JITSTEP_API RecordFile parse_records(std::string_view content, const std::string& name);
+
+/// Reads a file. Returns an empty RecordFile for a file that does not exist or that other users may write.
+JITSTEP_API RecordFile read_records(const std::string& path, Trust trust = Trust::own);
+
+/// The file of the user's records: tuning.jsonl in the cache folder. Empty if there is no cache folder.
+JITSTEP_API std::string user_records(const Settings& settings);
+
+/// A source of records.
+struct RecordSource {
+  std::string name;  // path of a file, or name of a built-in file
+  RecordFile file;
+};
+
+/// The sources of records for an engine with these settings, in the order of precedence: the user's file, the file of
+/// the read-only cache layer, the built-in files. A file that is too long, or that other users may write, is not read
+/// and gets an entry in `problems`.
+JITSTEP_API std::vector<RecordSource> record_sources(const Settings& settings);
+
+/// Why add_record() rejects a file: it has other content than records. Empty for a missing or empty file.
+JITSTEP_API std::optional<std::string> foreign_records(const std::string& path);
+
+/// Adds a record, and removes the records that it replaces. Several processes may call it at the same time without
+/// losing records. Lines of newer schemas stay, damaged lines are removed. The file is replaced atomically. Returns the
+/// reason if the file cannot be written.
+JITSTEP_API std::optional<std::string> add_record(const std::string& path,
+                                                  const TuningRecord& record);
+
+}  // namespace jitstep::jit

@@ -1,0 +1,347 @@
+// Checks at compile time that a rule and its codecs follow docs/extending/reference.md. It instantiates each function
+// of a rule with views that contain only what the function may read and write. Nothing of this runs or stays in the
+// binary. Only the host knows the fields' names, so it generates SlotsOf, ResultsIn and the assertions. (No back
+// quotes in assertions: NVRTC prints them as question marks.)
+#pragma once
+#include "../plan.cuh"
+#include "../tile/fragment.cuh"
+
+namespace jitstep {
+
+// ---- a codec -----------------------------------------------------------------------------------
+
+template <class P>
+using CodeOf = typename CodeStorage<typename P::Body::Code>::Register;
+template <class P>
+using MetaOf = typename P::Body::Meta;
+
+// Loops use values and codes without conversion. An implicit conversion of a double or float would change the number.
+template <class T>
+inline constexpr bool kValue = kSame<T, real> || kSame<T, float>;
+template <class T, class Code>
+inline constexpr bool kCode = kSame<Code, real> ? kValue<T> : !kSame<T, float> && !kSame<T, double>;
+template <bool>
+struct Flag {};
+
+template <class P>
+concept SaysRandom = requires {
+  Flag<P::Body::random>{};
+};
+template <class P>
+concept HasDecode = requires(CodeOf<P> code, const MetaOf<P>& meta) {
+  requires(!P::has_aux_state);
+  requires kValue<decltype(P::Body::decode(code, meta))>;
+}
+|| requires(CodeOf<P> code, const MetaOf<P>& meta, const typename P::AuxState& m) {
+  requires P::has_aux_state;
+  requires kValue<decltype(P::Body::decode(code, meta, m))>;
+};
+template <class P>
+concept HasEncode =
+    !kCoded<P> || requires(real x, const Measured<typename P::Body>& meta, uint32 bits) {
+  requires(!P::has_aux_state);
+  static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits));
+  requires kCode<decltype(P::Body::encode(x, meta, bits)), CodeOf<P>>;
+}
+|| requires(real x, const Measured<typename P::Body>& meta, uint32 bits,
+            const typename P::AuxState& m) {
+  requires P::has_aux_state;
+  static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits, m));
+  requires kCode<decltype(P::Body::encode(x, meta, bits, m)), CodeOf<P>>;
+};
+template <class P>
+concept HasMeasure = P::Body::block == 1 ||
+                     requires(real x, const uint32 (&key)[P::Body::keys],
+                              const Measured<typename P::Body>* measured, const MetaOf<P>* meta) {
+  requires kSame<decltype(P::Body::key(x, 0)), uint32>;
+  P::Body::measure(key);
+  meta = measured;  // Meta, or derived from it
+};
+
+// ---- a rule ------------------------------------------------------------------------------------
+
+struct PreviousSlot {  // before `update_state`
+  const real prev;
+};
+struct OpenSlot {  // in `update_state`
+  const real prev;
+  real next;
+};
+struct NewSlot {  // after `update_state`
+  const real prev, next;
+};
+
+struct LaterResult {};  // result of a reduction that is not available yet
+template <class Result, bool Known>
+struct ResultIf {
+  using type = Result;
+};
+template <class Result>
+struct ResultIf<Result, false> {
+  using type = LaterResult;
+};
+
+// Whether a function that runs in pass `now` may read a reduction of pass `pass` (-1: inactive).
+inline constexpr int kInUpdateState = -1, kInUpdateParam = 1 << 20;
+constexpr bool may_read(int now, int pass, bool marked_update_state) {
+  return pass < 0 || (now == kInUpdateState ? marked_update_state : pass < now);
+}
+
+template <class Slots, class P>
+struct ElementView : Slots {
+  P p;
+  const real g;
+  const int64 index;
+  ElementView(const ElementView&) = delete;  // a write to a copy would be lost
+  void operator&() const = delete;           // a rule sees one element only
+};
+template <class View>
+struct TransformedView : View {  // `update_param` of a rule with a host transform
+  const real transformed;
+};
+template <class Scalars, class Results>
+struct ContextView : Scalars, Results {};
+
+// The view of `eval` and `train`.
+struct SlotBetweenSteps {
+  const real prev;
+};
+template <class Slots>
+struct ElementBetweenSteps : Slots {
+  real p;
+  const int64 index;
+  ElementBetweenSteps(const ElementBetweenSteps&) = delete;
+  void operator&() const = delete;
+};
+template <class Scalars>
+struct ScalarsBetweenSteps : Scalars {};
+
+template <class B>
+concept NamesPrepare = requires {
+  &B::prepare;
+};
+template <class B, class H, class M>
+concept HasPrepare = requires(const H& h, M& m) {
+  B::prepare(h, 1, m);
+}
+|| requires(const H& h) { B::prepare(h, 1); };
+// A write to a copy of the auxiliary state would be lost, too.
+template <class B, class Scalars, class H, class M>
+concept PreparesACopy = requires {
+  static_cast<Scalars (*)(const H&, int64, M)>(&B::prepare);
+};
+template <class B, class R, class C, class M>
+concept FinalizesACopy = requires {
+  static_cast<typename R::Coefficients (*)(Of<typename R::Coefficients>, const Totals<R::terms>&,
+                                           int64, C&, M)>(&B::finalize);
+};
+template <class B, class E, class C>
+concept HasUpdateState = requires(E& e, C& c) {
+  B::update_state(e, c);
+};
+template <class B, class E, class C>
+concept HasTransformed = requires(E& e, C& c) {
+  requires kSame<decltype(B::transformed(e, c)), real>;
+};
+template <class B, class E, class C>
+concept HasUpdateParam = requires(E& e, C& c) {
+  B::update_param(e, c);
+};
+template <class B, class R, class From, class C>
+concept HasTerms = requires(Of<typename R::Coefficients> name, From& from, C& c) {
+  requires kSame<decltype(B::terms(name, from, c)), Reals<R::terms>>;
+};
+template <class B, class R, class C, class M>
+concept HasFinalize = requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums, C& c,
+                               M& m) {
+  requires kSame<decltype(B::finalize(name, sums, 1, c, m)), typename R::Coefficients>;
+}
+|| requires(Of<typename R::Coefficients> name, Totals<R::terms>& sums, C& c) {
+  requires kSame<decltype(B::finalize(name, sums, 1, c)), typename R::Coefficients>;
+};
+
+// A sum over all tensors belongs to no tensor. Its `finalize` sees only shared state. It sees no scalars if `prepare`
+// computes them from a tensor's auxiliary state.
+template <class B, class R, class C>
+concept HasFinalizeWithoutAuxState = requires(Of<typename R::Coefficients> name,
+                                              Totals<R::terms>& sums, C& c) {
+  requires kSame<decltype(B::finalize(name, sums, 1, c)), typename R::Coefficients>;
+};
+template <class B, class H, class M>
+concept PreparesFromAuxState = requires(const H& h, M& m) {
+  B::prepare(h, 1, m);
+};
+struct ScalarsOfOneTensor {};
+template <bool OfAll, class Scalars>
+struct FinalizeScalars {
+  using type = Scalars;
+};
+template <class Scalars>
+struct FinalizeScalars<true, Scalars> {
+  using type = ScalarsOfOneTensor;
+};
+
+template <class B, class E, class C>
+concept HasEval = requires(E& e, C& c) {
+  B::eval(e, c);
+};
+template <class B, class E, class C>
+concept HasTrain = requires(E& e, C& c) {
+  B::train(e, c);
+};
+
+// Checks a rule with modes.
+template <class S, template <class> class SlotsOf>
+class ModesCheck {
+  using Body = typename S::Rule::Body;
+  using View = ElementBetweenSteps<SlotsOf<SlotBetweenSteps>>;
+  using Context = const ScalarsBetweenSteps<ScalarsOf<typename S::Rule>>;
+
+  static_assert(HasEval<Body, View, Context>,
+                "the rule declares modes: it needs 'static void eval(auto& e, const auto& c)'");
+  static_assert(HasTrain<Body, View, Context>,
+                "the rule declares modes: it needs 'static void train(auto& e, const auto& c)'");
+
+ public:
+  // Instantiates the functions.
+  static constexpr bool read_bodies() {
+    if (false) {
+      if constexpr (HasEval<Body, View, Context>) Body::eval(declare<View>(), declare<Context>());
+      if constexpr (HasTrain<Body, View, Context>) Body::train(declare<View>(), declare<Context>());
+    }
+    return true;
+  }
+};
+
+// KnownPass: first pass in which new slots can be computed: after all reductions that `update_state` reads.
+template <class S, template <class> class SlotsOf, template <int> class ResultsIn, int KnownPass>
+class RuleCheck {
+  using Rule = typename S::Rule;
+  using Body = typename Rule::Body;
+  using AuxState = typename Rule::AuxState;
+  using Open = ElementView<SlotsOf<OpenSlot>, const real>;
+  using New = ElementView<SlotsOf<NewSlot>, real>;
+  template <class View, bool Transformed = S::transformed>
+  struct Applied {
+    using type = View;
+  };
+  template <class View>
+  struct Applied<View, true> {
+    using type = TransformedView<View>;
+  };
+  using AtLast = typename Applied<New>::type;
+  template <int Now>
+  using Context = const ContextView<ScalarsOf<Rule>, ResultsIn<Now>>;
+
+  static_assert(!NamesPrepare<Body> || HasPrepare<Body, typename Rule::Hyper, AuxState>,
+                "'prepare' takes 'const Hyper& h, int64 t', then perhaps 'AuxState& m'");
+  static_assert(!PreparesACopy<Body, ScalarsOf<Rule>, typename Rule::Hyper, AuxState>,
+                "'prepare' takes 'AuxState& m': what it writes to a copy is lost");
+  static_assert(kIsClass<ScalarsOf<Rule>>, "'prepare' returns a structure of scalars");
+  static_assert(kSame<typename S::Slots, NoSlots> ||
+                    HasUpdateState<Body, Open, Context<kInUpdateState>>,
+                "the rule has slots: it needs 'static void update_state(auto& e, const auto& c)'");
+  static_assert(
+      !S::transformed || HasTransformed<Body, const New, Context<kInUpdateParam>>,
+      "the rule declares a host transform: it needs 'static real transformed(const auto& e, const "
+      "auto& c)'");
+  static_assert(HasUpdateParam<Body, AtLast, Context<kInUpdateParam>>,
+                "the rule needs 'static void update_param(auto& e, const auto& c)'");
+
+  // The argument of a reduction's `terms`.
+  template <class R, bool Over = R::has_source, bool Known = (R::pass >= KnownPass)>
+  struct From {
+    using type = const ElementView<SlotsOf<PreviousSlot>, const real>;
+  };
+  template <class R>
+  struct From<R, false, true> {
+    using type = const New;
+  };
+  template <class R, bool Known>
+  struct From<R, true, Known> {
+    using type = const typename R::Type::Over::Coefficients;
+  };
+
+  // Two sums over all tensors would read each other's shared state, in an order that depends on the batches.
+  static constexpr int sums_with_aux_state() {
+    int count = 0;
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (R::component == kRuleComponent && R::is_global)
+        count += finalize_has_aux_state<R>();
+    });
+    return count;
+  }
+  static_assert(
+      sums_with_aux_state() <= 1,
+      "the 'finalize' of one sum over all takes 'AuxState& m'; leave it out of the others");
+
+  template <class R>
+  static constexpr bool terms_fit = HasTerms<Body, R, typename From<R>::type, Context<R::pass>>;
+  // The context that a `finalize` may read.
+  template <class R>
+  using FinalizeContext = const ContextView<
+      typename FinalizeScalars<R::is_global && rule_has_aux_state<S, tensor>() &&
+                                   PreparesFromAuxState<Body, typename Rule::Hyper, AuxState>,
+                               ScalarsOf<Rule>>::type,
+      ResultsIn<R::pass>>;
+  template <class R>
+  static constexpr bool fits() {
+    if constexpr (R::is_global && !rule_has_aux_state<S, all>())
+      return HasFinalizeWithoutAuxState<Body, R, FinalizeContext<R>>;
+    else
+      return HasFinalize<Body, R, FinalizeContext<R>, AuxState> &&
+             !FinalizesACopy<Body, R, FinalizeContext<R>, AuxState>;
+  }
+  template <class R>
+  static constexpr bool finalize_fits = fits<R>();
+
+  static void update_state() {
+    if constexpr (HasUpdateState<Body, Open, Context<kInUpdateState>>)
+      Body::update_state(declare<Open>(), declare<Context<kInUpdateState>>());
+  }
+  static void host_transform() {
+    if constexpr (S::transformed && HasTransformed<Body, const New, Context<kInUpdateParam>>)
+      Body::transformed(declare<const New>(), declare<Context<kInUpdateParam>>());
+  }
+  static void apply() {
+    if constexpr (HasUpdateParam<Body, AtLast, Context<kInUpdateParam>>)
+      Body::update_param(declare<AtLast>(), declare<Context<kInUpdateParam>>());
+  }
+  template <class R>
+  static void reduction() {
+    constexpr Of<typename R::Coefficients> name;
+    auto& sums = declare<const Totals<R::terms>>();
+    auto& c = declare<FinalizeContext<R>>();
+    if constexpr (terms_fit<R>)
+      Body::terms(name, declare<typename From<R>::type>(), declare<Context<R::pass>>());
+    if constexpr (!finalize_fits<R>)
+      return;
+    else if constexpr ((!R::is_global || rule_has_aux_state<S, all>()) &&
+                       requires { Body::finalize(name, sums, 1, c, declare<AuxState>()); })
+      Body::finalize(name, sums, 1, c, declare<AuxState>());
+    else
+      Body::finalize(name, sums, 1, c);
+  }
+
+ public:
+  // Whether the rule has the functions of a reduction.
+  template <class R>
+  static constexpr bool has_terms = terms_fit<R>;
+  template <class R>
+  static constexpr bool has_finalize = finalize_fits<R>;
+
+  // Instantiates the functions. R: the rule's active reductions.
+  template <class... R>
+  static constexpr bool read_bodies() {
+    if (false) {
+      update_state();
+      (reduction<R>(), ...);
+      host_transform();
+      apply();
+    }
+    return true;
+  }
+};
+
+}  // namespace jitstep

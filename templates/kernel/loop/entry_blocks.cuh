@@ -1,0 +1,174 @@
+// One thread's sums over entries whose elements alternate in memory in short spans, as in small convolutions. It
+// reads elements in memory order. Then it reorders their terms by members and entries.
+#pragma once
+#include "leaf_terms.cuh"
+
+namespace jitstep {
+
+inline constexpr int kMostOfBlock = 256;  // elements
+inline constexpr int kStrip = 4 * kLeaf;  // elements read at once
+inline constexpr int kRoom = 64 * kLeaf;  // elements reordered at once
+
+// The last dimensions whose product is small. Their elements are `entries` times `members`, contiguous in both
+// orders. `count` blocks along the next dimensions are contiguous in memory. Each block has the next entries, or the
+// next members of the same entries.
+struct Block {
+  int entries = 1, members = 1;
+  int64 count = 1;
+  bool with_next_entries = false;
+  KHD int size() const { return entries * members; }
+};
+
+// members: of an entry. A block of one element means that the tensor has no blocks.
+SLOW_PATH Block block_of(const TensorRecord& t, uint32 reduced, int64 members) {
+  const int64 room = kRoom / min<int64>(members, kLeaf);
+  Block block;
+  int d = t.dims - 1;
+  for (; d >= 0; --d) {
+    const Dim& dim = t.dim[d];
+    const bool inside = reduced >> d & 1u;
+    if (dim.size == 1) continue;
+    if (dim.stride != block.size() || block.size() * dim.size > kMostOfBlock) break;
+    if (!inside && block.entries * dim.size > room) break;
+    (inside ? block.members : block.entries) *= static_cast<int>(dim.size);
+  }
+  for (; d >= 0; --d) {
+    const Dim& dim = t.dim[d];
+    const bool inside = reduced >> d & 1u;
+    if (dim.size == 1) continue;
+    if (dim.stride != block.size() * block.count) break;
+    if (block.count == 1) block.with_next_entries = !inside;
+    if (block.with_next_entries == inside) break;
+    block.count *= dim.size;
+  }
+  return block;
+}
+
+template <class S, int Pass, int LayoutNumber>
+class EntryBlocks {
+  using L = LeafSums<S, Pass, LayoutNumber>;
+
+ public:
+  KHD EntryBlocks(const Scope<S>& scope, const Block& block)
+      : scope_(scope),
+        space_(scope.tensor.reduction_layouts[LayoutNumber]),
+        reduced_(reduced_in<LayoutNumber>(scope.tensor.dims)),
+        block_(block) {
+    number_elements();
+  }
+
+  // Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive.
+  KHD void sum(int64 first, int count) {
+    for (int64 unit = first; unit < first + count;) {
+      const int64 entry = unit % space_.entries, leaf = unit / space_.entries;
+      position_ = leaf * kLeaf;
+      valid_ = static_cast<int>(min<int64>(space_.members - position_, kLeaf));
+      const int64 begin = entry - entry % block_.entries;
+      const int64 end = min<int64>(entry + first + count - unit, space_.entries);
+      const int blocks = blocks_from(begin, end);
+      width_ = blocks * block_.entries;
+      take(begin, blocks);
+      for_reductions<S>([&](auto r) {
+        using R = decltype(r);
+        if constexpr (L::Here::template takes<R>)
+          for (int n = 0; n < R::terms; ++n)
+            tree_of_part<typename R::Type>(terms_[L::Here::template first_term<R>() + n], valid_,
+                                           width_);
+      });
+      const int64 past = min(end, begin + width_);
+      for (int64 e = entry; e < past; ++e) store(e, leaf, static_cast<int>(e - begin));
+      unit += past - entry;
+    }
+  }
+
+ private:
+  // Computes the entry and the member of each element of a block.
+  KHD void number_elements() {
+    const TensorRecord& t = scope_.tensor;
+    for (int i = 0; i < block_.size(); ++i) {
+      int entry = 0, member = 0, entries = 1, members = 1;
+      for (int d = t.dims - 1; d >= 0 && entries * members < block_.size(); --d) {
+        const bool inside = reduced_ >> d & 1u;
+        const int size = static_cast<int>(t.dim[d].size);
+        const int index = i / (entries * members) % size;
+        (inside ? member : entry) += index * (inside ? members : entries);
+        (inside ? members : entries) *= size;
+      }
+      entry_[i] = static_cast<uint16>(entry);
+      member_[i] = static_cast<uint16>(member);
+    }
+  }
+
+  // How many blocks with entries from `begin` to `end` one pass of `take` processes.
+  KHD int blocks_from(int64 begin, int64 end) const {
+    if (!block_.with_next_entries) return 1;
+    const int64 wanted = (end - begin + block_.entries - 1) / block_.entries;
+    const int64 left = block_.count - begin / block_.entries % block_.count;
+    const int room = min(kStrip / block_.size(), kRoom / (block_.entries * valid_));
+    return static_cast<int>(min<int64>(min(wanted, left), max(1, room)));
+  }
+
+  // Computes the terms of the leaf's members, of entries from `begin`.
+  KHD void take(int64 begin, int blocks) {
+    const int64 end = position_ + valid_;
+    for (int64 member = position_ - position_ % block_.members; member < end;) {
+      const int count = block_.with_next_entries ? blocks : blocks_along(member, end);
+      const int64 element = element_of(scope_.tensor, reduced_, begin, member);
+      take_in_loops<S, Pass, LayoutNumber>(scope_, element, count * block_.size(), strip_, 0);
+      for (int n = 0; n < L::kTerms; ++n)
+        put_in_order(static_cast<int>(member - position_), count, strip_[n], terms_[n]);
+      member += block_.with_next_entries ? block_.members : count * block_.members;
+    }
+  }
+
+  // How many blocks from `member` on are contiguous.
+  KHD int blocks_along(int64 member, int64 end) const {
+    const int64 wanted = (end - member + block_.members - 1) / block_.members;
+    const int64 left = block_.count - member / block_.members % block_.count;
+    return static_cast<int>(min<int64>(min(wanted, left), kStrip / block_.size()));
+  }
+
+  // index: position of the first member in the leaf. Members may be outside the leaf.
+  KHD void put_in_order(int index, int count, const real* from, real* to) const {
+    const int size = block_.size();
+    const int next = block_.with_next_entries ? 0 : block_.members;
+    const int stride = block_.with_next_entries ? block_.entries : next * width_;
+    for (int i = 0; i < size; ++i) {
+      const int member = index + member_[i];
+      int first = 0, last = count;
+      if (next == 0) {
+        if (member < 0 || member >= valid_) continue;
+      } else {
+        first = member < 0 ? 1 : 0;
+        last = min(count, member < valid_ ? (valid_ - 1 - member) / next + 1 : 0);
+      }
+      real* const column = to + member * width_ + entry_[i];
+      INDEPENDENT
+      for (int b = first; b < last; ++b) column[b * stride] = from[b * size + i];
+    }
+  }
+
+  KHD void store(int64 entry, int64 leaf, int index) const {
+    double sum[L::kTerms];
+    for (int n = 0; n < L::kTerms; ++n) sum[n] = terms_[n][index];
+    store_partial<S, Pass, LayoutNumber>(scope_, entry * space_.leaves + leaf, sum);
+  }
+
+  const Scope<S>& scope_;
+  const ReductionLayout& space_;
+  uint32 reduced_;
+  Block block_;
+  int64 position_ = 0;  // first member of the leaf
+  int valid_ = 0;       // members of the leaf
+  int width_ = 0;       // entries to reorder
+  uint16 entry_[kMostOfBlock], member_[kMostOfBlock];
+  real strip_[L::kTerms][kStrip];
+  real terms_[L::kTerms][kRoom];  // all entries of member 0, then of member 1, ...
+};
+
+template <class S, int Pass, int LayoutNumber>
+SLOW_PATH void sum_blocks(const Scope<S>& scope, const Block& block, int64 first, int count) {
+  EntryBlocks<S, Pass, LayoutNumber>(scope, block).sum(first, count);
+}
+
+}  // namespace jitstep

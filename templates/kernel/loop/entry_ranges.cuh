@@ -1,0 +1,188 @@
+// Looks up the results and auxiliary state of a range's elements once, so that a loop over the elements reads arrays.
+// For one thread and dense elements.
+#pragma once
+#include "../scope.cuh"
+#include "entry_spans.cuh"
+
+namespace jitstep {
+
+// Elements begin to end - 1 of `count` elements from `base`, a multiple of kLeaf.
+struct ElementRange {
+  int64 base;
+  int count, begin, end;
+};
+KHD ElementRange whole_range(int64 base, int count) { return {base, count, 0, count}; }
+
+// Calls f(index in the range, length, entry) for each span of a range. `walk` must be at its first element.
+template <class F>
+KHD void for_spans(const EntrySpan& span, EntryCursor walk, const ElementRange& elements, F&& f) {
+  for (int64 at = elements.begin, inside = walk.inside(); at < elements.end; walk.next(span)) {
+    const int64 length = min(elements.end - at, span.length - inside);
+    f(static_cast<int>(at), static_cast<int>(length), walk.entry() + inside * span.step);
+    at += length;
+    inside = 0;
+  }
+}
+
+inline constexpr int kWide = 16;  // values that a few instructions can write
+
+// to[i] = value for `length` elements. It may write up to `room` elements, because a fixed length is faster than a
+// short loop.
+template <class T>
+KHD void fill(T* to, int length, int room, T value) {
+  if (length < kWide && kWide <= room)
+    for (int i = 0; i < kWide; ++i) to[i] = value;
+  else
+    for (int i = 0; i < length; ++i) to[i] = value;
+}
+
+// Repeats the first `known` elements.
+template <class T>
+KHD void repeat(T* to, int known, int count) {
+  for (; known < count; known *= 2)
+    for (int i = 0, rest = min(known, count - known); i < rest; ++i) to[known + i] = to[i];
+}
+
+// to[index in the range] = from[entry]. It may also write elements of `to` after the range, up to its count.
+template <class T>
+SLOW_PATH void broadcast_entries(const EntrySpan& span, const EntryCursor& walk,
+                                 const ElementRange& elements, const T* from, T* to) {
+  const int length = elements.end - elements.begin;
+  const int fresh = static_cast<int>(min<int64>(length, span.period));
+  const ElementRange first{elements.base, elements.count, elements.begin, elements.begin + fresh};
+  for_spans(span, walk, first, [&](int at, int count, int64 entry) {
+    if (span.step == 0)
+      fill(to + at, count, elements.count - at, from[entry]);
+    else if (span.step == 1)
+      for (int i = 0; i < count; ++i) to[at + i] = from[entry + i];
+    else
+      for (int i = 0; i < count; ++i) to[at + i] = from[entry + i * span.step];
+  });
+  repeat(to + elements.begin, fresh, length);
+}
+
+// An array's values for the elements of a range. If Whole, all Count are readable, otherwise those of the range. It
+// does not copy values that are already in element order.
+template <class Domain, class T, int Count, bool Whole>
+class ValuesOfRange {
+ public:
+  template <class S>
+  KHD ValuesOfRange(const Scope<S>& scope, const ElementRange& elements, const T* from) {
+    const EntrySpan& span = scope.spans.template of<Domain>();
+    const EntryCursor& walk = scope.spans.template walk<Domain>(elements.base + elements.begin);
+    const int length = elements.end - elements.begin;
+    const int64 entry = walk.entry() + walk.inside() * span.step;
+    if (walk.inside() + length > span.length) {
+      broadcast_entries(span, walk, elements, from, own_);
+      for (int i = elements.count; i < Count; ++i) own_[i] = own_[0];
+    } else if (span.step == 1 && (!Whole || length == Count)) {
+      values_ = from + entry - elements.begin;
+    } else if (span.step == 0) {
+      const T value = from[entry];  // loaded once, because it may alias own_
+      // vectorized: the loop that spreads an entry's value
+      for (int i = 0; i < Count; ++i) own_[i] = value;
+    } else {
+      for (int i = 0; i < Count; ++i)
+        own_[i] = from[entry + clamped(i - elements.begin, length) * span.step];
+    }
+  }
+  ValuesOfRange(const ValuesOfRange&) = delete;
+  KHD const T& operator[](int i) const { return values_[i]; }
+
+ private:
+  KHD static int clamped(int index, int length) { return min(max(index, 0), length - 1); }
+
+  T own_[Count];
+  const T* values_ = own_;
+};
+
+// ---- coefficients ------------------------------------------------------------------------------
+
+// The results of a reduction that this pass may read, and that has several entries per tensor.
+template <class S, class R, bool Wanted>
+class CoefficientsOfRange {
+ public:
+  KHD CoefficientsOfRange(const Scope<S>& scope, const ElementRange& elements)
+      : of_(scope, elements,
+            static_cast<const typename R::Coefficients*>(
+                scope.args.reductions[R::number].coefficients) +
+                scope.tensor.reduction_layouts[R::reduction_layout].first_entry) {}
+  KHD void put(int i, auto& gradient, auto& rule) const {
+    coefficients_in<R>(gradient, rule) = of_[i];
+  }
+
+ private:
+  ValuesOfRange<typename R::Domain, typename R::Coefficients, kLeaf, false> of_;
+};
+template <class S, class R>
+struct CoefficientsOfRange<S, R, false> {
+  KHD CoefficientsOfRange(const Scope<S>&, const ElementRange&) {}
+  KHD void put(int, auto&, auto&) const {}
+};
+
+// Templates whose only parameter is the number, as Each (lang/list.cuh) requires. clang rejects a defaulted second
+// one.
+template <class S, int Pass>
+struct ReductionsOfRange {
+  template <class R>
+  using OfReduction =
+      CoefficientsOfRange<S, R,
+                          (R::component < kFirstCodecComponent && R::pass < Pass && !R::uniform)>;
+  template <int I>
+  using Of = OfReduction<typename At<I, typename S::Reductions>::type>;
+};
+template <class S, int Pass>
+using EntryCoefficients = Each<S::Reductions::size, ReductionsOfRange<S, Pass>::template Of>;
+
+// ---- auxiliary state of codecs -----------------------------------------------------------------
+
+// One field of a codec's auxiliary state for each element of a range. If Fresh, all Count values are readable,
+// otherwise those of the range.
+template <class S, class Field, int Count, bool Fresh, bool Wanted>
+class FieldOfRange {
+ public:
+  KHD FieldOfRange(const Scope<S>& scope, const ElementRange& elements)
+      : of_(scope, elements,
+            Fresh ? Field::next(scope.tensor, scope.hyper_params)
+                  : Field::prev(scope.tensor, scope.hyper_params)) {}
+  KHD void put(int i, auto& aux) const {
+    auto& value = aux.*Field::pointer;
+    value.prev = of_[i];
+    if constexpr (Fresh) value.next = of_[i];
+  }
+
+ private:
+  ValuesOfRange<typename Field::Domain, typename Field::Value, Count, Fresh> of_;
+};
+template <class S, class Field, int Count, bool Fresh>
+struct FieldOfRange<S, Field, Count, Fresh, false> {
+  KHD FieldOfRange(const Scope<S>&, const ElementRange&) {}
+  KHD void put(int, auto&) const {}
+};
+
+template <class S, int Component, int Count, bool Fresh>
+struct FieldsOfRange {
+  template <class Field>
+  using OfField = FieldOfRange<S, Field, Count, Fresh, Field::component == Component>;
+  template <int I>
+  using Of = OfField<typename At<I, typename S::AuxFields>::type>;
+};
+
+// The auxiliary state of slot I's codec for each element of a range.
+template <class S, int I, int Count, bool Fresh>
+class AuxStateOfRange {
+ public:
+  KHD AuxStateOfRange(const Scope<S>& scope, const ElementRange& elements)
+      : fields_(scope, elements) {}
+  KHD auto operator[](int i) const {
+    typename S::template Codec<I>::AuxState aux{};
+    fields_.visit([&](auto, const auto& field) { field.put(i, aux); });
+    return aux;
+  }
+
+ private:
+  Each<S::AuxFields::size, FieldsOfRange<S, kFirstCodecComponent + I, Count, Fresh>::template Of>
+      fields_;
+};
+
+}  // namespace jitstep

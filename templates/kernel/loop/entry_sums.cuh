@@ -1,0 +1,228 @@
+// One thread's sums over the entries of a domain. It processes consecutive elements of one entry as ranges. If
+// entries are adjacent in memory, as columns are, a range crosses one entry per element, and all their leaves
+// accumulate together. If both are short, entry_blocks.cuh processes blocks.
+#pragma once
+#include "../tile/traversal.cuh"
+#include "entry_blocks.cuh"
+
+namespace jitstep {
+
+// ---- consecutive members -----------------------------------------------------------------------
+
+// How many members of an entry are consecutive in memory.
+KHD int64 length_of_members(const TensorRecord& t, uint32 reduced) {
+  int64 length = 1;
+  for (int d = t.dims - 1; d >= 0; --d) {
+    if (t.dim[d].size == 1) continue;
+    if (!(reduced >> d & 1u) || t.dim[d].stride != length) break;
+    length *= t.dim[d].size;
+  }
+  return length;
+}
+
+inline constexpr int64 kWorthARange = 16;  // elements; shorter ranges are not worth a loop
+
+template <class S, int Pass, int LayoutNumber>
+SLOW_PATH void take_one_by_one(const Scope<S>& scope, const Gather& at,
+                               real (&x)[LeafSums<S, Pass, LayoutNumber>::kTerms][kLeaf]) {
+  TileTraversal::take<S, Pass, LayoutNumber>(scope, at, x);
+}
+
+// The terms of the members of one leaf of an entry.
+template <class S, int Pass, int LayoutNumber>
+KHD void take_members(const Scope<S>& scope, const Gather& at,
+                      real (&x)[LeafSums<S, Pass, LayoutNumber>::kTerms][kLeaf]) {
+  const int64 span = length_of_members(scope.tensor, at.reduced);
+  const int valid = static_cast<int>(at.valid);
+  if (span < min<int64>(kWorthARange, valid))
+    return take_one_by_one<S, Pass, LayoutNumber>(scope, at, x);
+  for (int done = 0; done < valid;) {
+    const int64 left = span - (at.position + done) % span;
+    const int count = static_cast<int>(min<int64>(valid - done, left));
+    take_in_loops<S, Pass, LayoutNumber>(scope, at.element(static_cast<uint32>(done)), count, x,
+                                         done);
+    done += count;
+  }
+}
+
+// ---- adjacent entries --------------------------------------------------------------------------
+
+// How many entries are adjacent in memory. 1, unless the last dimension between entries varies fastest.
+KHD int64 side_by_side(const TensorRecord& t, uint32 reduced) {
+  for (int d = t.dims - 1; d >= 0; --d)
+    if (!(reduced >> d & 1u) && t.dim[d].size > 1) return t.dim[d].stride == 1 ? t.dim[d].size : 1;
+  return 1;
+}
+
+// Streaming pairwise sums of the leaves of adjacent entries. Members come in bit-reversed order of their index in the
+// leaf: 0, 128, 64, 192, ... The tree adds indices i and i + s, so it stores at most one pending partial per tree
+// level. It skips missing indices: +0 would change only the sign of a zero, and the root gets +0.
+template <class S, int Pass, int LayoutNumber, int Width = kLeaf>
+class PairwiseAccumulator {
+ public:
+  using L = LeafSums<S, Pass, LayoutNumber>;
+  using Terms = real[L::kTerms][Width];
+
+  // The sums of indices 0 to valid - 1 of `width` entries. take(index, to) accumulates into the first `width` of `to`.
+  template <class F>
+  KHD const Terms& accumulated(int valid, int width, F&& take) {
+    if constexpr (in_any_order<S, Pass, LayoutNumber>()) {
+      for_reductions<S>([&](auto r) { clear<decltype(r)>(width); });
+      for (int index = 0; index < valid; ++index) take(index, node_);
+      return node_;
+    }
+    for (uint32 order = 0; order < kLeaf; ++order) {
+      const int index = reversed(order);
+      bool there = index < valid;
+      if (there) take(index, node_);
+      int level = 0;
+      for (; order >> level & 1u; ++level) there = join(level, there, width);
+      if (level == kLeafLevels) break;
+      waits_[level].there = there;
+      if (there) copy(node_, waits_[level].node, width);
+    }
+    return node_;
+  }
+
+ private:
+  struct Waiting {
+    Terms node;
+    bool there;
+  };
+
+  template <class R>
+  KHD void clear(int width) {
+    if constexpr (L::Here::template takes<R>)
+      for (int n = 0; n < R::terms; ++n)
+        for (int i = 0; i < width; ++i)
+          node_[L::Here::template first_term<R>() + n][i] = static_cast<real>(R::Type::absent);
+  }
+  KHD static int reversed(uint32 order) {
+    int index = 0;
+    for (int bit = 0; bit < kLeafLevels; ++bit)
+      index = index << 1 | static_cast<int>(order >> bit & 1u);
+    return index;
+  }
+  KHD static void copy(const Terms& from, Terms& to, int width) {
+    for (int n = 0; n < L::kTerms; ++n)
+      for (int i = 0; i < width; ++i) to[n][i] = from[n][i];
+  }
+  // Combines the node with its pending other half, if that exists.
+  KHD bool join(int level, bool there, int width) {
+    const Waiting& other = waits_[level];
+    if (!other.there) return there;
+    if (there)
+      for_reductions<S>([&](auto r) {
+        using R = decltype(r);
+        if constexpr (L::Here::template takes<R>)
+          combine<typename R::Type, L::Here::template first_term<R>(), R::terms>(other.node, width);
+      });
+    else
+      copy(other.node, node_, width);
+    return true;
+  }
+  template <class Op, int First, int Count>
+  KHD void combine(const Terms& other, int width) {
+    for (int n = First; n < First + Count; ++n)
+      for (int i = 0; i < width; ++i) node_[n][i] = Op::combine(other[n][i], node_[n][i]);
+  }
+
+  Terms node_;
+  Waiting waits_[kLeafLevels];
+};
+
+// The elements of a leaf's members, computed by a constant stride if there is one.
+class Members {
+ public:
+  KHD explicit Members(const Gather& at) : at_(at) {
+    const TensorRecord& t = at.tensor;
+    int d = t.dims - 1;
+    while (d > 0 && (!(at.reduced >> d & 1u) || t.dim[d].size == 1)) --d;
+    first_ = at.element(0);
+    stride_ = t.dim[d].stride;
+    even_ = at.position % t.dim[d].size + at.valid <= t.dim[d].size;
+  }
+  KHD int64 operator[](int index) const {
+    return even_ ? first_ + index * stride_ : at_.element(static_cast<uint32>(index));
+  }
+
+ private:
+  const Gather& at_;
+  int64 first_, stride_;
+  bool even_;
+};
+
+// sums[term][i]: the sum of leaf `leaf` of entry `entry` + i.
+template <class S, int Pass, int LayoutNumber>
+KHD void store_side_by_side(const Scope<S>& scope, int64 leaf, int64 entry, int width,
+                            const auto& sums) {
+  constexpr int kTerms = LeafSums<S, Pass, LayoutNumber>::kTerms;
+  for (int i = 0; i < width; ++i) {
+    double sum[kTerms];
+    for (int n = 0; n < kTerms; ++n) sum[n] = sums[n][i];
+    store_partial<S, Pass, LayoutNumber>(
+        scope, (entry + i) * scope.tensor.reduction_layouts[LayoutNumber].leaves + leaf, sum);
+  }
+}
+
+// Accumulates consecutive elements, one for each of `width` entries.
+template <class S, int Pass, int LayoutNumber>
+SLOW_PATH void accumulate_in_loops(const Scope<S>& scope, int64 element, int width, auto& to) {
+  using L = LeafSums<S, Pass, LayoutNumber>;
+  for_terms<S, Pass>(scope, element, width, [&](auto r, const auto& terms, int i) {
+    using R = decltype(r);
+    if constexpr (L::Here::template takes<R>) L::template accumulate<R>(terms, to, i);
+  });
+}
+
+// Sums leaf `leaf` of `width` adjacent entries.
+template <class S, int Pass, int LayoutNumber>
+KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
+  using Leaves = PairwiseAccumulator<S, Pass, LayoutNumber>;
+  using L = typename Leaves::L;
+  const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
+  const int64 position = leaf * kLeaf;
+  const int valid = static_cast<int>(min<int64>(reduction_layout.members - position, kLeaf));
+  const Gather at{scope.tensor, reduced_in<LayoutNumber>(scope.tensor.dims), entry, position,
+                  static_cast<uint32>(valid)};
+  const Members members(at);
+  Leaves leaves;
+  const auto& sums = leaves.accumulated(valid, width, [&](int index, auto& to) {
+    accumulate_in_loops<S, Pass, LayoutNumber>(scope, members[index], width, to);
+  });
+  store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums);
+}
+
+// Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive. group: the
+// result of side_by_side().
+template <class S, int Pass, int LayoutNumber>
+KHD void sum_side_by_side(const Scope<S>& scope, int64 group, int64 first, int count) {
+  const int64 entries = scope.tensor.reduction_layouts[LayoutNumber].entries;
+  for (int64 unit = first; unit < first + count;) {
+    const int64 entry = unit % entries, left = first + count - unit;
+    const int width = static_cast<int>(min<int64>(left, group - entry % group));
+    sum_leaves<S, Pass, LayoutNumber>(scope, unit / entries, entry, width);
+    unit += width;
+  }
+}
+
+// ---- the fastest method -------------------------------------------------------------------------
+
+// Sums `count` leaves, numbered from `first` in memory order. Returns false if no method applies. The caller then
+// sums leaf after leaf, entry after entry.
+template <class S, int Pass, int LayoutNumber>
+KHD bool sum_in_memory_order(const Scope<S>& scope, int64 first, int count) {
+  const TensorRecord& t = scope.tensor;
+  const uint32 reduced = reduced_in<LayoutNumber>(t.dims);
+  const Block block = block_of(t, reduced, t.reduction_layouts[LayoutNumber].members);
+  const int64 group = side_by_side(t, reduced);
+  if (block.size() > 1 && length_of_members(t, reduced) < kLeaf)
+    sum_blocks<S, Pass, LayoutNumber>(scope, block, first, count);
+  else if (group >= kWorthARange)
+    sum_side_by_side<S, Pass, LayoutNumber>(scope, group, first, count);
+  else
+    return false;
+  return true;
+}
+
+}  // namespace jitstep

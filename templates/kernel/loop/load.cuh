@@ -1,0 +1,207 @@
+// One thread's loop over a range of dense elements, from memory to memory. The compiler vectorizes it. Code before the
+// loop reads block metadata, and values that differ by entry of a domain.
+#pragma once
+#include "../element.cuh"
+#include "encoded_range.cuh"
+#include "entry_ranges.cuh"
+
+namespace jitstep {
+
+// The decoded values of slot I in one range.
+template <class S, int I, bool HasAuxState>
+class StoredState {
+ public:
+  KHD StoredState(const Scope<S>& scope, const ElementRange& elements)
+      : values_(scope.tensor.slots[I], elements.base, elements.count) {}
+  KHD real operator[](int i) const { return values_[i]; }
+
+ private:
+  DecodedRange<typename S::template Codec<I>::Body> values_;
+};
+template <class S, int I>
+class StoredState<S, I, true> {
+  using C = typename S::template Codec<I>::Body;
+  static constexpr int kBlock = C::block > 1 && C::block < kLeaf ? C::block : kLeaf;
+
+ public:
+  KHD StoredState(const Scope<S>& scope, const ElementRange& elements) {
+    const SlotBuffers& slot = scope.tensor.slots[I];
+    const CodesOfRange<typename C::Code> codes(slot.codes, elements.base, elements.count);
+    const AuxStateOfRange<S, I, kLeaf, false> aux(scope, elements);
+    for (int start = 0; start < elements.count; start += kBlock) {
+      typename C::Meta meta{};
+      if constexpr (C::block > 1)
+        meta = static_cast<const typename C::Meta*>(slot.meta)[(elements.base + start) / C::block];
+      // vectorized: the loop that decodes
+      INDEPENDENT
+      for (int i = max(start, elements.begin); i < min(start + kBlock, elements.end); ++i)
+        values_[i] = C::decode(codes.begin()[i], meta, aux[i]);
+    }
+  }
+  KHD real operator[](int i) const { return values_[i]; }
+
+ private:
+  real values_[kLeaf];
+};
+
+// The inner codec decodes normalized values.
+template <class S, int I>
+requires HasNormalize<typename S::template Codec<I>::Body>
+class StoredState<S, I, true> {
+  using C = typename S::template Codec<I>::Body;
+
+ public:
+  KHD StoredState(const Scope<S>& scope, const ElementRange& elements)
+      : coded_(scope.tensor.slots[I].codes, elements.base, elements.count), aux_(scope, elements) {}
+  KHD real operator[](int i) const { return C::denormalize(coded_.value(i, {}), aux_[i]); }
+
+ private:
+  EncodedRange<typename C::ScaledCodec> coded_;
+  AuxStateOfRange<S, I, kLeaf, false> aux_;
+};
+
+// A slot without codes reads only auxiliary state, and only for elements that the loop uses.
+template <class S, int I>
+requires(!kCoded<typename S::template Codec<I>>) class StoredState<S, I, true> {
+ public:
+  KHD StoredState(const Scope<S>& scope, const ElementRange& elements) : aux_(scope, elements) {}
+  KHD real operator[](int i) const { return S::template Codec<I>::Body::decode({}, {}, aux_[i]); }
+
+ private:
+  AuxStateOfRange<S, I, kLeaf, false> aux_;
+};
+
+// The previous values of slot I in one range.
+template <class S, int I, class Component = typename S::template Codec<I>>
+class PreviousValues {
+ public:
+  KHD PreviousValues(const Scope<S>& scope, const ElementRange& elements)
+      : stored_(scope, elements), prev_(scope) {}
+  KHD real operator[](int i) const { return prev_(stored_[i]); }
+
+ private:
+  StoredState<S, I, Component::has_aux_state> stored_;
+  PreviousValue<S, I> prev_;
+};
+template <class S, int I>
+class PreviousValues<S, I, Absent> {
+ public:
+  KHD PreviousValues(const Scope<S>& scope, const ElementRange&) : initial_(scope.initial.of[I]) {}
+  KHD real operator[](int) const { return initial_; }
+
+ private:
+  real initial_;
+};
+
+// The weights of one range, with their residuals if an earlier step has set them.
+template <class S, class Residual = typename S::Weights::Residual>
+class PreviousWeights {
+  using Bits = decltype(bits_of(real()));
+
+ public:
+  KHD PreviousWeights(const Scope<S>& scope, int64 base)
+      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + base),
+        residual_(static_cast<const Residual*>(scope.tensor.residual) + base),
+        held_(residual_is_set(scope) ? ~Bits{0} : Bits{0}) {}
+  KHD real operator[](int i) const {
+    const Bits stored = bits_of(S::Weights::load(p_[i], residual_[i]));
+    return number_of((stored & held_) | (bits_of(S::Weights::first(p_[i])) & ~held_));
+  }
+
+ private:
+  const typename S::P::Bits* p_;
+  const Residual* residual_;
+  Bits held_;
+};
+template <class S>
+class PreviousWeights<S, NoResidual> {
+ public:
+  KHD PreviousWeights(const Scope<S>& scope, int64 base)
+      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + base) {}
+  KHD real operator[](int i) const { return S::Weights::load(p_[i]); }
+
+ private:
+  const typename S::P::Bits* p_;
+};
+
+// A slot's previous values, with the slot's number.
+template <int I, class Values>
+struct Numbered {
+  const Values& values;
+};
+
+// Calls f with Numbered values of each slot. Each slot's decoder is a separate local variable, so that compilers drop
+// decodes that this pass does not read. They do not drop members of one object.
+template <class S, int I = 0, class F, class... Before>
+KHD void with_prev_values(const Scope<S>& scope, const ElementRange& elements, F&& f,
+                          const Before&... before) {
+  if constexpr (I == S::slots) {
+    f(before...);
+  } else {
+    const PreviousValues<S, I> values(scope, elements);
+    with_prev_values<S, I + 1>(scope, elements, f, before...,
+                               Numbered<I, PreviousValues<S, I>>{values});
+  }
+}
+
+template <class S, int I, class Values>
+KHD void set_numbered(Element<typename S::Slots>& e, const Numbered<I, Values>& slot, int i) {
+  set_slot<S, I>(e, slot.values[i]);
+}
+
+// The new values of slot I, which has no codes, for a range's elements, if they are Known.
+template <class S, int I, bool Known>
+class StoredOfRange {
+ public:
+  KHD StoredOfRange(const Scope<S>& scope, const ElementRange& elements) : aux_(scope, elements) {}
+  KHD void put(int i, auto& e) const { set_stored<S, I>(e, aux_[i]); }
+
+ private:
+  AuxStateOfRange<S, I, kLeaf, true> aux_;
+};
+template <class S, int I>
+struct StoredOfRange<S, I, false> {
+  KHD StoredOfRange(const Scope<S>&, const ElementRange&) {}
+  KHD void put(int, auto&) const {}
+};
+
+// A template with the slot number as its parameter, as Each (lang/list.cuh) requires.
+template <class S, int Pass>
+struct StoredSlotsOfRange {
+  template <int I>
+  using Of = StoredOfRange<S, I, knows_what_is_stored<S, I, Pass>()>;
+};
+template <class S, int Pass>
+using StoredSlots = Each<S::slots, StoredSlotsOfRange<S, Pass>::template Of>;
+
+// Calls f(i, element, gradient context, rule context) for the elements of a range. Computes new slots if this pass
+// has all values that they depend on.
+template <class S, int Pass, class F>
+KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
+  const PreviousWeights<S> p(scope, elements.base);
+  const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + elements.base;
+  const EntryCoefficients<S, Pass> entries(scope, elements);
+  const StoredSlots<S, Pass> stored(scope, elements);
+  const auto gradient = scope.gradient;
+  const auto rule = scope.rule;
+  const int64 first = scope.tensor.offset + elements.base;
+  with_prev_values<S>(scope, elements, [&](const auto&... slots) {
+    // vectorized: the loop over elements
+    INDEPENDENT
+    for (int i = elements.begin; i < elements.end; ++i) {
+      Element<typename S::Slots> e;
+      e.p = p[i];
+      e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
+      e.index = first + i;
+      (set_numbered<S>(e, slots, i), ...);
+      auto element_gradient = gradient;
+      auto element_rule = rule;
+      entries.visit([&](auto, const auto& of) { of.put(i, element_gradient, element_rule); });
+      advance<S, Pass>(e, element_gradient, element_rule);
+      stored.visit([&](auto, const auto& of) { of.put(i, e); });
+      f(i, e, element_gradient, element_rule);
+    }
+  });
+}
+
+}  // namespace jitstep

@@ -1,0 +1,162 @@
+// The kernel language of rules, codecs and weight formats. docs/extending/reference.md explains it. Independent of
+// rules, formats and threads.
+#pragma once
+#include "formats.cuh"
+#include "refused.cuh"
+
+namespace jitstep {
+
+// ---- hyperparameters (host arithmetic, double) -------------------------------------------------
+
+template <int N>
+struct Numbers {
+  double x[N];
+  KHD constexpr double operator[](int i) const { return x[i]; }
+};
+
+inline constexpr double null = kNaN;  // value of an unset Nullable
+struct Nullable {
+  double value;
+  KHD constexpr Nullable(double x) : value(x) {}
+  KHD bool has_value() const { return value == value; }
+};
+
+// One number per parameter, for `initial:`. An empty list means 0 for all. Kernels never read it.
+namespace rules {
+struct List {
+  double unused = 0;
+};
+}  // namespace rules
+
+// ---- slots: one value per element, stored by a codec -------------------------------------------
+
+struct Slot {
+  real prev;  // before the step
+  real next;  // set by `update_state`
+};
+struct Signed : Slot {};
+struct NonNegative : Slot {};
+
+template <class Slots>
+struct Element : Slots {
+  real p, g;
+  int64 index;       // number of the element in its parameter, in storage order
+  real transformed;  // for `update_param`: the host transform's result
+};
+
+// ---- domains: what one entry of a reduction or of auxiliary state covers -----------------------
+// reduced(dims): a bit per dimension, set if the dimension is inside an entry.
+
+KHD constexpr uint32 all_dims(int dims) { return (1u << dims) - 1u; }
+
+struct tensor {
+  static constexpr int reduction_layout = 0;
+  KHD static uint32 reduced(int dims) { return all_dims(dims); }
+};
+struct all : tensor {};  // all tensors of the optimizer on one device
+struct first {           // an index of dimension 0; of a vector, the tensor
+  static constexpr int reduction_layout = 1;
+  KHD static uint32 reduced(int dims) { return dims < 2 ? all_dims(dims) : all_dims(dims) & ~1u; }
+};
+struct rows {  // an index of all but the last dimension
+  static constexpr int reduction_layout = 2;
+  KHD static uint32 reduced(int dims) { return 1u << (dims - 1); }
+};
+struct columns {  // all but the second-last dimension; a vector is a matrix of one row
+  static constexpr int reduction_layout = 3;
+  KHD static uint32 reduced(int dims) { return dims < 2 ? 0u : 1u << (dims - 2); }
+};
+struct matrices {  // an index of all but the last two dimensions
+  static constexpr int reduction_layout = 4;
+  KHD static uint32 reduced(int dims) { return dims < 2 ? all_dims(dims) : 3u << (dims - 2); }
+};
+template <int K>
+struct axis {  // an index of dimension K; if there is none, the tensor
+  static_assert(K >= 0 && K < 4, "axis<0> to axis<3>");
+  static constexpr int reduction_layout = 5 + K;
+  KHD static uint32 reduced(int dims) {
+    return K < dims ? all_dims(dims) & ~(1u << K) : all_dims(dims);
+  }
+};
+
+// ---- reductions --------------------------------------------------------------------------------
+
+template <int N>
+struct Reals {
+  real x[N];
+  KHD real operator[](int i) const { return x[i]; }
+};
+template <int N>
+struct Totals {
+  double x[N];
+  KHD double operator[](int i) const { return x[i]; }
+};
+template <class Coefficients>
+struct Of {};  // selects the `terms` and `finalize` of a reduction
+
+struct Elements {};  // source of a reduction over elements, the default
+template <class Domain_, class Coefficients_>
+struct Entries {  // source: entries of the reduction over Domain with this result
+  using Domain = Domain_;
+  using Coefficients = Coefficients_;
+};
+
+// Sum and Max of N terms over each entry of Domain. Coefficients is the result that `finalize` returns, as a base
+// class. The last parameter is the source: elements, or Entries<...>.
+template <class Domain_, int N, class Coefficients_, class Over_ = Elements>
+struct Sum : Coefficients_ {
+  using Domain = Domain_;
+  using Coefficients = Coefficients_;
+  using Over = Over_;
+  static constexpr int terms = N;
+  static constexpr double absent = 0;
+  template <class T>
+  KHD static T combine(T a, T b) {
+    return a + b;
+  }
+};
+template <class Domain_, int N, class Coefficients_, class Over_ = Elements>
+struct Max : Coefficients_ {
+  using Domain = Domain_;
+  using Coefficients = Coefficients_;
+  using Over = Over_;
+  static constexpr int terms = N;
+  static constexpr bool in_any_order =
+      true;  // the order of combining terms does not change the result
+  static constexpr double absent = -kInfinity;
+  template <class T>
+  KHD static T combine(T a, T b) {
+    return maximum(a, b);
+  }
+};
+
+// ---- auxiliary state: one value per entry of a domain, in `real` or double ---------------------
+
+template <class Domain_, class Value_ = real>
+struct Entry {
+  using Domain = Domain_;
+  using Value = Value_;
+  Value prev;
+  Value next;
+};
+
+// ---- for structures that a file does not declare -----------------------------------------------
+
+struct NoHyper {};
+struct NoFlags {};
+struct NoSlots {};
+struct NoScalars {};
+struct NoReductions {};
+struct NoAuxState {};
+struct NoMeta {};
+struct NoResidual {};
+struct NoOptions {};
+
+// The code of a 4-bit format. Two share a byte, the even element in the low half.
+struct Nibble {};
+
+// The code of a format that stores nothing per element, only auxiliary state of rows, columns and the like.
+// Rules compute with new values as they are stored.
+struct NoCode {};
+
+}  // namespace jitstep

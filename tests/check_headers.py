@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Checks that every public header compiles alone, as a program may include it first.
+
+  check_headers.py COMPILER [FLAG]... -- HEADER...    the flags find what headers include; headers are relative to include/
+"""
+import subprocess
+import sys
+
+
+def problem(compiler, flags, header):
+    """The compiler's first lines about a header. Empty if it compiles alone."""
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++", *flags, "-"]
+    done = subprocess.run(command, input=f'#include "{header}"\n', capture_output=True, text=True, check=False)
+    return "\n".join(done.stderr.splitlines()[:8]) if done.returncode else ""
+
+
+def main():
+    arguments = sys.argv[1:]
+    split = arguments.index("--")
+    compiler, *flags = arguments[:split]
+    headers = arguments[split + 1:]
+    if not headers:
+        sys.exit("check_headers.py: no headers given")
+    problems = [f"{header}:\n{text}" for header in headers if (text := problem(compiler, flags, header))]
+    if problems:
+        sys.exit("\n".join(problems))
+    print(f"{len(headers)} headers compile alone")
+
+
+if __name__ == "__main__":
+    main()

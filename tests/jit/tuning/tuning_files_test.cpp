@@ -1,0 +1,179 @@
+#include "jit/tuning/tuning_files.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "jit/cache/cache_fixtures.h"
+#include "jit/tuning/tuning_samples.h"
+
+namespace jitstep::jit {
+namespace {
+
+using testing::abacus;
+using testing::TemporaryFolder;
+using testing::won_record;
+
+TuningRecord of_size(std::int64_t elements) { return won_record({elements, 1}); }
+
+std::set<std::int64_t> sizes_in(const std::string& path) {
+  std::set<std::int64_t> sizes;
+  for (const TuningRecord& record : read_records(path).records) sizes.insert(record.size.elements);
+  return sizes;
+}
+
+class TuningFiles : public ::testing::Test {
+ protected:
+  TemporaryFolder folder;
+  const std::string path = folder / "cache/tuning.jsonl";
+};
+
+TEST_F(TuningFiles, AMissingFileHoldsNoRecords) {
+  EXPECT_TRUE(read_records(path).records.empty());
+  EXPECT_TRUE(read_records(path).problems.empty());
+}
+
+TEST_F(TuningFiles, RecordsAreAddedAndReplaced) {
+  EXPECT_EQ(add_record(path, of_size(1)), std::nullopt);
+  EXPECT_EQ(add_record(path, of_size(2)), std::nullopt);
+  TuningRecord again = of_size(1);
+  again.gain = 2;
+  EXPECT_EQ(add_record(path, again), std::nullopt);
+  const auto records = read_records(path).records;
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0], of_size(2));
+  EXPECT_EQ(records[1], again);
+}
+
+TEST_F(TuningFiles, RecordsOfAnotherEnvironmentStay) {
+  TuningRecord theirs = won_record({1, 1}, abacus(96));
+  TuningRecord older = of_size(1);
+  older.versions.templates = "older";
+  for (const TuningRecord& record : {theirs, older, of_size(1)}) add_record(path, record);
+  EXPECT_EQ(read_records(path).records.size(), 3u);
+}
+
+TEST_F(TuningFiles, LinesOfNewerSchemasStayAndDamagedOnesAreReportedAndSkipped) {
+  const std::string newer = R"({"schema": 7, "of": "tomorrow"})";
+  testing::write_file(path, to_json(of_size(1)) + "\n\n{\"schema\": 1, \"ker\n" + newer + "\n" +
+                                to_json(of_size(2)));
+  ::chmod((folder / "cache").c_str(), 0700);
+  const RecordFile file = read_records(path);
+  EXPECT_EQ(file.records.size(), 2u);
+  ASSERT_EQ(file.problems.size(), 2u);
+  EXPECT_EQ(file.problems[0], path + ":3: the line is not valid JSON, or truncated");
+  EXPECT_TRUE(file.problems[1].starts_with(path + ":4: schema 7 is newer")) << file.problems[1];
+  EXPECT_EQ(add_record(path, of_size(3)), std::nullopt);
+  const RecordFile after = read_records(path);
+  EXPECT_EQ(after.records.size(), 3u);
+  EXPECT_EQ(after.newer, std::vector<std::string>{newer});
+  EXPECT_EQ(after.problems.size(), 1u);
+}
+
+TEST_F(TuningFiles, TwoConcurrentWritersLoseNoRecords) {
+  constexpr int kEach = 40;
+  std::vector<pid_t> children;
+  for (int child = 0; child < 2; ++child) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      bool good = true;
+      for (int i = 0; i < kEach; ++i) good &= !add_record(path, of_size(1 + 2 * i + child));
+      ::_exit(good ? 0 : 1);
+    }
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 1;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(sizes_in(path).size(), 2u * kEach);
+}
+
+TEST_F(TuningFiles, AWriterKilledAtAnyPointLeavesACompleteFile) {
+  std::size_t known = 0;
+  for (int attempt = 0; attempt < 30; ++attempt) {
+    const pid_t pid = ::fork();
+    if (pid == 0)
+      for (std::int64_t i = 1;; ++i) add_record(path, of_size(i % 50 + 1));
+    ::usleep(static_cast<useconds_t>(500 + 700 * attempt));
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    const RecordFile file = read_records(path);
+    EXPECT_TRUE(file.problems.empty());
+    EXPECT_GE(file.records.size(), known);
+    known = file.records.size();
+  }
+  EXPECT_GT(known, 0u);
+  EXPECT_EQ(add_record(path, of_size(1000)), std::nullopt) << "nobody holds the lock";
+}
+
+TEST_F(TuningFiles, RejectAFolderThatOthersMayWriteTo) {
+  testing::fs::create_directories(folder / "cache");
+  ::chmod((folder / "cache").c_str(), 0777);
+  const auto problem = add_record(path, of_size(1));
+  ASSERT_TRUE(problem);
+  EXPECT_NE(problem->find("chmod go-w"), std::string::npos) << *problem;
+}
+
+TEST_F(TuningFiles, AFileThatCannotBeReadIsNotOverwritten) {
+  testing::write_file(path, to_json(of_size(1)) + "\n");
+  ::chmod((folder / "cache").c_str(), 0700);
+  ::chmod(path.c_str(), 0666);
+  EXPECT_TRUE(read_records(path).records.empty());
+  EXPECT_TRUE(add_record(path, of_size(2)));
+  ::chmod(path.c_str(), 0600);
+  EXPECT_EQ(sizes_in(path), std::set<std::int64_t>{1});
+}
+
+TEST_F(TuningFiles, AnUnreadableFileIsReportedWithTheReason) {
+  Settings settings;
+  settings.cache_dir = folder / "cache";
+  testing::write_file(path, to_json(of_size(1)) + "\n");
+  ::chmod((folder / "cache").c_str(), 0700);
+  const auto reason = [&] {
+    const auto problems = record_sources(settings).at(0).file.problems;
+    const auto refused = add_record(path, of_size(2));
+    if (problems.empty() || !refused) return std::string("none");
+    EXPECT_NE(problems[0].find(path), std::string::npos) << problems[0];
+    const std::string why = problems[0].substr(problems[0].find(": ") + 2);
+    EXPECT_TRUE(refused->ends_with(why)) << *refused;
+    return why;
+  };
+  EXPECT_EQ(reason(), "none");
+  testing::fs::resize_file(path, (64 << 20) + 1);
+  EXPECT_EQ(reason(), "it has 67108865 bytes, and the limit is 67108864");
+  testing::fs::resize_file(path, 0);
+  ::chmod(path.c_str(), 0620);
+  EXPECT_NE(reason().find("chmod go-w"), std::string::npos);
+  testing::fs::rename(path, path + ".other");
+  testing::fs::create_symlink(path + ".other", path);
+  EXPECT_NE(reason().find("symbolic link"), std::string::npos);
+}
+
+TEST_F(TuningFiles, AFileOfOtherContentIsNotOverwritten) {
+  const std::string notes = "# mine\n\nof today\n";
+  testing::write_file(path, notes);
+  ::chmod((folder / "cache").c_str(), 0700);
+  ASSERT_TRUE(foreign_records(path));
+  EXPECT_NE(foreign_records(path)->find("has other content"), std::string::npos);
+  EXPECT_EQ(add_record(path, of_size(1)), foreign_records(path));
+  EXPECT_EQ(testing::content_of(path), notes);
+  testing::write_file(path, "");
+  EXPECT_FALSE(foreign_records(path));
+  EXPECT_FALSE(add_record(path, of_size(1)));
+  EXPECT_FALSE(foreign_records(path));
+}
+
+TEST_F(TuningFiles, LieNextToTheCache) {
+  Settings settings;
+  EXPECT_EQ(user_records(settings), "");
+  settings.cache_dir = "/c";
+  EXPECT_EQ(user_records(settings), "/c/tuning.jsonl");
+}
+
+}  // namespace
+}  // namespace jitstep::jit
