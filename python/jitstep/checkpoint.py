@@ -50,6 +50,8 @@ def _check_groups(optimizer: "Optimizer", saved: list[dict[str, Any]]) -> None:
         rule = group.get("rule", optimizer.rule)
         if rule != optimizer.rule:
             raise ValueError(f"loaded state dict is of {rule}, and this optimizer is {optimizer.rule}")
+        if optimizer.rule == "adam" and group.get("decoupled_weight_decay"):
+            raise ValueError("loaded state dict has decoupled_weight_decay=True. Load it into jitstep.AdamW.")
         if group.get("schema", SCHEMA) > SCHEMA:
             raise ValueError(f"loaded state dict has the schema {group['schema']}. Install a newer jitstep.")
 

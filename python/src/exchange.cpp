@@ -94,7 +94,8 @@ constexpr NamedType kNamedTypes[] = {
     {"torch.complex64", kDlComplex}, {"torch.complex128", kDlComplex}};
 
 std::uint8_t code_of(nb::handle tensor) {
-  const auto name = nb::cast<std::string>(nb::str(tensor.attr("dtype")));
+  const nb::object dtype = tensor.attr("dtype");
+  const std::string name = nb::str(nb::handle(dtype)).c_str();
   for (const NamedType& one : kNamedTypes)
     if (name == one.name) return one.code;
   return 0;
@@ -103,8 +104,9 @@ std::uint8_t code_of(nb::handle tensor) {
 TensorView read_by_attributes(nb::handle tensor) {
   TensorView view;
   const nb::tuple sizes(tensor.attr("shape")), strides(tensor.attr("stride")());
-  view.data = reinterpret_cast<char*>(nb::cast<std::size_t>(tensor.attr("data_ptr")()));
-  view.is_cpu = nb::cast<std::string>(tensor.attr("device").attr("type")) == "cpu";
+  const nb::object address = tensor.attr("data_ptr")(), device = tensor.attr("device").attr("type");
+  view.data = static_cast<char*>(PyLong_AsVoidPtr(address.ptr()));
+  view.is_cpu = nb::cast<std::string>(device) == "cpu";
   view.dims = static_cast<int>(std::min<std::size_t>(nb::len(sizes), kMostDims - 1));
   for (int d = 0; d < view.dims; ++d) {
     view.sizes[d] = nb::cast<std::int64_t>(sizes[d]);

@@ -276,6 +276,13 @@ def test_a_damaged_checkpoint_is_refused_and_changes_nothing():
     assert all(torch.equal(after[k], v) for k, v in good["state"][0].items() if isinstance(v, torch.Tensor))
 
 
+def test_a_decoupled_adam_is_not_loaded_as_another_rule():
+    theirs = torch.optim.Adam(make().parameters(), decoupled_weight_decay=True)
+    with pytest.raises(ValueError, match=r"Load it into jitstep\.AdamW"):
+        jitstep.Adam(make().parameters()).load_state_dict(theirs.state_dict())
+    jitstep.AdamW(make().parameters()).load_state_dict(theirs.state_dict())
+
+
 def test_incomplete_shared_state_is_refused():
     net = make()
     optimizer = jitstep.Prodigy(net.parameters())
