@@ -204,7 +204,7 @@ TEST(Formats, OfARuleAreItsDefaultsUnlessUserOrDtypeRequireOthers) {
   EXPECT_EQ(formats(torch::kFloat64, {}), "native fp32");
 }
 
-TEST(Formats, AModelOfSeveralDtypesUsesAFormatForEachAndWarns) {
+TEST(Formats, AModelOfSeveralDtypesUsesAFormatForEachAndReportsIt) {
   Tensors parameters = {torch::ones({5000}, torch::kBFloat16), torch::ones({5000}),
                         torch::ones({5000}, torch::kFloat64), torch::ones({10}, torch::kBFloat16)};
   for (auto& p : parameters) p.set_requires_grad(true);
