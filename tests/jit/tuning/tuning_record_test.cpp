@@ -1,5 +1,6 @@
 #include "jit/tuning/tuning_record.h"
 
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "jit/fixtures.h"
