@@ -28,11 +28,11 @@ _FORMAT_KEYS = ("state", "weights", "min_quantized_size")
 
 def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
     """Adds what torch's state_dict() lacks. Auxiliary state is copied: it is a view of a larger storage."""
-    parameters = dict(enumerate(p for _, _, p in optimizer._numbered()))
+    parameters: dict[Any, Tensor] = dict(enumerate(p for _, _, p in optimizer._numbered()))
     numbers = dict(zip(optimizer._description["shared"], optimizer._stepper.shared_state(), strict=False))
     held = {}
     for key, entries in packed["state"].items():
-        pairs = optimizer._pairs.get(parameters.get(key), {})
+        pairs = optimizer._pairs.get(parameters[key], {}) if key in parameters else {}
         held[key] = {name: value.clone() if name in pairs else value for name, value in entries.items()}
     own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._mode, "shared_state": numbers}
     return {**packed, "state": held, "param_groups": [{**group, **own} for group in packed["param_groups"]]}

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
 from . import _core, checkpoint, inspect, state, transforms, words
 
@@ -37,6 +38,12 @@ class Optimizer(torch.optim.Optimizer):
     """
 
     rule: str = ""
+    _description: dict[str, Any]
+    _groups: list[_core.Group]
+    _stepper: _core.Stepper
+    _pairs: dict[Tensor, state.Pairs]
+    _mode: str
+    _threads: int
 
     def __init__(self, rule: str, params: Any, **options: Any) -> None:
         self._setup(rule)
@@ -86,7 +93,7 @@ class Optimizer(torch.optim.Optimizer):
             raise words.refusal(self.rule, error, options) from None
         return group
 
-    @torch._disable_dynamo
+    @_disable_dynamo
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
         try:
@@ -155,7 +162,8 @@ class Optimizer(torch.optim.Optimizer):
         found = self._values(parameter, self.plan_of(parameter))
         if name not in found:
             raise KeyError(f"{self.rule} has no state {name!r} for this parameter. It has: {', '.join(found)}")
-        return found[name]
+        value: Tensor = found[name]
+        return value
 
     def _values(self, p: Tensor, plan: _core.ParamPlan) -> dict[str, Any]:
         held = self.state.get(p, {})
@@ -163,7 +171,7 @@ class Optimizer(torch.optim.Optimizer):
 
     # ---- steps
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Takes one step of all parameters that have a gradient.
 
         Raises jitstep.MissingCompilerError if a kernel must be compiled and there is no C++ compiler. The first step
@@ -178,7 +186,7 @@ class Optimizer(torch.optim.Optimizer):
         self._step()
         return loss
 
-    @torch._disable_dynamo
+    @_disable_dynamo
     def _step(self) -> None:
         if self._mode == "eval":
             raise RuntimeError(f"step() of {type(self).__name__} in evaluation mode. Call train() first.")
@@ -208,7 +216,7 @@ class Optimizer(torch.optim.Optimizer):
         torch.autograd.graph.increment_version(stepped)
         if scale is not None:  # torch's fused optimizers leave unscaled gradients
             with torch.no_grad():
-                torch._foreach_div_([p.grad for p in stepped], scale.reshape(()))
+                torch._foreach_div_([p.grad for p in stepped if p.grad is not None], scale.reshape(()))
 
     def _transform(self, given: list[tuple[int, int, list[int], list[int], bool]]) -> None:
         transforms.run(self._description["host_transform"], given, self.param_groups)
@@ -265,7 +273,7 @@ class Optimizer(torch.optim.Optimizer):
         """Moves the parameters to the point to evaluate. Only schedule-free optimizers have another one."""
         self._switch_mode("eval")
 
-    @torch._disable_dynamo
+    @_disable_dynamo
     def _switch_mode(self, mode: str) -> None:
         if not self._description["modes"] or mode == self._mode:
             return
@@ -290,12 +298,12 @@ class Optimizer(torch.optim.Optimizer):
 
     # ---- checkpoints and copies
 
-    @torch._disable_dynamo
+    @_disable_dynamo
     def state_dict(self) -> dict[str, Any]:
         """As in torch: plain tensors and numbers. Has everything that the next step needs, in any format."""
         return checkpoint.complete(self, super().state_dict())
 
-    @torch._disable_dynamo
+    @_disable_dynamo
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a checkpoint of jitstep or of torch's optimizer of the same name.
 

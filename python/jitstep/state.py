@@ -95,10 +95,10 @@ class Binding:
         """The values of a state buffer that must be converted, in the plan's order."""
         if f"{slot.name}.format" in self.state:
             values = self.decoded(number, slot.name)
+        elif isinstance(self.state.get(slot.name), Tensor):
+            values = self.state[slot.name]
         else:
-            values = self.state.get(slot.name)
-            if not isinstance(values, Tensor):
-                return None
+            return None
         if values.shape != self.p.shape:
             raise ValueError(
                 f"the state {slot.name} has the shape {list(values.shape)}, and the parameter {list(self.p.shape)}. "

@@ -89,8 +89,8 @@ def run(name: str, given: list[tuple[int, int, list[int], list[int], bool]], gro
     if name not in _transforms:
         raise ValueError(f"the host transform {name!r} is unknown. Add it with jitstep.register_host_transform().")
     by_group: dict[int, list[Tensor]] = defaultdict(list)
-    for group, *place in given:
-        by_group[group].append(_tensor_at(*place))
+    for group, address, sizes, strides, is_double in given:
+        by_group[group].append(_tensor_at(address, sizes, strides, is_double))
     with torch.no_grad():
         for group, values in by_group.items():
             _transforms[name](values, groups[group])

@@ -31,7 +31,10 @@ def environment():
 
 def test_the_stub_is_up_to_date():
     run = subprocess.run(
-        [sys.executable, str(PYTHON / "make_stub.py"), "--check"], env=environment(), capture_output=True, text=True
+        [sys.executable, str(PYTHON / "tools/make_stub.py"), "--check"],
+        env=environment(),
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stderr
 

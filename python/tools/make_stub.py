@@ -11,9 +11,9 @@ import sys
 from inspect import Parameter, signature
 
 import jitstep
-from jitstep import _core, rules
+from jitstep import _core, catalog
 
-STUB = pathlib.Path(__file__).parent / "jitstep/__init__.pyi"
+STUB = pathlib.Path(__file__).resolve().parents[1] / "jitstep/__init__.pyi"
 HEADER = """# Written by make_stub.py from the catalog of optimizers.
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ from . import _core as _core
 from ._core import CompileError as CompileError, CudaError as CudaError, Error as Error
 from ._core import MissingCompilerError as MissingCompilerError
 from .optimizer import Optimizer as Optimizer
-from .rules import from_spec as from_spec, load_codec as load_codec, load_rule as load_rule
+from .catalog import from_spec as from_spec, load_codec as load_codec, load_rule as load_rule
 from .transforms import register_host_transform as register_host_transform
 
 __version__: str
@@ -76,7 +76,7 @@ def argument(parameter: Parameter, options: dict) -> str:
 def class_lines(rule: str) -> list[str]:
     description = _core.describe(rule)
     options = {option["name"]: option for option in description["options"]}
-    name = rules.class_name(description)
+    name = catalog.class_name(description)
     lines, keywords = [f"class {name}(Optimizer):", "    def __init__(", "        self,"], False
     for parameter in list(signature(getattr(jitstep, name)).parameters.values()):
         if parameter.kind is Parameter.KEYWORD_ONLY and not keywords:

@@ -129,4 +129,4 @@ def from_spec(params: Any, spec: str | dict[str, Any]) -> Optimizer:
     arguments = {**read["options"], **read["formats"]}
     if made is None:
         return Optimizer(read["rule"], params, **arguments)
-    return made(params, **arguments)  # type: ignore[arg-type]
+    return made(params, **arguments)
