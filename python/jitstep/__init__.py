@@ -7,8 +7,8 @@ There is one class for each optimizer of jitstep. Everything else is as in torch
 
 from . import _core
 from ._core import CompileError, CudaError, Error, MissingCompilerError, __version__
-from .optimizer import Optimizer
 from .catalog import classes, from_spec, load_codec, load_rule
+from .optimizer import Optimizer
 from .transforms import register_host_transform
 
 globals().update(classes())

@@ -1,16 +1,19 @@
 # Written by make_stub.py from the catalog of optimizers.
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from . import _core as _core
-from ._core import CompileError as CompileError, CudaError as CudaError, Error as Error
+from ._core import CompileError as CompileError
+from ._core import CudaError as CudaError
+from ._core import Error as Error
 from ._core import MissingCompilerError as MissingCompilerError
+from .catalog import from_spec as from_spec
+from .catalog import load_codec as load_codec
+from .catalog import load_rule as load_rule
 from .optimizer import Optimizer as Optimizer
-from .catalog import from_spec as from_spec, load_codec as load_codec, load_rule as load_rule
 from .transforms import register_host_transform as register_host_transform
 
 __version__: str
@@ -182,7 +185,7 @@ class AdamW(Optimizer):
         amsgrad: bool = False,
         *,
         clipping_threshold: _Number | None = None,
-        decay: Literal["before", "after", "step_size"] | None = "before",
+        decay: Literal['before', 'after', 'step_size'] | None = 'before',
         caution: bool = False,
         corrected_weight_decay: bool = False,
         grad_scale: _Number = 1.0,
@@ -262,7 +265,7 @@ class AdEMAMix(Optimizer):
         weight_decay: _Number = 0.0,
         t_alpha: _Number | None = None,
         t_beta3: _Number | None = None,
-        decay: Literal["before", "after"] | None = "before",
+        decay: Literal['before', 'after'] | None = 'before',
         *,
         grad_scale: _Number = 1.0,
         centralization: _Number = 0.0,
@@ -443,7 +446,7 @@ class LAMB16(Optimizer):
         eps: _Number = 1e-06,
         weight_decay: _Number = 0.0,
         trust_scale: _Number = 0.382,
-        form: Literal["original", "corrected"] | None = "corrected",
+        form: Literal['original', 'corrected'] | None = 'corrected',
         adapt: bool = True,
         *,
         grad_scale: _Number = 1.0,
@@ -523,8 +526,8 @@ class LARS(Optimizer):
         eps: _Number = 0.0,
         nesterov: bool = False,
         adapt: bool = True,
-        momentum_form: Literal["classic", "popular", "scaled"] | None = "classic",
-        trust_norm: Literal["separate", "combined", "update"] | None = "separate",
+        momentum_form: Literal['classic', 'popular', 'scaled'] | None = 'classic',
+        trust_norm: Literal['separate', 'combined', 'update'] | None = 'separate',
         *,
         grad_scale: _Number = 1.0,
         centralization: _Number = 0.0,
@@ -624,7 +627,7 @@ class MARS(Optimizer):
         gamma: _Number = 0.025,
         lr_1d_factor: _Number = 1.0,
         betas_1d: _Numbers = (None, None),
-        mars_type: Literal["adamw", "lion"] | None = "adamw",
+        mars_type: Literal['adamw', 'lion'] | None = 'adamw',
         optimize_1d: bool = False,
         caution: bool = False,
         *,
@@ -653,9 +656,9 @@ class Muon(Optimizer):
         ns_coefficients: _Numbers = (3.4445, -4.775, 2.0315),
         eps: _Number = 1e-07,
         ns_steps: _Number = 5,
-        adjust_lr_fn: Literal["original", "match_rms_adamw"] | None = "original",
+        adjust_lr_fn: Literal['original', 'match_rms_adamw'] | None = 'original',
         *,
-        ns_dtype: Literal["bf16", "real"] | None = "bf16",
+        ns_dtype: Literal['bf16', 'real'] | None = 'bf16',
         grad_scale: _Number = 1.0,
         centralization: _Number = 0.0,
         max_grad_norm: _Number = 0.0,

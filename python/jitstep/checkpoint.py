@@ -7,7 +7,6 @@ state_dict() has torch's layout. Each parameter group has these additional keys:
     shared_state   numbers that the rule stores once for all parameters, by name
 """
 
-import warnings
 from collections import defaultdict
 from copy import deepcopy
 from itertools import chain
@@ -91,7 +90,7 @@ def _loaded_group(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any
 def _check_complete(optimizer: "Optimizer", p: Tensor, number: int, slots: list[str]) -> None:
     held = optimizer.state[p]
     stored = [name for name in slots if name in held or f"{name}.format" in held]
-    if taken(held, optimizer._description["no_step_number"]) > 0 and slots and not stored:
+    if taken(held) > 0 and slots and not stored:
         raise ValueError(
             f"loaded state dict has none of the state of {optimizer.rule} for parameter {number}: {', '.join(slots)}"
         )
@@ -109,11 +108,8 @@ def _convert(optimizer: "Optimizer") -> None:
         if optimizer._description["slots"] and not optimizer._description["early_state"]:
             _check_complete(optimizer, p, number, needed)
         _, conversion = optimizer._bind(p, plan, with_weights=False)
-        total.formats |= conversion.formats
-        total.parameters += bool(conversion.formats)
-    if total.parameters:
-        shown = ", ".join(f"{name} from {old} to {new}" for name, old, new in sorted(total.formats))
-        warnings.warn(f"jitstep converted the loaded state of {total.parameters} parameters: {shown}.", stacklevel=4)
+        total.include(conversion)
+    total.warn(stacklevel=4)
 
 
 def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:

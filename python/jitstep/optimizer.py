@@ -123,7 +123,7 @@ class Optimizer(torch.optim.Optimizer):
         try:
             return _core.ParamPlan(group, p.detach(), number)
         except ValueError as error:
-            raise words.parameter_error(self.rule, error, number, p) from None
+            raise words.parameter_error(self.rule, type(self).__name__, error, number, p) from None
 
     def _core_groups(self) -> list[_core.Group]:
         """The options of all groups, up to date."""
@@ -152,10 +152,7 @@ class Optimizer(torch.optim.Optimizer):
     # ---- state
 
     def _bind(self, p: Tensor, plan: _core.ParamPlan, *, with_weights: bool = True) -> Any:
-        return state.bind(
-            p, plan, self.state[p], self._pairs.setdefault(p, {}),
-            no_step_number=self._description["no_step_number"], with_weights=with_weights,
-        )  # fmt: skip
+        return state.bind(p, plan, self.state[p], self._pairs.setdefault(p, {}), with_weights=with_weights)
 
     def value(self, parameter: Tensor, name: str) -> Tensor:
         """A state buffer such as "exp_avg" as a new tensor of float values, for any state format."""
@@ -167,7 +164,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _values(self, p: Tensor, plan: _core.ParamPlan) -> dict[str, Any]:
         held = self.state.get(p, {})
-        return state.values(p, plan, held, self._pairs.get(p, {}), self._description["no_step_number"])
+        return state.values(p, plan, held, self._pairs.get(p, {}))
 
     # ---- steps
 
@@ -244,6 +241,7 @@ class Optimizer(torch.optim.Optimizer):
         """Builds the tables for the current gradients, and the state of parameters that have none yet."""
         groups = self._core_groups()
         self._stepper.begin(groups, groups)
+        converted = state.Conversion()
         for number, g, p in self._numbered():
             if p.grad is None and not self.state.get(p):
                 self._stepper.add_inactive(p)
@@ -254,14 +252,16 @@ class Optimizer(torch.optim.Optimizer):
                     "only. Move the model to the CPU, or use the C++ front end."
                 )
             plan = self._plan(groups[g], p, number)
-            buffers, _ = self._bind(p, plan)
+            buffers, conversion = self._bind(p, plan)
+            converted.include(conversion)
             held = self.state[p]
             like = p.detach() if p.grad is None else p.grad
             try:
                 self._stepper.add(g, plan, buffers, held["step"], like, held)
             except ValueError as error:
-                raise words.parameter_error(self.rule, error, number, p) from None
+                raise words.parameter_error(self.rule, type(self).__name__, error, number, p) from None
         self._stepper.finish(self.state, scaled)
+        converted.warn(stacklevel=4)
 
     # ---- modes
 

@@ -12,6 +12,7 @@ Keys of the dict, for a state buffer that torch calls `exp_avg`:
 """
 
 import json
+import warnings
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ Pairs = dict[str, Tensor]  # both buffers of each field of auxiliary state, by i
 
 
 class Conversion:
-    """What bind() has decoded and encoded, for one warning."""
+    """What bind() has decoded and encoded, for one warning for all parameters."""
 
     def __init__(self) -> None:
         self.formats: set[tuple[str, str, str]] = set()
@@ -33,12 +34,23 @@ class Conversion:
     def add(self, name: str, old: str, new: str) -> None:
         self.formats.add((name, old, new))
 
+    def include(self, other: "Conversion") -> None:
+        """Adds the conversions of one parameter."""
+        self.formats |= other.formats
+        self.parameters += bool(other.formats)
 
-def taken(state: State, no_step_number: bool = False) -> int:
-    """The steps that a parameter has taken. torch keeps no number for some optimizers: their state counts as one."""
+    def warn(self, stacklevel: int) -> None:
+        if self.parameters:
+            shown = ", ".join(f"{name} from {old} to {new}" for name, old, new in sorted(self.formats))
+            text = f"jitstep converted the loaded state of {self.parameters} parameters: {shown}."
+            warnings.warn(text, stacklevel=stacklevel + 1)
+
+
+def taken(state: State) -> int:
+    """The steps that a parameter has taken. torch's SGD and Muon keep no number: their state counts as one step."""
     step = state.get("step")
     if step is None:
-        return 1 if no_step_number and any(isinstance(value, Tensor) for value in state.values()) else 0
+        return int(any(isinstance(value, Tensor) for value in state.values()))
     return int(step)
 
 
@@ -77,10 +89,10 @@ def _dense_strides(sizes: list[int], strides: list[int]) -> list[int]:
 class Binding:
     """The state of one parameter while it is brought into the form of a plan. Changes the dict only in the end."""
 
-    def __init__(self, p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, no_step_number: bool):
+    def __init__(self, p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs):
         self.p, self.plan, self.pairs = p, plan, pairs
         self.state = dict(state)
-        self.t = taken(state, no_step_number)
+        self.t = taken(state)
         self.sizes = plan.sizes()
         self.strides = plan.compact_strides()
         held = state.get("strides")
@@ -300,7 +312,7 @@ def _new_pair(p: Tensor, field: _core.AuxInfo, held: Any) -> Tensor:
 
 
 def bind(
-    p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, *, no_step_number: bool, with_weights: bool = True
+    p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, *, with_weights: bool = True
 ) -> tuple[_core.Buffers | None, Conversion]:
     """Brings the state of a parameter into the plan's formats. An error changes nothing.
 
@@ -308,7 +320,7 @@ def bind(
     returns no buffers if that is not possible.
     """
     with torch.no_grad():
-        binding = Binding(p, plan, state, pairs, no_step_number)
+        binding = Binding(p, plan, state, pairs)
         if not with_weights and not binding.same_order:
             return None, binding.conversion  # codes and residual change their order together
         buffers = binding.run(with_weights)
@@ -319,10 +331,10 @@ def bind(
     return buffers, binding.conversion
 
 
-def values(p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, no_step_number: bool) -> State:
+def values(p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs) -> State:
     """All state buffers as values in torch's shape, for export. Changes nothing."""
     with torch.no_grad():
-        binding = Binding(p, plan, state, pairs, no_step_number)
+        binding = Binding(p, plan, state, pairs)
         found: State = {}
         for number, slot in enumerate(plan.slots()):
             held = binding.held_values(number, slot) if slot.format else None

@@ -45,10 +45,12 @@ def refusal(rule: str, error: ValueError, options: Mapping[str, Any]) -> ValueEr
     return ValueError(text)
 
 
-def parameter_error(rule: str, error: ValueError, number: int, p: Any) -> ValueError:
+def parameter_error(rule: str, class_name: str, error: ValueError, number: int, p: Any) -> Exception:
     """The error of a parameter that the rule or its formats do not support."""
     shown = f"parameter {number} ({str(p.dtype).removeprefix('torch.')} {list(p.shape)})"
     text = f"jitstep: {shown}: {error}"
+    if p.is_complex():
+        return RuntimeError(f"{class_name} does not support complex parameters. {text}")
     if rule == "muon" and p.dim() != 2:
         return ValueError(f"Muon only supports 2D parameters, found parameter with size: {p.size()}. {text}")
     return ValueError(text)

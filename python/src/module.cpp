@@ -104,7 +104,7 @@ void add_plan(nb::module_& m) {
              std::vector<nb::object> aux, nb::object residual) {
             new (made) Buffers{std::move(p), std::move(slots), std::move(aux), std::move(residual)};
           },
-          "p"_a, "slots"_a, "aux"_a, "residual"_a.none());
+          "p"_a.none(), "slots"_a, "aux"_a, "residual"_a.none());
   nb::class_<ParamPlan>(m, "ParamPlan")
       .def(nb::init<Group&, nb::handle, int>(), "group"_a, "p"_a, "number"_a)
       .def("with_codec", &ParamPlan::with_codec, "slot"_a, "format"_a)

@@ -130,6 +130,11 @@ def test_a_value_that_depends_on_the_rate_is_that_of_construction():
             r"parameter 0 \(int32 \[3\]\): its dtype is not supported",
         ),
         (
+            lambda: jitstep.Adafactor([torch.nn.Parameter(torch.ones(2, 2, dtype=torch.complex64))]),
+            RuntimeError,
+            "Adafactor does not support complex parameters",
+        ),
+        (
             lambda: jitstep.AdamW([torch.nn.Parameter(torch.ones(1).expand(4))]),
             ValueError,
             "elements that share memory",

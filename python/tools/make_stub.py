@@ -15,18 +15,21 @@ from jitstep import _core, catalog
 
 STUB = pathlib.Path(__file__).resolve().parents[1] / "jitstep/__init__.pyi"
 HEADER = """# Written by make_stub.py from the catalog of optimizers.
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from . import _core as _core
-from ._core import CompileError as CompileError, CudaError as CudaError, Error as Error
+from ._core import CompileError as CompileError
+from ._core import CudaError as CudaError
+from ._core import Error as Error
 from ._core import MissingCompilerError as MissingCompilerError
+from .catalog import from_spec as from_spec
+from .catalog import load_codec as load_codec
+from .catalog import load_rule as load_rule
 from .optimizer import Optimizer as Optimizer
-from .catalog import from_spec as from_spec, load_codec as load_codec, load_rule as load_rule
 from .transforms import register_host_transform as register_host_transform
 
 __version__: str
