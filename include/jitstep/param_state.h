@@ -19,6 +19,7 @@ namespace jitstep {
 
 class TensorFingerprint;
 namespace jit {
+class Catalog;
 struct Manifest;
 struct ResolvedAuxState;
 }  // namespace jit
@@ -81,9 +82,10 @@ class StateOwner {
 /// the state compares the shapes with its parameter.
 class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
  public:
-  /// Makes an unbound state at step 0. `catalog_revision` selects the revision of the rule. 0 means the current one.
-  explicit ParamState(std::string rule, int catalog_revision = 0)
-      : rule_(std::move(rule)), catalog_revision_(catalog_revision) {}
+  /// Makes an unbound state at step 0.
+  explicit ParamState(std::string rule) : rule_(std::move(rule)) {}
+  /// The same for the rule of a catalog as it is now.
+  ParamState(std::string rule, const jit::Catalog& catalog);
 
   /// The name of the rule.
   const std::string& rule() const { return rule_; }
@@ -199,6 +201,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   std::shared_ptr<const jit::Plan> held_plan(const StateBuffers& fresh) const;
   torch::Tensor old_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
                            const c10::Device& device) const;
+  const jit::Catalog& catalog() const;
   const jit::Manifest& manifest() const;
   const std::vector<jit::Slot>& declared_slots() const;
   bool same_codec(const StateBuffers& fresh, std::size_t slot) const;
@@ -206,7 +209,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void read_formats(torch::serialize::InputArchive& archive);
 
   std::string rule_;
-  int catalog_revision_;
+  std::shared_ptr<const jit::Catalog> catalog_;  // a snapshot; empty: the default catalog
   StateBuffers buffers_;
   Layout layout_;  // of the parameter when the buffers were made
   StateOwner owner_;
@@ -220,7 +223,9 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 };
 
 /// New, unbound state of a rule: of the generated class if its options have one, else ParamState.
+JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule);
+/// The same for the rule of a catalog as it is now.
 JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule,
-                                                         int catalog_revision = 0);
+                                                         const jit::Catalog& catalog);
 
 }  // namespace jitstep

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,10 +59,10 @@ struct JITSTEP_API ResolvedAuxState {
   int index = 0;  // among the rule's fields of domain `all`, in SharedState::buffers
 };
 
-/// A complete and checked kernel. Refers to manifests, which must outlive it. Those of a Catalog live as long as the
-/// catalog.
+/// A complete and checked kernel.
 struct JITSTEP_API Plan {
-  KernelSpec spec;                          // complete, so equal for equal kernels
+  KernelSpec spec;                          // complete
+  std::shared_ptr<const Catalog> catalog;   // a snapshot: what the names in the spec mean
   std::string name;                         // readable, such as "lamb_int8_fp32_bfloat16"
   std::vector<const Manifest*> components;  // by index; null: a slot that is not stored
   const Manifest* weights = nullptr;
@@ -72,6 +73,11 @@ struct JITSTEP_API Plan {
 
   /// First pass in which new state can be computed: after all reductions that `update_state` reads.
   int slots_known = 0;
+
+  /// True for the same spec and the same revisions of all files.
+  bool is_same_kernel(const Plan& other) const {
+    return spec == other.spec && components == other.components;
+  }
 
   /// The components that every kernel has.
   const Manifest& gradient() const { return *components[kGradientComponent]; }
@@ -97,7 +103,6 @@ JITSTEP_API Plan resolve(const KernelSpec& spec, const Catalog& catalog = defaul
 
 /// The kernel of float32 arrays with these options. Every slot uses the codec `state`, unless the rule's file declares
 /// a codec for the slot. Throws an Error of one sentence for unsuitable options or codecs.
-JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"},
-                         const Catalog& catalog = default_catalog());
+JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"});
 
 }  // namespace jitstep::jit

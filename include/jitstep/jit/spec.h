@@ -27,12 +27,12 @@ JITSTEP_API std::string to_string(const CodecChoice& choice);
 /// option.
 JITSTEP_API CodecChoice complete(const CodecChoice& choice,
                                  const Catalog& catalog = default_catalog(),
-                                 int catalog_revision = 0, const Manifest* rule = nullptr);
+                                 const Manifest* rule = nullptr);
 
 /// True if codes of one choice are valid for the other. Differences in numbers do not matter, because their effect is
 /// in the codec's auxiliary state.
 JITSTEP_API bool same_codes(const CodecChoice& a, const CodecChoice& b,
-                            const Catalog& catalog = default_catalog(), int catalog_revision = 0);
+                            const Catalog& catalog = default_catalog());
 
 /// The format of a parameter and its state between steps. Equal complete formats store the same bytes for the same
 /// values.
@@ -52,8 +52,7 @@ struct JITSTEP_API KernelSpec {
   NamedValues gradient_flags = {};  // of the options common to all rules
   StateFormat state = {};
   Dtype gradient = Dtype::float32;
-  bool strided = false;      // some parameter or gradient is not dense
-  int catalog_revision = 0;  // of rule and codecs; 0: the current one
+  bool strided = false;  // some parameter or gradient is not dense
 
   bool operator==(const KernelSpec&) const = default;
 };

@@ -76,8 +76,8 @@ Plan plan_of_slot(const OptionValues& rule, const StoredTensor& of, std::size_t 
   const Dtype real = spec.state.dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
   return resolve({.rule = rule.rule().name,
                   .state = {.slots = {codec_of_slot(of, slot)}, .dtype = real},
-                  .gradient = real,
-                  .catalog_revision = spec.catalog_revision});
+                  .gradient = real},
+                 *of.plan.catalog);
 }
 
 // A tensor for that plan with the slot's buffers and auxiliary state. The rule does not read the parameter.

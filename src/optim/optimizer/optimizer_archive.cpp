@@ -39,9 +39,7 @@ class Optimizer::Impl::Conversions {
     for (std::size_t i = 0; i < saved.buffers().slots.size(); ++i) {
       const auto& from = saved.buffers().format.slots[i];
       const auto& to = plan.spec.state.slots.at(i);
-      if (!from || !to ||
-          jit::same_codes(*from, *to, jit::default_catalog(), plan.spec.catalog_revision))
-        continue;
+      if (!from || !to || jit::same_codes(*from, *to, *plan.catalog)) continue;
       formats_.insert(plan.rule().slots[i].name + " from " + jit::to_string(*from) + " to " +
                       jit::to_string(*to));
       differs = true;

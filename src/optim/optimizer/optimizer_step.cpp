@@ -219,7 +219,7 @@ void Optimizer::Impl::look_up(ParamRecord& record, torch::optim::OptimizerParamS
 
 ParamState& Optimizer::Impl::state_for(const torch::Tensor& p, std::size_t g) {
   auto& held = states()[p.unsafeGetTensorImpl()];
-  if (!held) held = make_param_state(groups[g].rule, default_options().catalog_revision());
+  if (!held) held = make_param_state(groups[g].rule, default_options().catalog());
   return static_cast<ParamState&>(*held);
 }
 

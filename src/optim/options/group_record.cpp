@@ -32,7 +32,7 @@ void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperPa
   options.snapshot(now_);
   if (now_ == seen_) return;
   rethrow_as_torch_error([&] {
-    const bool same_rule = values_ && values_->catalog_revision() == options.catalog_revision();
+    const bool same_rule = values_ && &values_->catalog() == &options.catalog();
     jit::OptionValues values = same_rule ? *values_ : options.values();
     if (same_rule) options.update(values);
     validate(values, phase);

@@ -22,9 +22,14 @@ bool equal_values(const torch::Tensor& a, const torch::Tensor& b) {
 
 }  // namespace
 
-const jit::Manifest& ParamState::manifest() const {
-  return jit::default_catalog().rule(rule_, catalog_revision_);
+ParamState::ParamState(std::string rule, const jit::Catalog& catalog)
+    : rule_(std::move(rule)), catalog_(catalog.snapshot()) {}
+
+const jit::Catalog& ParamState::catalog() const {
+  return catalog_ ? *catalog_ : jit::default_catalog();
 }
+
+const jit::Manifest& ParamState::manifest() const { return catalog().rule(rule_); }
 
 const std::vector<jit::Slot>& ParamState::declared_slots() const { return manifest().slots; }
 
@@ -85,8 +90,7 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
     return;
   }
   if (has_id() && values.defined() && values.sizes() != layout_.sizes) resize(values.sizes());
-  if (catalog_revision_ == 0)
-    catalog_revision_ = jit::default_catalog().catalog_revision();  // fixes the numbers of slots
+  if (!catalog_) catalog_ = jit::default_catalog().snapshot();  // fixes the numbers of slots
   buffers_.slots.resize(declared_slots().size());
   buffers_.format.slots.resize(buffers_.slots.size());
   buffers_.slots[slot] = {values, {}};
@@ -138,9 +142,12 @@ bool ParamState::equals(const ParamState& other) const {
   return true;
 }
 
-std::unique_ptr<ParamState> make_param_state(const std::string& rule, int catalog_revision) {
-  return is_shipped(rule) ? make_shipped_state(rule)
-                          : std::make_unique<ParamState>(rule, catalog_revision);
+std::unique_ptr<ParamState> make_param_state(const std::string& rule) {
+  return make_param_state(rule, jit::default_catalog());
+}
+
+std::unique_ptr<ParamState> make_param_state(const std::string& rule, const jit::Catalog& catalog) {
+  return is_shipped(rule) ? make_shipped_state(rule) : std::make_unique<ParamState>(rule, catalog);
 }
 
 }  // namespace jitstep

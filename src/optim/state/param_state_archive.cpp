@@ -34,15 +34,13 @@ std::string aux_state_key(const std::string& key, int half) {
 }
 
 // ResolvedAuxState::key of all auxiliary state that this format may have.
-std::vector<std::string> aux_state_keys(const std::string& name, int catalog_revision,
+std::vector<std::string> aux_state_keys(const jit::Manifest& rule, const jit::Catalog& catalog,
                                         const jit::StateFormat& format) {
-  const jit::Manifest& rule = jit::default_catalog().rule(name, catalog_revision);
   std::vector<std::string> keys;
   for (const auto& field : rule.aux_state) keys.push_back(field.name);
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     if (!format.slots.at(i)) continue;
-    const jit::Manifest& codec =
-        jit::default_catalog().codec(format.slots[i]->name, catalog_revision);
+    const jit::Manifest& codec = catalog.codec(format.slots[i]->name);
     for (const auto& field : codec.aux_state) keys.push_back(rule.slots[i].name + "." + field.name);
   }
   return keys;
@@ -106,9 +104,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
     const std::string key = "codec_" + slots[i].name;
     if (c10::IValue codec; !archive.try_read(key, codec)) continue;
     buffers_.format.slots[i] = rethrow_as_torch_error([&] {
-      return jit::complete(jit::parse_codec(read_string(archive, key)), jit::default_catalog(),
-                           catalog_revision_,
-                           &jit::default_catalog().rule(rule_, catalog_revision_));
+      return jit::complete(jit::parse_codec(read_string(archive, key)), catalog(), &manifest());
     });
     buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                          read_bytes(archive, "meta_" + slots[i].name)};
@@ -121,7 +117,7 @@ void ParamState::read_formats(torch::serialize::InputArchive& archive) {
       !read_tensor(archive, aux_state_key("0", 0)).defined(),
       "jitstep: the archive has auxiliary state without names: an early version of jitstep ",
       "wrote it. Load it with that version.");
-  for (const std::string& key : aux_state_keys(rule_, catalog_revision_, buffers_.format)) {
+  for (const std::string& key : aux_state_keys(manifest(), catalog(), buffers_.format)) {
     const std::array buffers = {read_tensor(archive, aux_state_key(key, 0)),
                                 read_tensor(archive, aux_state_key(key, 1))};
     TORCH_CHECK(buffers[0].defined() == buffers[1].defined(),

@@ -107,7 +107,6 @@ bool ParamState::fits(const torch::Tensor& p) const {
 std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh) const {
   if (buffers_.plan != nullptr) return buffers_.plan;
   jit::KernelSpec spec = fresh.plan->spec;
-  if (catalog_revision_ != 0) spec.catalog_revision = catalog_revision_;
   spec.state = buffers_.format;
   spec.gradient = spec.state.dtype;
   const auto& slots = fresh.plan->rule().slots;
@@ -115,7 +114,7 @@ std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh
     if (const auto held = number_among(declared_slots(), slots[i]); held >= 0)
       if (auto& codec = spec.state.slots.at(static_cast<std::size_t>(held)); !codec)
         codec = fresh.format.slots[i];
-  return as_torch_error([&] { return std::make_shared<jit::Plan>(jit::resolve(spec)); });
+  return as_torch_error([&] { return std::make_shared<jit::Plan>(jit::resolve(spec, catalog_ ? *catalog_ : *fresh.plan->catalog)); });
 }
 
 // Decodes a held slot with its old codec and its old storage order.
@@ -142,7 +141,7 @@ bool ParamState::same_codec(const StateBuffers& fresh, std::size_t slot) const {
   const auto& held = buffers_.format.slots[index];
   const auto& made = fresh.format.slots[slot];
   return held && made &&
-         jit::same_codes(*held, *made, jit::default_catalog(), fresh.plan->spec.catalog_revision) &&
+         jit::same_codes(*held, *made, *fresh.plan->catalog) &&
          declared_slots()[index].is_signed == declared.is_signed &&
          (buffers_.plan == nullptr || buffers_.plan->codec(static_cast<int>(number)) ==
                                           fresh.plan->codec(static_cast<int>(slot)));
@@ -321,7 +320,7 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   take_extra(fresh, p);
   if (is_shared()) check_no_sharing(fresh, p);
   buffers_ = std::move(fresh);
-  catalog_revision_ = buffers_.plan->spec.catalog_revision;
+  catalog_ = buffers_.plan->catalog;
   places_ = std::make_shared<std::vector<TensorFingerprint>>(fingerprints_of(p, buffers_));
   layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   owner_ = StateOwner(p);

@@ -90,7 +90,7 @@ class SharedStateTest : public ::testing::Test {
   }
 
   Plan plan(const TestTensor& given) {
-    KernelSpec spec = resolve(options(given), {"fp32"}, catalog).spec;
+    KernelSpec spec = resolve(options(given), {"fp32"}).spec;
     spec.state.dtype = spec.gradient = given.dtype;
     return resolve(spec, catalog);
   }
@@ -203,7 +203,7 @@ TEST_F(SharedStateTest, IsNotSharedByTwoRules) {
   std::vector<float> p(6);
   std::vector<Batch> batches;
   for (const char* rule : {"counted", "recounted"})
-    batches.push_back({resolve(OptionValues(rule, catalog), {"fp32"}, catalog),
+    batches.push_back({resolve(OptionValues(rule, catalog), {"fp32"}),
                        {tensor_at(&p[3 * batches.size()], 3, static_cast<int>(batches.size()))}});
   EXPECT_NE(error_of([&] { Step(cpu, batches, &shared); }).find("counted and recounted together"),
             std::string::npos);
