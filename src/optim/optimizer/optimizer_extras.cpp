@@ -17,8 +17,8 @@ torch::Tensor checked_number(torch::Tensor number, const char* name) {
   if (!number.defined()) return number;
   TORCH_CHECK(number.layout() == torch::kStrided && number.scalar_type() == torch::kFloat32 &&
                   number.numel() == 1,
-              "jitstep: ", name, " is ", number.dtype(), " of shape ", number.sizes(),
-              " and layout ", number.layout(), ". Pass a float32 tensor of one element.");
+              "jitstep: ", name, " is ", describe(number), " with layout ", number.layout(),
+              ". Pass a float32 tensor of one element.");
   return number.detach();
 }
 
@@ -62,7 +62,7 @@ torch::Tensor checked_lr(torch::Tensor lr) {
   if (!lr.defined()) return lr;
   const bool number = lr.scalar_type() == torch::kFloat32 || lr.scalar_type() == torch::kFloat64;
   TORCH_CHECK(lr.layout() == torch::kStrided && number && lr.numel() == 1, "jitstep: lr is ",
-              lr.dtype(), " of shape ", lr.sizes(), " and layout ", lr.layout(),
+              describe(lr), " with layout ", lr.layout(),
               ". Pass a float32 or float64 tensor of one element.");
   return lr.detach();
 }
