@@ -40,7 +40,7 @@ def main():
     largest = max(cases, key=lambda case: case["elements"])["workload"]
     cases = [case for case in cases if case["workload"] == largest]
     # Text stays text, which is small, and the same numbers give the same file.
-    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "peers", "font.sans-serif": ["DejaVu Sans"]})
+    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "comparison", "font.sans-serif": ["DejaVu Sans"]})
     rows = (len(cases) + 1) // 2
     figure, grid = plt.subplots(rows, 2, figsize=(11, 3 * rows), squeeze=False, layout="constrained")
     for axes, case in zip(grid.flat, cases):

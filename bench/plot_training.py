@@ -69,7 +69,7 @@ def main():
     figure, grid = plt.subplots(1, len(panels), figsize=(5 * len(panels), 1.2 + 0.24 * rows), squeeze=False, layout="constrained")
     for axes, panel in zip(grid[0], panels):
         draw(axes, panel)
-    figure.suptitle("Seeds, and their mean and standard error; grey: that of fp32", fontsize=9)
+    figure.suptitle("Seeds, and their mean and standard error; gray: that of fp32", fontsize=9)
     figure.savefig(sys.argv[1], metadata={"Date": None})
 
 
