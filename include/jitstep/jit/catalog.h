@@ -58,8 +58,8 @@ class JITSTEP_API Catalog {
                        int catalog_revision = 0) const;
   const Manifest& load(Manifest::Kind kind, const std::string& path);
   Manifest read(const std::string& content, const std::string& path, Manifest::Kind kind) const;
-  std::string keep(const Manifest& manifest, const std::string& content,
-                   const std::string& file) const;
+  std::string add_to_store(const Manifest& manifest, const std::string& content,
+                           const std::string& file) const;
   std::pair<int, std::string> source_at(const std::string& path, int catalog_revision) const;
   const Manifest* known(const std::string& source) const;
   const Manifest& remember(Manifest manifest) const;

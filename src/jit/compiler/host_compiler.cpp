@@ -258,7 +258,7 @@ std::string HostCompiler::read_identity(const Target& target) const {
                 ". Its output: ", run.output));
   }
   const std::string resolved = found + wrapper_line(words[0]);
-  remembered.keep(resolved, run.output);
+  remembered.store(resolved, run.output);
   return resolved + options_line(target, settings_);
 }
 

@@ -134,7 +134,7 @@ void Optimizer::Impl::check_numbers() const {
 
 // Checks gradients that the step clears. Repeats the check only after the storage of a gradient or state changed.
 void Optimizer::Impl::check_cleared() {
-  const bool same = pending.empty() && new_gradients.empty() && materialised.empty();
+  const bool same = pending.empty() && new_gradients.empty() && materialized.empty();
   if (!extras.clears || (clearing_checked && same)) return;
   clearing_checked = false;
   std::vector<StepMemory> used;
@@ -168,8 +168,8 @@ void Optimizer::Impl::count_steps() {
 }
 
 // Kernels have read and cleared a copy of lazily negated gradients. This clears the gradients themselves.
-void Optimizer::Impl::clear_materialised() {
-  if (!extras.clears || materialised.empty()) return;
+void Optimizer::Impl::clear_materialized() {
+  if (!extras.clears || materialized.empty()) return;
   for (const StepParam* const param : active)
     if (param->p->grad().is_neg()) param->p->mutable_grad().zero_();
 }
