@@ -171,6 +171,10 @@ class Pages(unittest.TestCase):
         self.assertEqual([], [f"{p.relative_to(ROOT)}: {p.stat().st_size} bytes" for p in pictures
                               if p.stat().st_size >= PICTURE_BYTES])
 
+    def test_the_citation_has_the_current_version(self):
+        version = re.search(r'#define JITSTEP_VERSION "(.+)"', (ROOT / "include/jitstep/version.h").read_text())[1]
+        self.assertIn(f"\nversion: {version}\n", (ROOT / "CITATION.cff").read_text())
+
     def test_the_readme_stays_short(self):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), README_LINES)
 

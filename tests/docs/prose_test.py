@@ -112,7 +112,7 @@ class Spelling(unittest.TestCase):
                  and not f.endswith((".png", ".svg")) and (ROOT / f).is_file()]
         done = subprocess.run([program, "--config", f"{ROOT}/tests/docs/codespell.cfg", *files], cwd=ROOT,
                               stdout=subprocess.PIPE, text=True)
-        self.assertEqual("", done.stdout)
+        self.assertEqual((0, ""), (done.returncode, done.stdout))
 
 
 if __name__ == "__main__":
