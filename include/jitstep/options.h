@@ -227,7 +227,8 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
   using Options::get;
   using Options::put;
   const std::vector<std::string>& names() const override { return names_; }
-  jit::Value get(std::size_t option) const override { return values_->get(names_.at(option)); }
+  /// Before bind() these two throw a c10::Error.
+  jit::Value get(std::size_t option) const override;
   void put(std::size_t option, const jit::Value& value) override;
   void snapshot(std::vector<double>& numbers) const override;
 

@@ -211,10 +211,10 @@ class Case {
       std::string other = name;
       return file_.tensors.at(other.replace(other.find(".scale."), 7, part)).values();
     };
-    const auto scales = expected.values(), centres = of(".c."), powers = of(".k.");
+    const auto scales = expected.values(), centers = of(".c."), powers = of(".k.");
     std::vector<double> theirs;
     for (std::size_t k = 0; k < scales.size(); ++k) {
-      theirs.push_back(std::pow(448 * scales[k], 1 / powers[k]) * centres[k]);
+      theirs.push_back(std::pow(448 * scales[k], 1 / powers[k]) * centers[k]);
       theirs.push_back(powers[k]);
     }
     close(name, numbers(meta.view(torch::kFloat32)), theirs, 1e-5, 1e-12, 0);

@@ -56,7 +56,7 @@ inline void expect_bytes_of_tensors(const Optimizer& optimizer, const Tensors& p
         static_cast<const ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
     const jit::Shape shape{p.sizes().vec(), p.strides().vec()};
     const jit::StateLayout layout =
-        jit::state_layout(plan, shape, jit::initial_memory(plan, options));
+        jit::state_layout(plan, shape, jit::initial_aux_state(plan, options));
     EXPECT_EQ(state.bytes(), counted_bytes(state, plan));
     EXPECT_EQ(state.bytes(), layout.bytes());
     expect_bytes_of_layout(report.parameters.at(i), layout);

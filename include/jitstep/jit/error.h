@@ -38,10 +38,10 @@ struct JITSTEP_API MissingCompilerError : public Error {
 };
 
 /// The compiler rejected the source of a kernel. The first line of what() has the error and its location, if known. The
-/// log and the source lines that it names follow.
+/// first errors of the log and the source lines that they name follow.
 class JITSTEP_API CompileError : public Error {
  public:
-  /// `message` is what() and should include the log and the source lines that it names.
+  /// `message` is what() and should include the first errors and their source lines.
   CompileError(const std::string& message, std::string log, std::string source)
       : Error(message), log_(std::move(log)), source_(std::move(source)) {}
 

@@ -101,11 +101,11 @@ struct JITSTEP_API Reduction {
   Op op = Op::sum;
   Domain domain;
   int terms = 1;
-  std::string coefficients;   // C++ name of the result type of `finalize`
-  std::vector<Field> fields;  // of the coefficients
-  std::optional<int> source;  // index of the earlier reduction whose entries it reads
-  std::vector<int> after;     // indices of reductions that come first, `source` included
-  bool moments = false;       // the rule's `update_state` reads it
+  std::string coefficients;           // C++ name of the result type of `finalize`
+  std::vector<Field> fields;          // of the coefficients
+  std::optional<int> source;          // index of the earlier reduction whose entries it reads
+  std::vector<int> after;             // indices of reductions that come first, `source` included
+  bool read_by_update_state = false;  // the rule's `update_state` reads it
   std::optional<Expression> condition;
   int line = 0;
 };

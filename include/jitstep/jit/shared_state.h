@@ -28,6 +28,6 @@ struct JITSTEP_API SharedState {
 JITSTEP_API SharedState make_shared_state(Backend& backend, const OptionValues& options);
 
 /// Initial values of the rule's fields of domain `all`.
-JITSTEP_API std::vector<double> initial_common_memory(const OptionValues& options);
+JITSTEP_API std::vector<double> initial_shared_state(const OptionValues& options);
 
 }  // namespace jitstep::jit

@@ -33,19 +33,19 @@ struct JITSTEP_API StateLayout {
   /// Bytes of all buffers.
   std::int64_t bytes() const;
   /// True if storage of this layout fits the other one. Initial values may differ.
-  bool same_memory(const StateLayout& other) const;
+  bool same_sizes(const StateLayout& other) const;
 };
 
 /// The layout of one slot for a tensor with this number of elements.
 JITSTEP_API StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements);
 
-/// The layout for a tensor of this shape. `initial_memory` has one value per field, as initial_memory() returns.
+/// The layout for a tensor of this shape. `initial_aux_state` has one value per field, as initial_aux_state() returns.
 JITSTEP_API StateLayout state_layout(const Plan& plan, const Shape& shape,
-                                     const std::vector<double>& initial_memory);
+                                     const std::vector<double>& initial_aux_state);
 
 /// The value of each field of Plan::aux_state before step 1. `parameter` is an index into options that are lists.
 /// Throws an Error if a list is too short.
-JITSTEP_API std::vector<double> initial_memory(const Plan& plan, const OptionValues& options,
-                                               std::size_t parameter = 0);
+JITSTEP_API std::vector<double> initial_aux_state(const Plan& plan, const OptionValues& options,
+                                                  std::size_t parameter = 0);
 
 }  // namespace jitstep::jit

@@ -23,7 +23,7 @@ class JITSTEP_API StateStorage {
   StateStorage(Backend& backend, const Plan& plan, const OptionValues& options,
                const std::vector<std::int64_t>& sizes);
   /// The same with given initial values of Plan::aux_state.
-  StateStorage(Backend& backend, const Plan& plan, const std::vector<double>& initial_memory,
+  StateStorage(Backend& backend, const Plan& plan, const std::vector<double>& initial_aux_state,
                const std::vector<std::int64_t>& sizes);
 
   /// The tensor at `p`, an address in device memory, with this state. Its gradients must have the same layout. `id` is

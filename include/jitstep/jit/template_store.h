@@ -44,10 +44,10 @@ class JITSTEP_API TemplateStore {
   /// Stores a version of a user's file permanently and returns the name to include it by: `name`, or name@2, name@3,
   /// ... if earlier versions exist. The same texts get the same name. Returns nothing if `name` belongs to another file
   /// or text with different content.
-  std::optional<std::string> keep(const std::string& name, LoadedFile file);
+  std::optional<std::string> add_loaded(const std::string& name, LoadedFile file);
 
   /// The stored version with this name, or null.
-  std::shared_ptr<const LoadedFile> kept(const std::string& name) const;
+  std::shared_ptr<const LoadedFile> loaded(const std::string& name) const;
 
   /// The text, or nothing if no layer has the name. A file of the folder is code: throws an Error if it belongs to
   /// another user or is writable by others.
@@ -76,7 +76,7 @@ class JITSTEP_API TemplateStore {
   bool embedded_;
   std::unique_ptr<ForkSafeMutex> mutex_;
   Texts added_;
-  std::map<std::string, std::shared_ptr<const LoadedFile>> kept_;
+  std::map<std::string, std::shared_ptr<const LoadedFile>> loaded_files_;
   std::map<std::string, std::string> newest_;  // last stored version, by name
   std::uint64_t version_ = 0;
 };

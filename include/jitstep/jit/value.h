@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,7 +25,10 @@ class JITSTEP_API Value {
   Value(int x) : held_(static_cast<double>(x)) {}
   Value(double x) : held_(x) {}
   Value(const char* x) : held_(std::string(x)) {}
-  Value(std::string x) : held_(std::move(x)) {}
+  /// A template, so that {{0.8, 0.9}} means two numbers. A std::string could also be made from two such values.
+  template <class Text,
+            class = std::enable_if_t<std::is_same_v<std::remove_cvref_t<Text>, std::string>>>
+  Value(Text&& x) : held_(std::forward<Text>(x)) {}
   Value(Numbers x) : held_(std::move(x)) {}
 
   /// The type of the value.

@@ -186,7 +186,17 @@ Binary Engine::State::compiled(const PreprocessedPointer& preprocessed, const st
     return binary;
   } catch (const CompileError& error) {
     count([](Statistics& s) { ++s.failed; });
-    throw in_users_paths(error, *preprocessed, templates);
+    CompileError shown = in_users_paths(error, *preprocessed, templates);
+    dump.write(Built{name,
+                     "",
+                     target,
+                     {{}, shown.log(), {}},
+                     false,
+                     0,
+                     preprocessed->unit,
+                     {preprocessed, &preprocessed->text}},
+               preprocessed->digest);
+    throw shown;
   } catch (...) {
     count([](Statistics& s) { ++s.failed; });
     throw;

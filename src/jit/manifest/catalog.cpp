@@ -117,7 +117,7 @@ const Manifest& Catalog::find(Kind kind, const std::string& name) const {
   const std::string shown = store_.shown_name(path);
   Manifest manifest = read(*content, shown, kind);
   manifest.path = manifest.source = path;
-  if (shown != path) manifest.source = keep(manifest, *content, shown);
+  if (shown != path) manifest.source = add_to_store(manifest, *content, shown);
   return remember(std::move(manifest));
 }
 
@@ -126,17 +126,17 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
   // Read under the user's path, so that errors name the user's file.
   Manifest manifest = read(content, path, kind);
   manifest.path = path_of(kind, manifest.name);
-  manifest.source = keep(manifest, content, path);
+  manifest.source = add_to_store(manifest, content, path);
   const Manifest& stored = remember(std::move(manifest));
   make_newest(stored);
   return stored;
 }
 
 // Adds the file and its includes to the store. Returns its name there.
-std::string Catalog::keep(const Manifest& manifest, const std::string& content,
-                          const std::string& file) const {
+std::string Catalog::add_to_store(const Manifest& manifest, const std::string& content,
+                                  const std::string& file) const {
   const Texts includes = newest_includes(content, manifest.path, store_);
-  if (auto source = store_.keep(manifest.path, {file, content, includes})) return *source;
+  if (auto source = store_.add_loaded(manifest.path, {file, content, includes})) return *source;
   const std::string& one = names_of(manifest.kind).one;
   throw Error(str_cat("cannot load the ", one, " ", file, ": another ", one, " \"", manifest.name,
                       "\" exists (", store_.origin(manifest.path),

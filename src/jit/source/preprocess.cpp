@@ -82,7 +82,7 @@ class Preprocessor {
     const std::string name(without_version(stored));
     included_[name] = content;
     const auto outer = loaded_;
-    if (loaded_ == nullptr && !newest_) loaded_ = store_.kept(stored);
+    if (loaded_ == nullptr && !newest_) loaded_ = store_.loaded(stored);
     expand(content, name);
     loaded_ = outer;
   }

@@ -56,7 +56,8 @@ std::optional<std::string> TemplateStore::find(const std::string& name) const {
   {
     std::lock_guard lock(*mutex_);
     if (auto found = added_.find(name); found != added_.end()) return found->second;
-    if (auto found = kept_.find(name); found != kept_.end()) return found->second->content;
+    if (auto found = loaded_files_.find(name); found != loaded_files_.end())
+      return found->second->content;
   }
   if (!folder_.empty()) {
     if (auto content = read_text(fs::path(folder_) / name)) return content;
@@ -64,17 +65,17 @@ std::optional<std::string> TemplateStore::find(const std::string& name) const {
   return embedded_ ? find_embedded(name) : std::nullopt;
 }
 
-std::optional<std::string> TemplateStore::keep(const std::string& name, LoadedFile file) {
+std::optional<std::string> TemplateStore::add_loaded(const std::string& name, LoadedFile file) {
   const auto present = find(name), holder = file_of(name);
   const bool own = holder && same_file(*holder, file.path);
   std::lock_guard lock(*mutex_);
   std::string version = name;
-  for (int number = 2; kept_.contains(version); ++number) {
-    if (kept_.at(version)->same_texts(file)) return newest_[name] = version;
+  for (int number = 2; loaded_files_.contains(version); ++number) {
+    if (loaded_files_.at(version)->same_texts(file)) return newest_[name] = version;
     version = name + "@" + std::to_string(number);
   }
   if (present && !own) return *present == file.content ? std::optional(name) : std::nullopt;
-  kept_[version] = std::make_shared<const LoadedFile>(std::move(file));
+  loaded_files_[version] = std::make_shared<const LoadedFile>(std::move(file));
   ++version_;
   return newest_[name] = version;
 }
@@ -92,10 +93,10 @@ std::optional<std::string> TemplateStore::find_newest(const std::string& name) c
   return find(version);
 }
 
-std::shared_ptr<const LoadedFile> TemplateStore::kept(const std::string& name) const {
+std::shared_ptr<const LoadedFile> TemplateStore::loaded(const std::string& name) const {
   std::lock_guard lock(*mutex_);
-  const auto found = kept_.find(name);
-  return found == kept_.end() ? nullptr : found->second;
+  const auto found = loaded_files_.find(name);
+  return found == loaded_files_.end() ? nullptr : found->second;
 }
 
 // The user's file that a text is, if it is one.
@@ -103,7 +104,8 @@ std::optional<std::string> TemplateStore::file_of(const std::string& name) const
   {
     std::lock_guard lock(*mutex_);
     if (added_.contains(name)) return {};
-    if (const auto read = kept_.find(name); read != kept_.end()) return read->second->path;
+    if (const auto read = loaded_files_.find(name); read != loaded_files_.end())
+      return read->second->path;
   }
   const fs::path path = fs::path(folder_) / name;
   std::error_code failure;
@@ -133,7 +135,7 @@ std::vector<std::string> TemplateStore::list(std::string_view folder) const {
   {
     std::lock_guard lock(*mutex_);
     for (const auto& [key, content] : added_) names.insert(key);
-    for (const auto& [key, file] : kept_)
+    for (const auto& [key, file] : loaded_files_)
       if (without_version(key) == key) names.emplace(key);
   }
   std::erase_if(names, [&](const std::string& name) { return !name.starts_with(folder); });

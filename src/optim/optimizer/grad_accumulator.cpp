@@ -252,7 +252,7 @@ void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
   for (Sum* const sum : waited) {
     const torch::Tensor& g = sum->p.grad();
     if (!g.defined()) continue;
-    gradients.push_back(is_lazy(g) ? materialised(g) : g);
+    gradients.push_back(is_lazy(g) ? materialized(g) : g);
     check_gradient(sum->started ? sum->values : sum->p, gradients.back(), sum->name());
     present.push_back(sum);
   }

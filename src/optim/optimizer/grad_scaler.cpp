@@ -50,7 +50,7 @@ struct Gradients {
   void add(const torch::Tensor& p, const ParameterName& name) {
     const torch::Tensor& g = p.grad();
     if (!g.defined()) return;
-    torch::Tensor own = is_lazy(g) ? materialised(g) : g;
+    torch::Tensor own = is_lazy(g) ? materialized(g) : g;
     check_gradient(p, own, name);
     if (!device) device = g.device();
     TORCH_CHECK(g.device() == *device, "jitstep: GradScaler: the gradient of ", describe(p, name),
@@ -139,7 +139,7 @@ GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
   if (is_enabled()) check_options(options);
 }
 
-void GradScaler::place_on(const torch::Device& device) {
+void GradScaler::move_to(const torch::Device& device) {
   if (scale_.defined()) return;
   scale_ = torch::full({}, options_.init_scale(), torch::dtype(torch::kFloat32).device(device));
   growth_ = torch::full({}, init_growth_, torch::dtype(torch::kInt32).device(device));
@@ -154,7 +154,7 @@ torch::Tensor GradScaler::scale(const torch::Tensor& outputs) {
   if (!is_enabled()) return outputs;
   TORCH_CHECK(outputs.defined(),
               "jitstep: GradScaler: scale() of an undefined tensor. Pass the loss.");
-  place_on(outputs.device());
+  move_to(outputs.device());
   return outputs * scale_.to(outputs.device(), true);
 }
 

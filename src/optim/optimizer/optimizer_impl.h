@@ -100,7 +100,7 @@ struct Optimizer::Impl {
   std::vector<StepParam*> active, inactive;  // of this step: with a gradient, and without
   std::vector<PendingBinding> pending;
   std::vector<ParamRecord*> new_gradients;  // of this step: gradients whose storage changed
-  std::deque<torch::Tensor> materialised;   // of this step: copies of lazy gradients
+  std::deque<torch::Tensor> materialized;   // of this step: copies of lazy gradients
   ParameterMemory memory;
   bool several_devices = false;  // this step's parameters are on more than one
   bool memory_checked = false;   // valid while no parameter's storage changes
@@ -137,7 +137,7 @@ struct Optimizer::Impl {
     inactive.clear();
     pending.clear();
     new_gradients.clear();
-    materialised.clear();
+    materialized.clear();
   }
   // True if a parameter's storage and metadata are unchanged. If not, invalidates the cached data: the state may no
   // longer fit, kernel tables have the old address, and the parameter may share memory with others.
@@ -201,7 +201,7 @@ struct Optimizer::Impl {
   void check_numbers() const;
   void check_cleared();
   void count_steps();
-  void clear_materialised();
+  void clear_materialized();
 
   // ---- states (optimizer_step.cpp)
   bool find_state(ParamRecord& record, bool storage_unchanged) const;

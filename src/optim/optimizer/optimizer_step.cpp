@@ -39,7 +39,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     impl_->stepper.step({impl_->active, impl_->inactive, impl_->hyper_params},
                         impl_->shared_state.aux_state(), extras, impl_->transform());
   });
-  impl_->clear_materialised();
+  impl_->clear_materialized();
   return loss;
 }
 
@@ -141,7 +141,7 @@ const torch::Tensor* Optimizer::Impl::gradient_of(ParamRecord& record) {
   record.gradient_checked = false;
   if (!grad->defined()) return nullptr;
   if (is_lazy(*grad))
-    grad = &materialised.emplace_back(jitstep::materialised(*grad));
+    grad = &materialized.emplace_back(jitstep::materialized(*grad));
   else
     new_gradients.push_back(&record);
   check_gradient(*record.p, *grad, record.name);

@@ -60,7 +60,7 @@ std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const
 }
 
 std::vector<double> GroupRecord::initial_shared_state() const {
-  return rethrow_as_torch_error([&] { return jit::initial_common_memory(*values_); });
+  return rethrow_as_torch_error([&] { return jit::initial_shared_state(*values_); });
 }
 
 InitialValues GroupRecord::initial(const jit::Plan& plan, int number) const {
@@ -68,7 +68,7 @@ InitialValues GroupRecord::initial(const jit::Plan& plan, int number) const {
     InitialValues initial;
     for (const auto& slot : values_->rule().slots)
       initial.slots.push_back(values_->initial(slot.initial));
-    initial.aux_state = jit::initial_memory(plan, *values_, static_cast<std::size_t>(number));
+    initial.aux_state = jit::initial_aux_state(plan, *values_, static_cast<std::size_t>(number));
     for (std::size_t i = 0; i < initial.slots.size(); ++i)
       if (const jit::Manifest* const codec = plan.codec(static_cast<int>(i)))
         if (codec->has_hyper) initial.hyper = values_->hyper();

@@ -69,6 +69,14 @@ jit::Value archived(const jit::Option& option, const c10::IValue& value) {
   }
 }
 
+// GenericOptions have no names and types of options before bind().
+void check_bound(const Options& options) {
+  TORCH_CHECK(
+      !options.rule().empty(),
+      "jitstep: the options cannot be read or written by index, put() or set_lr() yet: they ",
+      "have no rule. Call bind(rule) first, or use set(name, value).");
+}
+
 }  // namespace
 
 std::uint64_t Options::next_version() {
@@ -85,6 +93,7 @@ jit::OptionValues Options::defaults() const {
 }
 
 std::size_t Options::index(const std::string& name) const {
+  check_bound(*this);
   const auto& all = names();
   const auto found = std::find(all.begin(), all.end(), name);
   if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
@@ -220,7 +229,13 @@ void GenericOptions::bind(const std::string& rule, const jit::Catalog& catalog) 
     if (given_.count(names_[i]) != 0) mark(i);
 }
 
+jit::Value GenericOptions::get(std::size_t option) const {
+  check_bound(*this);
+  return values_->get(names_.at(option));
+}
+
 void GenericOptions::put(std::size_t option, const jit::Value& value) {
+  check_bound(*this);
   values_->set(names_.at(option), value);
   version_ = next_version();
   mark(option);

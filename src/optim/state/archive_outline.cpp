@@ -22,8 +22,8 @@ std::int64_t elements_of(const Sizes& sizes) {
   std::int64_t product = 1;
   for (const std::int64_t size : sizes)
     TORCH_CHECK(size >= 0 && !__builtin_mul_overflow(product, size, &product),
-                "jitstep: the archive is damaged: it has an invalid shape ", sizes,
-                ". Save the optimizer again.");
+                "jitstep: the archive is damaged: it has an invalid shape ",
+                torch::IntArrayRef(sizes), ". Save the optimizer again.");
   return product;
 }
 
@@ -60,7 +60,8 @@ torch::Tensor parameter_like(InputArchive& archive, const ParamState& state) {
   if (!archive.try_read("jitstep", formats)) return torch::empty_like(values_in(state));
   const Sizes sizes = read_integers(formats, "sizes"), strides = read_integers(formats, "strides");
   TORCH_CHECK(sizes.size() == strides.size(), "jitstep: the archive is damaged: it has ",
-              strides.size(), " strides for the shape ", sizes, ". Save the optimizer again.");
+              strides.size(), " strides for the shape ", torch::IntArrayRef(sizes),
+              ". Save the optimizer again.");
   check_held(state, elements_of(sizes));
   return torch::empty_strided(sizes, strides, torch_dtype(state.buffers().format.dtype));
 }

@@ -225,8 +225,9 @@ void ParamState::check_start(const std::vector<double>& initial) const {
 // Checks an archive's sizes before anything is allocated by them.
 void ParamState::check_shape(const torch::Tensor& p) const {
   TORCH_CHECK(p.sizes() == layout_.sizes && layout_.strides.size() == layout_.sizes.size(),
-              "jitstep: the archive has state for a parameter of shape ", layout_.sizes,
-              " and strides ", layout_.strides, ", not of shape ", p.sizes(),
+              "jitstep: the archive has state for a parameter of shape ",
+              torch::IntArrayRef(layout_.sizes), " and strides ",
+              torch::IntArrayRef(layout_.strides), ", not of shape ", p.sizes(),
               ". Load it into an optimizer with the parameters that it was saved with.");
 }
 

@@ -134,7 +134,7 @@ TEST_F(SharedStateTest, StartsAsDeclared) {
   EXPECT_EQ(shared.now()[0], 0);
   EXPECT_EQ(shared.now()[1], 2);
   EXPECT_EQ(shared.steps, 0);
-  EXPECT_EQ(initial_common_memory(OptionValues("counted", catalog)), (std::vector<double>{0, 2}));
+  EXPECT_EQ(initial_shared_state(OptionValues("counted", catalog)), (std::vector<double>{0, 2}));
 }
 
 TEST_F(SharedStateTest, IsTheSameForAllTensorsWhateverTheirKernels) {

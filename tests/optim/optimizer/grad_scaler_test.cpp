@@ -219,7 +219,7 @@ TEST(GradScaler, NamesTheParameterOfAnInvalidGradient) {
   for (const bool stepping : {true, false})
     EXPECT_HAS(
         argument_error([&] { stepping ? scaler.step(optimizer) : scaler.unscale_(optimizer); }),
-        "the gradient of parameter 1 of group 0 (float [3]) is sparse");
+        "the gradient of parameter 1 of group 0 (float32 [3]) is sparse");
   EXPECT_TRUE(torch::equal(parameters[0].grad(), before));
 }
 

@@ -262,8 +262,8 @@ TEST(AmpTensors, AreRejectedByNameIfInvalid) {
   const auto error_for = [&](const torch::Tensor& tensor) {
     return argument_error([&] { optimizer.set_found_inf(tensor); });
   };
-  EXPECT_HAS(error_for(torch::zeros({2})), "found_inf is float of shape [2]");
-  EXPECT_HAS(error_for(torch::zeros({}, torch::kFloat64)), "found_inf is double of shape []");
+  EXPECT_HAS(error_for(torch::zeros({2})), "found_inf is float32 [2]");
+  EXPECT_HAS(error_for(torch::zeros({}, torch::kFloat64)), "found_inf is float64 []");
   EXPECT_HAS(argument_error([&] { optimizer.set_grad_scale(torch::ones({}, torch::kInt64)); }),
              "grad_scale is long");
   optimizer.set_grad_scale(torch::ones({}, torch::kMeta));

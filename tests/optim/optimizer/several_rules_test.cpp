@@ -160,7 +160,7 @@ TEST(SeveralRules, ParametersAreAddedToTheFirstGroup) {
   EXPECT_TRUE(optimizer.param_groups()[0].params().back().is_same(more));
   EXPECT_HAS(
       argument_error([&] { optimizer.add_parameters({torch::zeros({4}).requires_grad_()}); }),
-      "parameter 3 of group 0 (float [4])");
+      "parameter 3 of group 0 (float32 [4])");
 }
 
 // The mean loss of the last tenth of a short training. Muon steps the hidden layer.

@@ -129,7 +129,7 @@ class KernelCheck {
       if (found.empty()) return true;
       report(found);
     } catch (const CompileError& error) {
-      report(first_line(error.what()), error.what());
+      report(first_line(error.what()), str_cat(error.what(), "\n", error.log()));
     } catch (const std::exception& error) {
       report(error.what());
     }

@@ -1,4 +1,4 @@
-"""The Python environment of the libraries that bench/compare.py measures: .deps/peers. It is separate from the project's."""
+"""The Python environment of the libraries that bench/compare.py measures: .deps/libraries. It is separate from the project's."""
 import json
 import os
 import pathlib
@@ -8,7 +8,7 @@ import sys
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDER = ROOT / ".deps/peers"
+FOLDER = ROOT / ".deps/libraries"
 
 # pip's arguments by package. --no-deps: the package requires more than its optimizer imports (pytorch-lamb: torchvision), or the
 # dependencies are already installed. --no-build-isolation: the build needs the installed torch.
@@ -70,7 +70,7 @@ def missing(python):
 
 
 def variables(threads, folder=FOLDER):
-    """The environment variables of every process: the same number of threads, and folders for compiled code in .deps/peers."""
+    """The environment variables of every process: the same number of threads, and folders for compiled code in .deps/libraries."""
     count = str(threads)
     return os.environ | {
         "OMP_NUM_THREADS": count,

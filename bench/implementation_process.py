@@ -10,8 +10,8 @@ class ImplementationError(Exception):
     """The reason why an implementation is not measured."""
 
 
-class PeerProcess:
-    """Talks to build/bench/implementation_server or peer_implementations.py by lines of JSON. The first request starts it."""
+class ImplementationProcess:
+    """Talks to build/bench/implementation_server or library_implementations.py by lines of JSON. The first request starts it."""
 
     LIMIT = 900  # seconds until a process that does not answer is killed
 

@@ -1,5 +1,5 @@
 // Defects of other optimizer libraries on GPUs that cost correctness or time. Each is a test here.
-// tests/optim/peers_defects_test.cpp has those that show on a CPU.
+// tests/optim/optimizer/other_libraries_defects_test.cpp has those that show on a CPU.
 #include <set>
 
 #include "jit/step/cuda_steps.h"
@@ -10,13 +10,13 @@ namespace {
 
 using namespace testing;
 
-using PeersDefectsOnGpu = CudaSteps;
+using OtherLibrariesDefectsOnGpu = CudaSteps;
 
 std::string name_of(const std::string& call) { return call.substr(0, call.find(' ')); }
 
 // bitsandbytes: kernels ran on the default stream whatever torch's current stream was, and the host waited for the
 // whole device after each parameter.
-TEST_F(PeersDefectsOnGpu, AStepRunsOnTheCurrentStreamAndDoesNotWait) {
+TEST_F(OtherLibrariesDefectsOnGpu, AStepRunsOnTheCurrentStreamAndDoesNotWait) {
   hosts[0]->current = fake.new_stream();
   const auto of = step_of(plan("adamw"), 30);
   step(*of, 1);
@@ -34,7 +34,7 @@ TEST_F(PeersDefectsOnGpu, AStepRunsOnTheCurrentStreamAndDoesNotWait) {
 }
 
 // bitsandbytes: for LAMB and LARS, each tensor's norm went to the host and back.
-TEST_F(PeersDefectsOnGpu, NormsStayOnTheDeviceHoweverManyTensorsThereAre) {
+TEST_F(OtherLibrariesDefectsOnGpu, NormsStayOnTheDeviceHoweverManyTensorsThereAre) {
   std::vector<std::vector<std::string>> calls;
   for (const int count : {3, 300}) {
     const auto of = step_of(plan("lamb", true), count);
@@ -52,7 +52,7 @@ TEST_F(PeersDefectsOnGpu, NormsStayOnTheDeviceHoweverManyTensorsThereAre) {
 
 // An earlier version of torch's fused kernels computed bfloat16 in double, which is slow on consumer GPUs. Here only
 // the few scalars of a step (`prepare`) and sums over tensors are double, never an element's values.
-TEST(PeersDefectsInPtx, NoElementOfAFloatKernelIsWidenedToDouble) {
+TEST(OtherLibrariesDefectsInPtx, NoElementOfAFloatKernelIsWidenedToDouble) {
   const Target ptx = Target::cuda(91);  // no such GPU, so the result is PTX text
   const auto widens = [&](const char* rule, const char* codec, Dtype dtype) {
     KernelSpec of = support::spec_of(rule, codec);

@@ -130,7 +130,7 @@ TEST(HostTransforms, ChangeNothingIfTheyFail) {
              }),
              "no scalars");
   EXPECT_HAS(failing([](const torch::Tensor& values, const auto&) { return values.flatten(); }),
-             "a host transform returned float of shape [15] for a parameter of shape [5, 3]");
+             "a host transform returned float32 [15] for values of float32 [5, 3]");
   EXPECT_HAS(failing([](const auto&, const auto&) { return torch::Tensor(); }),
              "a host transform returned no tensor");
   current() = [](const torch::Tensor& values, const auto&) { return values.to(torch::kFloat64); };

@@ -1,7 +1,7 @@
 """The cases of bench/compare.py. In a case, all implementations have parameters of the same dtype.
 
 A row of a case is an implementation. It has a name, a process (cpp is build/bench/implementation_server, the others are
-peer_implementations.py, one process for each package), a description for that process, and the name of its bandwidth baseline.
+library_implementations.py, one process for each package), a description for that process, and the name of its bandwidth baseline.
 """
 
 LR, DECAY = 1e-3, 1e-2
@@ -20,7 +20,7 @@ def jitstep(name, spec, bound):
     return {"name": name, "process": "cpp", "make": {"kind": "jitstep", "spec": spec}, "bound": bound}
 
 
-def peer(name, package, kind, bound):
+def library(name, package, kind, bound):
     return {"name": name, "process": package, "make": {"kind": kind}, "bound": bound}
 
 
@@ -46,8 +46,8 @@ CASES = {
             baseline(B28, "float32", 2),
             cpp("plain AdamW, written by hand", "plain AdamW", B28),
             *references(B28),
-            peer("torch foreach", "torch", "foreach", B28),
-            peer("DeepSpeed CPUAdam", "deepspeed", "deepspeed", B28),
+            library("torch foreach", "torch", "foreach", B28),
+            library("DeepSpeed CPUAdam", "deepspeed", "deepspeed", B28),
             jitstep("jitstep AdamW", {"rule": "adamw"}, B28),
         ],
     },
@@ -64,13 +64,13 @@ CASES = {
             jitstep("jitstep AdamW", {"rule": "adamw"}, B28),
             jitstep("jitstep AdamW bf16", {"rule": "adamw", "state": "bf16"}, B20),
             jitstep("jitstep AdamW int8", {"rule": "adamw", "state": "int8"}, B16),
-            peer("torchao AdamW8bit, compiled", "torchao", "torchao 8", B16),
-            peer("bitsandbytes AdamW8bit", "bitsandbytes", "bitsandbytes 8", B16),
-            peer("FlashOptim FlashAdamW", "flashoptim", "flashoptim", B16),
+            library("torchao AdamW8bit, compiled", "torchao", "torchao 8", B16),
+            library("bitsandbytes AdamW8bit", "bitsandbytes", "bitsandbytes 8", B16),
+            library("FlashOptim FlashAdamW", "flashoptim", "flashoptim", B16),
             jitstep("jitstep AdamW int4", {"rule": "adamw", "state": "int4"}, B14),
             jitstep("jitstep AdamW int4_rank1", {"rule": "adamw", "state": "int4_rank1"}, B14),
             jitstep("jitstep AdamW factored", {"rule": "adamw", "state": "factored"}, B14),
-            peer("torchao AdamW4bit, compiled", "torchao", "torchao 4", B14),
+            library("torchao AdamW4bit, compiled", "torchao", "torchao 4", B14),
         ],
     },
     "other formats of 16 and 8 bits": {
@@ -99,9 +99,9 @@ CASES = {
             jitstep("jitstep AdamW, nearest", {"rule": "adamw", "state": "bf16"}, B14),
             jitstep("jitstep AdamW, stochastic rounding",
                     {"rule": "adamw", "state": "bf16", "weights": "stochastic"}, B14),
-            peer("torchastic AdamW", "torchastic", "torchastic", B14),
-            peer("adamw-bf16 (PyPI) AdamWBF16", "adamw-bf16", "adamw_bf16", B18),
-            peer("adamw_bfloat16 (GitHub) AdamW_BF16", "adamw-bfloat16", "adamw_bfloat16", B18),
+            library("torchastic AdamW", "torchastic", "torchastic", B14),
+            library("adamw-bf16 (PyPI) AdamWBF16", "adamw-bf16", "adamw_bf16", B18),
+            library("adamw_bfloat16 (GitHub) AdamW_BF16", "adamw-bfloat16", "adamw_bfloat16", B18),
         ],
     },
     "LAMB": {
@@ -113,7 +113,7 @@ CASES = {
             *references(B28),
             jitstep("jitstep AdamW", {"rule": "adamw"}, B28),
             jitstep("jitstep LAMB", {"rule": "lamb"}, B28),
-            peer("pytorch-lamb Lamb", "pytorch-lamb", "lamb", B28),
+            library("pytorch-lamb Lamb", "pytorch-lamb", "lamb", B28),
         ],
     },
 }

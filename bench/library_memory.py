@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the memory of other libraries' optimizers: bytes of a matrix of 1024 x 1024, its gradient and all its state.
 
-  .deps/peers/bin/python bench/peer_memory.py    # writes bench/results/peer_memory.json
+  .deps/libraries/bin/python bench/library_memory.py    # writes bench/results/library_memory.json
 
 bench/compare.py --prepare installs the packages. Temporary memory of a step is not counted. torch.compile is disabled, which does
 not change the state. tools/memory_table.py writes the figures to docs/guides/memory.md.
@@ -17,12 +17,12 @@ os.environ["TORCHDYNAMO_DISABLE"] = "1"
 
 import torch  # noqa: E402
 
-from peer_implementations import state_of  # noqa: E402
+from library_implementations import state_of  # noqa: E402
 
-RESULTS = pathlib.Path(__file__).resolve().parent / "results/peer_memory.json"
+RESULTS = pathlib.Path(__file__).resolve().parent / "results/library_memory.json"
 SIDE = 1024
 # Package, module, class, dtypes of the parameters, arguments in addition to the learning rate.
-PEERS = [
+LIBRARIES = [
     ("torch", "torch.optim", "AdamW", ["float32", "bfloat16"], {}),
     ("deepspeed", "deepspeed.ops.adam", "DeepSpeedCPUAdam", ["float32"], {}),
     ("torchao", "torchao.optim", "AdamW8bit", ["float32", "bfloat16"], {}),
@@ -54,7 +54,7 @@ def measured(package, module, name, dtype, options):
 
 def main():
     rows = [measured(package, module, name, dtype, options)
-            for package, module, name, dtypes, options in PEERS for dtype in dtypes]
+            for package, module, name, dtypes, options in LIBRARIES for dtype in dtypes]
     result = {"date": datetime.date.today().isoformat(), "rows": rows}
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -7,7 +7,7 @@
 namespace jitstep::tests {
 namespace {
 
-const std::vector<const char*> kQuantised = {"bf16", "int8", "int4"};
+const std::vector<const char*> kQuantized = {"bf16", "int8", "int4"};
 
 AdamWParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
@@ -17,7 +17,7 @@ torch::Tensor leaf(const torch::Tensor& t) { return t.detach().requires_grad_();
 
 // bitsandbytes: a NaN or infinite gradient zeroed the history of its element and was then ignored silently.
 TEST(DefectsOfOtherLibraries, ANonFiniteGradientIsVisibleAndErasesNoHistory) {
-  for (const char* codec : kQuantised)
+  for (const char* codec : kQuantized)
     for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
       const auto p = leaf(torch::ones({4096})), q = leaf(torch::ones({4096}));
       AdamW one({p}, AdamWOptions(0.1).state(codec)), other({q}, AdamWOptions(0.1).state(codec));
@@ -53,7 +53,7 @@ TEST(DefectsOfOtherLibraries, EveryRuleSupportsEveryDtype) {
 
 // bitsandbytes: amsgrad=True was accepted and ignored.
 TEST(DefectsOfOtherLibraries, AmsgradWorksWithEveryCodec) {
-  for (const char* codec : kQuantised) {
+  for (const char* codec : kQuantized) {
     const auto p = leaf(torch::zeros({4096}));
     AdamW optimizer({p}, AdamWOptions(0.1).amsgrad(true).betas({0.9, 0.5}).state(codec));
     torch::Tensor most;
@@ -164,7 +164,7 @@ TEST(DefectsOfOtherLibraries, UnquantizedStateOfLowPrecisionParametersIsFloat32)
 
 // Transformer Engine: moments below 32 bits needed float temporaries in every step.
 TEST(DefectsOfOtherLibraries, AStepAllocatesNoTensors) {
-  for (const char* codec : kQuantised) {
+  for (const char* codec : kQuantized) {
     Tensors parameters = make_parameters(torch::kBFloat16, {{5000}, {3}});
     LAMB optimizer(parameters, LAMBOptions(0.1).state(codec).max_grad_norm(1));
     train(optimizer, parameters, 1, 2);
@@ -199,7 +199,7 @@ TEST(DefectsOfOtherLibraries, SquaresOfHalfGradientsDoNotUnderflow) {
 
 // lpmm: threads of a partial last block returned before its barrier.
 TEST(DefectsOfOtherLibraries, APartialBlockEqualsThatOfAPaddedTensor) {
-  for (const char* codec : kQuantised)
+  for (const char* codec : kQuantized)
     for (const std::int64_t n : {255, 257, 513, 4095, 4097, 4223}) {
       const auto whole = torch::zeros({8192});
       whole.slice(0, 0, n).copy_(torch::randn({n}));
@@ -251,7 +251,7 @@ TEST(DefectsOfOtherLibraries, DecayComesBeforeTheUpdateByDefault) {
 
 // bitsandbytes, lpmm: a block of zeros was divided by its largest magnitude, which is zero.
 TEST(DefectsOfOtherLibraries, ABlockOfZerosStaysZero) {
-  for (const char* codec : kQuantised) {
+  for (const char* codec : kQuantized) {
     const auto p = leaf(torch::ones({4096}));
     AdamW optimizer({p}, AdamWOptions(0.1).weight_decay(0).state(codec));
     for (int step = 0; step < 3; ++step) {
