@@ -22,7 +22,7 @@ MODULES = [
 # Public headers share one folder. A header belongs to the module of the source with its name. Others are listed here.
 HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
-    "engine_error.h": "optim/tensor", "state_buffers.h": "optim/state",
+    "engine_error.h": "optim/tensor",
     "jit/compiler.h": "jit/compiler", "jit/step_tensor.h": "jit/step", "args.h": "templates",
     "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer", "host_transform.h": "optim/optimizer",
 }

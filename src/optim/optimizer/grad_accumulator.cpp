@@ -16,7 +16,7 @@
 
 #include "jit/manifest/internal_rule.h"
 #include "jitstep/jit/formats.h"
-#include "jitstep/state_buffers.h"
+#include "optim/state/state_buffers.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/state/state_operations.h"

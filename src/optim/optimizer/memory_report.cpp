@@ -95,7 +95,7 @@ MemoryReport Optimizer::memory_report() const {
   std::map<const void*, Held> states;  // states whose parameter was not found in a group yet
   for (const auto& [key, held] : state_)
     if (const auto* const state = dynamic_cast<const ParamState*>(held.get()))
-      states.emplace(key, Held{state->buffers_, state->declared_slots()});
+      states.emplace(key, Held{state->data().buffers, state->data().declared_slots()});
   MemoryReport report;
   Measure measure;
   std::set<const void*> listed;

@@ -12,7 +12,7 @@
 #include "jitstep/args.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/kernel_report.h"
-#include "jitstep/state_buffers.h"
+#include "optim/state/state_buffers.h"
 #include "optim/optimizer/step_tuner.h"
 #include "optim/tensor/errors.h"
 
