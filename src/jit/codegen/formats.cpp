@@ -1,4 +1,4 @@
-#include "jitstep/jit/formats.h"
+#include "jitstep/jit/plan.h"
 
 #include <algorithm>
 
@@ -6,6 +6,7 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
 namespace {

@@ -11,6 +11,7 @@
 #include "jit/manifest/internal_rule.h"
 #include "jit/manifest/manifest_reader.h"
 #include "jit/source/preprocess.h"
+#include "jit/source/template_data.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
 
@@ -100,7 +101,7 @@ const Manifest& Catalog::find(Kind kind, const std::string& name, int catalog_re
   const bool plain = name.find_first_of("/\\.") == name.npos && !name.empty();
   const auto content = plain ? store_.find(path) : std::nullopt;
   if (!content) throw Error(unknown_name(kind, name, names(kind), ""));
-  const std::string shown = store_.shown_name(path);
+  const std::string shown = store_.data().shown_name(path);
   Manifest manifest = read(*content, shown, kind);
   manifest.path = manifest.source = path;
   if (shown != path) manifest.source = keep(manifest, *content, shown);
@@ -122,7 +123,7 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
 std::string Catalog::keep(const Manifest& manifest, const std::string& content,
                           const std::string& file) const {
   const Texts includes = newest_includes(content, manifest.path, store_);
-  if (auto source = store_.keep(manifest.path, {file, content, includes})) return *source;
+  if (auto source = store_.data().keep(manifest.path, {file, content, includes})) return *source;
   const std::string& one = names_of(manifest.kind).one;
   throw Error(str_cat("cannot load the ", one, " ", file, ": another ", one, " \"", manifest.name,
                       "\" exists (", store_.origin(manifest.path),

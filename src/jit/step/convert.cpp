@@ -1,15 +1,16 @@
-#include "jitstep/jit/convert.h"
+#include "jit/step/convert.h"
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/codegen/translation_unit.h"
+#include "jit/codegen/unit.h"
 #include "jit/manifest/internal_rule.h"
 #include "jit/step/device_table.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {

@@ -15,12 +15,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "jitstep/kernel_report.h"
 #include "jitstep/optimizer.h"
+#include "jitstep/reports.h"
 #include "optim/optimizer/grad_hooks.h"
+#include "optim/optimizer/group_record.h"
 #include "optim/optimizer/host_transforms.h"
 #include "optim/optimizer/stepper.h"
-#include "optim/options/group_record.h"
 #include "optim/state/archive.h"
 #include "optim/state/param_state_data.h"
 #include "optim/state/shared_state_tensors.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "optim/options/shipped_options.h"
 #include "optim/tensor/errors.h"
 

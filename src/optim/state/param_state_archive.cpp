@@ -1,8 +1,8 @@
 // Reads and writes the state of one parameter. STATE_FORMAT.md has the format.
 #include <limits>
 
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
-#include "jitstep/jit/spec_text.h"
 #include "jitstep/param_state.h"
 #include "optim/state/archive_fields.h"
 #include "optim/state/param_state_data.h"

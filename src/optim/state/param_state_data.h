@@ -14,8 +14,6 @@
 
 namespace jitstep {
 
-struct InitialValues;
-
 /// True once a state tensor was returned to the user or copied. Never reset.
 class Escaped {
  public:

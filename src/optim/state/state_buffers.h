@@ -55,4 +55,11 @@ struct StateBuffers {
   std::int64_t bytes() const;
 };
 
+/// Values of a parameter's state before step 1.
+struct InitialValues {
+  std::vector<double> slots;      // [slot]
+  std::vector<double> aux_state;  // [field of the kernel's plan]
+  std::vector<double> hyper;      // HyperParams::hyper; empty unless a codec reads it
+};
+
 }  // namespace jitstep

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"

@@ -7,9 +7,10 @@
 #include <limits>
 #include <thread>
 
+#include "jit/base/args.h"
 #include "jit/fixtures.h"
 #include "jit/manifest/internal_rule.h"
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 

@@ -137,7 +137,7 @@ TEST(AdagradState, ShowsItsInitialValuesInEveryFormat) {
       const torch::Tensor sum = state_of<AdagradParamState>(looked_at, one).sum();
       EXPECT_TRUE(torch::equal(sum, torch::full_like(one.detach(), 0.3))) << codec;
     }
-    EXPECT_GT(looked_at.state_bytes(), 0);
+    EXPECT_GT(looked_at.memory_report().state_bytes(), 0);
     train(looked_at, p, 1, 3);
     train(other, twin, 1, 3);
     expect_equal(p, twin);

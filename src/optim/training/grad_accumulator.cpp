@@ -15,10 +15,11 @@
 #include <utility>
 
 #include "jit/manifest/internal_rule.h"
-#include "jitstep/jit/formats.h"
-#include "optim/state/state_buffers.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stepper.h"
+#include "optim/state/state_buffers.h"
 #include "optim/state/state_operations.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/checks.h"
