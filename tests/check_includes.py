@@ -31,6 +31,7 @@ TEMPLATES = {
     "lang": (),
     "formulas": ("lang",),
     "rules": ("lang", "formulas"),
+    "internal": ("lang",),
     "weights": ("lang",),
     "codecs/support": ("lang",),
     "codecs": ("lang", "codecs/support"),

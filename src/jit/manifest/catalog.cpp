@@ -8,7 +8,7 @@
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/manifest/codec_options.h"
-#include "jit/manifest/internal_rule.h"
+#include "jit/source/embedded_templates.h"
 #include "jit/manifest/manifest_reader.h"
 #include "jit/source/preprocess.h"
 #include "jit/source/template_data.h"
@@ -46,7 +46,15 @@ const KindNames& names_of(Kind kind) {
   return gradient;
 }
 
+// True for a rule in templates/internal: the library uses it, and Catalog::names() does not list it.
+bool is_internal(const std::string& path) {
+  const auto& all = embedded_templates();
+  return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.first == path; });
+}
+
 std::string path_of(Kind kind, const std::string& name) {
+  const std::string internal = str_cat("internal/", name, ".cuh");
+  if (kind == Kind::rule && name.starts_with("jitstep_") && is_internal(internal)) return internal;
   return names_of(kind).folder + name + ".cuh";
 }
 
@@ -88,7 +96,6 @@ std::vector<std::string> Catalog::names(Kind kind) const {
     if (file.ends_with(".cuh") && file.find('/') == file.npos)
       names.push_back(file.substr(0, file.size() - 4));
   }
-  if (kind == Kind::rule) std::erase_if(names, is_internal_rule);
   return names;
 }
 
