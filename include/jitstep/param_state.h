@@ -63,7 +63,6 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   std::int64_t bytes() const;
   /// The parameter's index in the order of registration. It selects the parameter's random bits.
   int id() const;
-  void set_id(int id);
 
   std::unique_ptr<torch::optim::OptimizerParamState> clone() const override;
   void serialize(torch::serialize::InputArchive& archive) override;

@@ -157,11 +157,6 @@ torch::Tensor ParamState::meta(const std::string& slot) const {
   return i < data_->buffers.slots.size() ? data_->buffers.slots[i].meta : torch::Tensor();
 }
 
-void ParamState::set_id(int id) {
-  data_->buffers.id = id;
-  data_->buffers.revision = next_revision();
-}
-
 std::unique_ptr<torch::optim::OptimizerParamState> ParamState::clone() const {
   return std::make_unique<ParamState>(*this);
 }
