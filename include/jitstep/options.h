@@ -13,8 +13,8 @@
 
 #include "jitstep/cast_guard.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/formats.h"
 #include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep {
 

@@ -1,9 +1,9 @@
 #include "plan.h"
 
 #include "backends.h"
-#include "jitstep/jit/convert.h"
+#include "jit/codegen/spec_text.h"
+#include "jit/step/convert.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/spec_text.h"
 
 namespace jitstep::python {
 namespace {

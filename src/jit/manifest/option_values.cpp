@@ -5,7 +5,7 @@
 
 #include "jit/base/closest.h"
 #include "jit/base/text.h"
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {

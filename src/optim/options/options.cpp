@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "optim/options/shipped_options.h"
 #include "optim/tensor/errors.h"
 
@@ -88,9 +88,7 @@ jit::CodecChoice Options::read_codec(const std::string& text) {
   return rethrow_as_torch_error([&] { return jit::parse_codec(text); });
 }
 
-jit::OptionValues Options::defaults() const {
-  return jit::OptionValues(rule(), catalog());
-}
+jit::OptionValues Options::defaults() const { return jit::OptionValues(rule(), catalog()); }
 
 std::size_t Options::index(const std::string& name) const {
   check_bound(*this);

@@ -1,6 +1,6 @@
 // Shared state: one value of domain `all` for all tensors that step together. The tests read it back and compare it
 // with formulas of their own.
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/state_storage.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include "jit/fixtures.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::jit {

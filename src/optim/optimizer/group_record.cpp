@@ -1,12 +1,12 @@
-#include "optim/options/group_record.h"
+#include "optim/optimizer/group_record.h"
 
 #include <torch/types.h>
 
 #include <cmath>
 
-#include "jitstep/args.h"
-#include "jitstep/jit/shared_state.h"
-#include "jitstep/jit/state_layout.h"
+#include "jitstep/hyper_params.h"
+#include "jitstep/jit/layout.h"
+#include "jitstep/jit/state_storage.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 
