@@ -241,8 +241,7 @@ TEST_F(Convert, LoadsUserRulesAndCodecs) {
   load_codec(codec);
   saved(R"({"rule": "signum", "state": "linear8"})");
   const std::string args = file("old.pt") + " " + file("new.pt") + " --state int8";
-  EXPECT_HAS(converted(args).output,
-             "the rule signum, which does not ship with jitstep");
+  EXPECT_HAS(converted(args).output, "the rule signum, which does not ship with jitstep");
   const Finished result = converted("--load " + rule + " --load " + codec + " " + args);
   ASSERT_EQ(result.status, 0) << result.output;
   EXPECT_HAS(result.output, "linear8");
