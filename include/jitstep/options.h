@@ -13,8 +13,8 @@
 
 #include "jitstep/cast_guard.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/formats.h"
 #include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep {
 
@@ -201,7 +201,7 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 
   /// Sets the rule and checks all options that were set before. Throws a jit::Error for an unknown name or a wrong
   /// type. Call it only once.
-  void bind(const std::string& rule, const jit::Catalog& catalog);
+  void bind(const std::string& rule, const jit::Catalog& catalog = jit::default_catalog());
   /// The options that were set, by name.
   const jit::NamedValues& given() const { return given_; }
 

@@ -87,7 +87,7 @@ void Stepper::make_shared_state() {
     shared_state_ =
         std::make_unique<jit::SharedState>(jit::make_shared_state(cpu_backend(), values));
   const auto held = shared_state_->buffers[1] - shared_state_->buffers[0];
-  const std::size_t wanted = jit::initial_common_memory(values).size();
+  const std::size_t wanted = jit::initial_shared_state(values).size();
   if (static_cast<std::size_t>(held) != wanted)
     throw jit::Error("the checkpoint has " + std::to_string(held) + " of " +
                      std::to_string(wanted) + " numbers of shared state. Save it again.");

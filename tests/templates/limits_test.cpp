@@ -2,15 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "emulation/emulated_backend.h"
+#include "jit/base/args.h"
 #include "jit/base/text.h"
+#include "jit/codegen/unit.h"
 #include "jit/fixtures.h"
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::support {
 using namespace emulation;

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "emulation/emulated_backend.h"
-#include "jitstep/jit/convert.h"
+#include "jit/step/convert.h"
 #include "jitstep/jit/error.h"
 #include "support/plain_steps.h"
 

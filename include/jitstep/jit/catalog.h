@@ -53,8 +53,8 @@ class JITSTEP_API Catalog : public std::enable_shared_from_this<Catalog> {
   const Manifest& find(Manifest::Kind kind, const std::string& name) const;
   const Manifest& load(Manifest::Kind kind, const std::string& path);
   Manifest read(const std::string& content, const std::string& path, Manifest::Kind kind) const;
-  std::string keep(const Manifest& manifest, const std::string& content,
-                   const std::string& file) const;
+  std::string add_to_store(const Manifest& manifest, const std::string& content,
+                           const std::string& file) const;
   const Manifest* known(const std::string& path) const;
   const Manifest& remember(Manifest manifest) const;
   void make_newest(const Manifest& manifest);

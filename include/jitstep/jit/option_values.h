@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/manifest.h"

@@ -2,12 +2,13 @@
 // Everything that makes or runs a kernel starts from a plan.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/spec.h"
 
@@ -104,5 +105,26 @@ JITSTEP_API Plan resolve(const KernelSpec& spec, const Catalog& catalog = defaul
 /// The kernel of float32 arrays with these options. Every slot uses the codec `state`, unless the rule's file declares
 /// a codec for the slot. Throws an Error of one sentence for unsuitable options or codecs.
 JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"});
+
+/// The properties of a parameter that formats depend on.
+struct ParameterKind {
+  Dtype dtype = Dtype::float32;
+  int dims = 1;
+  std::int64_t elements = 0;
+  /// One size per dimension. Empty if the sizes are unknown, which counts as large.
+  std::vector<std::int64_t> sizes = {};
+
+  auto operator<=>(const ParameterKind&) const = default;
+};
+
+/// The kernel of a parameter whose gradient has the same dtype. Throws an Error for formats that cannot be combined. A
+/// format that does not support the parameter is replaced:
+/// - State of float64 parameters is fp32, which is float64 then.
+/// - State of small parameters is fp32 instead of a block-scaled codec.
+/// - A codec with values per row and column names another codec. Vectors use that one. So do tensors whose fp32 state
+///   would be smaller, unless min_quantized_size is 0.
+/// - Weights are native if the weight format does not list the dtype.
+JITSTEP_API Plan resolve(const OptionValues& values, const Formats& formats,
+                         const ParameterKind& parameter);
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-#include "jitstep/jit/formats.h"
+#include "jitstep/jit/plan.h"
 
 #include <algorithm>
 
@@ -6,6 +6,7 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
 namespace {
@@ -154,9 +155,7 @@ void Formats::inherit(const Formats& defaults, const Manifest& rule) {
 
 void check_formats(const Formats& formats, const OptionValues& values) {
   const Manifest& rule = values.rule();
-  const auto check = [&](const CodecChoice& codec) {
-    complete(codec, values.catalog(), &rule);
-  };
+  const auto check = [&](const CodecChoice& codec) { complete(codec, values.catalog(), &rule); };
   if (formats.state) check(*formats.state);
   std::map<const Slot*, std::string> names;
   for (const auto& [name, codec] : formats.slots) {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/codegen/complete.h"
 #include "jit/codegen/passes.h"
-#include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 

@@ -8,9 +8,10 @@
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/manifest/codec_options.h"
-#include "jit/manifest/internal_rule.h"
 #include "jit/manifest/manifest_reader.h"
+#include "jit/source/embedded_templates.h"
 #include "jit/source/preprocess.h"
+#include "jit/source/template_data.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
 
@@ -45,7 +46,15 @@ const KindNames& names_of(Kind kind) {
   return gradient;
 }
 
+// True for a rule in templates/internal: the library uses it, and Catalog::names() does not list it.
+bool is_internal(const std::string& path) {
+  const auto& all = embedded_templates();
+  return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.first == path; });
+}
+
 std::string path_of(Kind kind, const std::string& name) {
+  const std::string internal = str_cat("internal/", name, ".cuh");
+  if (kind == Kind::rule && name.starts_with("jitstep_") && is_internal(internal)) return internal;
   return names_of(kind).folder + name + ".cuh";
 }
 
@@ -66,8 +75,7 @@ struct Catalog::Manifests {
   std::map<std::string, std::unique_ptr<const Manifest>> by_source;
 };
 
-Catalog::Catalog(TemplateStore& store)
-    : store_(store), manifests_(std::make_shared<Manifests>()) {}
+Catalog::Catalog(TemplateStore& store) : store_(store), manifests_(std::make_shared<Manifests>()) {}
 Catalog::~Catalog() = default;
 
 std::shared_ptr<const Catalog> Catalog::snapshot() const {
@@ -101,7 +109,6 @@ std::vector<std::string> Catalog::names(Kind kind) const {
     if (file.ends_with(".cuh") && file.find('/') == file.npos)
       names.push_back(file.substr(0, file.size() - 4));
   }
-  if (kind == Kind::rule) std::erase_if(names, is_internal_rule);
   return names;
 }
 
@@ -114,10 +121,10 @@ const Manifest& Catalog::find(Kind kind, const std::string& name) const {
   const bool plain = name.find_first_of("/\\.") == name.npos && !name.empty();
   const auto content = plain ? store_.find(path) : std::nullopt;
   if (!content) throw Error(unknown_name(kind, name, names(kind), ""));
-  const std::string shown = store_.shown_name(path);
+  const std::string shown = store_.data().shown_name(path);
   Manifest manifest = read(*content, shown, kind);
   manifest.path = manifest.source = path;
-  if (shown != path) manifest.source = keep(manifest, *content, shown);
+  if (shown != path) manifest.source = add_to_store(manifest, *content, shown);
   return remember(std::move(manifest));
 }
 
@@ -126,17 +133,18 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
   // Read under the user's path, so that errors name the user's file.
   Manifest manifest = read(content, path, kind);
   manifest.path = path_of(kind, manifest.name);
-  manifest.source = keep(manifest, content, path);
+  manifest.source = add_to_store(manifest, content, path);
   const Manifest& stored = remember(std::move(manifest));
   make_newest(stored);
   return stored;
 }
 
 // Adds the file and its includes to the store. Returns its name there.
-std::string Catalog::keep(const Manifest& manifest, const std::string& content,
-                          const std::string& file) const {
+std::string Catalog::add_to_store(const Manifest& manifest, const std::string& content,
+                                  const std::string& file) const {
   const Texts includes = newest_includes(content, manifest.path, store_);
-  if (auto source = store_.keep(manifest.path, {file, content, includes})) return *source;
+  if (auto source = store_.data().add_loaded(manifest.path, {file, content, includes}))
+    return *source;
   const std::string& one = names_of(manifest.kind).one;
   throw Error(str_cat("cannot load the ", one, " ", file, ": another ", one, " \"", manifest.name,
                       "\" exists (", store_.origin(manifest.path),

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "jit/base/text.h"
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 
 namespace jitstep::jit {
 namespace {

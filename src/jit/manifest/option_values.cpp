@@ -6,7 +6,7 @@
 #include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jit/manifest/option_layout.h"
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {

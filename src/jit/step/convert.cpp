@@ -1,16 +1,16 @@
-#include "jitstep/jit/convert.h"
+#include "jit/step/convert.h"
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/codegen/translation_unit.h"
-#include "jit/manifest/internal_rule.h"
+#include "jit/codegen/unit.h"
 #include "jit/manifest/option_layout.h"
 #include "jit/step/device_table.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {
@@ -41,13 +41,9 @@ bool sums_first(const Plan& plan, int slot) {
                      });
 }
 
-// An internal rule that stores the gradient in its only slot. The slot is signed like `slot`.
+// The rule that stores the gradient in its only slot. The slot is signed like `slot`.
 OptionValues slot_rule(const Slot& slot) {
-  const bool is_signed = slot.is_signed;
-  return internal_rule(is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot",
-                       is_signed ? "  Signed x;\n" : "  NonNegative x;\n",
-                       "  KHD static void update_state(auto& e, const auto&) { e.x.next = e.g; }\n"
-                       "  KHD static void update_param(auto&, const auto&) {}\n");
+  return OptionValues(slot.is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot");
 }
 
 // The value of one of a rule's numbers: that of the tensor, or the default.

@@ -30,8 +30,8 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::Impl::early_states(
     state = make_param_state(options.rule(), default_options().catalog());
     with_context(p, {first.group, first.index + i}, [&] {
       const auto plan = record.plan(p);
-      state->bind(p, plan, id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
-      state->is_early_ = true;
+      state->data().bind(p, plan, id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
+      state->data().is_early = true;
     });
   }
   return early;

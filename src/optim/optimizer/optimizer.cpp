@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/host_transforms.h"
 #include "optim/optimizer/optimizer_impl.h"
@@ -325,14 +325,6 @@ std::vector<torch::Tensor> Optimizer::fp32_weights() const {
       weights.push_back((more ? state->weights() : p.detach()).to(torch::kFloat32, false, !more));
     }
   return weights;
-}
-
-std::int64_t Optimizer::state_bytes() const {
-  std::int64_t sum = 0;
-  for (const auto& [key, held] : state_)
-    if (const auto* const state = dynamic_cast<const ParamState*>(held.get()))
-      sum += state->bytes();
-  return sum;
 }
 
 std::vector<double> Optimizer::Impl::shared_values() const {

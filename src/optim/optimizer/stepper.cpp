@@ -12,6 +12,7 @@
 #include "jit/step/step_checks.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/step_hyper_params.h"
+#include "optim/reports/kernel_report.h"
 #include "optim/state/state_operations.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/kernel_tensors.h"

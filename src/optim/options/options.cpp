@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "jit/codegen/spec_text.h"
 #include "jit/manifest/option_layout.h"
-#include "jitstep/jit/spec_text.h"
 #include "optim/options/shipped_options.h"
 #include "optim/tensor/errors.h"
 
@@ -75,6 +75,13 @@ std::size_t index_of(const jit::OptionLayout& layout, const std::string& name) {
   return static_cast<std::size_t>(layout.find(name) - layout.options.data());
 }
 
+// GenericOptions have no types of options before bind().
+void check_bound(const Options& options) {
+  TORCH_CHECK(!options.rule().empty(),
+              "jitstep: the options cannot be read or written by get(), put() or set_lr() yet: they ",
+              "have no rule. Call bind(rule) first, or use set(name, value).");
+}
+
 }  // namespace
 
 std::uint64_t Options::next_version() {
@@ -91,10 +98,12 @@ std::vector<std::string> Options::names() const {
 }
 
 jit::Value Options::get(const std::string& name) const {
+  check_bound(*this);
   return rethrow_as_torch_error([&] { return values().get(name); });
 }
 
 void Options::put(const std::string& name, const jit::Value& value) {
+  check_bound(*this);
   rethrow_as_torch_error([&] {
     jit::OptionValues all = values();
     all.set(name, value);
@@ -115,6 +124,7 @@ void Options::mark(std::size_t option) {
 }
 
 bool Options::is_set(const std::string& name) const {
+  check_bound(*this);
   return rethrow_as_torch_error([&] {
     const jit::OptionValues all = values();
     return !(all.get(name) == all.declaration(name).initial) ||

@@ -11,9 +11,9 @@
 
 #include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
+#include "jit/codegen/unit.h"
 #include "jit/compiler/host_compiler.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/unit.h"
 #include "support/child.h"
 
 namespace jitstep::jit {
