@@ -94,7 +94,8 @@ Rule rule_of(const Manifest& manifest, const jit::Catalog& catalog) {
   rule.of_matrices = takes(values, 2) && !takes(values, 1);
   for (const jit::PackedOption& one : rule.layout.options) {
     rule.options.push_back(one.option);
-    rule.has_lr = rule.has_lr || (one.option->name == "lr" && one.option->type == Option::Type::number);
+    rule.has_lr =
+        rule.has_lr || (one.option->name == "lr" && one.option->type == Option::Type::number);
   }
   return rule;
 }

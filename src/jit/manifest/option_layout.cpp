@@ -32,9 +32,8 @@ void set_list(PackedValues& all, std::size_t index, const Value::Numbers& number
 }
 
 bool reads(const std::vector<Option>& flags, const std::string& name) {
-  return std::any_of(flags.begin(), flags.end(), [&](const Option& flag) {
-    return flag.lifted && flag.lifted->reads(name);
-  });
+  return std::any_of(flags.begin(), flags.end(),
+                     [&](const Option& flag) { return flag.lifted && flag.lifted->reads(name); });
 }
 
 // True if the rule computes more from the option than its numbers in HyperParams.

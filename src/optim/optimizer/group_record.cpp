@@ -62,8 +62,7 @@ bool GroupRecord::refresh_numbers() {
   return true;
 }
 
-void GroupRecord::refresh_all(const Options& options, ValidationPhase phase,
-                              HyperParams& numbers) {
+void GroupRecord::refresh_all(const Options& options, ValidationPhase phase, HyperParams& numbers) {
   jit::OptionValues values = options.values();
   validate(values, phase);
   const bool same_formats = values_ && catalog_ == &options.catalog() &&

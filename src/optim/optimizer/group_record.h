@@ -58,7 +58,7 @@ class GroupRecord {
   void refresh_all(const Options& options, ValidationPhase phase, HyperParams& numbers);
 
   std::optional<jit::OptionValues> values_;
-  std::vector<double> now_;  // options packed as in values_
+  std::vector<double> now_;                      // options packed as in values_
   std::vector<const jit::Option*> independent_;  // OptionLayout::independent_numbers()
   const jit::Catalog* catalog_ = nullptr;        // of the options
   jit::Formats formats_;

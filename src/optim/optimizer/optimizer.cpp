@@ -200,7 +200,8 @@ void Optimizer::add_param_group(const ParamGroup& group) {
   impl_->check_distinct(&whole, first);
   auto states = impl_->early_states(whole, first);
   torch::optim::Optimizer::add_param_group(ParamGroup(group.params()));
-  param_groups_.back() = std::move(whole);  // torch sets options of a class that it does not know to the defaults
+  param_groups_.back() =
+      std::move(whole);  // torch sets options of a class that it does not know to the defaults
   impl_->resize(param_groups_.size());
   impl_->take_in(impl_->groups.size() - 1, std::move(states));
 }

@@ -15,9 +15,7 @@ concept ChoiceType = std::is_enum_v<T>;
 
 inline void write(double* to, double x) { *to = x; }
 inline void write(double* to, bool x) { *to = x ? 1 : 0; }
-inline void write(double* to, const std::optional<double>& x) {
-  *to = x ? *x : jit::null_number();
-}
+inline void write(double* to, const std::optional<double>& x) { *to = x ? *x : jit::null_number(); }
 template <class... Numbers>
 void write(double* to, const std::tuple<Numbers...>& x) {
   std::apply([&](auto... one) { ((*to++ = one), ...); }, x);

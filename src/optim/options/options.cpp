@@ -77,9 +77,10 @@ std::size_t index_of(const jit::OptionLayout& layout, const std::string& name) {
 
 // GenericOptions have no types of options before bind().
 void check_bound(const Options& options) {
-  TORCH_CHECK(!options.rule().empty(),
-              "jitstep: the options cannot be read or written by get(), put() or set_lr() yet: they ",
-              "have no rule. Call bind(rule) first, or use set(name, value).");
+  TORCH_CHECK(
+      !options.rule().empty(),
+      "jitstep: the options cannot be read or written by get(), put() or set_lr() yet: they ",
+      "have no rule. Call bind(rule) first, or use set(name, value).");
 }
 
 }  // namespace
