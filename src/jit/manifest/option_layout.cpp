@@ -45,24 +45,6 @@ bool depends_on(const Manifest& manifest, const std::string& name) {
                      [&](const Slot& slot) { return slot.initial.option == name; });
 }
 
-std::string type_text(const Option& option) {
-  switch (option.type) {
-    case Type::number:
-      return "number";
-    case Type::nullable:
-      return "nullable";
-    case Type::numbers:
-      return str_cat("numbers[", option.count, "]");
-    case Type::list:
-      return "list";
-    case Type::boolean:
-      return "boolean";
-    case Type::choice:
-      break;
-  }
-  return joined(option.choices, "|");
-}
-
 }  // namespace
 
 bool same_bits(const PackedValues& a, const PackedValues& b) {
@@ -171,8 +153,10 @@ std::vector<const Option*> OptionLayout::independent_numbers() const {
 
 std::string OptionLayout::text() const {
   std::string text;
-  for (const PackedOption& one : options)
-    text += str_cat(one.option->name, " ", type_text(*one.option), " ", one.index, "\n");
+  for (const auto& [option, index, list] : options)
+    text += str_cat(option->name, " ", index, " type ", static_cast<int>(option->type), " ",
+                    option->is_flag() ? joined(option->choices) : std::to_string(option->doubles()),
+                    "\n");
   return text;
 }
 
