@@ -14,6 +14,9 @@
 
 namespace jitstep::jit {
 
+struct OptionLayout;
+struct PackedOption;
+
 /// Option values, initially the manifest's defaults. A rule's own option hides the common option of the same name.
 class JITSTEP_API OptionValues {
  public:
@@ -23,7 +26,7 @@ class JITSTEP_API OptionValues {
   explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog());
 
   /// The rule's manifest.
-  const Manifest& rule() const { return *rule_; }
+  const Manifest& rule() const;
   /// The catalog that defines the rule and the names of codecs.
   const Catalog& catalog() const { return catalog_ ? *catalog_ : default_catalog(); }
 
@@ -33,9 +36,9 @@ class JITSTEP_API OptionValues {
   const Option& declaration(std::string_view name) const;
 
   /// The value, or the default if it was not set. An unknown name throws an Error.
-  const Value& get(std::string_view name) const;
+  Value get(std::string_view name) const;
   /// Sets a value. A value of the wrong type throws an Error. validate() checks ranges.
-  void set(std::string_view name, Value value);
+  void set(std::string_view name, const Value& value);
   /// The options that differ from their defaults, in the order of names().
   std::vector<std::string> changed() const;
 
@@ -65,25 +68,24 @@ class JITSTEP_API OptionValues {
   double initial(const Initial& initial, std::size_t parameter = 0) const;
 
   /// True for the same rule and values.
-  bool operator==(const OptionValues& other) const {
-    return rule_ == other.rule_ && gradient_ == other.gradient_ && values_ == other.values_;
-  }
+  bool operator==(const OptionValues& other) const;
+
+  /// All values in one array, and its layout (jit/manifest/option_layout.h).
+  const OptionLayout& layout() const { return *layout_; }
+  const std::vector<double>& packed() const { return packed_; }
+  void set_packed(const std::vector<double>& values) { packed_ = values; }
 
  private:
   OptionValues(const std::string& rule, std::shared_ptr<const Catalog> snapshot);
+  const PackedOption& find(std::string_view name) const;
   void refuse(int dims, bool by_dims) const;
-  const Manifest* owner(std::string_view name) const;
-  std::size_t location(const Manifest& manifest, std::string_view name) const;
-  const Value* values_of(const Manifest& manifest) const;
   Value value_in(const Manifest& manifest, std::string_view name, int dims) const;
   bool holds(const Expression& condition, const Manifest& manifest, int dims) const;
   NamedValues flags_of(const Manifest& manifest, int dims) const;
 
   std::shared_ptr<const Catalog> catalog_;  // a snapshot; empty: the default catalog
-  const Manifest* rule_;
-  const Manifest* gradient_;
-  std::vector<Value> values_;  // the rule's, then the common ones; numbers before flags
-  std::size_t own_ = 0;        // number of the rule's values
+  std::shared_ptr<const OptionLayout> layout_;
+  std::vector<double> packed_;
 };
 
 }  // namespace jitstep::jit

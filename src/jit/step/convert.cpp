@@ -6,6 +6,7 @@
 #include "jit/base/text.h"
 #include "jit/codegen/translation_unit.h"
 #include "jit/codegen/unit.h"
+#include "jit/manifest/option_layout.h"
 #include "jit/step/device_table.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_tables.h"
@@ -45,15 +46,11 @@ OptionValues slot_rule(const Slot& slot) {
   return OptionValues(slot.is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot");
 }
 
-// The value of one of a rule's numbers. `hyper`: HyperParams::hyper, or empty for the default.
-double number_of(const Manifest& rule, const std::vector<double>& hyper, const std::string& name) {
-  if (hyper.empty()) return rule.find(name)->initial.number();
-  std::size_t location = kCommonHyper;
-  for (const Option& option : rule.hyper) {
-    if (option.name == name) break;
-    location += static_cast<std::size_t>(option.doubles());
-  }
-  return hyper.at(location);
+// The value of one of a rule's numbers: that of the tensor, or the default.
+double number_of(const StoredTensor& of, const std::string& name) {
+  const OptionLayout layout(of.plan.rule(), of.plan.gradient());
+  const PackedOption& number = *layout.find(name);
+  return of.hyper.empty() ? number.option->initial.number() : of.hyper.at(number.index);
 }
 
 // The codec of a slot, with constants in place of the rule's numbers.
@@ -61,7 +58,7 @@ CodecChoice codec_of_slot(const StoredTensor& of, std::size_t slot) {
   CodecChoice choice = of.plan.spec.state.slots[slot].value();
   for (const Option& number : of.plan.codec(static_cast<int>(slot))->hyper) {
     Value& value = choice.options.at(number.name);
-    if (value.is_choice()) value = number_of(of.plan.rule(), of.hyper, value.choice());
+    if (value.is_choice()) value = number_of(of, value.choice());
   }
   return choice;
 }

@@ -2,8 +2,10 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "jit/manifest/option_layout.h"
 #include "jitstep/hyper_params.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/state_storage.h"
@@ -29,23 +31,53 @@ void validate(const jit::OptionValues& values, ValidationPhase phase) {
 
 void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperParams& numbers) {
   options.check_unharmed();
-  options.snapshot(now_);
-  if (now_ == seen_) return;
-  rethrow_as_torch_error([&] {
-    const bool same_rule = values_ && &values_->catalog() == &options.catalog();
-    jit::OptionValues values = same_rule ? *values_ : options.values();
-    if (same_rule) options.update(values);
-    validate(values, phase);
-    const bool same_formats = same_rule && options.formats() == formats_;
-    if (!same_formats) jit::check_formats(options.formats(), values);
-    const HyperParams fresh = values.at_step(0, options.seed());
-    if (!same_formats || !values.same_flags(*values_)) ++revision_;
-    if (!same_formats) formats_ = options.formats();
-    values_ = std::move(values);
-    plans_.clear();
-    numbers = fresh;
-  });
-  std::swap(seen_, now_);
+  if (is_known(options)) {
+    options.pack(now_);
+    if (jit::same_bits(now_, values_->packed())) return;
+    if (refresh_numbers()) {
+      std::copy_n(now_.begin(), kMaxHyper, numbers.hyper);
+      return;
+    }
+  }
+  rethrow_as_torch_error([&] { refresh_all(options, phase, numbers); });
+}
+
+// True if the options have the rule, catalog and formats of the last refresh.
+bool GroupRecord::is_known(const Options& options) const {
+  return values_ && catalog_ == &options.catalog() && values_->rule().name == options.rule() &&
+         formats_version_ == options.common().formats_version;
+}
+
+// Takes the numbers if they are in range and if only such numbers changed that nothing else depends on.
+bool GroupRecord::refresh_numbers() {
+  const std::vector<double>& before = values_->packed();
+  if (now_.size() != before.size()) return false;
+  for (std::size_t i = 0; i < now_.size(); ++i) {
+    if (jit::same_bits(now_[i], before[i])) continue;
+    if (i >= independent_.size() || independent_[i] == nullptr ||
+        !independent_[i]->constraint.accepts(now_[i]))
+      return false;
+  }
+  values_->set_packed(now_);
+  return true;
+}
+
+void GroupRecord::refresh_all(const Options& options, ValidationPhase phase, HyperParams& numbers) {
+  jit::OptionValues values = options.values();
+  validate(values, phase);
+  const bool same_formats = values_ && catalog_ == &options.catalog() &&
+                            &values_->rule() == &values.rule() && options.formats() == formats_;
+  if (!same_formats) jit::check_formats(options.formats(), values);
+  const HyperParams fresh = values.at_step(0, options.seed());
+  if (!same_formats || !values.same_flags(*values_)) ++revision_;
+  if (!same_formats) formats_ = options.formats();
+  independent_ = values.layout().independent_numbers();
+  now_ = values.packed();
+  values_ = std::move(values);
+  catalog_ = &options.catalog();
+  formats_version_ = options.common().formats_version;
+  plans_.clear();
+  numbers = fresh;
 }
 
 std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const {

@@ -30,8 +30,9 @@ class GroupRecord {
     refresh(options, phase, numbers);
   }
 
-  /// Updates the record and the group's `numbers` (all but the step number). Compares a few numbers if nothing changed.
-  /// Throws a c10::Error if an option is out of range; then nothing has changed.
+  /// Updates the record and the group's `numbers` (all but the step number). Compares memory if nothing changed, and
+  /// copies it if only numbers changed that nothing else depends on, such as a learning rate. Throws a c10::Error if an
+  /// option is out of range; then nothing has changed.
   void refresh(const Options& options, ValidationPhase phase, HyperParams& numbers);
 
   /// Increases when flags or formats change, because parameters may then need another kernel.
@@ -52,9 +53,16 @@ class GroupRecord {
   InitialValues initial(const jit::Plan& plan, int number) const;
 
  private:
-  std::vector<double> seen_, now_;  // snapshots of the options
+  bool is_known(const Options& options) const;
+  bool refresh_numbers();
+  void refresh_all(const Options& options, ValidationPhase phase, HyperParams& numbers);
+
   std::optional<jit::OptionValues> values_;
+  std::vector<double> now_;                      // options packed as in values_
+  std::vector<const jit::Option*> independent_;  // OptionLayout::independent_numbers()
+  const jit::Catalog* catalog_ = nullptr;        // of the options
   jit::Formats formats_;
+  std::uint64_t formats_version_ = 0;
   int revision_ = 0;
   mutable std::map<jit::ParameterKind, std::shared_ptr<const jit::Plan>> plans_;
 };

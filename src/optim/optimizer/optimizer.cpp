@@ -25,7 +25,7 @@ void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 
 // Fixes the current revisions of rule and codecs for this optimizer, so that a reload does not affect it.
 std::unique_ptr<Options> with_current_revisions(std::unique_ptr<Options> defaults) {
-  defaults->set_catalog(jit::default_catalog());
+  defaults->set_catalog(defaults->catalog());
   return defaults;
 }
 
@@ -122,22 +122,20 @@ Options& Optimizer::Impl::group_options(std::size_t group) {
 
 // ---- groups ------------------------------------------------------------------------------------
 
-// The values for options that a group does not set.
-std::unique_ptr<Options> Optimizer::Impl::defaults_for(const ParamGroup& group) const {
-  if (!several_rules) return default_options().copy();
-  auto own = make_options(options_with_rule(group).rule(), default_options().catalog());
-  own->set_catalog(default_options().catalog());
-  return own;
-}
-
+// Copies a group. Options that it does not set come from the optimizer's defaults, or from its own rule's.
 Optimizer::ParamGroup Optimizer::Impl::merged(const ParamGroup& group) const {
   default_options().check_unharmed();
   if (group.has_options())
     if (const auto* const own = dynamic_cast<const Options*>(&group.options()))
       own->check_unharmed();
-  const auto defaults = defaults_for(group);
-  auto options = options_like(*defaults, group.has_options() ? group.options() : *defaults);
-  if (group.has_options()) options->inherit(*defaults);
+  std::unique_ptr<Options> of_rule;
+  if (several_rules) {
+    of_rule = make_options(options_with_rule(group).rule(), default_options().catalog());
+    of_rule->set_catalog(default_options().catalog());
+  }
+  const Options& defaults = of_rule ? *of_rule : default_options();
+  auto options = options_like(defaults, group.has_options() ? group.options() : defaults);
+  if (group.has_options()) options->inherit(defaults);
   options->set_catalog(default_options().catalog());
   options->construct();
   return ParamGroup(group.params(), std::move(options));
@@ -196,14 +194,14 @@ void Optimizer::Impl::check_distinct() const { check_distinct(nullptr, {}); }
 
 void Optimizer::add_param_group(const ParamGroup& group) {
   if (!impl_->groups_unchanged()) impl_->sync_groups();
-  const ParamGroup whole = impl_->merged(group);
+  ParamGroup whole = impl_->merged(group);
   const ParameterName first{param_groups_.size(), 0};
   impl_->check_group(whole, first, ValidationPhase::construction);
   impl_->check_distinct(&whole, first);
   auto states = impl_->early_states(whole, first);
-  torch::optim::Optimizer::add_param_group(whole);
-  // torch replaces options of a class that it does not know by the defaults.
-  param_groups_.back().set_options(whole.options().clone());
+  torch::optim::Optimizer::add_param_group(ParamGroup(group.params()));
+  param_groups_.back() =
+      std::move(whole);  // torch sets options of a class that it does not know to the defaults
   impl_->resize(param_groups_.size());
   impl_->take_in(impl_->groups.size() - 1, std::move(states));
 }

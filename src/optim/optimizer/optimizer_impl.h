@@ -172,7 +172,6 @@ struct Optimizer::Impl {
   const std::string& rule_of(std::size_t group) const;
 
   // ---- groups (optimizer.cpp, early_state.cpp)
-  std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
   ParamGroup merged(const ParamGroup& group) const;
   void check_group(const ParamGroup& group, const ParameterName& first,
                    ValidationPhase phase) const;

@@ -302,7 +302,7 @@ TEST_F(SharedSums, OfTwoFilesOfOneNameThrowBeforeAnythingIsCompiled) {
   second.slots = {{&m[1], nullptr}};
   second.id = 1;
   const std::string error = error_of([&] {
-    Step(cpu, {{plan(ours), {tensor}}, {resolve(theirs, {"fp32"}, changed), {second}}});
+    Step(cpu, {{plan(ours), {tensor}}, {resolve(theirs, {"fp32"}), {second}}});
   });
   EXPECT_NE(error.find("the sum 'squares' of "), std::string::npos) << error;
   EXPECT_NE(error.find("two files"), std::string::npos) << error;
