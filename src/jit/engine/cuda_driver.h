@@ -132,6 +132,6 @@ class JITSTEP_API CudaEntry {
 };
 
 /// The CUDA driver of an engine. Throws an Error with installation advice if there is none.
-CudaDriver& driver_of(class Engine& engine);
+JITSTEP_API CudaDriver& driver_of(class Engine& engine);
 
 }  // namespace jitstep::jit
