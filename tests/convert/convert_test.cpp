@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "jitstep/jit/catalog.h"
+#include "optim/state/param_state_data.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -42,7 +43,7 @@ const ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
 
 Tensors tensors_of(const ParamState& state) {
   Tensors all;
-  state.buffers().for_each_tensor([&](const torch::Tensor& t) { all.push_back(t); });
+  state.data().buffers.for_each_tensor([&](const torch::Tensor& t) { all.push_back(t); });
   return all;
 }
 

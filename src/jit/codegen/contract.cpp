@@ -25,7 +25,8 @@ std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
     const Reduction& reduction = rule.reductions[i];
     fields += str_cat("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
                       ", jitstep::may_read(P, ", passes[i], ", ",
-                      reduction.moments ? "true" : "false", ")>::type ", reduction.name, ";\n");
+                      reduction.read_by_update_state ? "true" : "false", ")>::type ",
+                      reduction.name, ";\n");
   }
   return str_cat("template <int P>\nstruct UnitResults {\n", fields, "};\n");
 }

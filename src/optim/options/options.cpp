@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "optim/options/shipped_options.h"
 #include "optim/tensor/errors.h"
 
@@ -69,6 +69,14 @@ jit::Value archived(const jit::Option& option, const c10::IValue& value) {
   }
 }
 
+// GenericOptions have no names and types of options before bind().
+void check_bound(const Options& options) {
+  TORCH_CHECK(
+      !options.rule().empty(),
+      "jitstep: the options cannot be read or written by index, put() or set_lr() yet: they ",
+      "have no rule. Call bind(rule) first, or use set(name, value).");
+}
+
 }  // namespace
 
 std::uint64_t Options::next_version() {
@@ -80,15 +88,10 @@ jit::CodecChoice Options::read_codec(const std::string& text) {
   return rethrow_as_torch_error([&] { return jit::parse_codec(text); });
 }
 
-const jit::Manifest& Options::manifest() const {
-  return jit::default_catalog().rule(rule(), catalog_revision());
-}
-
-jit::OptionValues Options::defaults() const {
-  return jit::OptionValues(rule(), jit::default_catalog(), catalog_revision());
-}
+jit::OptionValues Options::defaults() const { return jit::OptionValues(rule(), catalog()); }
 
 std::size_t Options::index(const std::string& name) const {
+  check_bound(*this);
   const auto& all = names();
   const auto found = std::find(all.begin(), all.end(), name);
   if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
@@ -213,9 +216,9 @@ GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
   return *this;
 }
 
-void GenericOptions::bind(const std::string& rule, int catalog_revision) {
-  jit::OptionValues values(rule, jit::default_catalog(), catalog_revision);
-  set_catalog_revision(values.catalog_revision());
+void GenericOptions::bind(const std::string& rule, const jit::Catalog& catalog) {
+  jit::OptionValues values(rule, catalog);
+  set_catalog(values.catalog());
   for (const auto& [name, value] : given_) values.set(name, value);
   names_ = values.names();
   values_ = std::move(values);
@@ -224,7 +227,13 @@ void GenericOptions::bind(const std::string& rule, int catalog_revision) {
     if (given_.count(names_[i]) != 0) mark(i);
 }
 
+jit::Value GenericOptions::get(std::size_t option) const {
+  check_bound(*this);
+  return values_->get(names_.at(option));
+}
+
 void GenericOptions::put(std::size_t option, const jit::Value& value) {
+  check_bound(*this);
   values_->set(names_.at(option), value);
   version_ = next_version();
   mark(option);
@@ -239,16 +248,16 @@ bool is_shipped(const std::string& rule) {
   return shipped && shipped->names() == jit::OptionValues(rule).names();
 }
 
-std::unique_ptr<Options> make_options(const std::string& rule, int catalog_revision) {
+std::unique_ptr<Options> make_options(const std::string& rule, const jit::Catalog& catalog) {
   if (is_shipped(rule)) return make_shipped_options(rule);
   auto generic = std::make_unique<GenericOptions>();
-  generic->bind(rule, catalog_revision);
+  generic->bind(rule, catalog);
   return generic;
 }
 
 std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given,
-                                      int catalog_revision) {
-  auto options = make_options(rule, catalog_revision);
+                                      const jit::Catalog& catalog) {
+  auto options = make_options(rule, catalog);
   jit::OptionValues values = options->values();
   for (const auto& [name, value] : given.given()) {
     values.set(name, value);

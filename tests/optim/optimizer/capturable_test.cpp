@@ -247,7 +247,7 @@ TEST(LearningRateTensor, IsRejectedBeforeTheStepIfItSharesMemoryWithAParameter) 
     optimizer.set_lr(parameters[0].detach()[2][1]);
     set_gradients(parameters, 2);
     EXPECT_HAS(argument_error([&] { optimizer.step(); }),
-               "the lr of group 0 shares memory with parameter 0 of group 0 (float [5, 3])");
+               "the lr of group 0 shares memory with parameter 0 of group 0 (float32 [5, 3])");
     optimizer.set_lr(torch::Tensor());
     optimizer.set_found_inf(parameters[1].detach()[0]);
     EXPECT_HAS(argument_error([&] { optimizer.step(); }), "found_inf shares memory with");

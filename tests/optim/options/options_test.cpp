@@ -228,5 +228,24 @@ TEST(Formats, AModelOfSeveralDtypesUsesAFormatForEachAndReportsIt) {
   EXPECT_HAS(argument_error([&] { optimizer.formats_of(torch::ones({3})); }), "not a parameter");
 }
 
+TEST(GenericOptions, TakeSeveralNumbersInBraces) {
+  GenericOptions options(0.1);
+  options.set("betas", {{0.8, 0.9}});
+  EXPECT_EQ(options.given().at("betas"), Value(Value::Numbers{0.8, 0.9}));
+  options.bind("adamw");
+  EXPECT_EQ(options.get("betas"), Value(Value::Numbers{0.8, 0.9}));
+}
+
+TEST(GenericOptions, WithoutARuleThrowOnAccessByIndexAndByName) {
+  GenericOptions options(0.1);
+  EXPECT_HAS(argument_error([&] { options.put(0, 0.5); }), "bind(rule)");
+  EXPECT_HAS(argument_error([&] { options.get(0); }), "bind(rule)");
+  EXPECT_HAS(argument_error([&] { options.put("lr", 0.5); }), "bind(rule)");
+  EXPECT_HAS(argument_error([&] { options.set_lr(0.5); }), "bind(rule)");
+  options.bind("adamw");
+  options.put("lr", 0.5);
+  EXPECT_EQ(options.get_lr(), 0.5);
+}
+
 }  // namespace
 }  // namespace jitstep::tests

@@ -2,10 +2,10 @@
 
 #include <jit/base/text.h>
 #include <jit/codegen/probe.h>
+#include <jit/codegen/unit.h>
 #include <jit/step/check_rule_contract.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/kernel_config.h>
-#include <jitstep/jit/unit.h>
 
 #include <algorithm>
 #include <atomic>
@@ -129,7 +129,7 @@ class KernelCheck {
       if (found.empty()) return true;
       report(found);
     } catch (const CompileError& error) {
-      report(first_line(error.what()), error.what());
+      report(first_line(error.what()), str_cat(error.what(), "\n", error.log()));
     } catch (const std::exception& error) {
       report(error.what());
     }

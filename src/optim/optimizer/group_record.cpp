@@ -1,0 +1,79 @@
+#include "optim/optimizer/group_record.h"
+
+#include <torch/types.h>
+
+#include <cmath>
+
+#include "jitstep/hyper_params.h"
+#include "jitstep/jit/layout.h"
+#include "jitstep/jit/state_storage.h"
+#include "optim/tensor/errors.h"
+#include "optim/tensor/kernel_tensors.h"
+
+namespace jitstep {
+namespace {
+
+void validate(const jit::OptionValues& values, ValidationPhase phase) {
+  const jit::Option* const lr = values.rule().find("lr");
+  const bool number = lr != nullptr && lr->type == jit::Option::Type::number;
+  const double rate = number ? values.get("lr").number() : 0;
+  if (phase == ValidationPhase::construction || rate >= 0 || !std::isfinite(rate))
+    return values.validate();
+  // A schedule may make lr negative after construction. All other ranges still apply.
+  jit::OptionValues positive = values;
+  positive.set("lr", -rate);
+  positive.validate();
+}
+
+}  // namespace
+
+void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperParams& numbers) {
+  options.check_unharmed();
+  options.snapshot(now_);
+  if (now_ == seen_) return;
+  rethrow_as_torch_error([&] {
+    const bool same_rule = values_ && &values_->catalog() == &options.catalog();
+    jit::OptionValues values = same_rule ? *values_ : options.values();
+    if (same_rule) options.update(values);
+    validate(values, phase);
+    const bool same_formats = same_rule && options.formats() == formats_;
+    if (!same_formats) jit::check_formats(options.formats(), values);
+    const HyperParams fresh = values.at_step(0, options.seed());
+    if (!same_formats || !values.same_flags(*values_)) ++revision_;
+    if (!same_formats) formats_ = options.formats();
+    values_ = std::move(values);
+    plans_.clear();
+    numbers = fresh;
+  });
+  std::swap(seen_, now_);
+}
+
+std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const {
+  const int dims = std::max<int>(1, static_cast<int>(p.dim()));
+  return rethrow_as_torch_error([&] {
+    jit::ParameterKind kind{dtype_of(p), dims, p.numel(), p.sizes().vec()};
+    const auto known = plans_.find(kind);
+    if (known != plans_.end()) return known->second;
+    auto plan = std::make_shared<const jit::Plan>(jit::resolve(*values_, formats_, kind));
+    return plans_.emplace(std::move(kind), std::move(plan)).first->second;
+  });
+}
+
+std::vector<double> GroupRecord::initial_shared_state() const {
+  return rethrow_as_torch_error([&] { return jit::initial_shared_state(*values_); });
+}
+
+InitialValues GroupRecord::initial(const jit::Plan& plan, int number) const {
+  return rethrow_as_torch_error([&] {
+    InitialValues initial;
+    for (const auto& slot : values_->rule().slots)
+      initial.slots.push_back(values_->initial(slot.initial));
+    initial.aux_state = jit::initial_aux_state(plan, *values_, static_cast<std::size_t>(number));
+    for (std::size_t i = 0; i < initial.slots.size(); ++i)
+      if (const jit::Manifest* const codec = plan.codec(static_cast<int>(i)))
+        if (codec->has_hyper) initial.hyper = values_->hyper();
+    return initial;
+  });
+}
+
+}  // namespace jitstep
