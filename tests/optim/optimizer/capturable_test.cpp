@@ -64,6 +64,17 @@ TEST(Capturable, MayBeSwitchedOnAndOffAtAnyTime) {
   }
 }
 
+// Prodigy's steps do not depend on the step number, those of AdamW do.
+TEST(Capturable, StepNumbersContinueWhenItIsSwitchedOnAndOff) {
+  Pair pair("adamw");
+  for (int step = 1; step <= 9; ++step) {
+    pair.device.capturable(step % 4 < 2);  // two steps in each mode
+    pair.train(step, step);
+    pair.expect_equal();
+  }
+  for (const auto& p : pair.counted) EXPECT_EQ(state_of(pair.device, p).step(), 9);
+}
+
 TEST(Capturable, ParametersThatGetTheirFirstGradientLateCountTheirOwnSteps) {
   Pair pair("adamw");
   pair.train_some(1, [](std::size_t parameter) { return parameter == 0; });
