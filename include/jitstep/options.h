@@ -13,8 +13,8 @@
 
 #include "jitstep/cast_guard.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/formats.h"
 #include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep {
 
@@ -30,11 +30,14 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
  public:
   /// The name of the rule. Empty for GenericOptions that are not bound to a rule yet.
   const std::string& rule() const { return common().rule; }
-  /// The catalog revision of rule and codecs. 0 means the newest one, until an optimizer uses the options.
-  int catalog_revision() const { return common().catalog_revision; }
-  void set_catalog_revision(int catalog_revision) { common().catalog_revision = catalog_revision; }
-  /// The manifest of the rule in that revision.
-  const jit::Manifest& manifest() const;
+  /// The catalog that defines the rule and the names of codecs: the default catalog, or its snapshot once an optimizer
+  /// uses the options.
+  const jit::Catalog& catalog() const {
+    return common().catalog ? *common().catalog : jit::default_catalog();
+  }
+  void set_catalog(const jit::Catalog& catalog) { common().catalog = catalog.snapshot(); }
+  /// The manifest of the rule.
+  const jit::Manifest& manifest() const { return catalog().rule(rule()); }
 
   // ---- options by index and by name. An unknown name throws a c10::Error that lists the known names.
 
@@ -99,7 +102,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   /// Data that the options of every rule have.
   struct Common {
     std::string rule;
-    int catalog_revision = 0;
+    std::shared_ptr<const jit::Catalog> catalog = {};
     jit::Formats formats = {};
     std::uint64_t formats_version = 0;
     std::vector<bool> set = {};  // per option; options beyond the end are not set
@@ -216,7 +219,7 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 
   /// Sets the rule and checks all options that were set before. Throws a jit::Error for an unknown name or a wrong
   /// type. Call it only once.
-  void bind(const std::string& rule, int catalog_revision = 0);
+  void bind(const std::string& rule, const jit::Catalog& catalog);
   /// The options that were set, by name.
   const jit::NamedValues& given() const { return given_; }
 
@@ -242,15 +245,15 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
   std::uint64_t version_ = 0;                // changes with every write
 };
 
-/// Default options of a rule: of the generated class for a built-in rule, else GenericOptions. `catalog_revision` 0
-/// means the newest revision. An unknown rule throws a jit::Error that lists the rules.
-JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
-                                                  int catalog_revision = 0);
+/// Default options of a rule: of the generated class for a built-in rule, else GenericOptions. An unknown rule throws a
+/// jit::Error that lists the rules.
+JITSTEP_API std::unique_ptr<Options> make_options(
+    const std::string& rule, const jit::Catalog& catalog = jit::default_catalog());
 
 /// The same with the values and formats of `given`. Throws a jit::Error for an option that the rule does not have.
-JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
-                                                  const GenericOptions& given,
-                                                  int catalog_revision = 0);
+JITSTEP_API std::unique_ptr<Options> make_options(
+    const std::string& rule, const GenericOptions& given,
+    const jit::Catalog& catalog = jit::default_catalog());
 
 /// True if the rule of this name is the built-in one, which has generated classes. A folder in JITSTEP_TEMPLATES may
 /// replace it by a different rule.

@@ -36,9 +36,10 @@ std::size_t Stepper::batch_of(const Member& member, bool scaled) {
   spec.gradient = member.g_dtype;
   spec.strided = is_strided(member.tensor);
   if (scaled) spec.gradient_flags["scaled"] = true;
+  jit::Plan plan = jit::resolve(spec, *member.plan->plan->catalog);
   for (std::size_t b = 0; b < batches_.size(); ++b)
-    if (batches_[b].plan.spec == spec) return b;
-  batches_.push_back({jit::resolve(spec), {}});
+    if (batches_[b].plan.is_same_kernel(plan)) return b;
+  batches_.push_back({std::move(plan), {}});
   return batches_.size() - 1;
 }
 

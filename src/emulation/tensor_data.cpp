@@ -1,6 +1,6 @@
 #include "emulation/tensor_data.h"
 
-#include "jitstep/jit/state_layout.h"
+#include "jitstep/jit/layout.h"
 
 namespace jitstep::emulation {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 

@@ -57,7 +57,7 @@ class HostTransforms : public testing::Test {
     std::vector<jit::Batch> batches;
     for (const Tensor& tensor : tensors) {
       const jit::OptionValues options(tensor.rule, own.catalog);
-      const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
+      const jit::Plan plan = jit::resolve(options, {"fp32"});
       states.push_back(std::make_unique<jit::StateStorage>(cpu, plan, options, tensor.sizes));
       const auto id = static_cast<int>(p.size());
       p.emplace_back(6, 5.0f);
@@ -144,7 +144,7 @@ TEST_F(HostTransforms, UseMemoryDuringTheStepOnly) {
 
 TEST_F(HostTransforms, OfARuleForMatricesAcceptOnlyMatrices) {
   const jit::OptionValues options("muon", own.catalog);
-  const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
+  const jit::Plan plan = jit::resolve(options, {"fp32"});
   EXPECT_NO_THROW(jit::StateStorage(cpu, plan, options, {2, 3}));
   for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{6}, {1, 2, 3}})
     EXPECT_THROW(jit::StateStorage(cpu, plan, options, sizes), jit::Error);

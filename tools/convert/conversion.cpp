@@ -7,6 +7,7 @@
 #include <jitstep/optimizer.h>
 #include <optim/state/archive_file.h>
 #include <optim/state/archive_outline.h>
+#include <optim/state/param_state_data.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -140,8 +141,9 @@ class Counts {
 void count(const ParamState& before, const ParamState& now, Counts& counts) {
   const auto& slots = jit::default_catalog().rule(before.rule()).slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
-    counts.add(slots[i].name, format_of(before.buffers(), i), format_of(now.buffers(), i));
-  counts.add("weight residual", weights_of(before.buffers()), weights_of(now.buffers()));
+    counts.add(slots[i].name, format_of(before.data().buffers, i),
+               format_of(now.data().buffers, i));
+  counts.add("weight residual", weights_of(before.data().buffers), weights_of(now.data().buffers));
 }
 
 Conversion report(const Groups& groups, const Optimizer& optimizer,

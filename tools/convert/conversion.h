@@ -1,7 +1,7 @@
 // Converts an optimizer's archive to other formats, without the training program.
 #pragma once
 
-#include <jitstep/jit/formats.h>
+#include <jitstep/jit/plan.h>
 
 #include <cstdint>
 #include <string>

@@ -2,7 +2,6 @@
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/log.h>
 #include <torch/types.h>
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,7 @@
 #include "cost.h"
 
-#include <jitstep/jit/formats.h>
-#include <jitstep/jit/state_layout.h>
+#include <jitstep/jit/layout.h>
+#include <jitstep/jit/plan.h>
 
 #include <algorithm>
 

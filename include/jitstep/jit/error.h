@@ -1,7 +1,8 @@
-// The errors of jitstep. A message says what failed, why, and how to fix it.
+// The errors and warnings of jitstep. A message says what failed, why, and how to fix it.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -71,6 +72,16 @@ class JITSTEP_API CudaError : public Error {
   std::string call_;
   int code_;
 };
+
+/// Log level. Default: `warn`.
+enum class LogLevel { off, warn, info, debug };
+
+/// Receives one warning: a full sentence without a line break.
+using WarningHandler = std::function<void(const std::string&)>;
+
+/// Sets the handler of warnings and returns the previous one. The default handler prints a line to stderr. An empty
+/// handler restores the default. Thread safe. Any thread may call the handler.
+JITSTEP_API WarningHandler set_warning_handler(WarningHandler handler);
 
 }  // namespace jitstep::jit
 

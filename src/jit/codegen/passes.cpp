@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
-#include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {

@@ -1,4 +1,4 @@
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 
 #include <algorithm>
 #include <cmath>

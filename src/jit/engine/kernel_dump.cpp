@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "jit/base/file_io.h"
+#include "jit/base/log.h"
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/compiler/resource_json.h"
-#include "jitstep/jit/log.h"
 
 namespace jitstep::jit {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_notes.h"
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -168,7 +168,7 @@ void read_after(std::string_view list, const Location& location,
 Expression read_condition(std::string_view condition, const Symbols& symbols,
                           const Location& location) {
   try {
-    return Expression::parse(condition, [&](std::string_view name) -> const Symbol* {
+    return parse_expression(condition, [&](std::string_view name) -> const Symbol* {
       const auto found = symbols.find(name);
       return found == symbols.end() ? nullptr : &found->second;
     });

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/manifest/expression.h"
 #include "jit/manifest/manifest_lines.h"
 #include "jitstep/jit/manifest.h"
 

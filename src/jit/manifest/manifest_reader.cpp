@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_fields.h"
 #include "jit/manifest/manifest_formats.h"
@@ -12,7 +13,6 @@
 #include "jit/manifest/manifest_names.h"
 #include "jit/manifest/manifest_notes.h"
 #include "jit/manifest/reserved_names.h"
-#include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -150,7 +150,7 @@ class Reader {
       add(made_.flags, read_flag(line, lines_.enums, symbols_, codec), line.location, kMostLines,
           "flags");
       name_option(made_.flags.back(), line.location);
-      flags_[made_.flags.back().name] = made_.flags.back().symbol();
+      flags_[made_.flags.back().name] = symbol_of(made_.flags.back());
     });
     for (const Option& option : made_.hyper) check_construction(option);
   }
@@ -183,7 +183,7 @@ class Reader {
     refuse_in_archives(option.name, location);
     if (!names_.insert(option.name).second)
       location.fail(str_cat("`", option.name, "` is declared twice. Rename one."));
-    if (option.type != Option::Type::list) symbols_[option.name] = option.symbol();
+    if (option.type != Option::Type::list) symbols_[option.name] = symbol_of(option);
   }
 
   void read_refusals() {

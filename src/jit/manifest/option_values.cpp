@@ -5,7 +5,7 @@
 
 #include "jit/base/closest.h"
 #include "jit/base/text.h"
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -54,10 +54,13 @@ OptionValues::OptionValues(const Manifest& rule, const Manifest& gradient)
   }
 }
 
-OptionValues::OptionValues(const std::string& rule, const Catalog& catalog, int catalog_revision)
-    : OptionValues(catalog.rule(rule, catalog_revision), catalog.gradient()) {
-  catalog_revision_ = catalog_revision != 0 ? catalog_revision : catalog.catalog_revision();
+OptionValues::OptionValues(const std::string& rule, std::shared_ptr<const Catalog> snapshot)
+    : OptionValues(snapshot->rule(rule), snapshot->gradient()) {
+  catalog_ = std::move(snapshot);
 }
+
+OptionValues::OptionValues(const std::string& rule, const Catalog& catalog)
+    : OptionValues(rule, catalog.snapshot()) {}
 
 std::vector<std::string> OptionValues::names() const {
   std::vector<std::string> names = rule_->option_names();

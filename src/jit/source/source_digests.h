@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/source/template_data.h"
 #include "jitstep/jit/template_store.h"
 
 namespace jitstep::jit {

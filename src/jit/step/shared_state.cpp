@@ -1,4 +1,4 @@
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/state_storage.h"
 
 namespace jitstep::jit {
 

@@ -1,4 +1,4 @@
-#include "jitstep/jit/state_layout.h"
+#include "jitstep/jit/layout.h"
 
 #include <algorithm>
 

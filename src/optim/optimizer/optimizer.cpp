@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/host_transforms.h"
 #include "optim/optimizer/optimizer_impl.h"
@@ -23,9 +23,9 @@ namespace {
 // Several tensor handles may refer to one parameter. torch indexes state by their common TensorImpl.
 void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 
-// Fixes the current revision of rule and codecs for this optimizer, so that a reload does not affect it.
-std::unique_ptr<Options> with_current_revision(std::unique_ptr<Options> defaults) {
-  defaults->set_catalog_revision(jit::default_catalog().catalog_revision());
+// Fixes the current revisions of rule and codecs for this optimizer, so that a reload does not affect it.
+std::unique_ptr<Options> with_current_revisions(std::unique_ptr<Options> defaults) {
+  defaults->set_catalog(jit::default_catalog());
   return defaults;
 }
 
@@ -54,7 +54,7 @@ GroupTransform transform_of(const Options& options) {
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
                      NonTrainablePolicy frozen)
     : torch::optim::Optimizer(std::vector<ParamGroup>{},
-                              with_current_revision(std::move(defaults))),
+                              with_current_revisions(std::move(defaults))),
       impl_(std::make_unique<Impl>(*this, frozen)) {
   static_cast<void>(
       GroupRecord(impl_->default_options(), ValidationPhase::construction));  // validates
@@ -125,8 +125,8 @@ Options& Optimizer::Impl::group_options(std::size_t group) {
 // The values for options that a group does not set.
 std::unique_ptr<Options> Optimizer::Impl::defaults_for(const ParamGroup& group) const {
   if (!several_rules) return default_options().copy();
-  auto own = make_options(options_with_rule(group).rule(), default_options().catalog_revision());
-  own->set_catalog_revision(default_options().catalog_revision());
+  auto own = make_options(options_with_rule(group).rule(), default_options().catalog());
+  own->set_catalog(default_options().catalog());
   return own;
 }
 
@@ -138,7 +138,7 @@ Optimizer::ParamGroup Optimizer::Impl::merged(const ParamGroup& group) const {
   const auto defaults = defaults_for(group);
   auto options = options_like(*defaults, group.has_options() ? group.options() : *defaults);
   if (group.has_options()) options->inherit(*defaults);
-  options->set_catalog_revision(default_options().catalog_revision());
+  options->set_catalog(default_options().catalog());
   options->construct();
   return ParamGroup(group.params(), std::move(options));
 }
@@ -328,14 +328,6 @@ std::vector<torch::Tensor> Optimizer::fp32_weights() const {
       weights.push_back((more ? state->weights() : p.detach()).to(torch::kFloat32, false, !more));
     }
   return weights;
-}
-
-std::int64_t Optimizer::state_bytes() const {
-  std::int64_t sum = 0;
-  for (const auto& [key, held] : state_)
-    if (const auto* const state = dynamic_cast<const ParamState*>(held.get()))
-      sum += state->bytes();
-  return sum;
 }
 
 std::vector<double> Optimizer::Impl::shared_values() const {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "optim/options/shipped_options.h"
 #include "optim/tensor/errors.h"
 
@@ -88,13 +88,7 @@ jit::CodecChoice Options::read_codec(const std::string& text) {
   return rethrow_as_torch_error([&] { return jit::parse_codec(text); });
 }
 
-const jit::Manifest& Options::manifest() const {
-  return jit::default_catalog().rule(rule(), catalog_revision());
-}
-
-jit::OptionValues Options::defaults() const {
-  return jit::OptionValues(rule(), jit::default_catalog(), catalog_revision());
-}
+jit::OptionValues Options::defaults() const { return jit::OptionValues(rule(), catalog()); }
 
 std::size_t Options::index(const std::string& name) const {
   check_bound(*this);
@@ -222,9 +216,9 @@ GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
   return *this;
 }
 
-void GenericOptions::bind(const std::string& rule, int catalog_revision) {
-  jit::OptionValues values(rule, jit::default_catalog(), catalog_revision);
-  set_catalog_revision(values.catalog_revision());
+void GenericOptions::bind(const std::string& rule, const jit::Catalog& catalog) {
+  jit::OptionValues values(rule, catalog);
+  set_catalog(values.catalog());
   for (const auto& [name, value] : given_) values.set(name, value);
   names_ = values.names();
   values_ = std::move(values);
@@ -254,16 +248,16 @@ bool is_shipped(const std::string& rule) {
   return shipped && shipped->names() == jit::OptionValues(rule).names();
 }
 
-std::unique_ptr<Options> make_options(const std::string& rule, int catalog_revision) {
+std::unique_ptr<Options> make_options(const std::string& rule, const jit::Catalog& catalog) {
   if (is_shipped(rule)) return make_shipped_options(rule);
   auto generic = std::make_unique<GenericOptions>();
-  generic->bind(rule, catalog_revision);
+  generic->bind(rule, catalog);
   return generic;
 }
 
 std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given,
-                                      int catalog_revision) {
-  auto options = make_options(rule, catalog_revision);
+                                      const jit::Catalog& catalog) {
+  auto options = make_options(rule, catalog);
   jit::OptionValues values = options->values();
   for (const auto& [name, value] : given.given()) {
     values.set(name, value);

@@ -117,7 +117,7 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
     TORCH_CHECK(i < states.size(),
                 "jitstep: the archive has state for more parameters than this optimizer has (",
                 states.size(), "). Load it into an optimizer with the same parameters.");
-    if (!states[i]) states[i] = make_param_state(rule, defaults.catalog_revision());
+    if (!states[i]) states[i] = make_param_state(rule, defaults.catalog());
     return *states[i];
   };
   for (const auto& slot : slots) {
@@ -204,7 +204,7 @@ std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group, InputA
   for (std::size_t i = 0; i < count; ++i) {
     InputArchive archive;
     if (!states.try_read(read_string(group, "params/" + std::to_string(i)), archive)) continue;
-    out[i] = make_param_state(options.rule(), options.catalog_revision());
+    out[i] = make_param_state(options.rule(), options.catalog());
     out[i]->serialize(archive);
   }
   return out;

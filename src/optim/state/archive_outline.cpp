@@ -7,6 +7,7 @@
 #include "jitstep/jit/catalog.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_fields.h"
+#include "optim/state/param_state_data.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 
@@ -30,7 +31,7 @@ std::int64_t elements_of(const Sizes& sizes) {
 // Checks the shape against the stored bytes before a tensor of that shape is allocated. A byte has at most two codes. A
 // slot without codes stores at least one value per row and column, so elements <= bytes^2.
 void check_held(const ParamState& state, std::int64_t elements) {
-  const StateBuffers& held = state.buffers();
+  const StateBuffers& held = state.data().buffers;
   const auto most = static_cast<double>(held.bytes());
   for (std::size_t i = 0; i < held.slots.size(); ++i) {
     const torch::Tensor& codes = held.slots[i].codes;
@@ -45,7 +46,7 @@ void check_held(const ParamState& state, std::int64_t elements) {
 }
 
 torch::Tensor values_in(const ParamState& state) {
-  for (const auto& slot : state.buffers().slots)
+  for (const auto& slot : state.data().buffers.slots)
     if (slot.codes.defined()) return slot.codes;
   TORCH_CHECK(
       false,
@@ -63,7 +64,7 @@ torch::Tensor parameter_like(InputArchive& archive, const ParamState& state) {
               strides.size(), " strides for the shape ", torch::IntArrayRef(sizes),
               ". Save the optimizer again.");
   check_held(state, elements_of(sizes));
-  return torch::empty_strided(sizes, strides, torch_dtype(state.buffers().format.dtype));
+  return torch::empty_strided(sizes, strides, torch_dtype(state.data().buffers.format.dtype));
 }
 
 // Has as many dimensions as another parameter of the group, because a rule may reject other numbers of dimensions.

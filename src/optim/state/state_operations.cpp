@@ -3,12 +3,11 @@
 #include <atomic>
 
 #include "jit/base/text.h"
+#include "jit/step/convert.h"
 #include "jitstep/jit/catalog.h"
-#include "jitstep/jit/convert.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/state_layout.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "jitstep/state_buffers.h"
+#include "optim/state/state_buffers.h"
 
 namespace jitstep {
 namespace jit {

@@ -2,7 +2,7 @@
 
 #include <torch/types.h>
 
-#include "jitstep/jit/convert.h"
+#include "jit/step/convert.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
 #include "optim/state/state_operations.h"

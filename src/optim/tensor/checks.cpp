@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/layout.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/memory_overlap.h"

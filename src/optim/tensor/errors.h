@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "jitstep/engine_error.h"
+#include "jitstep/library.h"
 
 namespace jitstep {
 

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/spec_text.h"
 
 namespace jitstep::jit {
 namespace {

@@ -1,9 +1,9 @@
-#include "jitstep/jit/formats.h"
+#include "jitstep/jit/plan.h"
 
+#include "jit/codegen/spec_text.h"
 #include "jit/fixtures.h"
 #include "jit/user_templates.h"
-#include "jitstep/jit/plan.h"
-#include "jitstep/jit/spec_text.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
 namespace {

@@ -2,8 +2,8 @@
 // tests/optim/optimizer/other_libraries_defects_test.cpp has those that show on a CPU.
 #include <set>
 
+#include "jit/codegen/unit.h"
 #include "jit/step/cuda_steps.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {

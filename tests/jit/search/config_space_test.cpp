@@ -2,10 +2,10 @@
 
 #include <set>
 
+#include "jit/codegen/unit.h"
 #include "jit/fixtures.h"
 #include "jit/step/step_fixtures.h"
 #include "jit/tuning/tuning_samples.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {

@@ -13,9 +13,7 @@ std::int64_t steps_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl())).step();
 }
 
-std::int64_t compilations() {
-  return static_cast<std::int64_t>(kernel_statistics().compiled + kernel_statistics().from_disk);
-}
+std::int64_t compilations() { return kernel_statistics().compiled + kernel_statistics().from_disk; }
 
 // A step that found_inf skips. Its gradients would ruin all parameters.
 void skip_step(Optimizer& optimizer, const Tensors& parameters) {

@@ -42,7 +42,8 @@ TEST(SeveralRules, EachGroupIsSteppedAsByASeparateOptimizer) {
     both.compile();
     for (int step = 1; step <= 3; ++step) step_together(both, ours, one, other, theirs, step);
     expect_equal(ours, theirs);
-    EXPECT_EQ(both.state_bytes(), one.state_bytes() + other.state_bytes());
+    EXPECT_EQ(both.memory_report().state_bytes(),
+              one.memory_report().state_bytes() + other.memory_report().state_bytes());
     EXPECT_EQ(both.formats_of(ours[0]).slots.at("m").name, codec);
     EXPECT_EQ(both.formats_of(ours[4]).slots.at("v").name, codec);
   }

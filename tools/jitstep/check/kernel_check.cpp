@@ -2,10 +2,10 @@
 
 #include <jit/base/text.h>
 #include <jit/codegen/probe.h>
+#include <jit/codegen/unit.h>
 #include <jit/step/check_rule_contract.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/kernel_config.h>
-#include <jitstep/jit/unit.h>
 
 #include <algorithm>
 #include <atomic>

@@ -1,9 +1,9 @@
 #include "kernels.h"
 
 #include <jit/base/text.h>
-#include "jitstep/jit/spec_text.h"
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/option_values.h>
+#include "jit/codegen/spec_text.h"
 
 #include <algorithm>
 #include <utility>

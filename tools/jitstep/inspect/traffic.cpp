@@ -1,7 +1,7 @@
 #include "traffic.h"
 
-#include <jitstep/jit/dtype.h>
 #include <jitstep/jit/layout.h>
+#include <jitstep/jit/value.h>
 
 #include <jit/base/text.h>
 #include <algorithm>

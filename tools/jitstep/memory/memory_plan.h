@@ -1,8 +1,6 @@
 // Estimates the memory of a model and its optimizer.
 #pragma once
 
-#include <jitstep/jit/dtype.h>
-#include <jitstep/jit/formats.h>
 #include <jitstep/jit/plan.h>
 #include <jitstep/jit/value.h>
 

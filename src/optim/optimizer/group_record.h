@@ -7,22 +7,17 @@
 #include <optional>
 #include <vector>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
+#include "jitstep/jit/option_values.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/options.h"
+#include "optim/state/state_buffers.h"
 
 namespace jitstep {
 
 /// When options are validated. torch checks ranges at construction only, so a schedule may make a learning rate
 /// negative later. In phase `step` a negative learning rate is therefore valid.
 enum class ValidationPhase { construction, step };
-
-/// Values of a parameter's state before step 1.
-struct InitialValues {
-  std::vector<double> slots;      // [slot]
-  std::vector<double> aux_state;  // [field of the kernel's plan]
-  std::vector<double> hyper;      // HyperParams::hyper; empty unless a codec reads it
-};
 
 /// The validated options of one group, as kernels need them.
 class GroupRecord {

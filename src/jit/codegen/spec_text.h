@@ -4,7 +4,7 @@
 #include <string>
 
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/formats.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {
 

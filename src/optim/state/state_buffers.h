@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "jitstep/jit/export.h"
 #include "jitstep/jit/spec.h"
-#include "jitstep/step_count.h"
+#include "optim/state/step_count.h"
 
 namespace jitstep {
 namespace jit {
@@ -20,7 +19,7 @@ struct Plan;
 
 /// The state of one parameter. The codes of a slot are in the parameter's storage order. If they have the dtype of the
 /// arithmetic, the tensor has the parameter's sizes and strides. All other codes are byte tensors.
-struct JITSTEP_API StateBuffers {
+struct StateBuffers {
   /// The stored tensors of one slot.
   struct Slot {
     torch::Tensor codes;  // undefined: the rule does not store the slot
@@ -54,6 +53,13 @@ struct JITSTEP_API StateBuffers {
   }
   /// Of all these tensors.
   std::int64_t bytes() const;
+};
+
+/// Values of a parameter's state before step 1.
+struct InitialValues {
+  std::vector<double> slots;      // [slot]
+  std::vector<double> aux_state;  // [field of the kernel's plan]
+  std::vector<double> hyper;      // HyperParams::hyper; empty unless a codec reads it
 };
 
 }  // namespace jitstep

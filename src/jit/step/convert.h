@@ -6,7 +6,7 @@
 #include "jitstep/jit/backend.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/step_tensor.h"
+#include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
 

@@ -6,14 +6,12 @@
 
 #include <cstdint>
 
-#include "jitstep/jit/export.h"
-
 namespace jitstep {
 
 /// Steps counted on the host minus the steps that found_inf skipped. A counter on the device has the number of skipped
 /// steps. Reading the step count waits for the device, but counting does not. If steps are replayed without the host,
 /// as in a CUDA graph, the device counts all steps.
-class JITSTEP_API StepCount {
+class StepCount {
  public:
   /// `taken` steps, none of them skipped. A copy has its source's count and no counter on the device.
   StepCount(std::int64_t taken = 0) : counted_(taken) {}  // NOLINT(google-explicit-constructor)

@@ -1,12 +1,12 @@
-#include "optim/options/group_record.h"
+#include "optim/optimizer/group_record.h"
 
 #include <torch/types.h>
 
 #include <cmath>
 
-#include "jitstep/args.h"
-#include "jitstep/jit/shared_state.h"
-#include "jitstep/jit/state_layout.h"
+#include "jitstep/hyper_params.h"
+#include "jitstep/jit/layout.h"
+#include "jitstep/jit/state_storage.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 
@@ -32,7 +32,7 @@ void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperPa
   options.snapshot(now_);
   if (now_ == seen_) return;
   rethrow_as_torch_error([&] {
-    const bool same_rule = values_ && values_->catalog_revision() == options.catalog_revision();
+    const bool same_rule = values_ && &values_->catalog() == &options.catalog();
     jit::OptionValues values = same_rule ? *values_ : options.values();
     if (same_rule) options.update(values);
     validate(values, phase);

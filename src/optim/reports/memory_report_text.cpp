@@ -7,7 +7,7 @@
 
 #include "jit/base/text.h"
 #include "jit/base/text_table.h"
-#include "jitstep/memory_report.h"
+#include "jitstep/reports.h"
 
 namespace jitstep {
 namespace {

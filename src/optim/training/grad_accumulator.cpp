@@ -14,11 +14,11 @@
 #include <set>
 #include <utility>
 
-#include "jit/manifest/internal_rule.h"
-#include "jitstep/jit/formats.h"
-#include "jitstep/state_buffers.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stepper.h"
+#include "optim/state/state_buffers.h"
 #include "optim/state/state_operations.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/checks.h"
@@ -30,13 +30,8 @@
 namespace jitstep {
 namespace {
 
-// Adding a gradient is a step of an internal rule whose parameter is the sum.
-jit::OptionValues rule_values() {
-  return jit::internal_rule(
-      "jitstep_gradient_sum", "",
-      "  static constexpr uint32 weights_stream = 128;\n"
-      "  KHD static void update_param(auto& e, const auto&) { e.p += e.g; }\n");
-}
+// Adding a gradient is a step of this rule. Its parameter is the sum.
+jit::OptionValues rule_values() { return jit::OptionValues("jitstep_gradient_sum"); }
 
 namespace autograd = torch::autograd;
 
