@@ -64,7 +64,7 @@ jit::Value archived(const jit::Option& option, const c10::IValue& value) {
   try {
     return from_ivalue(option, value);
   } catch (const c10::Error&) {
-    TORCH_CHECK(false, "jitstep: the archive is damaged: its option \"", option.name,
+    TORCH_CHECK(false, "jitstep: the checkpoint is damaged: its option \"", option.name,
                 "\" has the type ", value.tagKind(), ". Save the optimizer again.");
   }
 }
@@ -193,7 +193,7 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
       put(names()[i], archived(declared.declaration(names()[i]), value));
   }
   if (!archive.try_read(kFormatsKey, value)) return;
-  TORCH_CHECK(value.isString(), "jitstep: the archive is damaged: its entry \"", kFormatsKey,
+  TORCH_CHECK(value.isString(), "jitstep: the checkpoint is damaged: its entry \"", kFormatsKey,
               "\" is ", value.tagKind(), " instead of a string. Save the optimizer again.");
   edit_formats() =
       rethrow_as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
