@@ -66,7 +66,7 @@ def resolve(path, name):
     folders = [path.parent, ROOT / "include"]
     if own != "include":
         folders.append(ROOT / "src")
-    if own in ("tuning", "tools", "tests"):
+    if own in ("tuning", "tools", "bench", "tests"):
         folders.append(ROOT)
     if own in ("tests", "examples"):  # the library reads their templates as if they were in the shipped folder
         folders += [ROOT / own, ROOT / "templates/rules", ROOT / "templates/codecs"]

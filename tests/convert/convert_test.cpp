@@ -316,6 +316,14 @@ TEST_F(Convert, ALinkIsFollowedToItsTarget) {
   EXPECT_LT(fs::file_size(file("small.pt")), fs::file_size(old) / 2);
 }
 
+TEST_F(Convert, ALinkToAMissingFileStaysALink) {
+  const std::string old = saved(R"({"rule": "adamw"})");
+  fs::create_symlink("later.pt", file("latest.pt"));
+  EXPECT_EQ(converted("--state int8 " + old + " " + file("latest.pt") + " --overwrite").status, 0);
+  EXPECT_TRUE(fs::is_symlink(file("latest.pt")));
+  EXPECT_TRUE(fs::is_regular_file(file("later.pt")));
+}
+
 TEST_F(Convert, AKillAtAnyTimeLeavesACompleteArchive) {
   const std::string old = saved(R"({"rule": "adamw"})");
   for (const char* after : {"0.1", "0.3", "0.5", "0.7", "0.9"}) {
