@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/engine/cuda_driver.h"
 #include "jitstep/jit/error.h"
