@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "jit/fixtures.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
 namespace {
