@@ -91,12 +91,6 @@ std::string codec_asserts(const Manifest& codec, int slot) {
 
 }  // namespace
 
-std::string namespace_of(const Manifest& manifest) {
-  const bool rule = manifest.kind == Manifest::Kind::rule;
-  if (manifest.kind == Manifest::Kind::gradient) return "jitstep::gradient::";
-  return str_cat("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
-}
-
 std::string contract_text(const Plan& plan) {
   std::string out;
   for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot)

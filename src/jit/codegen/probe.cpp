@@ -4,7 +4,6 @@
 
 #include "jit/base/args.h"
 #include "jit/base/text.h"
-#include "jit/codegen/contract.h"
 #include "jit/codegen/translation_unit.h"
 #include "jitstep/jit/kernel_config.h"
 

@@ -211,8 +211,8 @@ class Engines {
       settings.cpu = cpu;
       auto engine = std::make_unique<Engine>(settings);
       for (const std::string& name : loaded.list(""))
-        if (const auto file = loaded.data().kept(name))
-          engine->templates().data().keep(name, *file);
+        if (const auto file = loaded.data().loaded(name))
+          engine->templates().data().add_loaded(name, *file);
       engines_[cpu] = std::move(engine);
     }
   }

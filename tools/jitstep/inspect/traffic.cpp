@@ -3,7 +3,9 @@
 #include <jitstep/jit/layout.h>
 #include <jitstep/jit/value.h>
 
+#include <jit/base/args.h>
 #include <jit/base/text.h>
+
 #include <algorithm>
 
 #include "../cost.h"
