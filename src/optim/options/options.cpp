@@ -74,7 +74,7 @@ void check_bound(const Options& options) {
   TORCH_CHECK(
       !options.rule().empty(),
       "jitstep: the options cannot be read or written by index, put() or set_lr() yet: they ",
-      "have no rule. Call bind(rule) first, or use set(name, value).");
+      "have no rule. Call set(name, value), or make_options(rule, options) first.");
 }
 
 }  // namespace
