@@ -15,7 +15,7 @@ HyperSet TensorPlace has_form_of SourcePlace PieceWalk OldOrInitial kMiddleDraw 
 PlannedReduction MemoryField MemoryFields NoMemory InUnits in_units from_units CpuMachine CudaMachine EmulatedMachine Lent
 own_rule hold_to_contract keeps_more_of Tournament TriedKernel as_argument_error about_group VariantChoice VariantChooser
 VariantSpace TunedVariants HostStage GroupStage StageFunction StagedTensor register_stage KeptTensor KeptBuffer KeptValues
-SpaceNumber common_lag spread_entries unit_text flat_text SharedMark contenders
+SpaceNumber common_lag spread_entries unit_text flat_text SharedMark contenders take_memory take_extra own_extra
 initial_memory initial_common_memory sources_of_today Watch Variant PeersDefects
 """.split()
 PRIVATE_PHRASES = [

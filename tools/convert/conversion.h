@@ -1,4 +1,4 @@
-// Converts an optimizer's archive to other formats, without the training program.
+// Converts an optimizer's checkpoint to other formats, without the training program.
 #pragma once
 
 #include <jitstep/jit/plan.h>
@@ -32,9 +32,9 @@ struct Conversion {
   std::int64_t state_bytes_before = 0, state_bytes = 0;  // of the tensors in memory
 };
 
-/// Reads an archive and writes another one, completely or not at all. The new file is what an optimizer with the
-/// archive's options and these formats would save after it loaded the archive. Throws a c10::Error or jit::Error; then
-/// nothing was written. Needs memory for both states.
+/// Reads a checkpoint and writes another one, completely or not at all. The new file is what an optimizer with the
+/// checkpoint's options and these formats would save after it loaded the checkpoint. If it throws a c10::Error or a
+/// jit::Error, nothing was written. Needs memory for both states.
 Conversion convert(const Request& request);
 
 }  // namespace jitstep::tool::convert

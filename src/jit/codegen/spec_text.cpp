@@ -55,8 +55,10 @@ json parse(const std::string& json_text, const JsonText& form) {
   } catch (const json::parse_error& error) {
     throw Error(
         str_cat(what, " is not valid JSON: ", mistake_at(json_text, error.byte), ". ", form.fix));
-  } catch (const json::exception&) {
-    throw Error(str_cat(what, " is not valid JSON: a number is too large. ", form.fix));
+  } catch (const json::exception& error) {  // "[...] number overflow parsing '1e999'"
+    const std::string message = error.what();
+    throw Error(str_cat(form.what, " is not valid JSON: the number",
+                        message.substr(message.rfind(' ')), " is too large. ", form.fix));
   }
 }
 

@@ -51,9 +51,10 @@ class Optimizer::Impl::Conversions {
 
   void warn() const {
     if (parameters_ == 0) return;
-    TORCH_WARN("jitstep: the archive's formats differ from this optimizer's. State was converted: ",
-               jit::joined(formats_), " (", parameters_,
-               parameters_ == 1 ? " parameter" : " parameters", ").");
+    TORCH_WARN(
+        "jitstep: the checkpoint's formats differ from this optimizer's. State was converted: ",
+        jit::joined(formats_), " (", parameters_, parameters_ == 1 ? " parameter" : " parameters",
+        ").");
   }
 
  private:

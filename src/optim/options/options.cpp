@@ -65,7 +65,7 @@ jit::Value archived(const jit::Option& option, const c10::IValue& value) {
   try {
     return from_ivalue(option, value);
   } catch (const c10::Error&) {
-    TORCH_CHECK(false, "jitstep: the archive is damaged: its option \"", option.name,
+    TORCH_CHECK(false, "jitstep: the checkpoint is damaged: its option \"", option.name,
                 "\" has the type ", value.tagKind(), ". Save the optimizer again.");
   }
 }
@@ -80,7 +80,7 @@ void check_bound(const Options& options) {
   TORCH_CHECK(
       !options.rule().empty(),
       "jitstep: the options cannot be read or written by get(), put() or set_lr() yet: they ",
-      "have no rule. Call bind(rule) first, or use set(name, value).");
+      "have no rule. Call set(name, value), or make_options(rule, options) first.");
 }
 
 }  // namespace
@@ -218,7 +218,7 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
   }
   unpack(all.packed());
   if (!archive.try_read(kFormatsKey, value)) return;
-  TORCH_CHECK(value.isString(), "jitstep: the archive is damaged: its entry \"", kFormatsKey,
+  TORCH_CHECK(value.isString(), "jitstep: the checkpoint is damaged: its entry \"", kFormatsKey,
               "\" is ", value.tagKind(), " instead of a string. Save the optimizer again.");
   edit_formats() =
       rethrow_as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });

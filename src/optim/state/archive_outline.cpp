@@ -23,7 +23,7 @@ std::int64_t elements_of(const Sizes& sizes) {
   std::int64_t product = 1;
   for (const std::int64_t size : sizes)
     TORCH_CHECK(size >= 0 && !__builtin_mul_overflow(product, size, &product),
-                "jitstep: the archive is damaged: it has an invalid shape ",
+                "jitstep: the checkpoint is damaged: it has an invalid shape ",
                 torch::IntArrayRef(sizes), ". Save the optimizer again.");
   return product;
 }
@@ -39,7 +39,7 @@ void check_held(const ParamState& state, std::int64_t elements) {
     const auto& codec = jit::default_catalog().codec(held.format.slots.at(i).value().name);
     const bool coded = codec.code_bits(held.format.dtype) > 0;
     TORCH_CHECK(coded ? elements <= 2 * codes.numel() : elements <= most * most,
-                "jitstep: the archive is damaged: it has ", coded ? codes.numel() : held.bytes(),
+                "jitstep: the checkpoint is damaged: it has ", coded ? codes.numel() : held.bytes(),
                 " bytes of ", coded ? "codes" : "state", " in a slot for ", elements,
                 " elements. Save the optimizer again.");
   }
@@ -50,7 +50,7 @@ torch::Tensor values_in(const ParamState& state) {
     if (slot.codes.defined()) return slot.codes;
   TORCH_CHECK(
       false,
-      "jitstep: the archive does not contain a parameter's shape: its state has none of the ",
+      "jitstep: the checkpoint does not contain a parameter's shape: its state has none of the ",
       "slots of ", state.rule(),
       ". It is another rule's state, or a state without tensors. Check the name of the rule.");
 }
@@ -60,7 +60,7 @@ torch::Tensor parameter_like(InputArchive& archive, const ParamState& state) {
   InputArchive formats;
   if (!archive.try_read("jitstep", formats)) return torch::empty_like(values_in(state));
   const Sizes sizes = read_integers(formats, "sizes"), strides = read_integers(formats, "strides");
-  TORCH_CHECK(sizes.size() == strides.size(), "jitstep: the archive is damaged: it has ",
+  TORCH_CHECK(sizes.size() == strides.size(), "jitstep: the checkpoint is damaged: it has ",
               strides.size(), " strides for the shape ", torch::IntArrayRef(sizes),
               ". Save the optimizer again.");
   check_held(state, elements_of(sizes));
@@ -80,7 +80,7 @@ OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std:
   group.options->serialize(options);
   const std::int64_t count = read_size(archive, "params/size");
   TORCH_CHECK(count >= 0 && count <= kMostParameters,
-              "jitstep: the archive is damaged: a group has ", count,
+              "jitstep: the checkpoint is damaged: a group has ", count,
               " parameters. Save the optimizer again.");
   group.states = read_states(archive, states, *group.options, static_cast<std::size_t>(count));
   std::vector<std::string> keys;
@@ -103,7 +103,7 @@ OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std:
 
 std::vector<std::string> archived_rules(InputArchive& archive) {
   TORCH_CHECK(has_layout(archive),
-              "jitstep: the archive contains no optimizer, or one from before ",
+              "jitstep: the checkpoint contains no optimizer, or one from before ",
               "torch 1.5. Name a file that a current optimizer was saved to.");
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return {};
@@ -119,7 +119,7 @@ std::vector<OutlinedGroup> read_outline(InputArchive& archive,
   InputArchive groups = read_part(archive, "param_groups");
   const std::int64_t count = read_size(groups, "param_groups/size");
   TORCH_CHECK(rules.size() == 1 || std::ssize(rules) == count,
-              "jitstep: the archive is damaged: it has ", count, " parameter groups and ",
+              "jitstep: the checkpoint is damaged: it has ", count, " parameter groups and ",
               rules.size(), " rules. Save the optimizer again.");
   std::vector<OutlinedGroup> out;
   for (std::int64_t g = 0; g < count; ++g) {

@@ -95,7 +95,7 @@ torch::Tensor ParamState::Data::slot_value(std::size_t slot) const {
               " cannot be decoded: it is quantized, and its state is not bound to a parameter yet. "
               "Read it ",
               "after an optimizer has used the state.");
-  return old_values(slot, buffers.plan, codes.device());
+  return decoded_values(slot, buffers.plan, codes.device());
 }
 
 void ParamState::Data::set_slot_value(std::size_t slot, const torch::Tensor& values) {
@@ -113,7 +113,7 @@ void ParamState::Data::set_slot_value(std::size_t slot, const torch::Tensor& val
     TORCH_CHECK(buffers.format.slots.at(slot), "jitstep: the slot ", declared_slots()[slot].name,
                 " does not exist under the optimizer's options. Change the options first.");
     const std::int64_t before = step();
-    if (has_id()) count_given();  // encode_slot depends on the step number
+    if (has_id()) count_step_of_user_values();  // encode_slot depends on the step number
     try {
       encode_slot(buffers, owner.parameter, static_cast<int>(slot), values);
     } catch (...) {
@@ -129,7 +129,7 @@ void ParamState::Data::set_slot_value(std::size_t slot, const torch::Tensor& val
   buffers.format.slots.resize(buffers.slots.size());
   buffers.slots[slot] = {values, {}};
   buffers.format.slots[slot] = jit::CodecChoice{"fp32"};
-  if (has_id() && values.defined()) count_given();
+  if (has_id() && values.defined()) count_step_of_user_values();
 }
 
 // Values of another shape belong to another parameter. Auxiliary state of codecs and the residual depend on the old

@@ -24,7 +24,7 @@ void write_tensor(torch::serialize::OutputArchive& archive, const std::string& k
 torch::Tensor read_bytes(torch::serialize::InputArchive& archive, const std::string& key) {
   const torch::Tensor bytes = read_tensor(archive, key);
   TORCH_CHECK(!bytes.defined() || (bytes.scalar_type() == torch::kUInt8 && bytes.is_contiguous()),
-              "jitstep: the archive is damaged: \"", key,
+              "jitstep: the checkpoint is damaged: \"", key,
               "\" of a parameter's state is not a contiguous uint8 tensor. Save the optimizer ",
               "again.");
   return bytes;
@@ -86,12 +86,12 @@ void ParamState::Data::write(torch::serialize::OutputArchive& archive) const {
 
 void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
   const std::int64_t schema = read_integer(archive, "schema");
-  TORCH_CHECK(schema <= kSchema, "jitstep: the archive has state of schema ", schema,
+  TORCH_CHECK(schema <= kSchema, "jitstep: the checkpoint has state of schema ", schema,
               ", but this version of jitstep reads at most ", kSchema,
               ". Update jitstep to load it.");
   const std::int64_t id = read_integer(archive, "id");
   TORCH_CHECK(id >= 0 && id <= std::numeric_limits<int>::max(),
-              "jitstep: the archive is damaged: it has the tensor id ", id,
+              "jitstep: the checkpoint is damaged: it has the tensor id ", id,
               ". Save the optimizer again.");
   buffers.id = static_cast<int>(id);
   buffers.format.dtype =
@@ -109,20 +109,21 @@ void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
     buffers.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
                         read_bytes(archive, "meta_" + slots[i].name)};
     TORCH_CHECK(buffers.slots[i].codes.defined(),
-                "jitstep: the archive is damaged: it has the codec of the slot ",
+                "jitstep: the checkpoint is damaged: it has the codec of the slot ",
                 slots[i].torch_name, ", but no \"codes_", slots[i].name,
                 "\". Save the optimizer again.");
   }
   TORCH_CHECK(
       !read_tensor(archive, aux_state_key("0", 0)).defined(),
-      "jitstep: the archive has auxiliary state without names: an early version of jitstep ",
+      "jitstep: the checkpoint has auxiliary state without names: an early version of jitstep ",
       "wrote it. Load it with that version.");
   for (const std::string& key : aux_state_keys(manifest(), catalog(), buffers.format)) {
     const std::array pair = {read_tensor(archive, aux_state_key(key, 0)),
                              read_tensor(archive, aux_state_key(key, 1))};
-    TORCH_CHECK(pair[0].defined() == pair[1].defined(),
-                "jitstep: the archive is damaged: one of the two buffers of the auxiliary state ",
-                key, " is missing. Save the optimizer again.");
+    TORCH_CHECK(
+        pair[0].defined() == pair[1].defined(),
+        "jitstep: the checkpoint is damaged: one of the two buffers of the auxiliary state ", key,
+        " is missing. Save the optimizer again.");
     if (pair[0].defined()) buffers.aux_state.push_back({key, pair});
   }
   buffers.residual = read_bytes(archive, "extra");

@@ -57,7 +57,7 @@ void check_length(const StateBuffers& state, const std::string& key, std::int64_
   for (const auto& field : state.aux_state)
     for (const torch::Tensor& half : field.buffers)
       TORCH_CHECK(field.key != key || state.t == 0 || half.numel() == entries,
-                  "jitstep: the archive is damaged: it has ", half.numel(), " of the ", entries,
+                  "jitstep: the checkpoint is damaged: it has ", half.numel(), " of the ", entries,
                   " values of the auxiliary state \"", key, "\". Save the optimizer again.");
 }
 
@@ -103,7 +103,7 @@ bool ParamState::Data::fits(const torch::Tensor& p) const {
 
 // The plan that describes the held buffers. An archive has no flags, and no formats for slots that it lacks. The
 // current flags and formats replace them.
-std::shared_ptr<const jit::Plan> ParamState::Data::held_plan(const StateBuffers& fresh) const {
+std::shared_ptr<const jit::Plan> ParamState::Data::stored_plan(const StateBuffers& fresh) const {
   if (buffers.plan != nullptr) return buffers.plan;
   jit::KernelSpec spec = fresh.plan->spec;
   spec.state = buffers.format;
@@ -120,8 +120,9 @@ std::shared_ptr<const jit::Plan> ParamState::Data::held_plan(const StateBuffers&
 }
 
 // Decodes a held slot with its old codec and its old storage order.
-torch::Tensor ParamState::Data::old_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
-                                           const torch::Device& device) const {
+torch::Tensor ParamState::Data::decoded_values(std::size_t slot,
+                                               std::shared_ptr<const jit::Plan> plan,
+                                               const torch::Device& device) const {
   const jit::Shape shape{layout.sizes, layout.strides};
   const auto like = torch::empty_strided(layout.sizes, jit::compact_strides(shape),
                                          torch::TensorOptions(layout.dtype).device(device));
@@ -130,7 +131,7 @@ torch::Tensor ParamState::Data::old_values(std::size_t slot, std::shared_ptr<con
   old.initial = buffers.initial;
   old.slots[slot] = {on(buffers.slots[slot].codes, device), on(buffers.slots[slot].meta, device)};
   old.aux_state = make_aux_state(like, *old.plan, std::vector<double>(old.aux_state.size()));
-  take_memory(old);
+  copy_aux_state(old);
   return decode_slot(old, like, static_cast<int>(slot));
 }
 
@@ -149,8 +150,8 @@ bool ParamState::Data::same_codec(const StateBuffers& fresh, std::size_t slot) c
 }
 
 // Finds slots by name, because another version of the rule may have other slots or another order.
-void ParamState::Data::take_slot(StateBuffers& fresh, std::size_t slot,
-                                 const torch::Tensor& p) const {
+void ParamState::Data::convert_slot(StateBuffers& fresh, std::size_t slot,
+                                    const torch::Tensor& p) const {
   const jit::Slot& declared = fresh.plan->rule().slots[slot];
   const auto number = number_among(declared_slots(), declared);
   if (number < 0) return;
@@ -173,14 +174,14 @@ void ParamState::Data::take_slot(StateBuffers& fresh, std::size_t slot,
              same_form(held.meta, made.meta)) {
     made = {on(held.codes, p.device()), on(held.meta, p.device())};
   } else {
-    const auto values = old_values(from, held_plan(fresh), p.device());
+    const auto values = decoded_values(from, stored_plan(fresh), p.device());
     if (declared_slots()[from].is_signed) check_sign(declared, values);
     encode_slot(fresh, p, static_cast<int>(slot), values);
   }
 }
 
 // If the reference implementation has no step number, values that the user sets count as those of step 1.
-void ParamState::Data::count_given() {
+void ParamState::Data::count_step_of_user_values() {
   if (manifest().no_step_number && step() == 0) step() = 1;
 }
 
@@ -227,7 +228,7 @@ void ParamState::Data::check_start(const std::vector<double>& initial) const {
 // Checks an archive's sizes before anything is allocated by them.
 void ParamState::Data::check_shape(const torch::Tensor& p) const {
   TORCH_CHECK(p.sizes() == layout.sizes && layout.strides.size() == layout.sizes.size(),
-              "jitstep: the archive has state for a parameter of shape ",
+              "jitstep: the checkpoint has state for a parameter of shape ",
               torch::IntArrayRef(layout.sizes), " and strides ", torch::IntArrayRef(layout.strides),
               ", not of shape ", p.sizes(),
               ". Load it into an optimizer with the parameters that it was saved with.");
@@ -247,8 +248,8 @@ void ParamState::Data::check_complete(const StateBuffers& fresh) const {
 
 // Without a codec's auxiliary state its slot would decode to zeros. Without the rule's own, the rule would restart in
 // the middle of training. An archive with a missing or misspelled name must not cause that.
-void ParamState::Data::check_archived_memory(const StateBuffers& fresh) const {
-  const auto plan = held_plan(fresh);
+void ParamState::Data::check_archived_aux_state(const StateBuffers& fresh) const {
+  const auto plan = stored_plan(fresh);
   const jit::StateLayout expected = jit::state_layout(*plan, {layout.sizes, layout.strides},
                                                       std::vector<double>(plan->aux_state.size()));
   const auto& slots = declared_slots();
@@ -261,7 +262,7 @@ void ParamState::Data::check_archived_memory(const StateBuffers& fresh) const {
     const auto slot = std::find_if(slots.begin(), slots.end(), of_slot);
     const bool none = is_rules ? step() == 0 || is_optional(plan->rule(), key)
                                : !has_codes(buffers, slot - slots.begin());
-    TORCH_CHECK(none, "jitstep: the archive is damaged: it lacks the ",
+    TORCH_CHECK(none, "jitstep: the checkpoint is damaged: it lacks the ",
                 expected.aux_state[i].entries, " values of the auxiliary state \"", key,
                 "\" of the ", is_rules ? "rule " : "codec of the slot ",
                 is_rules ? rule : slot->torch_name, ". Save the optimizer again.");
@@ -270,8 +271,8 @@ void ParamState::Data::check_archived_memory(const StateBuffers& fresh) const {
 
 // Kernels apply initial values at step 1 only, so a slot that options add later must store its initial value. Before
 // step 1 the stored values are only for users who read them.
-void ParamState::Data::start_slots(StateBuffers& fresh, const torch::Tensor& p,
-                                   const std::vector<double>& initial) const {
+void ParamState::Data::initialize_new_slots(StateBuffers& fresh, const torch::Tensor& p,
+                                            const std::vector<double>& initial) const {
   const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; i < fresh.slots.size(); ++i) {
     const torch::Tensor& codes = fresh.slots[i].codes;
@@ -299,7 +300,7 @@ void ParamState::Data::bind(const torch::Tensor& p, std::shared_ptr<const jit::P
                             const InitialValues& initial) {
   const OwnOperations own;
   check_step();
-  if (!has_id() && has_slots(buffers)) count_given();
+  if (!has_id() && has_slots(buffers)) count_step_of_user_values();
   check_start(in_order_of(declared_slots(), plan->rule().slots, initial.slots));
   if (from_archive) check_shape(p);
   StateBuffers fresh = make_state(p, std::move(plan), id, initial.aux_state);
@@ -310,16 +311,16 @@ void ParamState::Data::bind(const torch::Tensor& p, std::shared_ptr<const jit::P
   if (manifest().early_state) fresh.initial = initial.slots;
   check_complete(fresh);
   check_aux_state(fresh);
-  if (from_archive) rethrow_as_torch_error([&] { check_archived_memory(fresh); });
-  take_memory(fresh);  // before the slots: encoding a slot writes its codec's auxiliary state
+  if (from_archive) rethrow_as_torch_error([&] { check_archived_aux_state(fresh); });
+  copy_aux_state(fresh);  // before the slots: encoding a slot writes its codec's auxiliary state
   if (!buffers.slots.empty()) {
     TORCH_CHECK(buffers.slots.size() == declared_slots().size(), "jitstep: the state has ",
                 buffers.slots.size(), " slots, but the rule ", rule, " has ",
                 declared_slots().size(), ". Erase the state to start again.");
-    for (std::size_t i = 0; i < fresh.slots.size(); ++i) take_slot(fresh, i, p);
+    for (std::size_t i = 0; i < fresh.slots.size(); ++i) convert_slot(fresh, i, p);
   }
-  start_slots(fresh, p, initial.slots);
-  take_extra(fresh, p);
+  initialize_new_slots(fresh, p, initial.slots);
+  convert_residual(fresh, p);
   if (escaped.is_set()) check_no_sharing(fresh, p);
   buffers = std::move(fresh);
   held_catalog = buffers.plan->catalog;

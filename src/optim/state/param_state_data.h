@@ -122,21 +122,21 @@ struct ParamState::Data {
  private:
   void write_formats(torch::serialize::OutputArchive& archive) const;
   void read_formats(torch::serialize::InputArchive& archive);
-  void count_given();
+  void count_step_of_user_values();
   void check_start(const std::vector<double>& initial) const;
   void check_shape(const torch::Tensor& parameter) const;
   void check_complete(const StateBuffers& fresh) const;
-  void check_archived_memory(const StateBuffers& fresh) const;
+  void check_archived_aux_state(const StateBuffers& fresh) const;
   void check_aux_state(const StateBuffers& fresh) const;
-  void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
-  void start_slots(StateBuffers& fresh, const torch::Tensor& parameter,
-                   const std::vector<double>& initial) const;
-  void take_memory(StateBuffers& fresh) const;
-  void take_extra(StateBuffers& fresh, const torch::Tensor& parameter) const;
-  torch::Tensor own_extra(const StateBuffers& held, const torch::Tensor& parameter) const;
-  std::shared_ptr<const jit::Plan> held_plan(const StateBuffers& fresh) const;
-  torch::Tensor old_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
-                           const c10::Device& device) const;
+  void convert_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;
+  void initialize_new_slots(StateBuffers& fresh, const torch::Tensor& parameter,
+                            const std::vector<double>& initial) const;
+  void copy_aux_state(StateBuffers& fresh) const;
+  void convert_residual(StateBuffers& fresh, const torch::Tensor& parameter) const;
+  torch::Tensor valid_residual(const StateBuffers& held, const torch::Tensor& parameter) const;
+  std::shared_ptr<const jit::Plan> stored_plan(const StateBuffers& fresh) const;
+  torch::Tensor decoded_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
+                               const c10::Device& device) const;
   bool same_codec(const StateBuffers& fresh, std::size_t slot) const;
 };
 

@@ -127,7 +127,7 @@ const void* key_of(Optimizer& optimizer) { return &optimizer.defaults(); }
 double read_number(torch::serialize::InputArchive& archive, const std::string& key) {
   c10::IValue value;
   TORCH_CHECK(archive.try_read(key, value) && value.isDouble(),
-              "jitstep: the archive has no number \"", key,
+              "jitstep: the checkpoint has no number \"", key,
               "\": it contains no GradScaler, or one that was disabled. Load the file that an "
               "enabled GradScaler was saved to.");
   return value.toDouble();

@@ -63,19 +63,19 @@ void ClosedFormLR::load(torch::serialize::InputArchive& archive) {
   c10::IValue written;
   TORCH_CHECK(
       archive.try_read(kClassKey, written) && written.isString(),
-      "jitstep: the archive contains no scheduler of jitstep. Load a file that one was saved "
+      "jitstep: the checkpoint contains no scheduler of jitstep. Load a file that one was saved "
       "to.");
   const std::string& name = written.toStringRef();
-  TORCH_CHECK(name == name_, "jitstep: the archive contains a ", name,
+  TORCH_CHECK(name == name_, "jitstep: the checkpoint contains a ", name,
               " and cannot be loaded into a ", name_, ". Load it into a ", name, ".");
   const std::int64_t last = read_integer(archive, "last_step");
   c10::IValue lrs;
   archive.read("base_lrs", lrs);
   TORCH_CHECK(last >= 0 && last < std::numeric_limits<unsigned>::max() && lrs.isDoubleList(),
-              "jitstep: the archive of a ", name_, " is damaged. Save the scheduler again.");
+              "jitstep: the checkpoint of a ", name_, " is damaged. Save the scheduler again.");
   const std::vector<double> base_lrs = lrs.toDoubleVector();
   TORCH_CHECK(base_lrs.size() == get_current_lrs().size(),
-              "jitstep: the archive has the learning rates of ", base_lrs.size(),
+              "jitstep: the checkpoint has the learning rates of ", base_lrs.size(),
               " parameter groups, but the optimizer has ", get_current_lrs().size(),
               ". Create it with the same groups.");
   base_lrs_ = base_lrs;

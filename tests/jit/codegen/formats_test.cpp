@@ -20,7 +20,7 @@ TEST(Formats, AMistakeInTheJsonOfACodecIsLocated) {
       {R"({int8})", R"("int8}" at character 2)"},
       {R"({"codec": "int8", block: 128})", R"("block: 128}" at character 19)"},
       {R"({"codec": "int8", "block": 128)", "ends too early"},
-      {R"({"codec": "int8", "block": 1e999})", "a number is too large"},
+      {R"({"codec": "int8", "block": 1e999})", "the number '1e999' is too large"},
       {"{\"codec\": \"\xea\"}", "at character 13"}};
   for (const auto& [text, part] : mistakes) {
     const std::string message = testing::error_of([&, text = text] { parse_codec(text); });

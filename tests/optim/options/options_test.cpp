@@ -233,16 +233,16 @@ TEST(GenericOptions, TakeSeveralNumbersInBraces) {
   GenericOptions options(0.1);
   options.set("betas", {{0.8, 0.9}});
   EXPECT_EQ(options.given().at("betas"), Value(Value::Numbers{0.8, 0.9}));
-  options.bind("adamw");
+  options.bind("adamw", jit::default_catalog());
   EXPECT_EQ(options.get("betas"), Value(Value::Numbers{0.8, 0.9}));
 }
 
 TEST(GenericOptions, WithoutARuleThrowOnAccess) {
   GenericOptions options(0.1);
-  EXPECT_HAS(argument_error([&] { options.get("lr"); }), "bind(rule)");
-  EXPECT_HAS(argument_error([&] { options.is_set("lr"); }), "bind(rule)");
-  EXPECT_HAS(argument_error([&] { options.put("lr", 0.5); }), "bind(rule)");
-  EXPECT_HAS(argument_error([&] { options.set_lr(0.5); }), "bind(rule)");
+  EXPECT_HAS(argument_error([&] { options.get("lr"); }), "make_options(rule, options)");
+  EXPECT_HAS(argument_error([&] { options.is_set("lr"); }), "make_options(rule, options)");
+  EXPECT_HAS(argument_error([&] { options.put("lr", 0.5); }), "make_options(rule, options)");
+  EXPECT_HAS(argument_error([&] { options.set_lr(0.5); }), "make_options(rule, options)");
   options.bind("adamw");
   options.put("lr", 0.5);
   EXPECT_EQ(options.get_lr(), 0.5);

@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                          "the 7 values of the auxiliary state \"row\" of the rule adafactor"},
                     Case{"adafactor", "memory_col", "the 6 values of the auxiliary state \"col\""},
                     Case{"novograd", "memory_", "of the rule novograd"},
-                    Case{"prodigy", "memory_", "the archive has 0 of the"}),
+                    Case{"prodigy", "memory_", "the checkpoint has 0 of the"}),
     [](const auto& test) {
       return std::string(test.param.rule) + "_" + std::to_string(test.index);
     });

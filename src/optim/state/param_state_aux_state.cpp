@@ -122,7 +122,7 @@ void ParamState::Data::check_aux_state(const StateBuffers& fresh) const {
   }
 }
 
-void ParamState::Data::take_memory(StateBuffers& fresh) const {
+void ParamState::Data::copy_aux_state(StateBuffers& fresh) const {
   // buffers[t & 1] is the newest. If `fresh` has another parity of t, the two buffers change places.
   const int parity = static_cast<int>((buffers.t ^ fresh.t) & 1);
   for (auto& [key, made] : fresh.aux_state) {
@@ -142,7 +142,8 @@ void ParamState::Data::take_memory(StateBuffers& fresh) const {
 // The residual for a state that came from another parameter. An element's residual is only valid if the element has the
 // same bits in both parameters. Otherwise it becomes zero. If the other parameter no longer exists, there is nothing to
 // compare with, and the residual is used unchanged.
-torch::Tensor ParamState::Data::own_extra(const StateBuffers& held, const torch::Tensor& p) const {
+torch::Tensor ParamState::Data::valid_residual(const StateBuffers& held,
+                                               const torch::Tensor& p) const {
   const torch::Tensor source = owner.source();
   if (!source.defined() || source.is_same(p) || source.sizes() != p.sizes() ||
       source.scalar_type() != p.scalar_type() || (p.numel() > 0 && !has_data(source)))
@@ -154,18 +155,18 @@ torch::Tensor ParamState::Data::own_extra(const StateBuffers& held, const torch:
 }
 
 // The residual of a parameter of another dtype or shape has no meaning for this one.
-void ParamState::Data::take_extra(StateBuffers& fresh, const torch::Tensor& p) const {
+void ParamState::Data::convert_residual(StateBuffers& fresh, const torch::Tensor& p) const {
   if (!buffers.residual.defined() || !fresh.residual.defined() || p.sizes() != layout.sizes ||
       p.scalar_type() != layout.dtype)
     return;
-  StateBuffers old = state_outline(held_plan(fresh));
+  StateBuffers old = state_outline(stored_plan(fresh));
   old.t = buffers.t;
   old.residual_is_set = buffers.residual_is_set;
   fresh.residual_is_set = fresh.t == 0 && (buffers.t > 0 || buffers.residual_is_set);
   old.residual = buffers.residual;
   check_residual(old, p.numel());
   old.residual = old.residual.to(p.device());
-  old.residual = own_extra(old, p);
+  old.residual = valid_residual(old, p);
   if (rewrites_parameter(buffers, *fresh.plan))
     convert_weights(old, layout.strides, fresh, p);
   else
