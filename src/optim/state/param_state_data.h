@@ -13,6 +13,9 @@
 #include "optim/tensor/tensor_fingerprint.h"
 
 namespace jitstep {
+namespace jit {
+struct ResolvedAuxState;
+}
 
 /// True once a state tensor was returned to the user or copied. Never reset.
 class Escaped {
