@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "rank_plan.h"
+
 namespace jitstep::tool::memory {
 
 /// The arguments of `jitstep memory`.
@@ -21,6 +23,7 @@ struct Request {
   jit::Formats formats = {};
   std::optional<jit::Dtype> parameter = {};  // default: default_dtype()
   std::optional<jit::Dtype> gradient = {};   // default: the parameters' dtype
+  std::optional<int> ranks = {};             // that share the state; default: one process
 };
 
 /// One kind of tensor.
@@ -35,9 +38,10 @@ struct Part {
 struct MemoryPlan {
   std::int64_t parameters = 0;
   jit::Plan kernel;
-  std::vector<Part> parts;         // without parts of 0 bytes
-  Part all;                        // their sum
-  std::vector<std::string> notes;  // sentences
+  std::vector<Part> parts;             // without parts of 0 bytes
+  Part all;                            // their sum
+  std::optional<RankPlan> ranks = {};  // if ranks share the state
+  std::vector<std::string> notes;      // sentences
 };
 
 /// Estimates a model of 1024 x 1024 matrices, as docs/reference/bytes.md does. A model with fewer parameters is counted
