@@ -11,9 +11,10 @@
 #include <optional>
 #include <thread>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/kernel_config.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 

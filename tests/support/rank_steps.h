@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "emulation/step_run.h"
-#include "jitstep/jit/formats.h"
+#include "jit/step/partition.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/partition.h"
 
 namespace jitstep::support {
 using namespace emulation;

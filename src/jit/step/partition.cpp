@@ -1,4 +1,4 @@
-#include "jitstep/jit/partition.h"
+#include "jit/step/partition.h"
 
 #include <algorithm>
 #include <numeric>

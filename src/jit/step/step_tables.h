@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "jitstep/jit/partition.h"
+#include "jit/base/args.h"
+#include "jit/step/partition.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/step_tensor.h"
+#include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
 

@@ -1,5 +1,5 @@
 // The parts of tensors that ranks have.
-#include "jitstep/jit/partition.h"
+#include "jit/step/partition.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #include "rank_plan.h"
 
 #include <jit/base/text.h>
-#include <jitstep/jit/dtype.h>
+#include <jit/step/partition.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/partition.h>
+#include <jitstep/jit/spec.h>
 
 #include <algorithm>
 #include <cmath>
