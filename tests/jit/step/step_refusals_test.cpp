@@ -44,12 +44,14 @@ class StepErrors : public ::testing::Test {
 };
 
 TEST_F(StepErrors, InvalidInputs) {
-  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[1].hyper_index = 1; }),
-            "invalid step input 1 (tensor with id 4): hyper_index is 1, but the number of HyperParams "
-            "is 1");
-  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[0].hyper_index = -1; }),
-            "invalid step input 0 (tensor with id 3): hyper_index is -1, but the number of HyperParams "
-            "is 1");
+  EXPECT_EQ(
+      refused([](auto&, auto& inputs, auto&) { inputs[1].hyper_index = 1; }),
+      "invalid step input 1 (tensor with id 4): hyper_index is 1, but the number of HyperParams "
+      "is 1");
+  EXPECT_EQ(
+      refused([](auto&, auto& inputs, auto&) { inputs[0].hyper_index = -1; }),
+      "invalid step input 0 (tensor with id 3): hyper_index is -1, but the number of HyperParams "
+      "is 1");
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs.pop_back(); }),
             "the step has 2 tensors, but 1 inputs. Give one per tensor, batch after batch.");
   EXPECT_EQ(
@@ -98,7 +100,8 @@ TEST_F(StepErrors, AGradScaleForAKernelThatDoesNotDivide) {
 }
 
 TEST_F(StepErrors, NullPointers) {
-  const std::string who = "cannot step the tensor with id 4 by sgd_int8_float32: it has no memory for ";
+  const std::string who =
+      "cannot step the tensor with id 4 by sgd_int8_float32: it has no memory for ";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = nullptr; }),
             who + "its values: p is null");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.clear(); }),
@@ -126,6 +129,25 @@ TEST_F(StepErrors, TensorsThatTheKernelCannotStep) {
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].id = 3; }),
             "tensors 0 and 1 of the step (counted from 0) both have the id 3. Ids order the sums "
             "over all tensors. Give each its own.");
+}
+
+TEST_F(StepErrors, PartsThatCannotBeStepped) {
+  const auto part = [](std::int64_t offset, std::int64_t whole) {
+    return [=](auto& tensors, auto&, auto&) {
+      tensors[1].offset = offset;
+      tensors[1].whole = whole;
+    };
+  };
+  const auto names = [&](const std::string& error) {
+    return error.starts_with("cannot step the tensor with id 4 ");
+  };
+  EXPECT_TRUE(names(refused(part(0, 99)))) << "smaller than the part";
+  EXPECT_TRUE(names(refused(part(0, -1))));
+  EXPECT_TRUE(names(refused(part(4096, 4195)))) << "it ends after the whole tensor";
+  EXPECT_TRUE(names(refused(part(256, 356)))) << "sums need 4096";
+  EXPECT_TRUE(names(refused(part(0, 101)))) << "and the next part begins at 100";
+  options.set("max_grad_norm", 1.0);
+  EXPECT_NE(refused(part(4096, 4196)).find("set_exchange"), std::string::npos);
 }
 
 TEST_F(StepErrors, MoreDimensionsThanKernelsTake) {
