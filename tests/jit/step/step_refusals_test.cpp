@@ -44,12 +44,14 @@ class StepErrors : public ::testing::Test {
 };
 
 TEST_F(StepErrors, InvalidInputs) {
-  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[1].hyper_index = 1; }),
-            "invalid step input 1 (tensor with id 4): hyper_index is 1, but the number of HyperParams "
-            "is 1");
-  EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs[0].hyper_index = -1; }),
-            "invalid step input 0 (tensor with id 3): hyper_index is -1, but the number of HyperParams "
-            "is 1");
+  EXPECT_EQ(
+      refused([](auto&, auto& inputs, auto&) { inputs[1].hyper_index = 1; }),
+      "invalid step input 1 (tensor with id 4): hyper_index is 1, but the number of HyperParams "
+      "is 1");
+  EXPECT_EQ(
+      refused([](auto&, auto& inputs, auto&) { inputs[0].hyper_index = -1; }),
+      "invalid step input 0 (tensor with id 3): hyper_index is -1, but the number of HyperParams "
+      "is 1");
   EXPECT_EQ(refused([](auto&, auto& inputs, auto&) { inputs.pop_back(); }),
             "the step has 2 tensors, but 1 inputs. Give one per tensor, batch after batch.");
   EXPECT_EQ(
@@ -98,7 +100,8 @@ TEST_F(StepErrors, AGradScaleForAKernelThatDoesNotDivide) {
 }
 
 TEST_F(StepErrors, NullPointers) {
-  const std::string who = "cannot step the tensor with id 4 by sgd_int8_float32: it has no memory for ";
+  const std::string who =
+      "cannot step the tensor with id 4 by sgd_int8_float32: it has no memory for ";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = nullptr; }),
             who + "its values: p is null");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.clear(); }),
@@ -131,8 +134,8 @@ TEST_F(StepErrors, TensorsThatTheKernelCannotStep) {
 TEST_F(StepErrors, MoreDimensionsThanKernelsTake) {
   const std::string what =
       "cannot step the tensor with id 4 by sgd_int8_float32: it has 9 dimensions. At most 8 are "
-      "supported if the rule has reductions over rows or similar domains, or if the tensor is not "
-      "dense. Reshape it.";
+      "supported if the rule has reductions over rows or similar domains, if it reads sizes, or if "
+      "the tensor is not dense. Reshape it.";
   const auto with_dims = [](std::vector<std::int64_t> g_strides) {
     return [=](auto& tensors, auto&, auto&) {
       tensors[1].layout.reset();
