@@ -95,6 +95,15 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   const torch::Tensor& grad_scale() const;
   const torch::Tensor& found_inf() const;
 
+  /// Gives a parameter's next step an input that its rule declares in addition to the gradient, such as Sophia's
+  /// `hessian`. `value` has the parameter's shape. It is copied, on the parameter's device, in the dtype of the
+  /// arithmetic. The next step in which the parameter has a gradient reads it once. A second call before that step
+  /// replaces it, and an undefined tensor takes it back. jitstep does not scale, clip or negate inputs. Throws a
+  /// c10::Error for a tensor that is not a parameter, an unknown name, or another shape. While an input is given, a step
+  /// of a capturable() optimizer throws.
+  void set_input(const torch::Tensor& parameter, const std::string& name,
+                 const torch::Tensor& value);
+
   /// Sets the learning rate of all groups, or of one, as a tensor that replaces the option. It is one float32 or
   /// float64 on the device of the parameters. Every later step reads it on the device, without synchronization, so
   /// device code and CUDA graphs may change it. The value is not validated. Schedulers continue to set the option. Pass

@@ -116,6 +116,10 @@ void Optimizer::Impl::point_to_lr(std::size_t g) {
 }
 
 void Optimizer::Impl::check_extras() const {
+  TORCH_CHECK(
+      !extras.capturable || given_inputs.empty(),
+      "jitstep: a step with inputs of set_input() does not work with capturable(): a replay "
+      "would read the same inputs again. Call capturable(false).");
   if (lrs.empty() && !extras.grad_scale.defined() && !extras.found_inf.defined()) return;
   for (const StepParam* const param : active) {
     if (param->name.group < lrs.size()) check_device(lrs[param->name.group], "lr", *param);

@@ -109,6 +109,8 @@ struct Optimizer::Impl {
   bool several_devices = false;  // this step's parameters are on more than one
   bool memory_checked = false;   // valid while no parameter's storage changes
   StepExtras extras;
+  std::unordered_map<void*, std::vector<torch::Tensor>>
+      given_inputs;                 // by parameter; see set_input()
   std::vector<torch::Tensor> lrs;   // by group, may be shorter; undefined: the option lr is used
   int versions = 0;                 // the last ParamRecord::version
   bool clearing_checked = false;    // valid while the storage of no gradient and state changes
@@ -205,6 +207,7 @@ struct Optimizer::Impl {
   void check_cleared();
   void count_steps();
   void clear_materialized();
+  void forget_inputs();
 
   // ---- states (optimizer_step.cpp)
   bool find_state(ParamRecord& record, bool storage_unchanged) const;

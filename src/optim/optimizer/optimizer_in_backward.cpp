@@ -80,6 +80,7 @@ void Optimizer::Impl::step_alone(const ParameterName& name) {
     count_steps();
     param_record.alone->step({active, inactive, hyper_params}, nullptr, alone, transform());
   });
+  forget_inputs();
   param_groups()[g].params()[i].mutable_grad().reset();
 }
 

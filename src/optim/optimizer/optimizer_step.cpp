@@ -40,6 +40,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
                         impl_->shared_state.aux_state(), extras, impl_->transform());
   });
   impl_->clear_materialized();
+  impl_->forget_inputs();
   return loss;
 }
 
@@ -181,6 +182,8 @@ void Optimizer::Impl::gather_param(ParamRecord& record, const torch::Tensor& p,
   if (operation == Operation::switch_mode && (record.state == nullptr || record.state->step() == 0))
     return;
   if (!bound) add_pending(record);
+  const auto given = given_inputs.find(record.key);
+  record.inputs = given == given_inputs.end() ? nullptr : &given->second;
   active.push_back(&record);
   several_devices |= p.device() != active.front()->p->device();
 }

@@ -168,6 +168,9 @@ bool Stepper::State::set_inputs(const StepMembers& now, const StepExtras& extras
         param->g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
         device.device.is_cpu() || is_aligned(device.tensor(row), param->g),
         extras.clears ? param->grad->mutable_data_ptr() : nullptr};
+    for (std::size_t i = 0; param->inputs != nullptr && i < param->inputs->size(); ++i)
+      if (const torch::Tensor& one = (*param->inputs)[i]; one.defined())
+        device.inputs[input].inputs[i] = one.const_data_ptr();
   }
   return true;
 }

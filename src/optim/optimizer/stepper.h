@@ -33,6 +33,8 @@ struct StepParam {
   const torch::Tensor* p = nullptr;     // set for each step
   const torch::Tensor* grad = nullptr;  // set for each step; null: inactive
   const void* g = nullptr;  // address of the gradient's elements; not read when the mode changes
+  /// Set for each step: the rule's inputs, in element order; an undefined tensor is not given. Null: none is given.
+  const std::vector<torch::Tensor>* inputs = nullptr;
   StateBuffers* buffers = nullptr;  // null: no state yet
   int version = 0;    // changes with the storage of p, and the metadata of p or the gradient
   TableRow row = {};  // written by the Stepper
