@@ -14,8 +14,7 @@
 #include <set>
 #include <utility>
 
-#include "jit/manifest/internal_rule.h"
-#include "jitstep/jit/formats.h"
+#include "jit/codegen/gradient_sum.h"
 #include "jitstep/state_buffers.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stepper.h"
@@ -29,14 +28,6 @@
 
 namespace jitstep {
 namespace {
-
-// Adding a gradient is a step of an internal rule whose parameter is the sum.
-jit::OptionValues rule_values() {
-  return jit::internal_rule(
-      "jitstep_gradient_sum", "",
-      "  static constexpr uint32 weights_stream = 128;\n"
-      "  KHD static void update_param(auto& e, const auto&) { e.p += e.g; }\n");
-}
 
 namespace autograd = torch::autograd;
 
@@ -56,10 +47,9 @@ const autograd::GraphTask* current_task() {
 using Plans = std::map<torch::Dtype, std::shared_ptr<const jit::Plan>>;
 
 std::shared_ptr<const jit::Plan> make_plan(torch::Dtype dtype, Rounding rounding) {
-  jit::Formats formats;
-  formats.weights = rounding == Rounding::stochastic ? "stochastic" : "native";
   const jit::Dtype sum_dtype = dtype_of(torch::empty({0}, dtype));
-  return std::make_shared<jit::Plan>(jit::resolve(rule_values(), formats, {.dtype = sum_dtype}));
+  return std::make_shared<jit::Plan>(
+      jit::gradient_sum_plan(sum_dtype, rounding == Rounding::stochastic));
 }
 
 // One parameter and its sum.
@@ -290,7 +280,7 @@ GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
   TORCH_CHECK(options.max_waiting_bytes() >= 0, "jitstep: GradAccumulator: max_waiting_bytes is ",
               options.max_waiting_bytes(), ". Set it to 0 or more.");
   state_->options = options;
-  state_->hyper_params = {rule_values().at_step(1, options.seed())};
+  state_->hyper_params = {jit::gradient_sum_params(options.seed())};
   state_->add_parameters(parameters);
   state_->hooks.emplace(
       "a GradAccumulator", parameters_of(state_->sums),

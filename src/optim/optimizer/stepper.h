@@ -9,11 +9,11 @@
 #include <memory>
 #include <vector>
 
+#include "jit/search/step_tuner.h"
 #include "jitstep/args.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/kernel_report.h"
 #include "jitstep/state_buffers.h"
-#include "optim/optimizer/step_tuner.h"
 #include "optim/tensor/errors.h"
 
 namespace jitstep {
@@ -88,7 +88,7 @@ class Stepper {
             const TransformOfGroup& transform = {});
 
   /// Tunes the following steps if all parameters are on one device. Null: does not tune.
-  void tune(std::unique_ptr<StepTuner> tuner) { tuner_ = std::move(tuner); }
+  void tune(std::unique_ptr<jit::StepTuner> tuner) { tuner_ = std::move(tuner); }
 
   /// Switches parameters that have taken a step to another mode. Errors as for `step`. Ignores gradients.
   void switch_mode(jit::Mode to, const StepMembers& members,
@@ -108,7 +108,7 @@ class Stepper {
   void activate(jit::Step* tuned);
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // tables that captured graphs use
-  std::unique_ptr<StepTuner> tuner_;              // null: steps are not tuned
+  std::unique_ptr<jit::StepTuner> tuner_;         // null: steps are not tuned
   jit::Step* last_tuned_ = nullptr;               // the last step's; null: the default step
 };
 
