@@ -92,8 +92,8 @@ def _copied(value: Any, name: str, p: Tensor) -> Any:
         return deepcopy(value)
     if sharded.is_dtensor(p) or sharded.is_dtensor(value):
         value = sharded.part_of(value, p)
-        if name.endswith(".codes") or name == "residual":
-            value = value.reshape(-1)
+    if name.endswith(".codes") or name == "residual":
+        value = value.reshape(-1)  # a DTensor has the parameter's shape
     return value.clone() if name == "step" else value.to(device=p.device, copy=True)
 
 

@@ -77,6 +77,9 @@ def whole(p: Tensor, part: Tensor) -> Tensor:
 
 def part_of(value: Tensor, p: Tensor) -> Tensor:
     """The part of a loaded tensor that belongs to the local part of p. Tensors of other shapes are returned whole."""
+    if is_dtensor(value) and not is_dtensor(p):
+        whole_value: Tensor = value.full_tensor()  # type: ignore[attr-defined]
+        return whole_value
     if is_dtensor(value):
         if value.placements != p.placements or value.device_mesh != p.device_mesh:  # type: ignore[attr-defined]
             value = value.redistribute(p.device_mesh, p.placements)  # type: ignore[attr-defined]
