@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib
-# and jsonschema in .deps/venv. A second run takes less than a second.
+# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib,
+# jsonschema and codespell in .deps/venv. A second run takes less than a second.
 #
 #   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
 #                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
@@ -18,9 +18,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv="$root/.deps/venv"
 stamp="$root/.deps/stamp"
 torch_requirement="torch==2.13.0"
-docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0" "codespell==2.4.3")
+docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0")
 site_check_requirements=("playwright==1.65.2")
-pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib" "jsonschema")
+pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib" "jsonschema" "codespell==2.4.3")
 # For the build and the tests of the Python front end.
 python_requirements=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "numpy" "expecttest" "tqdm")
 frameworks_requirements=("transformers" "accelerate" "lightning")

@@ -253,7 +253,7 @@ TEST_F(CheckTool, ReportsAResultThatPoisonedInputsChange) {
 }
 
 TEST_F(CheckTool, WarnsAboutARuleThatClimbs) {
-  const Args args = {"--states", "fp32", "--target", "cpu"};
+  const Args args = {"--states", "fp32", "--weights", "native", "--target", "cpu"};
   const Finished checked = run(rule_with("e.p -= c.lr", "e.p += c.lr"), args);
   EXPECT_EQ(checked.status, 0) << checked.output;
   EXPECT_TRUE(says(checked, "warning: on a quadratic function")) << checked.output;
@@ -307,6 +307,8 @@ class CheckToolOfACodec : public CheckTool {
     const std::string what = problems.at(0).at("what");
     EXPECT_NE(what.find("round-trip error of slot '" + slot + "' is "), what.npos) << what;
     EXPECT_NE(what.find(" bits may lose at most "), what.npos) << what;
+    for (const json& kernel : json::parse(checked.output).at("kernels"))
+      EXPECT_TRUE(kernel.at("keeps_contract").is_null()) << "nothing else is checked";
   }
 
   const std::string linear_ = kExamples + "linear8.cuh";

@@ -3,7 +3,6 @@
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 
-#include <cmath>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -14,7 +13,6 @@
 #include "check/report.h"
 #include "check/request.h"
 #include "check/scalar_loops.h"
-#include "check/steps.h"
 #include "check/workbench.h"
 #include "command.h"
 #include "flag_values.h"
@@ -36,7 +34,8 @@ constexpr const char* kFooter =
     "an\n"
     "emulated GPU. It is checked against the contract, as with JITSTEP_CHECK=1. Steps of small\n"
     "tensors must give the same bits on the CPU and on the emulated GPU. For a codec, the column\n"
-    "`lost` is the share of a value that encoding loses. More than its bits allow is an error.\n\n"
+    "`lost` is the share of a value that encoding loses. More than its bits allow is an error,\n"
+    "which ends the check of the codec.\n\n"
     "Exit status: 0 success, 1 the file has an error, 2 usage error, 3 incomplete check: no error\n"
     "was found, but a compiler is missing or no options set a flag. Warnings do not count.\n\n"
     "Examples:\n"
@@ -90,31 +89,6 @@ void report_unreached(const Catalog& catalog, Report& report) {
                                        "their conditions, or use `jitstep compile`."));
 }
 
-// Measures the round-trip error of a codec with each set of its options. The float32 kernels of the first rule have
-// them all. A codec may declare `lossy: WHY` in its leading comment. Its error above the limit is then only a warning.
-void check_round_trips(const std::vector<check::Candidate>& kernels, check::Workbench& plain,
-                       Report& report) {
-  for (std::size_t i = 0; i < report.kernels.size(); ++i) {
-    const KernelSpec& spec = kernels[i].steps.spec;
-    check::KernelReport& kernel = report.kernels[i];
-    const bool first = spec.rule == kernels[0].steps.spec.rule;
-    if (!first || spec.state.dtype != Dtype::float32 || !kernel.problems.empty()) continue;
-    try {
-      kernel.round_trips = check::round_trips(*spec.state.slots[0], plain);
-    } catch (const Error& error) {
-      kernel.problems.push_back({.what = error.what()});
-    }
-    const bool declared = report.manifest->description.find("lossy: ") != std::string::npos;
-    for (const check::RoundTrip& trip : kernel.round_trips)
-      if (const std::string problem = problem_of(trip); problem.empty())
-        continue;
-      else if (declared && std::isfinite(trip.loss))
-        kernel.warnings.push_back(problem);
-      else
-        kernel.problems.push_back({.what = problem, .group = "round trip of " + trip.slot});
-  }
-}
-
 void check_file(const Request& request, check::Workbenches& benches, Report& report) {
   report.targets = usable(request, report);  // first, because it may throw and the rest is slow
   report_unreached(benches.plain.catalog, report);
@@ -125,8 +99,6 @@ void check_file(const Request& request, check::Workbenches& benches, Report& rep
   report.kernels = check::check_kernels(kernels, {report.targets.begin() + 1, report.targets.end()},
                                         benches, std::cref(progress));
   check::warn_of_scalar_loops(kernels, benches.plain, report.kernels);
-  if (report.manifest->kind == Manifest::Kind::codec)
-    check_round_trips(kernels, benches.plain, report);
 }
 
 int run(const Request& request) {

@@ -1,16 +1,11 @@
 #include "jit/codegen/gradient_sum.h"
 
-#include "jit/manifest/internal_rule.h"
-#include "jitstep/jit/formats.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
 namespace {
 
-OptionValues rule_values() {
-  return internal_rule("jitstep_gradient_sum", "",
-                       "  static constexpr uint32 weights_stream = 128;\n"
-                       "  KHD static void update_param(auto& e, const auto&) { e.p += e.g; }\n");
-}
+OptionValues rule_values() { return OptionValues("jitstep_gradient_sum"); }
 
 }  // namespace
 

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "jitstep/args.h"
-#include "jitstep/jit/dtype.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
+#include "jitstep/jit/value.h"
 
 namespace jitstep::jit {
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "jit/codegen/gradient_sum.h"
-#include "jitstep/jit/formats.h"
 #include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {

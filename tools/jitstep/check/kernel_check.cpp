@@ -1,16 +1,16 @@
 #include "kernel_check.h"
 
+#include <jit/base/parallel.h>
 #include <jit/base/text.h>
 #include <jit/codegen/probe.h>
+#include <jit/codegen/unit.h>
 #include <jit/step/check_rule_contract.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/kernel_config.h>
-#include <jitstep/jit/unit.h>
 
-#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <mutex>
-#include <thread>
 
 #include "steps.h"
 
@@ -26,29 +26,35 @@ struct Job {
   Target target;
 };
 
-// Compiles all jobs in one thread per processor. It ignores errors, because an engine stores an error and throws it
-// again at the next request for the kernel.
+// Reports progress from any thread.
+class Counter {
+ public:
+  Counter(const Progress& progress, std::size_t all) : progress_(progress), all_(all) {}
+  void next(const std::string& what) {
+    std::lock_guard lock(mutex_);
+    progress_(done_++, all_, what);
+  }
+
+ private:
+  const Progress& progress_;
+  const std::size_t all_;
+  std::mutex mutex_;
+  std::size_t done_ = 0;
+};
+
+// Compiles all jobs in parallel. It ignores errors, because an engine stores an error and throws it again at the next
+// request for the kernel.
 void compile(const std::vector<Job>& jobs, const Progress& progress) {
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  const auto work = [&] {
-    for (std::size_t i; (i = next++) < jobs.size();) {
-      const Job& job = jobs[i];
-      {
-        std::lock_guard lock(mutex);
-        progress(i, jobs.size(), str_cat("compiling ", job.name, " for ", to_string(job.target)));
-      }
-      try {
-        job.engine->build(job.text, job.name, job.target);
-      } catch (const Error&) {
-        continue;
-      }
+  Counter counter(progress, jobs.size());
+  in_parallel(jobs.size(), [&](std::size_t i) {
+    const Job& job = jobs[i];
+    counter.next(str_cat("compiling ", job.name, " for ", to_string(job.target)));
+    try {
+      job.engine->build(job.text, job.name, job.target);
+    } catch (const Error&) {
+      return;
     }
-  };
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& thread : threads) thread.join();
+  });
 }
 
 Job job_of(Engine& engine, const Plan& plan, const KernelConfig& config, const Target& target) {
@@ -75,11 +81,19 @@ class KernelCheck {
     report_.state = state_bytes(*report_.plan, options_of(candidate.steps, benches.plain.catalog));
   }
 
+  const std::string& name() const { return report_.name; }
+
   Job first_job() { return cpu_job(benches_.plain.engine, *report_.plan); }
 
-  // Builds the first job, and returns all other kernels that run() needs. Empty if the first job failed.
-  std::vector<Job> other_jobs(const std::vector<Target>& targets) {
+  // Builds the first job. Then measures the codec's round-trip error, if this kernel does so. Returns whether the error
+  // is below the limit.
+  bool start() {
     build(first_job());
+    return !candidate_.measures_codec || !report_.problems.empty() || measure_codec();
+  }
+
+  // The kernels that run() needs, except the first. None if the first job failed.
+  std::vector<Job> other_jobs(const std::vector<Target>& targets) {
     if (!report_.problems.empty()) return {};
     const Plan& plan = *report_.plan;
     std::vector<Job> jobs;
@@ -117,6 +131,25 @@ class KernelCheck {
  private:
   Plan poisoned_plan() const { return kernel_of(candidate_.steps, benches_.poisoned.catalog); }
 
+  // A codec may declare `lossy: WHY` in its leading comment. An error above the limit is then only a warning.
+  bool measure_codec() {
+    const CodecChoice& codec = *candidate_.steps.spec.state.slots[0];
+    bool right = attempt([&] {
+      report_.round_trips = round_trips(codec, benches_.plain);
+      return "";
+    });
+    const std::string& comment = benches_.plain.catalog.codec(codec.name).description;
+    const bool declared = comment.find("lossy: ") != comment.npos;
+    for (const RoundTrip& trip : report_.round_trips)
+      if (const std::string problem = problem_of(trip); problem.empty())
+        continue;
+      else if (declared && std::isfinite(trip.loss))
+        report_.warnings.push_back(problem);
+      else
+        right = attempt([&] { return problem; }, "round trip of " + trip.slot);
+    return right;
+  }
+
   // Calls `check`, and reports the message that it returns or the exception that it throws. Returns whether there was
   // neither.
   template <class Check>
@@ -129,7 +162,7 @@ class KernelCheck {
       if (found.empty()) return true;
       report(found);
     } catch (const CompileError& error) {
-      report(first_line(error.what()), error.what());
+      report(first_line(error.what()), str_cat(error.what(), "\n", error.log()));
     } catch (const std::exception& error) {
       report(error.what());
     }
@@ -157,6 +190,31 @@ class KernelCheck {
   KernelReport report_;
 };
 
+// Returns whether the round-trip errors of the codec are below the limit.
+bool start(std::vector<KernelCheck>& checks, Workbench& plain, const Progress& progress) {
+  add_round_trip_rule(plain);
+  Counter counter(progress, checks.size());
+  std::atomic<bool> right = true;
+  in_parallel(checks.size(), [&](std::size_t i) {
+    counter.next("measuring " + checks[i].name());
+    if (!checks[i].start()) right = false;
+  });
+  return right;
+}
+
+void finish(std::vector<KernelCheck>& checks, const std::vector<Target>& targets,
+            const Progress& progress) {
+  std::vector<Job> jobs;
+  for (KernelCheck& check : checks)
+    for (Job& job : check.other_jobs(targets)) jobs.push_back(std::move(job));
+  compile(jobs, progress);
+  Counter counter(progress, checks.size());
+  in_parallel(checks.size(), [&](std::size_t i) {
+    counter.next("stepping " + checks[i].name());
+    checks[i].run(targets);
+  });
+}
+
 }  // namespace
 
 std::vector<KernelReport> check_kernels(const std::vector<Candidate>& candidates,
@@ -169,16 +227,9 @@ std::vector<KernelReport> check_kernels(const std::vector<Candidate>& candidates
     jobs.push_back(checks.back().first_job());
   }
   compile(jobs, progress);
-  jobs.clear();
-  for (KernelCheck& check : checks)
-    for (Job& job : check.other_jobs(targets)) jobs.push_back(std::move(job));
-  compile(jobs, progress);
+  if (start(checks, benches.plain, progress)) finish(checks, targets, progress);
   std::vector<KernelReport> reports;
-  for (std::size_t i = 0; i < checks.size(); ++i) {
-    progress(i, checks.size(), "stepping " + candidates[i].name);
-    checks[i].run(targets);
-    reports.push_back(std::move(checks[i]).report());
-  }
+  for (KernelCheck& check : checks) reports.push_back(std::move(check).report());
   return reports;
 }
 

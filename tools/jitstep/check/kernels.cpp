@@ -1,9 +1,9 @@
 #include "kernels.h"
 
 #include <jit/base/text.h>
-#include "jitstep/jit/spec_text.h"
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/option_values.h>
+#include "jit/codegen/spec_text.h"
 
 #include <algorithm>
 #include <utility>
@@ -108,7 +108,7 @@ std::vector<Choice> choices_of_codec(const Manifest& codec, const Request& reque
     throw Error(str_cat(request.file, " is a codec, but --states and --weights are for rules"));
   std::vector<Choice> all;
   for (const NamedValues& options : covering_set(codec))
-    all.push_back({.rule = "adamw", .codec = {codec.name, options}});
+    all.push_back({.rule = "adamw", .codec = {codec.name, options}, .measures_codec = true});
   all.push_back({.rule = "adamw",
                  .codec = {codec.name},
                  .weights = {.name = "native", .dtype = Dtype::bfloat16}});
@@ -156,7 +156,8 @@ Candidate candidate(const Choice& choice, const Catalog& catalog) {
     steps.spec.state.slots.emplace_back(slot.codec.empty() || wide ? choice.codec
                                                                    : CodecChoice{slot.codec});
   steps.tensors = tensors_for(options_of(steps, catalog), steps.dims);
-  return {name_of(choice, kernel_of(steps, catalog)), steps, choice.options.values.empty()};
+  return {name_of(choice, kernel_of(steps, catalog)), steps, choice.options.values.empty(),
+          choice.measures_codec};
 }
 
 }  // namespace jitstep::tool::check

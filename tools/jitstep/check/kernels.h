@@ -24,12 +24,13 @@ struct Choice {
   emulation::RuleOptions options = {};
   jit::CodecChoice codec = {"fp32"};
   Weights weights = {};
+  bool measures_codec = false;
 };
 
 /// For a rule: its default options with each requested codec and weight format (default: every codec and weight format,
 /// float64 and bfloat16). Then the options of option_covering_set.h with the first codec and weight format. For a
 /// codec: three shipped rules, the first one with all options of the codec. Throws an Error if a requested codec or
-/// weight format does not exist.
+/// weight format does not exist. The kernels of a codec's options measure its round-trip error.
 std::vector<Choice> choices(const jit::Manifest& file, const Request& request,
                             Workbenches& benches);
 
@@ -37,7 +38,8 @@ std::vector<Choice> choices(const jit::Manifest& file, const Request& request,
 struct Candidate {
   std::string name;  // "signum_int8_float32", then options that are not at their defaults
   emulation::StepCase steps;
-  bool plain_options = true;  // all options of the rule have their defaults
+  bool plain_options = true;    // all options of the rule have their defaults
+  bool measures_codec = false;  // measures the round-trip error of the first slot's codec
 };
 
 /// Throws an Error if the choice gives no kernel.

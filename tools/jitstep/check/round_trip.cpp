@@ -98,12 +98,12 @@ KernelSpec spec_of(const CodecChoice& codec) {
 }
 
 // The largest error of each slot in four steps. The first step has no earlier values to decode.
-std::array<double, kSlots> losses(Backend& cpu, const Plan& plan, const OptionValues& options,
+std::array<double, kSlots> losses(Backend& emulated, const Plan& plan, const OptionValues& options,
                                   const std::vector<std::int64_t>& sizes) {
-  const StateStorage state(cpu, plan, options, sizes);
+  const StateStorage state(emulated, plan, options, sizes);
   Floats g = numbers(sizes, 0), p(g.size());
   const StepTensor tensor = state.tensor(p.data());
-  Step step(cpu, {{plan, {tensor}}});
+  Step step(emulated, {{plan, {tensor}}});
   std::array<double, kSlots> most{};
   for (int t = 1; t <= 4; ++t) {
     const Floats before = g;
@@ -121,13 +121,17 @@ std::array<double, kSlots> losses(Backend& cpu, const Plan& plan, const OptionVa
 
 }  // namespace
 
-std::vector<RoundTrip> round_trips(const CodecChoice& codec, Workbench& plain) {
+void add_round_trip_rule(Workbench& plain) {
   plain.engine.templates().add(str_cat("rules/", kRule, ".cuh"), kRuleText);
+}
+
+std::vector<RoundTrip> round_trips(const CodecChoice& codec, Workbench& plain) {
   const CodecChoice whole = complete(codec, plain.catalog);
   const Plan plan = resolve(spec_of(whole), plain.catalog);
   const OptionValues options(kRule, plain.catalog);
-  CpuBackend cpu(plain.engine);
-  const auto shares = losses(cpu, plan, options, sizes_for(whole));
+  const Way way = ways(plan)[0];
+  emulation::EmulatedBackend emulated(plain.engine, way.blocks, way.order, way.lanes);
+  const auto shares = losses(emulated, plan, options, sizes_for(whole));
   std::vector<RoundTrip> trips(kSlots);
   for (std::size_t slot = 0; slot < kSlots; ++slot) {
     trips[slot].slot = plan.rule().slots[slot].name;

@@ -45,7 +45,11 @@ struct Bowl {
 /// Empty for parameters other than float32.
 Bowl bowl_of(const Candidate& candidate, Workbench& plain);
 
-/// The round-trip error of a codec for each kind of slot that it supports. Compiles an additional kernel.
+/// Adds the rule that round_trips() runs. Call it once.
+void add_round_trip_rule(Workbench& plain);
+
+/// The round-trip error of a codec for each kind of slot that it supports. Compiles an additional kernel for the
+/// emulation, which compiles faster than the CPU's and gives the same bits. Thread safe.
 std::vector<RoundTrip> round_trips(const jit::CodecChoice& codec, Workbench& plain);
 
 /// A sentence if the round-trip error is above the limit, else empty.

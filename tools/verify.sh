@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# The complete verification, in named parts (tools/verify_parts.txt). Runs each part that has not passed with its
+# current files, and continues after a failure. Stop it at any time. The next run goes on with the missing parts.
+#
+#   tools/verify.sh                    runs all parts that are not up to date
+#   tools/verify.sh --part NAME ...    runs only these parts
+#   tools/verify.sh --status           prints the results
+#   tools/verify.sh --write            writes the results to docs/project/verification.md
+#
+#   --parts FILE    another table of parts
+#   --out FOLDER    folder of results and logs (default: .deps/verify)
+#
+# A result belongs to a commit, so the files of a part must be committed. Exit status: 0 all selected parts have passed,
+# 1 a part has failed, 2 wrong usage.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+table="$root/tools/verify_parts.txt" out="$root/.deps/verify" action=run selected=()
+page=docs/project/verification.md
+
+usage() { sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"; }
+fail() { echo "verify: error: $*" >&2; exit 2; }
+while [ $# -gt 0 ]; do
+  case $1 in
+    -h | --help) usage; exit ;;
+    --status | --write) action=${1#--} ;;
+    --part | --parts | --out)
+      [ $# -ge 2 ] || fail "$1 needs a value"
+      case $1 in
+        --part) selected+=("$2") ;;
+        --parts) table=$(realpath "$2") ;;
+        --out) out=$(realpath -m "$2") ;;
+      esac
+      shift ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+declare -A files commands
+names=()
+while IFS='|' read -r name some command; do
+  names+=("$name") files[$name]=$some commands[$name]=$command
+done < <(grep -v '^#' "$table" | sed 's/ *| */|/; s/ *| */|/')
+[ ${#selected[@]} -gt 0 ] || selected=("${names[@]}")
+for name in "${selected[@]}"; do
+  [ -n "${commands[$name]:-}" ] || fail "there is no part $name. The parts are ${names[*]}."
+done
+cd "$root"
+mkdir -p "$out"
+
+# ---- results: one line per part in a file of its name ------------------------------------------
+
+# on_files NAME GIT_COMMAND...: runs git on the part's files. The page is none of them, because it changes with each
+# result.
+on_files() {
+  local paths
+  read -ra paths <<<"${files[$1]}"
+  git "${@:2}" -- "${paths[@]}" ":!$page"
+}
+digest() { on_files "$1" ls-files -s | sha256sum | cut -c1-16; }
+machine() { echo "$(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"; }
+
+# Reads a result into result, commit, date, seconds, of (the digest of its files) and where (the machine).
+load() {
+  result='not run' commit=- date=- seconds=- of='' where=-
+  [ ! -e "$out/$1" ] || IFS=$'\t' read -r result commit date seconds of where <"$out/$1"
+}
+# "passed", "failed" or "not run", and whether the part's files are still the same.
+state() { if [ -n "$of" ] && [ "$of" != "$(digest "$1")" ]; then echo "$result, older files"; else echo "$result"; fi; }
+
+run_part() {
+  local start=$SECONDS before result=passed
+  [ -z "$(on_files "$1" status --porcelain)" ] || fail "commit the files of the part $1 first: ${files[$1]}"
+  before=$(digest "$1")
+  echo "verify: $1 runs, log in $out/$1.log"
+  bash -c "${commands[$1]}" >"$out/$1.log" 2>&1 </dev/null || result=failed
+  if [ "$(digest "$1")" != "$before" ]; then
+    echo "verify: $1 has no result, because its files changed while it ran"
+    return 1
+  fi
+  printf '%s\t' "$result" "$(git rev-parse --short=12 HEAD)" "$(date -u +%F)" $((SECONDS - start)) "$before" >"$out/$1.new"
+  machine >>"$out/$1.new"
+  mv "$out/$1.new" "$out/$1"
+  echo "verify: $1 $result"
+  [ "$result" = passed ] || { tail -n 20 "$out/$1.log"; return 1; }
+}
+
+status() {
+  local row='%-14s %-21s %-12s %-10s %7s  %s\n'
+  # shellcheck disable=SC2059
+  printf "$row" part result commit date seconds machine
+  for name in "${selected[@]}"; do
+    load "$name"
+    # shellcheck disable=SC2059
+    printf "$row" "$name" "$(state "$name")" "$commit" "$date" "$seconds" "$where"
+  done
+}
+
+write() {
+  {
+    echo "# Verification"
+    echo
+    echo "\`tools/verify.sh\` runs every test, in parts. This page has the last result of each part."
+    echo "\`tools/verify.sh --write\` writes it. A test fails if a result is more than 100 commits older than its files."
+    echo
+    echo "| part | result | commit | date | seconds | machine |"
+    echo "|---|---|---|---|---:|---|"
+    for name in "${names[@]}"; do
+      load "$name"
+      echo "| $name | $result | $commit | $date | $seconds | $where |"
+    done
+  } >"$page"
+}
+
+failures=0
+run() {
+  for name in "${selected[@]}"; do
+    load "$name"
+    if [ "$(state "$name")" = passed ]; then
+      echo "verify: $name passed before, on $commit"
+    else
+      run_part "$name" || failures=$((failures + 1))
+    fi
+  done
+}
+
+"$action"
+[ $failures -eq 0 ]
