@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares the time of a step of jitstep's optimizers with those of other libraries, on the CPU.
 
-  bench/compare.py --prepare    # installs the libraries in .deps/peers and compiles their kernels (minutes, once)
-  bench/compare.py              # measures; writes bench/results/<date>-<machine>.json, bench/results/peers.md and peers.svg
+  bench/compare.py --prepare    # installs the libraries in .deps/libraries and compiles their kernels (minutes, once)
+  bench/compare.py              # measures; writes bench/results/<date>-<machine>.json, bench/results/comparison.md and comparison.svg
   bench/compare.py --table      # only writes the page and the plot of an existing result
 
 Needs build/bench/implementation_server, a C++ compiler and Python's headers. Needs the network for missing packages: about 0.5 GB
@@ -21,10 +21,10 @@ import subprocess
 import sys
 import time
 
-import peer_environment
+import library_environment
 from training_runs import ROOT, machine_class
-from peer_cases import CASES
-from peer_process import ImplementationError, PeerProcess
+from comparison_cases import CASES
+from implementation_process import ImplementationError, ImplementationProcess
 from compare_report import page
 
 WORKLOADS = ["small_tensors", "one_tensor", "resnet50", "gpt2"]
@@ -193,11 +193,11 @@ def measure(arguments, settings, processes, reasons):
 
 
 def make_processes(arguments, threads, log):
-    variables = peer_environment.variables(threads)
-    child = [arguments.python, ROOT / "bench/peer_implementations.py"]
+    variables = library_environment.variables(threads)
+    child = [arguments.python, ROOT / "bench/library_implementations.py"]
     names = {row["process"] for case in CASES.values() for row in case["rows"]}
-    processes = {name: PeerProcess(child, variables, log) for name in names}
-    processes["cpp"] = PeerProcess([arguments.server], variables, log)
+    processes = {name: ImplementationProcess(child, variables, log) for name in names}
+    processes["cpp"] = ImplementationProcess([arguments.server], variables, log)
     return processes
 
 
@@ -229,7 +229,7 @@ def publish(arguments):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, help="default: bench/results/<date>-<machine>.json")
-    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "bench/results/peers.md",
+    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "bench/results/comparison.md",
                         help="page with the tables; the plot has the same path with .svg")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
                         help="number of threads of each implementation (default: all)")
@@ -240,7 +240,7 @@ def parse_arguments():
                         help=f"name in bench/shapes.json (default: {', '.join(WORKLOADS)})")
     parser.add_argument("--python", type=pathlib.Path, help="Python of an environment with torch; installs nothing")
     parser.add_argument("--server", type=pathlib.Path, default=ROOT / "build/bench/implementation_server")
-    parser.add_argument("--log", type=pathlib.Path, default=ROOT / ".deps/peers.log", help="output of the processes")
+    parser.add_argument("--log", type=pathlib.Path, default=ROOT / ".deps/libraries.log", help="output of the processes")
     parser.add_argument("--quick", action="store_true", help="three rounds of three small tensors, for tests")
     parser.add_argument("--prepare", action="store_true", help="install and compile, measure nothing")
     parser.add_argument("--table", action="store_true", help="measure nothing")
@@ -258,10 +258,10 @@ def main():
     arguments = parse_arguments()
     if not arguments.table:
         if arguments.python is None:
-            reasons = peer_environment.install()
-            arguments.python = peer_environment.python_of(peer_environment.FOLDER)
+            reasons = library_environment.install()
+            arguments.python = library_environment.python_of(library_environment.FOLDER)
         else:
-            reasons = peer_environment.missing(arguments.python)
+            reasons = library_environment.missing(arguments.python)
         settings = {"threads": arguments.threads, "rounds": arguments.rounds, "least_rounds": 5, "seconds": arguments.seconds}
         with open(arguments.log, "a") as log:
             processes = make_processes(arguments, arguments.threads, log)

@@ -2,7 +2,7 @@
 import os
 import statistics
 
-from peer_cases import TARGETS, FUSED, CASES, LOOP
+from comparison_cases import TARGETS, FUSED, CASES, LOOP
 
 HEAD = """# Measurements of jitstep and other libraries on the CPU
 

@@ -1,5 +1,5 @@
 // Runs steps of C++ implementations on request. bench/compare.py starts it as a child process. Each line of standard
-// input is a request, and each line of standard output is its answer, both as JSON. bench/peer_implementations.py has
+// input is a request, and each line of standard output is its answer, both as JSON. bench/library_implementations.py has
 // the same protocol for Python libraries.
 //
 //   {"do": "load", "shapes": [...], "dtype": "float32", "threads": 2}   loads weights and gradients; frees old ones

@@ -121,7 +121,8 @@ Implementation torch_fused(const Tensors& parameters) {
 Implementation jitstep_of(const Json& spec, const Tensors& parameters) {
   const std::shared_ptr<Optimizer> optimizer = Optimizer::from_spec(parameters, spec.dump());
   optimizer->step();  // compiles, and makes the state
-  return {"", [optimizer] { optimizer->step(); }, static_cast<double>(optimizer->state_bytes())};
+  return {"", [optimizer] { optimizer->step(); },
+          static_cast<double>(optimizer->memory_report().state_bytes())};
 }
 
 Implementation by_kind(const Json& description, const Tensors& parameters) {

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <vector>
 
+#include "jit/codegen/unit.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::bench {
 

@@ -6,7 +6,8 @@ set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/jitstep")
 
 install(DIRECTORY include/jitstep/jit DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
 install(FILES include/jitstep/version.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
-install(FILES templates/kernel/args.cuh DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep" RENAME args.h)
+install(FILES templates/kernel/hyper_params.cuh DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep"
+        RENAME hyper_params.h)
 install(DIRECTORY templates DESTINATION "${CMAKE_INSTALL_DATADIR}/jitstep")
 install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(TARGETS jitstep_jit EXPORT jitstepJitTargets)
@@ -14,7 +15,7 @@ install(EXPORT jitstepJitTargets NAMESPACE jitstep:: DESTINATION "${config_dir}"
 
 if(JITSTEP_BUILD_TORCH)
   install(DIRECTORY include/jitstep DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-          PATTERN args.h EXCLUDE PATTERN jit EXCLUDE)
+          PATTERN hyper_params.h EXCLUDE PATTERN jit EXCLUDE)
   install(FILES "${JITSTEP_GENERATED_DIR}/jitstep/rules.h"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep")
   install(TARGETS jitstep EXPORT jitstepTargets)

@@ -1,14 +1,22 @@
 #!/usr/bin/env python3
-"""Checks that every public header compiles alone, as a program may include it first.
+"""Checks that every public header says what it is for, and compiles alone, as a program may include it first.
 
   check_headers.py COMPILER [FLAG]... -- HEADER...    the flags find what headers include; headers are relative to include/
 """
+import pathlib
+import re
 import subprocess
 import sys
 
 
+INCLUDE = pathlib.Path(__file__).resolve().parent.parent / "include"
+
+
 def problem(compiler, flags, header):
-    """The compiler's first lines about a header. Empty if it compiles alone."""
+    """Why a header is not complete: no purpose in its first line, or the compiler's first lines. Empty if it is."""
+    file = INCLUDE / header
+    if file.exists() and not re.match(r"// [A-Z].{15,}", file.read_text()):
+        return "the first line does not say what the header is for"
     command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++", *flags, "-"]
     done = subprocess.run(command, input=f'#include "{header}"\n', capture_output=True, text=True, check=False)
     return "\n".join(done.stderr.splitlines()[:8]) if done.returncode else ""
@@ -24,7 +32,7 @@ def main():
     problems = [f"{header}:\n{text}" for header in headers if (text := problem(compiler, flags, header))]
     if problems:
         sys.exit("\n".join(problems))
-    print(f"{len(headers)} headers compile alone")
+    print(f"{len(headers)} headers have a purpose and compile alone")
 
 
 if __name__ == "__main__":

@@ -17,14 +17,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = [
     "templates", "jit/base", "jit/source", "jit/compiler", "jit/cache", "jit/engine",
     "jit/manifest", "jit/codegen", "jit/tuning", "jit/step", "jit/search", "emulation", "optim/tensor", "optim/options",
-    "optim/state", "optim/optimizer", "tuning", "tools", "bench", "examples", "python", "tests",
+    "optim/state", "optim/reports", "optim/optimizer", "optim/training", "tuning", "tools", "bench", "examples", "python", "tests",
 ]
 # Public headers share one folder. A header belongs to the module of the source with its name. Others are listed here.
 HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
-    "engine_error.h": "optim/tensor", "state_buffers.h": "optim/state",
-    "jit/compiler.h": "jit/compiler", "jit/step_tensor.h": "jit/step", "args.h": "templates",
-    "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer", "host_transform.h": "optim/optimizer",
+    "jit/compiler.h": "jit/compiler", "hyper_params.h": "templates", "reports.h": "optim/reports",
+    "jitstep.h": "optim/training", "rules.h": "optim/training",
 }
 GENERATED = {"jitstep/rules.h"}
 # What the files of a folder of templates may include, in addition to their own folder.
@@ -32,6 +31,7 @@ TEMPLATES = {
     "lang": (),
     "formulas": ("lang",),
     "rules": ("lang", "formulas"),
+    "internal": ("lang",),
     "weights": ("lang",),
     "codecs/support": ("lang",),
     "codecs": ("lang", "codecs/support"),
@@ -66,7 +66,7 @@ def resolve(path, name):
     folders = [path.parent, ROOT / "include"]
     if own != "include":
         folders.append(ROOT / "src")
-    if own in ("tuning", "tools", "tests"):
+    if own in ("tuning", "tools", "bench", "tests"):
         folders.append(ROOT)
     if own in ("tests", "examples"):  # the library reads their templates as if they were in the shipped folder
         folders += [ROOT / own, ROOT / "templates/rules", ROOT / "templates/codecs"]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Configures and builds the given targets (default: all). Runs as many jobs in parallel as memory allows.
 #
-#   JITSTEP_PYTHON=1   also builds the Python front end (experimental)
+#   JITSTEP_PYTHON   1 (default): also builds the Python front end, if tools/setup.sh has installed what it needs. 0: not
 #   JITSTEP_PRESET   preset: release (build/, the default), debug, clang, asan, tsan (build-NAME/)
 set -euo pipefail
 
@@ -19,11 +19,26 @@ third_party=()
 if [ -n "${JITSTEP_THIRD_PARTY_DIR:-}" ]; then
   third_party=("-DJITSTEP_THIRD_PARTY_DIR=$JITSTEP_THIRD_PARTY_DIR")
 fi
-# The Python front end, whose tests then run with the others. Python cannot load a module with sanitizers.
-front_end=()
-case "${JITSTEP_PYTHON:-0}-$preset" in 1-release | 1-debug | 1-clang)
-  front_end=(-DJITSTEP_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$root/.deps/venv/bin/python") ;;
-esac
+# Prints why the Python front end cannot be built. Prints nothing if it can.
+missing_for_python() {
+  local venv="$root/.deps/venv"
+  case "$preset" in release | debug | clang) ;; *) echo "Python cannot load a module with sanitizers"; return 0 ;; esac
+  compgen -G "$venv/lib/python3*/site-packages/torch/__init__.py" >/dev/null || { echo ".deps/venv has no torch"; return 0; }
+  compgen -G "$venv/lib/python3*/site-packages/nanobind/__init__.py" >/dev/null || { echo ".deps/venv has no nanobind"; return 0; }
+  "$venv/bin/python" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || echo "Python has no headers (python3-dev)"
+}
+
+# The tests of the Python front end run with the others.
+front_end=(-DJITSTEP_BUILD_PYTHON=OFF)
+if [ "${JITSTEP_PYTHON:-1}" != 0 ]; then
+  missing=$(missing_for_python)
+  if [ -z "$missing" ]; then
+    front_end=(-DJITSTEP_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$root/.deps/venv/bin/python")
+  else
+    echo "build: without the Python front end: $missing"
+  fi
+fi
 mkdir -p "$root/.deps"
 if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" "${front_end[@]}" >"$root/.deps/configure.log" 2>&1; then
   cat "$root/.deps/configure.log" >&2

@@ -4,8 +4,8 @@
   tools/memory_table.py            # rewrites the part of the page between two marks
   tools/memory_table.py --check    # exits with status 1 if the page is not current
 
-jitstep's figures come from `jitstep memory`. Those of other libraries come from bench/results/peer_memory.json, which
-bench/peer_memory.py measures. Libraries that were not run are counted by hand from a file of their source.
+jitstep's figures come from `jitstep memory`. Those of other libraries come from bench/results/library_memory.json, which
+bench/library_memory.py measures. Libraries that were not run are counted by hand from a file of their source.
 """
 import argparse
 import json
@@ -53,7 +53,7 @@ ROWS = [
 ]
 EXAMPLE = "--params 7B --rule adamw --state int4 --weights split16"
 NOTE = """
-All figures are for matrices of 1024 x 1024, with gradients in the parameters' dtype. `bench/peer_memory.py` measured other libraries on {date}
+All figures are for matrices of 1024 x 1024, with gradients in the parameters' dtype. `bench/library_memory.py` measured other libraries on {date}
 ({versions}).
 Libraries with * were not run. Their bytes are counted by hand from these files:
 {files}.
@@ -94,7 +94,7 @@ def line(tool, arguments, names, measured):
 
 
 def written(tool):
-    measured = json.loads((ROOT / "bench/results/peer_memory.json").read_text())
+    measured = json.loads((ROOT / "bench/results/library_memory.json").read_text())
     example = f"```\n$ jitstep memory {EXAMPLE}\n{plan(tool, EXAMPLE)}```\n\n"
     head = "| `jitstep memory` | parameter | gradient | residual | state | bytes/parameter | 7B, GiB | other libraries |\n"
     rows = [line(tool, arguments, names, measured) for arguments, names in ROWS]

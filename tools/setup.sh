@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib
-# and jsonschema in .deps/venv. A second run takes less than a second.
+# Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib,
+# jsonschema and codespell in .deps/venv. A second run takes less than a second.
 #
 #   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
 #                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
 #   tools/setup.sh --site-check      also installs a browser and Playwright, for tools/site_check.py
 #
-#   JITSTEP_PYTHON=1                 also what the Python front end needs
+#   JITSTEP_PYTHON=0                 leaves out what the Python front end needs
 #   JITSTEP_NO_APT=1                 installs no packages, and lists missing ones
 #   Torch_DIR or CMAKE_PREFIX_PATH   an existing LibTorch, used instead of downloading PyTorch
 #   PIP_INDEX_URL, PIP_FIND_LINKS .. variables of pip, which work here too
@@ -16,11 +16,11 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv="$root/.deps/venv"
 stamp="$root/.deps/stamp"
 torch_requirement="torch==2.13.0"
-docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0" "codespell==2.4.3")
+docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0")
 site_check_requirements=("playwright==1.65.2")
-pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib" "jsonschema")
-# JITSTEP_PYTHON=1: for the build and the tests of the Python front end.
-[ "${JITSTEP_PYTHON:-0}" != 1 ] || pip_requirements+=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "numpy" "expecttest")
+pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib" "jsonschema" "codespell==2.4.3")
+# For the build and the tests of the Python front end.
+python_requirements=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "numpy" "expecttest" "tqdm")
 datasets=/usr/share/datasets/fashion-mnist
 text=/usr/share/games/fortunes
 
@@ -50,7 +50,6 @@ missing_packages() {
   has_header openssl/evp.h || echo libssl-dev
   has_header zlib.h || echo zlib1g-dev
   python_makes_venvs || echo python3-venv
-  [ "${JITSTEP_PYTHON:-0}" != 1 ] || has_python_headers || echo python3-dev
 }
 missing_optional_packages() {
   has_command ccache || echo ccache
@@ -59,6 +58,7 @@ missing_optional_packages() {
   has_command clang++-14 || has_command clang++ || echo clang  # tests compile kernels with it as well
   [ -e "$datasets" ] || echo dataset-fashion-mnist
   [ -e "$text/computers" ] || echo fortunes
+  [ -z "$with_python" ] || has_python_headers || echo python3-dev  # builds the Python front end
   [ -z "$with_docs" ] || [ -e /usr/share/doxygen-awesome-css ] || echo doxygen-awesome-css
   [ -z "$with_site_check" ] || has_command chromium || echo chromium
 }
@@ -196,9 +196,14 @@ if has_command flock; then
   exec 9>"$root/.deps/lock"
   flock 9
 fi
+given=$(given_libtorch)
+with_python=1
+[ "${JITSTEP_PYTHON:-1}" != 0 ] || with_python=""
+# The tests of the Python front end need a torch in .deps/venv.
+[ -z "$given" ] || with_python=""
+[ -z "$with_python" ] || pip_requirements+=("${python_requirements[@]}")
 install_packages
 [ -z "$with_docs" ] || install_docs
-given=$(given_libtorch)
 wanted="${given:-$torch_requirement} ${pip_requirements[*]}"
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && [ -x "$venv/bin/python" ]; then
   exit 0

@@ -50,7 +50,8 @@ def api_path(header: str) -> str:
     """The page of a public header in Doxygen's output, or the first page of it for the folder of headers."""
     if header == HEADERS:
         return "api/index.html"
-    name = "args.cuh" if header.endswith("/args.h") else posixpath.basename(header)
+    name = posixpath.basename(header)
+    name = "hyper_params.cuh" if name == "hyper_params.h" else name
     return "api/" + name.replace("_", "__").replace(".", "_8") + ".html"
 
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 
+#include "jit/codegen/unit.h"
 #include "jit/search/config_space.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::tuning {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/engine/cuda_driver.h"
 #include "jit/step/cuda_backend.h"
@@ -55,7 +56,7 @@ jit::Hardware hardware_of(jit::Engine& engine, int device, const CudaMemory& mem
 }  // namespace
 
 int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> requested) {
-  const jit::CudaDriver& driver = engine.driver();
+  const jit::CudaDriver& driver = driver_of(engine);
   std::vector<std::string> found;
   for (int i = 0; i < driver.device_count(); ++i) {
     const int sm = driver.device(i).sm;
@@ -69,7 +70,7 @@ int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> re
 }
 
 CudaDevice::Parts CudaDevice::make_parts(jit::Engine& engine, int device) {
-  auto memory = std::make_unique<CudaMemory>(engine.driver(), device);
+  auto memory = std::make_unique<CudaMemory>(driver_of(engine), device);
   CudaMemory* const pointer = memory.get();
   return {pointer, std::make_unique<jit::CudaBackend>(engine, device, std::move(memory))};
 }

@@ -49,7 +49,7 @@ jit::Strategy local(const jit::ConfigSpace& space, const Variants& ordered) {
     const Variants first(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(
                                                                 std::min(kFirst, ordered.size())));
     if (const auto next = first_untried(first, before)) return next;
-    Variants near = space.neighbours(fastest(default_config, before));
+    Variants near = space.neighbors(fastest(default_config, before));
     std::erase(near, default_config);
     std::stable_sort(near.begin(), near.end(), [&](const KernelConfig& a, const KernelConfig& b) {
       return indices.at(a) < indices.at(b);

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "jitstep/jit/formats.h"
 #include "jitstep/jit/kernel_config.h"
 #include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep::tuning {
 

@@ -23,7 +23,7 @@ std::int64_t torch_adamw_bytes(torch::optim::AdamW& optimizer) {
 
 template <class Optimizer>
 BuiltOptimizer with_state_bytes(std::unique_ptr<Optimizer> optimizer) {
-  auto state_bytes = [raw = optimizer.get()] { return raw->state_bytes(); };
+  auto state_bytes = [raw = optimizer.get()] { return raw->memory_report().state_bytes(); };
   return {std::move(optimizer), std::move(state_bytes)};
 }
 
@@ -56,7 +56,7 @@ BuiltOptimizer build_optimizer(const OptimizerChoice& choice,
 }
 
 KernelCounts kernel_counts() {
-  const jitstep::KernelStatistics statistics = jitstep::kernel_statistics();
+  const jitstep::jit::Statistics statistics = jitstep::kernel_statistics();
   return {statistics.compiled, statistics.from_disk, statistics.from_memory,
           statistics.compile_seconds};
 }

@@ -73,7 +73,7 @@ class JITSTEP_API GradScaler {
     bool failed = false;           // the last step threw
   };
 
-  void place_on(const torch::Device& device);
+  void move_to(const torch::Device& device);
   void check_scaled(const char* caller) const;
 
   GradScalerOptions options_;

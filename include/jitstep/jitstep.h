@@ -3,19 +3,15 @@
 
 #include <torch/optim.h>
 
-#include "jitstep/engine_error.h"
 #include "jitstep/grad_accumulator.h"
 #include "jitstep/grad_scaler.h"
-#include "jitstep/host_transform.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/log.h"
-#include "jitstep/kernel_report.h"
 #include "jitstep/library.h"
-#include "jitstep/memory_report.h"
 #include "jitstep/optimizer.h"
 #include "jitstep/options.h"
 #include "jitstep/param_state.h"
 #include "jitstep/parameter_groups.h"
+#include "jitstep/reports.h"
 #include "jitstep/rules.h"
 #include "jitstep/schedulers.h"
 #include "jitstep/version.h"

@@ -1,10 +1,18 @@
-// Functions of the whole library: load rules and codecs from files, count compiled kernels.
+// Functions of the whole library: load rules and codecs from files, register host transforms, count compiled kernels.
+// The exception that the front end throws if the engine fails.
 #pragma once
 
-#include <cstdint>
+#include <c10/util/Exception.h>
+#include <torch/optim/optimizer.h>  // has torch::Tensor, at a tenth of torch/torch.h
+
+#include <exception>
+#include <functional>
 #include <string>
 
+#include "jitstep/jit/engine.h"
+#include "jitstep/jit/error.h"
 #include "jitstep/jit/export.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep {
 
@@ -15,14 +23,29 @@ namespace jitstep {
 JITSTEP_API std::string load_rule(const std::string& path);
 JITSTEP_API std::string load_codec(const std::string& path);
 
-/// Counts of kernels in this process.
-struct KernelStatistics {
-  std::int64_t compiled = 0;
-  std::int64_t from_disk = 0;    // found in the kernel cache on disk
-  std::int64_t from_memory = 0;  // requested again in this process
-  double compile_seconds = 0;
+/// A host transform. `values` has one element per element of one parameter, as the rule's `transformed` returned it. It
+/// is a dense tensor of the parameter's sizes on the parameter's device, in float32, or float64 for a float64
+/// parameter. The result must have the same sizes. The rule's `update_param` reads it as e.transformed. `options` are
+/// those of the parameter's group. Called in every step, without autograd, on the current stream. Several threads may
+/// call it at once if several optimizers step. If it throws, step() throws the same exception and nothing has changed.
+using TransformFunction =
+    std::function<torch::Tensor(const torch::Tensor& values, const jit::OptionValues& options)>;
+
+/// Registers the host transform that rules name by `// host transform: NAME`, for every optimizer that is constructed
+/// later. Thread safe. Throws a c10::Error if the name exists. `newton_schulz`, the iteration of torch's Muon, is built
+/// in.
+JITSTEP_API void register_host_transform(const std::string& name, TransformFunction function);
+
+/// Counts of kernels in this process: compiled, found on disk, and requested again. Other threads may be compiling.
+JITSTEP_API jit::Statistics kernel_statistics();
+
+/// A c10::Error, as torch's own errors are. It nests the jit::Error that caused it: std::rethrow_if_nested(error)
+/// throws that one. Causes are missing compilers, wrong arguments and the like. Two errors are not c10::Errors:
+/// CompileError, if the source of a kernel does not compile, and CudaError, if a call of the CUDA driver fails.
+class JITSTEP_API EngineError : public c10::Error, public std::nested_exception {
+ public:
+  /// Construct it only inside the handler that caught `cause`.
+  EngineError(c10::SourceLocation where, const jit::Error& cause) : Error(where, cause.what()) {}
 };
-/// Returns a snapshot. Other threads may be compiling.
-JITSTEP_API KernelStatistics kernel_statistics();
 
 }  // namespace jitstep

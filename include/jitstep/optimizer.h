@@ -140,7 +140,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void compile();
 
   /// The kernels of the last step, including steps in backward(), each with the parameters that share it. See
-  /// kernel_report.h. Before the first step, compiles the kernels as compile() does.
+  /// reports.h. Before the first step, compiles the kernels as compile() does.
   std::vector<KernelReport> kernels();
 
   /// The formats of a parameter under its group's options. Float64 parameters, and small ones under block-scaled
@@ -152,9 +152,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// mode they are the evaluation point, with the residual of the training point.
   std::vector<torch::Tensor> fp32_weights() const;
 
-  /// Bytes of the state of all parameters that have state.
-  std::int64_t state_bytes() const;
-  /// Memory of parameters, gradients and state, by format and by parameter. See memory_report.h. Does not synchronize.
+  /// Memory of parameters, gradients and state, by format and by parameter. See reports.h. Does not synchronize.
   MemoryReport memory_report() const;
   /// Shared state of the rule by name, such as Prodigy's `d`. Before the first step this is its initial value. An
   /// unknown name throws a c10::Error.

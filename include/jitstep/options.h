@@ -13,14 +13,13 @@
 
 #include "jitstep/cast_guard.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/formats.h"
 #include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep {
 
-/// Base class of all options. Each option has an index in names(). An option is set if the program called its setter or
-/// if its value differs from the default. A parameter group inherits options that are not set from the optimizer's
-/// defaults.
+/// Base class of all options. An option is set if the program called its setter or if its value differs from the
+/// default. A parameter group inherits options that are not set from the optimizer's defaults.
 ///
 /// This class has no data members, so members of derived classes start at the same offset as in torch's own classes. A
 /// class whose name torch has too (Adam, AdamW, SGD, RMSprop, Adagrad) stores torch's numbers there, in torch's order.
@@ -30,38 +29,36 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
  public:
   /// The name of the rule. Empty for GenericOptions that are not bound to a rule yet.
   const std::string& rule() const { return common().rule; }
-  /// The catalog revision of rule and codecs. 0 means the newest one, until an optimizer uses the options.
-  int catalog_revision() const { return common().catalog_revision; }
-  void set_catalog_revision(int catalog_revision) { common().catalog_revision = catalog_revision; }
-  /// The manifest of the rule in that revision.
-  const jit::Manifest& manifest() const;
+  /// The catalog that defines the rule and the names of codecs: the default catalog, or its snapshot once an optimizer
+  /// uses the options.
+  const jit::Catalog& catalog() const {
+    return common().catalog ? *common().catalog : jit::default_catalog();
+  }
+  void set_catalog(const jit::Catalog& catalog) { common().catalog = catalog.snapshot(); }
+  /// The manifest of the rule.
+  const jit::Manifest& manifest() const { return catalog().rule(rule()); }
 
-  // ---- options by index and by name. An unknown name throws a c10::Error that lists the known names.
+  // ---- options by name. An unknown name throws a c10::Error that lists the known names.
 
-  /// Names of the rule's options in manifest order, then of the common options.
-  virtual const std::vector<std::string>& names() const = 0;
-  virtual jit::Value get(std::size_t option) const = 0;
-  /// Sets a value and marks the option as set. The value must have the option's type.
-  virtual void put(std::size_t option, const jit::Value& value) = 0;
-
-  /// The same by name. A value of the wrong type throws a c10::Error.
-  jit::Value get(const std::string& name) const { return get(index(name)); }
+  /// Names of the rule's options in manifest order, then of the common options. Empty without a rule.
+  std::vector<std::string> names() const;
+  jit::Value get(const std::string& name) const;
+  /// Sets a value and marks the option as set. A value of the wrong type throws a c10::Error.
   void put(const std::string& name, const jit::Value& value);
-  bool is_set(std::size_t option) const;
-  bool is_set(const std::string& name) const { return is_set(index(name)); }
+  bool is_set(const std::string& name) const;
 
-  /// All values, as src/jit uses them. Does not validate them.
+  /// True unless this is a generated class and the rule's file declares other options than it was generated for.
+  bool fits(const jit::OptionValues& values) const;
+  /// All values, as src/jit uses them. Does not validate them. Throws a jit::Error unless this class fits.
   jit::OptionValues values() const;
-  /// Copies the values of these options into `values`, which must belong to the same rule. Equal values are not
-  /// written.
-  void update(jit::OptionValues& values) const;
+  /// Sets all options. `values` must belong to the same rule.
   void assign(const jit::OptionValues& values);
 
   /// Resolves options that are null and declared with `at construction:` to their value. Options that are not null
   /// stay.
   void construct();
 
-  /// Copies every option that is not set here from `defaults`, including formats.
+  /// Copies every option that is not set here from `defaults`, including formats. `defaults` must have the same rule.
   void inherit(const Options& defaults);
 
   // ---- formats
@@ -76,8 +73,6 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
 
   // ---- for the optimizer
 
-  /// Writes all values as numbers, for a cheap comparison in every step. Equal numbers mean equal options.
-  virtual void snapshot(std::vector<double>& numbers) const = 0;
   /// Throws a c10::Error if the program wrote to these options through a cast to an options class of torch that does
   /// not match.
   void check_unharmed() const;
@@ -99,7 +94,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   /// Data that the options of every rule have.
   struct Common {
     std::string rule;
-    int catalog_revision = 0;
+    std::shared_ptr<const jit::Catalog> catalog = {};
     jit::Formats formats = {};
     std::uint64_t formats_version = 0;
     std::vector<bool> set = {};  // per option; options beyond the end are not set
@@ -111,10 +106,15 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   /// The CastGuard at the start of the object, or null if the class has none.
   virtual const CastGuard* guard() const { return nullptr; }
 
-  /// Marks an option as set.
-  void mark(std::size_t option) { set_mark(option, true); }
-  /// Different for different formats. For snapshot().
-  double formats_version() const { return static_cast<double>(common().formats_version); }
+  /// Writes all values into an array that has the rule's default values. jit/manifest/option_layout.h has its layout.
+  virtual void pack(std::vector<double>& to) const = 0;
+  /// Sets all values from such an array, and no marks.
+  virtual void unpack(const std::vector<double>& from) = 0;
+  /// The layout that a generated class was generated for, as a text. Null: the layout of the rule's file.
+  virtual const char* layout() const { return nullptr; }
+
+  /// Marks an option as set. `option`: its index in names().
+  void mark(std::size_t option);
   void rename(std::string rule) { common().rule = std::move(rule); }
   void set_tunes(bool on) { common().tunes = on; }
   /// Returns a number that is unique in this process.
@@ -123,11 +123,11 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   static jit::CodecChoice read_codec(const std::string& text);
 
  private:
-  std::size_t index(const std::string& name) const;
-  jit::OptionValues defaults() const;
+  friend class GroupRecord;
+
+  jit::OptionValues defaults() const { return jit::OptionValues(rule(), catalog()); }
   bool equals(const Options& other) const;
   bool is_marked(std::size_t option) const;
-  void set_mark(std::size_t option, bool on);
 };
 
 /// Adds chainable setters for the formats. Derived is the options class itself.
@@ -176,28 +176,13 @@ class FormatSetters : public Options {
   Derived& self() { return static_cast<Derived&>(*this); }
 };
 
-/// One option of a typed class: its name and the member that stores its value.
-template <class Owner, class T>
-struct OptionField {
-  const char* name;
-  T Owner::*value;
-};
-/// Deduces both types from the member.
-template <class Owner, class T>
-OptionField(const char*, T Owner::*) -> OptionField<Owner, T>;
-
 /// Options of a built-in rule. Derived has a typed member for each option and lists them in fields(). The generated
 /// rules.cpp instantiates this template.
 template <class Derived>
 class JITSTEP_API TypedOptions : public FormatSetters<Derived> {
- public:
-  /// By name, as in Options.
-  using Options::get;
-  using Options::put;
-  const std::vector<std::string>& names() const override;
-  jit::Value get(std::size_t option) const override;
-  void put(std::size_t option, const jit::Value& value) override;
-  void snapshot(std::vector<double>& numbers) const override;
+ protected:
+  void pack(std::vector<double>& to) const override;
+  void unpack(const std::vector<double>& from) override;
 };
 
 /// Options of any rule, by name. Use them for rules from load_rule().
@@ -208,7 +193,7 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
   explicit GenericOptions(double lr) : GenericOptions() { set("lr", lr); }
 
   /// Sets an option by name. The optimizer's constructor checks name and type.
-  GenericOptions& set(const std::string& name, jit::Value value);
+  GenericOptions& set(const std::string& name, const jit::Value& value);
   GenericOptions& maximize(bool on) { return set("maximize", on); }
   GenericOptions& max_grad_norm(double norm) { return set("max_grad_norm", norm); }
   GenericOptions& grad_scale(double scale) { return set("grad_scale", scale); }
@@ -216,19 +201,13 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
 
   /// Sets the rule and checks all options that were set before. Throws a jit::Error for an unknown name or a wrong
   /// type. Call it only once.
-  void bind(const std::string& rule, int catalog_revision = 0);
+  void bind(const std::string& rule, const jit::Catalog& catalog = jit::default_catalog());
   /// The options that were set, by name.
   const jit::NamedValues& given() const { return given_; }
 
-  /// By name, as in Options.
-  using Options::get;
-  using Options::put;
-  const std::vector<std::string>& names() const override { return names_; }
-  jit::Value get(std::size_t option) const override { return values_->get(names_.at(option)); }
-  void put(std::size_t option, const jit::Value& value) override;
-  void snapshot(std::vector<double>& numbers) const override;
-
  protected:
+  void pack(std::vector<double>& to) const override { to = values_->packed(); }
+  void unpack(const std::vector<double>& from) override { values_->set_packed(from); }
   const Common& common() const override { return common_; }
   const CastGuard* guard() const override { return &guard_; }
 
@@ -237,19 +216,17 @@ class JITSTEP_API GenericOptions : public FormatSetters<GenericOptions> {
   Common common_ = {};
   jit::NamedValues given_;
   std::optional<jit::OptionValues> values_;  // empty until bind()
-  std::vector<std::string> names_;           // of `values_`
-  std::uint64_t version_ = 0;                // changes with every write
 };
 
-/// Default options of a rule: of the generated class for a built-in rule, else GenericOptions. `catalog_revision` 0
-/// means the newest revision. An unknown rule throws a jit::Error that lists the rules.
-JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
-                                                  int catalog_revision = 0);
+/// Default options of a rule: of the generated class for a built-in rule, else GenericOptions. An unknown rule throws a
+/// jit::Error that lists the rules.
+JITSTEP_API std::unique_ptr<Options> make_options(
+    const std::string& rule, const jit::Catalog& catalog = jit::default_catalog());
 
 /// The same with the values and formats of `given`. Throws a jit::Error for an option that the rule does not have.
-JITSTEP_API std::unique_ptr<Options> make_options(const std::string& rule,
-                                                  const GenericOptions& given,
-                                                  int catalog_revision = 0);
+JITSTEP_API std::unique_ptr<Options> make_options(
+    const std::string& rule, const GenericOptions& given,
+    const jit::Catalog& catalog = jit::default_catalog());
 
 /// True if the rule of this name is the built-in one, which has generated classes. A folder in JITSTEP_TEMPLATES may
 /// replace it by a different rule.

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "jitstep/jit/dtype.h"
 #include "jitstep/jit/layout.h"
+#include "jitstep/jit/value.h"
 
 namespace jitstep::python {
 

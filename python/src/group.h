@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "jitstep/args.h"
-#include "jitstep/jit/formats.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep::python {
 

@@ -1,9 +1,9 @@
 #include "plan.h"
 
 #include "backends.h"
-#include "jitstep/jit/convert.h"
+#include "jit/codegen/spec_text.h"
+#include "jit/step/convert.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/spec_text.h"
 
 namespace jitstep::python {
 namespace {
@@ -51,8 +51,8 @@ ParamPlan::ParamPlan(Group& group, nb::handle p, int index) : number(index) {
   plan = group.plan(*view.dtype, shape.sizes);
   if (view.is_complex) check_complex(*plan);
   const jit::OptionValues& values = group.values();
-  layout = jit::state_layout(*plan, shape,
-                             jit::initial_memory(*plan, values, static_cast<std::size_t>(number)));
+  layout = jit::state_layout(
+      *plan, shape, jit::initial_aux_state(*plan, values, static_cast<std::size_t>(number)));
   for (const jit::Slot& slot : plan->rule().slots)
     slot_initial.push_back(values.initial(slot.initial));
   hyper = values.hyper();
@@ -60,7 +60,7 @@ ParamPlan::ParamPlan(Group& group, nb::handle p, int index) : number(index) {
 
 ParamPlan ParamPlan::with(jit::KernelSpec spec) const {
   ParamPlan other = *this;
-  other.plan = std::make_shared<jit::Plan>(jit::resolve(spec));
+  other.plan = std::make_shared<jit::Plan>(jit::resolve(spec, *plan->catalog));
   other.layout =
       jit::state_layout(*other.plan, shape, std::vector<double>(other.plan->aux_state.size()));
   return other;
@@ -118,8 +118,7 @@ std::vector<AuxInfo> ParamPlan::aux() const {
 
 bool ParamPlan::same_codes(int slot, const std::string& format) const {
   const auto& own = plan->spec.state.slots.at(static_cast<std::size_t>(slot));
-  return own && jit::same_codes(*own, jit::parse_codec(format), jit::default_catalog(),
-                                plan->spec.catalog_revision);
+  return own && jit::same_codes(*own, jit::parse_codec(format), *plan->catalog);
 }
 
 jit::StepTensor ParamPlan::tensor(const Buffers& buffers) const {

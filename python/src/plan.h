@@ -11,9 +11,9 @@
 
 #include "exchange.h"
 #include "group.h"
+#include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/state_layout.h"
-#include "jitstep/jit/step_tensor.h"
+#include "jitstep/jit/step.h"
 
 namespace jitstep::python {
 

@@ -10,7 +10,7 @@
 
 #include "exchange.h"
 #include "group.h"
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 #include "plan.h"
 #include "state_watch.h"

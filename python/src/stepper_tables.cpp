@@ -36,9 +36,10 @@ std::size_t Stepper::batch_of(const Member& member, bool scaled) {
   spec.gradient = member.g_dtype;
   spec.strided = is_strided(member.tensor);
   if (scaled) spec.gradient_flags["scaled"] = true;
+  jit::Plan plan = jit::resolve(spec, *member.plan->plan->catalog);
   for (std::size_t b = 0; b < batches_.size(); ++b)
-    if (batches_[b].plan.spec == spec) return b;
-  batches_.push_back({jit::resolve(spec), {}});
+    if (batches_[b].plan.is_same_kernel(plan)) return b;
+  batches_.push_back({std::move(plan), {}});
   return batches_.size() - 1;
 }
 
@@ -86,7 +87,7 @@ void Stepper::make_shared_state() {
     shared_state_ =
         std::make_unique<jit::SharedState>(jit::make_shared_state(cpu_backend(), values));
   const auto held = shared_state_->buffers[1] - shared_state_->buffers[0];
-  const std::size_t wanted = jit::initial_common_memory(values).size();
+  const std::size_t wanted = jit::initial_shared_state(values).size();
   if (static_cast<std::size_t>(held) != wanted)
     throw jit::Error("the checkpoint has " + std::to_string(held) + " of " +
                      std::to_string(wanted) + " numbers of shared state. Save it again.");

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/spec_text.h"
 
 namespace jitstep::python {
 namespace {

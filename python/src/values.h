@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "jitstep/jit/formats.h"
 #include "jitstep/jit/manifest.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep::python {
 

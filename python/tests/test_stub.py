@@ -39,6 +39,7 @@ def test_the_stub_is_up_to_date():
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.long
 def test_a_type_checker_knows_the_arguments(tmp_path):
     pytest.importorskip("mypy")
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "jit/base/args.h"
+
 namespace jitstep::emulation {
 namespace {
 

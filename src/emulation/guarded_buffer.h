@@ -10,7 +10,7 @@
 
 #include "emulation/step_outcome.h"
 #include "jitstep/jit/backend.h"
-#include "jitstep/jit/dtype.h"
+#include "jitstep/jit/value.h"
 
 namespace jitstep::emulation {
 

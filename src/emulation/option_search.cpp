@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 
 namespace jitstep::emulation {
 namespace {

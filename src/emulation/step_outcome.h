@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "jitstep/jit/dtype.h"
+#include "jitstep/jit/value.h"
 
 namespace jitstep::emulation {
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "emulation/tensor_data.h"
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::emulation {

@@ -1,6 +1,6 @@
 #include "emulation/tensor_data.h"
 
-#include "jitstep/jit/state_layout.h"
+#include "jitstep/jit/layout.h"
 
 namespace jitstep::emulation {
 namespace {
@@ -53,7 +53,7 @@ TensorData make_tensor(jit::Backend& backend, const jit::Plan& plan,
              wg = static_cast<std::size_t>(bytes_of(plan.spec.gradient)),
              shift = static_cast<std::size_t>(c.misalignment);
   const jit::StateLayout layout =
-      jit::state_layout(plan, shape, jit::initial_memory(plan, options));
+      jit::state_layout(plan, shape, jit::initial_aux_state(plan, options));
   const auto buffer = [&](std::int64_t bytes) {
     return GuardedBuffer(backend, static_cast<std::size_t>(bytes));
   };

@@ -12,7 +12,7 @@
 #include "jitstep/jit/backend.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/step_tensor.h"
+#include "jitstep/jit/step.h"
 
 namespace jitstep::emulation {
 

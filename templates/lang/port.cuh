@@ -52,7 +52,7 @@
 
 namespace jitstep {
 
-// Integers with the same width in every compiler. kernel/args.cuh declares the same, because the host uses it alone.
+// Integers with the same width in every compiler. kernel/hyper_params.cuh declares the same, because the host uses it alone.
 using int64 = long long;
 using uint64 = unsigned long long;
 using uint32 = unsigned int;

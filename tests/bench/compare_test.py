@@ -15,10 +15,10 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
-import peer_environment
+import library_environment
 import compare_report
-from peer_cases import TARGETS, FUSED, CASES, LOOP
-from peer_process import ImplementationError, PeerProcess
+from comparison_cases import TARGETS, FUSED, CASES, LOOP
+from implementation_process import ImplementationError, ImplementationProcess
 from compare import WORKLOADS
 
 PYTHON = sys.argv.pop()
@@ -106,14 +106,14 @@ class QuickRun(unittest.TestCase):
 
 class Processes(unittest.TestCase):
     def process(self, *command):
-        process = PeerProcess(command, dict(os.environ), subprocess.DEVNULL)
+        process = ImplementationProcess(command, dict(os.environ), subprocess.DEVNULL)
         self.addCleanup(process.close)
         return process
 
     def test_both_sides_give_the_same_parameters_and_reject_unknown_kinds(self):
         for dtype in ("float32", "bfloat16"):
             sums = []
-            for command in ([SERVER], [PYTHON, ROOT / "bench/peer_implementations.py"]):
+            for command in ([SERVER], [PYTHON, ROOT / "bench/library_implementations.py"]):
                 process = self.process(*command)
                 answer = process.ask({"do": "load", "shapes": [[40], [3, 7]], "dtype": dtype, "threads": 1})
                 self.assertEqual(answer["threads"], 1)
@@ -187,7 +187,7 @@ class Environment(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        python = peer_environment.python_of(self.folder)
+        python = library_environment.python_of(self.folder)
         python.parent.mkdir()
         python.write_text(PIP)
         python.chmod(python.stat().st_mode | stat.S_IXUSR)
@@ -201,23 +201,23 @@ class Environment(unittest.TestCase):
     def test_a_failed_installation_has_pips_reason_and_is_tried_again(self):
         packages = {"there": ["there==1"], "absent": ["absent==1"]}
         reason = {"absent": "pip cannot install it: ERROR: No matching distribution found for absent"}
-        self.assertEqual(peer_environment.install(self.folder, packages), reason)
+        self.assertEqual(library_environment.install(self.folder, packages), reason)
         self.assertEqual(self.asked(), ["there==1", "absent==1"])
-        self.assertEqual(peer_environment.install(self.folder, packages), reason)
+        self.assertEqual(library_environment.install(self.folder, packages), reason)
         self.assertEqual(self.asked(), ["absent==1"])
-        self.assertEqual(peer_environment.install(self.folder, {"there": ["there==2"]}), {})
+        self.assertEqual(library_environment.install(self.folder, {"there": ["there==2"]}), {})
         self.assertEqual(self.asked(), ["there==2"])
-        self.assertEqual(peer_environment.install(self.folder, {"far": ["git+https://remote"]}),
+        self.assertEqual(library_environment.install(self.folder, {"far": ["git+https://remote"]}),
                          {"far": "pip cannot install it: fatal: unable to access it"})
 
     def test_a_package_that_an_environment_lacks_gives_a_reason(self):
-        reasons = peer_environment.missing(PYTHON)
+        reasons = library_environment.missing(PYTHON)
         self.assertNotIn("torch", reasons)
         self.assertEqual(set(reasons.values()), {f"{package} is not installed" for package in reasons})
         empty = self.folder / "bin/empty"
         empty.write_text("#!/bin/sh\necho '[\"Torch\", \"adamw_bf16\"]'\n")
         empty.chmod(0o755)
-        self.assertEqual(set(peer_environment.PACKAGES) - set(peer_environment.missing(empty)), {"torch", "adamw-bf16"})
+        self.assertEqual(set(library_environment.PACKAGES) - set(library_environment.missing(empty)), {"torch", "adamw-bf16"})
 
 
 class Shapes(unittest.TestCase):

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "jitstep/jit/catalog.h"
+#include "optim/state/param_state_data.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -42,7 +43,7 @@ const ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
 
 Tensors tensors_of(const ParamState& state) {
   Tensors all;
-  state.buffers().for_each_tensor([&](const torch::Tensor& t) { all.push_back(t); });
+  state.data().buffers.for_each_tensor([&](const torch::Tensor& t) { all.push_back(t); });
   return all;
 }
 
@@ -241,8 +242,7 @@ TEST_F(Convert, LoadsUserRulesAndCodecs) {
   load_codec(codec);
   saved(R"({"rule": "signum", "state": "linear8"})");
   const std::string args = file("old.pt") + " " + file("new.pt") + " --state int8";
-  EXPECT_HAS(converted(args).output,
-             "the rule signum, which does not ship with jitstep");
+  EXPECT_HAS(converted(args).output, "the rule signum, which does not ship with jitstep");
   const Finished result = converted("--load " + rule + " --load " + codec + " " + args);
   ASSERT_EQ(result.status, 0) << result.output;
   EXPECT_HAS(result.output, "linear8");
@@ -314,6 +314,14 @@ TEST_F(Convert, ALinkIsFollowedToItsTarget) {
   EXPECT_EQ(converted("--state int8 " + old + " " + file("latest.pt") + " --overwrite").status, 0);
   EXPECT_TRUE(fs::is_symlink(file("latest.pt")));
   EXPECT_LT(fs::file_size(file("small.pt")), fs::file_size(old) / 2);
+}
+
+TEST_F(Convert, ALinkToAMissingFileStaysALink) {
+  const std::string old = saved(R"({"rule": "adamw"})");
+  fs::create_symlink("later.pt", file("latest.pt"));
+  EXPECT_EQ(converted("--state int8 " + old + " " + file("latest.pt") + " --overwrite").status, 0);
+  EXPECT_TRUE(fs::is_symlink(file("latest.pt")));
+  EXPECT_TRUE(fs::is_regular_file(file("later.pt")));
 }
 
 TEST_F(Convert, AKillAtAnyTimeLeavesACompleteArchive) {

@@ -1,7 +1,8 @@
-"""Every C++ sample of the documentation is a part of a file that tests build and run.
+"""Every sample of the documentation is a part of a file that tests build and run.
 
 A ```cpp block equals a marked region, `// [docs:NAME]` to `// [docs:NAME end]`, of a program in examples/docs/, or
 consecutive lines of a file in examples/ or templates/. Indentation is not compared. A ```c++ block lists signatures.
+A block that begins with `$ jitstep` equals a part of a transcript of the tool. Numbers and widths are not compared.
 The samples of docs/optimizers/ are generated, and tests/tools/samples_test.py compiles them.
 """
 import pathlib
@@ -33,6 +34,12 @@ def flat(text: str) -> str:
     return "\n" + "".join(line.strip() + "\n" for line in text.splitlines())
 
 
+def masked(output: str) -> str:
+    """Output of the tool without numbers, column widths and empty lines, each line closed by a line end."""
+    lines = [re.sub(r"\b\d+(\.\d+)?\b|\bN\b", "N", re.sub(r" {2,}", "  ", line.strip())) for line in output.splitlines()]
+    return "\n" + "".join(re.sub(r"(N  )+N\b", "N", line) + "\n" for line in lines if line)
+
+
 def regions() -> dict[str, str]:
     files = sorted((ROOT / "examples").rglob("*.cpp"))
     return {f"{f.name}:{name}": flat(body) for f in files for name, body in REGION.findall(f.read_text())}
@@ -41,6 +48,19 @@ def regions() -> dict[str, str]:
 def whole_files() -> list[str]:
     files = [f for pattern in ("*.cpp", "*.cuh") for f in (ROOT / "examples").rglob(pattern) if not REGION.search(f.read_text())]
     return [flat(f.read_text()) for f in files + list((ROOT / "templates").rglob("*.cuh"))]
+
+
+class Commands(unittest.TestCase):
+    def test_every_command_with_output_equals_a_transcript(self) -> None:
+        transcripts = [masked(f.read_text()) for f in (ROOT / "tests/tools/transcripts").glob("*.txt")]
+        shown = {f"{page.relative_to(ROOT)}: {block[1].splitlines()[0]}": block[1]
+                 for page in pages() for block in re.finditer(r"^```\w*\n(\$ jitstep.*?)^```$", page.read_text(), re.M | re.S)}
+        self.assertGreaterEqual(len(shown), 2)
+        self.assertEqual([], [place for place, block in shown.items() if not any(masked(block) in t for t in transcripts)])
+
+    def test_another_output_is_found(self) -> None:
+        self.assertIn(masked("$ jitstep x\na   1.5  2\n"), masked("$ jitstep x\na  N\n\nb"))
+        self.assertNotIn(masked("$ jitstep x\na  1\n"), masked("$ jitstep x\nb  1\n"))
 
 
 class Samples(unittest.TestCase):

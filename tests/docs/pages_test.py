@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the documentation: links, environment variables, options, classes, and the length of the README.
+"""Tests of the documentation: links, environment variables, options, classes, the length of the README, and the size of pictures.
 
   pages_test.py    needs only the source tree
 """
@@ -16,6 +16,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 VARIABLE = re.compile(r"\"(JITSTEP_[A-Z_]+|WORLD_SIZE)\"")
 README_LINES = 150
+PICTURE_BYTES = 60_000
 OWN_OPTIONS = {"--help", "--version", "--complete"}  # of every command, in no section; the last is for completion scripts
 # An option of the tool, as its sources define it, and a command of the tool in a page.
 OPTION = re.compile(r"\"(--[a-z][\w-]*(?:,--[a-z][\w-]*)*)\"")
@@ -145,7 +146,7 @@ class Pages(unittest.TestCase):
         page = (ROOT / "docs/reference/api.md").read_text()
         headers = [f.relative_to(ROOT).as_posix() for f in (ROOT / "include/jitstep").rglob("*.h")]
         unlisted = [h for h in headers if f"({'../../' + h})" not in page]
-        self.assertEqual(["include/jitstep/args.h", "include/jitstep/jit/export.h"], sorted(unlisted))
+        self.assertEqual(["include/jitstep/hyper_params.h", "include/jitstep/jit/export.h"], sorted(unlisted))
 
     def test_counts_of_optimizers_and_formats_are_those_of_the_tree(self):
         folders = {"optimizers": "rules", "state formats": "codecs", "weight formats": "weights"}
@@ -163,6 +164,16 @@ class Pages(unittest.TestCase):
             found = {p.relative_to(folder + "/pages").as_posix() for p in pathlib.Path(folder).rglob("*.md")}
         listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
         self.assertEqual(listed, {p for p in found if not p.startswith("files/")})
+
+    def test_pictures_are_small(self):
+        pictures = [*ROOT.glob("docs/img/*.svg"), *ROOT.glob("bench/results/*.svg")]
+        self.assertTrue(pictures)
+        self.assertEqual([], [f"{p.relative_to(ROOT)}: {p.stat().st_size} bytes" for p in pictures
+                              if p.stat().st_size >= PICTURE_BYTES])
+
+    def test_the_citation_has_the_current_version(self):
+        version = re.search(r'#define JITSTEP_VERSION "(.+)"', (ROOT / "include/jitstep/version.h").read_text())[1]
+        self.assertIn(f"\nversion: {version}\n", (ROOT / "CITATION.cff").read_text())
 
     def test_the_readme_stays_short(self):
         self.assertLessEqual(len((ROOT / "README.md").read_text().splitlines()), README_LINES)

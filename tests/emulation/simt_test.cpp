@@ -171,7 +171,7 @@ void neighbor_entry(const void* args) {
   a.out[lane] = shared[(lane + a.distance) % 64];
 }
 
-int wrong_neighbours(unsigned distance, bool barrier, LaneOrder lanes, std::uint64_t seed = 0) {
+int wrong_neighbors(unsigned distance, bool barrier, LaneOrder lanes, std::uint64_t seed = 0) {
   std::array<int, 64> out = {};
   const Neighbor args{out.data(), distance, barrier};
   simt_launch(neighbor_entry, &args, {1, 64, BlockOrder::kForward, lanes, seed});
@@ -181,16 +181,16 @@ int wrong_neighbours(unsigned distance, bool barrier, LaneOrder lanes, std::uint
 }
 
 TEST(Simt, TheOrderDeterminesWhichRacesShow) {
-  EXPECT_EQ(wrong_neighbours(1, false, LaneOrder::kForward), 63);
-  EXPECT_EQ(wrong_neighbours(63, false, LaneOrder::kForward), 1);
-  EXPECT_EQ(wrong_neighbours(63, false, LaneOrder::kReverse), 63);
-  EXPECT_EQ(wrong_neighbours(1, false, LaneOrder::kReverse), 1);
+  EXPECT_EQ(wrong_neighbors(1, false, LaneOrder::kForward), 63);
+  EXPECT_EQ(wrong_neighbors(63, false, LaneOrder::kForward), 1);
+  EXPECT_EQ(wrong_neighbors(63, false, LaneOrder::kReverse), 63);
+  EXPECT_EQ(wrong_neighbors(1, false, LaneOrder::kReverse), 1);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const int wrong = wrong_neighbours(1, false, LaneOrder::kRandom, seed);
+    const int wrong = wrong_neighbors(1, false, LaneOrder::kRandom, seed);
     EXPECT_GT(wrong, 5);
     EXPECT_LT(wrong, 59);
-    EXPECT_EQ(wrong, wrong_neighbours(1, false, LaneOrder::kRandom, seed)) << "a seed repeats";
-    EXPECT_EQ(wrong_neighbours(1, true, LaneOrder::kRandom, seed), 0);
+    EXPECT_EQ(wrong, wrong_neighbors(1, false, LaneOrder::kRandom, seed)) << "a seed repeats";
+    EXPECT_EQ(wrong_neighbors(1, true, LaneOrder::kRandom, seed), 0);
   }
 }
 

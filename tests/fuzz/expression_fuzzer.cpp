@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
+#include "jit/manifest/expression.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/expression.h"
 
 using namespace jitstep::jit;
 
@@ -30,7 +30,7 @@ const Symbol* symbol(std::string_view name) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    Expression::parse({reinterpret_cast<const char*>(data), size}, symbol).holds(kValues);
+    parse_expression({reinterpret_cast<const char*>(data), size}, symbol).holds(kValues);
   } catch (const Error&) {
   }
   return 0;

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/error.h"
 
 namespace {

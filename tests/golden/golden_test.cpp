@@ -9,6 +9,7 @@
 
 #include "golden/comparisons.h"
 #include "jitstep/jit/catalog.h"
+#include "optim/state/param_state_data.h"
 #include "support/safetensors.h"
 
 namespace jitstep::tests {
@@ -211,10 +212,10 @@ class Case {
       std::string other = name;
       return file_.tensors.at(other.replace(other.find(".scale."), 7, part)).values();
     };
-    const auto scales = expected.values(), centres = of(".c."), powers = of(".k.");
+    const auto scales = expected.values(), centers = of(".c."), powers = of(".k.");
     std::vector<double> theirs;
     for (std::size_t k = 0; k < scales.size(); ++k) {
-      theirs.push_back(std::pow(448 * scales[k], 1 / powers[k]) * centres[k]);
+      theirs.push_back(std::pow(448 * scales[k], 1 / powers[k]) * centers[k]);
       theirs.push_back(powers[k]);
     }
     close(name, numbers(meta.view(torch::kFloat32)), theirs, 1e-5, 1e-12, 0);
@@ -223,9 +224,9 @@ class Case {
   void check_scales(const std::string& name, const ParamState& state, const std::string& slot,
                     const RecordedTensor& expected) const {
     const torch::Tensor meta = state.meta(slot);
-    if (state.buffers().format.slots[0]->name == "fp8_expanded")
+    if (state.data().buffers.format.slots[0]->name == "fp8_expanded")
       return check_expansion(name, meta, expected);
-    if (state.buffers().format.slots[0]->name == "int8_softsign")
+    if (state.data().buffers.format.slots[0]->name == "int8_softsign")
       return close(name, short_scales(meta), expected.values(), 0x1p-10, 1e-12, 0);
     close(name, numbers(meta.view(torch::kFloat32)), expected.values(), 1e-5, 1e-12, 0);
   }

@@ -1,8 +1,8 @@
 // The bytes of an optimizer's state, counted tensor by tensor.
 #pragma once
 
-#include "jitstep/jit/formats.h"
-#include "jitstep/jit/state_layout.h"
+#include "jitstep/jit/layout.h"
+#include "jitstep/jit/plan.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -56,13 +56,14 @@ inline void expect_bytes_of_tensors(const Optimizer& optimizer, const Tensors& p
         static_cast<const ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
     const jit::Shape shape{p.sizes().vec(), p.strides().vec()};
     const jit::StateLayout layout =
-        jit::state_layout(plan, shape, jit::initial_memory(plan, options));
+        jit::state_layout(plan, shape, jit::initial_aux_state(plan, options));
     EXPECT_EQ(state.bytes(), counted_bytes(state, plan));
     EXPECT_EQ(state.bytes(), layout.bytes());
     expect_bytes_of_layout(report.parameters.at(i), layout);
     all += state.bytes();
   }
-  EXPECT_EQ(optimizer.state_bytes(), all);
+  for (const auto& entry : report.others) all += entry.bytes;
+  EXPECT_EQ(report.state_bytes(), all);
 }
 
 }  // namespace jitstep::tests

@@ -113,7 +113,7 @@ TEST(CudaFrontEndCheckpoints, LoadOnAnotherDevice) {
 TEST(CudaFrontEndMemory, ReportsDeviceMemory) {
   Pair pair(R"({"rule": "adamw", "state": "int8", "min_quantized_size": 0})");
   pair.train(1, 1);
-  EXPECT_EQ(pair.device->state_bytes(), pair.host->state_bytes());
+  EXPECT_EQ(pair.device->memory_report().state_bytes(), pair.host->memory_report().state_bytes());
 }
 
 TEST(CudaFrontEndSkips, TheDeviceSkipsStepsThatAreNotFinite) {

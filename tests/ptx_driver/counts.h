@@ -53,7 +53,7 @@ class Counts : public testing::TestWithParam<CountedKernel> {
   }
 
   // The maximum bytes per element that the launch reads and writes.
-  static std::pair<double, double> modelled(const CountedKernel& kernel) {
+  static std::pair<double, double> modeled(const CountedKernel& kernel) {
     const auto result = jit::run_program(
         {JITSTEP_TOOL, "inspect", "--rule", kernel.rule, "--state", kernel.state, "--weights",
          kernel.weights, "--param", kernel.dtype, "--target", "sm_90", "--show", "model", "--json"},
@@ -88,7 +88,7 @@ TEST_P(Counts, OfBytesMatchTheModelAndOfInstructionsTheSassReport) {
   const double written = for_element(32.0 * counts.sectors_written);
   const double instructions = for_element(1.0 * counts.instructions);
   RecordProperty("instructions", std::to_string(instructions));
-  const auto [model_read, model_written] = modelled(GetParam());
+  const auto [model_read, model_written] = modeled(GetParam());
   const double buffers = GetParam().buffers;
   EXPECT_GE(read, model_read + buffers);
   EXPECT_LE(read, model_read + buffers + kReadForATile + (GetParam().state == "int8" ? kBooks : 0));

@@ -178,7 +178,7 @@ TEST_F(CudaDeviceTest, ACandidateThatDoesNotCompileIsLastInOrderAndNotTimed) {
   EXPECT_EQ(model(in_few()), std::numeric_limits<double>::infinity());
   EXPECT_LE(readings, 4) << "candidates are compiled once";
   EXPECT_LE(engine->statistics().compiled - compiled,
-            2 * static_cast<std::uint64_t>(jit::host_hardware().units));
+            2 * static_cast<std::int64_t>(jit::host_hardware().units));
 }
 
 TEST_F(CudaDeviceTest, FullMemoryThrowsAndLeaksNothing) {

@@ -93,9 +93,9 @@ TEST_F(PtxDriver, MovesTheBytesOfTheFormats) {
 
 TEST_F(PtxDriver, StepsOnEachOfItsDevices) {
   const auto own = engine();
-  EXPECT_EQ(own->driver().device_count(), static_cast<int>(std::size(driver::kDevices)));
+  EXPECT_EQ(driver_of(*own).device_count(), static_cast<int>(std::size(driver::kDevices)));
   const auto first = run(*own, clipped, 0);
-  for (int device = 1; device < own->driver().device_count(); ++device) {
+  for (int device = 1; device < driver_of(*own).device_count(); ++device) {
     driver::take_launches();
     EXPECT_EQ(differences(first, run(*own, clipped, device)), std::vector<Difference>()) << device;
     for (const auto& launch : driver::take_launches()) EXPECT_EQ(launch.device, device);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "emulation/step_run.h"
+#include "jit/engine/cuda_driver.h"
 #include "jit/step/cuda_backend.h"
 #include "jitstep/jit/engine.h"
 #include "support/ptx_driver/control.h"
@@ -35,7 +36,7 @@ class Host : public jit::CudaHost {
  public:
   /// Makes the device's context current in this thread.
   explicit Host(jit::Engine& engine, int device = 0)
-      : context_(engine.driver().primary_context(device)) {
+      : context_(driver_of(engine).primary_context(device)) {
     cuCtxSetCurrent(context_);
   }
 
@@ -67,7 +68,7 @@ class Gpu {
   }
   emulation::Device device() {
     return {*backend, [this](void* to, const void* from, std::size_t bytes) {
-              cuCtxSetCurrent(engine_.driver().primary_context(ordinal_));
+              cuCtxSetCurrent(driver_of(engine_).primary_context(ordinal_));
               ASSERT_EQ(cuMemcpyDtoH_v2(to, reinterpret_cast<unsigned long long>(from), bytes), 0);
             }};
   }

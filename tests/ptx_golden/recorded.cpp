@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "jit/base/args.h"
 #include "jit/engine/cuda_driver.h"
 #include "jit/step/cuda_backend.h"
-#include "jitstep/args.h"
 #include "jitstep/jit/compiler.h"
 
 namespace jitstep::support {

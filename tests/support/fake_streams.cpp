@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "jit/base/args.h"
 #include "support/fake_driver.h"
 
 namespace jitstep::support {

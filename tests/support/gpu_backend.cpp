@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
+#include "jit/engine/cuda_driver.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::support {
@@ -73,7 +75,7 @@ GpuBackend::GpuBackend(jit::Engine& engine, unsigned blocks, Fresh fresh)
       blocks_(blocks),
       fresh_(fresh),
       driver_(std::make_shared<Driver>()) {
-  check(driver_->cuCtxSetCurrent(engine.driver().primary_context(kOrdinal)), "cuCtxSetCurrent");
+  check(driver_->cuCtxSetCurrent(driver_of(engine).primary_context(kOrdinal)), "cuCtxSetCurrent");
 }
 
 GpuBackend::~GpuBackend() = default;

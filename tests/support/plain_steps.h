@@ -9,7 +9,6 @@
 
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
@@ -100,7 +99,7 @@ class PlainSteps {
       if (bytes > 0) std::memset(to, 0xff, static_cast<std::size_t>(bytes));
     };
     const jit::StateLayout layout =
-        jit::state_layout(plan_, tensor.shape, jit::initial_memory(plan_, options_));
+        jit::state_layout(plan_, tensor.shape, jit::initial_aux_state(plan_, options_));
     for (std::size_t i = 0; i < tensor.slots.size(); ++i) {
       garbage(tensor.slots[i].codes, layout.slots[i].codes);
       garbage(tensor.slots[i].meta, layout.slots[i].meta);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "jit/base/args.h"
+
 namespace jitstep::support {
 
 class RecordingBackend::RecordedLaunches : public jit::Launches {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "jit/base/text.h"
+#include "jit/codegen/unit.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/fixtures.h"
@@ -15,7 +16,6 @@
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/jit/unit.h"
 #include "support/combinations.h"
 
 namespace jitstep::jit {
@@ -137,9 +137,11 @@ TEST_F(CheckMode, NamesValuesThatARuleDoesNotSet) {
 }
 
 TEST_F(CheckMode, NamesAuxStateThatIsNeverWritten) {
-  EXPECT_EQ(error_for("    m.norm.next = static_cast<real>(sum[0]);\n", "")
-                .find("rules/mine.cuh: no function writes m.norm.next, so that it keeps its initial value"),
-            0u);
+  EXPECT_EQ(
+      error_for("    m.norm.next = static_cast<real>(sum[0]);\n", "")
+          .find(
+              "rules/mine.cuh: no function writes m.norm.next, so that it keeps its initial value"),
+      0u);
   EXPECT_EQ(
       error_for("  Entry<tensor> norm;\n", "  Entry<tensor> norm;\n  Entry<all, double> steps;\n")
           .find("rules/mine.cuh: no function writes m.steps.next"),
@@ -178,10 +180,9 @@ TEST_F(CheckMode, NamesReadsOfInactiveSlots) {
 }
 
 TEST_F(CheckMode, ChecksTheInputOfAHostTransform) {
-  EXPECT_EQ(
-      error_for("return e.m.next * c.decay", "return e.v.next * c.decay"),
-      "rules/mine.cuh: `transformed` returns an unset value: a slot or a result that `if` "
-      "excludes, or a variable (found by JITSTEP_CHECK)");
+  EXPECT_EQ(error_for("return e.m.next * c.decay", "return e.v.next * c.decay"),
+            "rules/mine.cuh: `transformed` returns an unset value: a slot or a result that `if` "
+            "excludes, or a variable (found by JITSTEP_CHECK)");
 }
 
 TEST_F(CheckMode, ChecksTheModesOfARuleToo) {

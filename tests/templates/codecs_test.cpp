@@ -9,7 +9,7 @@
 #include "../../templates/codecs/int4_rank1.cuh"
 #include "../../templates/codecs/int8.cuh"
 #include "support/safetensors.h"
-#include "templates/neighbours.h"
+#include "templates/neighbors.h"
 
 namespace jitstep::support {
 namespace {

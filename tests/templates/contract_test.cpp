@@ -6,11 +6,11 @@
 #include <ostream>
 #include <tuple>
 
+#include "jit/codegen/unit.h"
 #include "jit/fixtures.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/unit.h"
 #include "support/compilers.h"
 
 namespace jitstep::jit {

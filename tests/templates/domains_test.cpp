@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "../../templates/kernel/locations.cuh"
-#include "jitstep/jit/domain.h"
+#include "jit/base/args.h"
+#include "jitstep/jit/manifest.h"
 
 namespace jitstep::support {
 namespace {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "../../templates/kernel/loop/entry_ranges.cuh"
+#include "jit/base/args.h"
 #include "support/bits.h"
 
 namespace jitstep::support {

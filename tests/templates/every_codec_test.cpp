@@ -7,7 +7,7 @@
 #include <random>
 
 #include "support/plain_steps.h"
-#include "templates/neighbours.h"
+#include "templates/neighbors.h"
 
 namespace jitstep::support {
 namespace {

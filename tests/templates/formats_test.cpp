@@ -6,7 +6,7 @@
 #include <random>
 
 #include "../../templates/lang/contract.cuh"
-#include "templates/neighbours.h"
+#include "templates/neighbors.h"
 
 namespace jitstep::support {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../../templates/codecs/fp8_expanded.cuh"
-#include "templates/neighbours.h"
+#include "templates/neighbors.h"
 
 namespace jitstep::support {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "../../templates/codecs/fp8_norm.cuh"
-#include "templates/neighbours.h"
+#include "templates/neighbors.h"
 
 namespace jitstep::support {
 namespace {

@@ -8,7 +8,7 @@
 #include "../../templates/codecs/fp16.cuh"
 #include "../../templates/codecs/fp8.cuh"
 #include "../../templates/codecs/fp8_e5m2.cuh"
-#include "templates/neighbours.h"
+#include "templates/neighbors.h"
 
 namespace jitstep::support {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "jit/codegen/unit.h"
 #include "jitstep/jit/engine.h"
-#include "jitstep/jit/unit.h"
 #include "support/bits.h"
 #include "support/combinations.h"
 

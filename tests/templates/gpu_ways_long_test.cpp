@@ -1,8 +1,8 @@
 // Every kernel that the GPU tests launch compiles and fits. Needs NVRTC but no GPU.
 #include <gtest/gtest.h>
 
+#include "jit/codegen/unit.h"
 #include "jitstep/jit/engine.h"
-#include "jitstep/jit/unit.h"
 #include "support/bit_cases.h"
 #include "support/bits.h"
 

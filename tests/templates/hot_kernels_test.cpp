@@ -5,8 +5,8 @@
 
 #include <regex>
 
+#include "jit/codegen/unit.h"
 #include "jitstep/jit/engine.h"
-#include "jitstep/jit/unit.h"
 #include "support/bits.h"
 
 namespace jitstep::support {

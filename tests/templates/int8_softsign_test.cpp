@@ -5,7 +5,7 @@
 
 #include "../../templates/codecs/int8_softsign.cuh"
 #include "support/safetensors.h"
-#include "templates/neighbours.h"
+#include "templates/neighbors.h"
 
 namespace jitstep::support {
 namespace {

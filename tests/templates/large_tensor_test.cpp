@@ -8,9 +8,10 @@
 #include <random>
 
 #include "emulation/emulated_backend.h"
+#include "jit/base/args.h"
+#include "jit/codegen/unit.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/engine.h"
-#include "jitstep/jit/unit.h"
 #include "support/bits.h"
 
 namespace jitstep::support {

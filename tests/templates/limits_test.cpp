@@ -2,15 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "emulation/emulated_backend.h"
+#include "jit/base/args.h"
 #include "jit/base/text.h"
+#include "jit/codegen/unit.h"
 #include "jit/fixtures.h"
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::support {
 using namespace emulation;
@@ -77,7 +78,7 @@ class Limits : public ::testing::Test {
   // The result of two steps with gradients of 1, from 300 zeros.
   std::vector<float> after_two_steps(jit::Backend& backend) {
     const jit::OptionValues options("crowded", catalog_);
-    const jit::Plan plan = jit::resolve(options, {"fp32"}, catalog_);
+    const jit::Plan plan = jit::resolve(options, {"fp32"});
     std::vector<float> p(300), g(p.size(), 1);
     const jit::StateStorage state(backend, plan, options, {std::int64_t(p.size())});
     jit::Step step(backend, {{plan, {state.tensor(p.data())}}});
@@ -98,7 +99,7 @@ TEST_F(Limits, EightSlotsSixteenReductionsAndThirtyTwoNumbersWork) {
   EXPECT_EQ(after_two_steps(cpu), std::vector<float>(300, expected));
   EmulatedBackend emulated(engine_, 3, BlockOrder::kForward, LaneOrder::kForward);
   EXPECT_EQ(after_two_steps(emulated), std::vector<float>(300, expected));
-  const jit::Plan plan = jit::resolve(jit::OptionValues("crowded", catalog_), {"fp32"}, catalog_);
+  const jit::Plan plan = jit::resolve(jit::OptionValues("crowded", catalog_), {"fp32"});
   const jit::Target gpu = jit::Target::cuda(90);
   const jit::Unit unit = jit::unit(plan, jit::default_kernel_config(plan, gpu), gpu);
   for (const jit::Resources& entry : engine_.build(unit.text, unit.name, gpu)->binary.resources)
@@ -120,9 +121,9 @@ TEST_F(Limits, OnlyActiveReductionsCount) {
   catalog_.load_codec(JITSTEP_TEST_DATA "/templates/extensions/axis_maxima8.cuh");
   jit::OptionValues options("crowded", catalog_);
   options.set("max_grad_norm", 1);
-  EXPECT_NO_THROW(jit::resolve(options, {"fp32"}, catalog_));
+  EXPECT_NO_THROW(jit::resolve(options, {"fp32"}));
   EXPECT_EQ(jit::testing::error_of([&] {
-              jit::resolve(options, {"axis_maxima8"}, catalog_);
+              jit::resolve(options, {"axis_maxima8"});
             }).find("crowded with these codecs has 33 reductions. At most 24 are allowed."),
             0u);
 }

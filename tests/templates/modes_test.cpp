@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "emulation/emulated_backend.h"
-#include "jitstep/jit/convert.h"
+#include "jit/step/convert.h"
 #include "jitstep/jit/error.h"
 #include "support/plain_steps.h"
 
@@ -148,7 +148,7 @@ TEST_F(Modes, HaveTheScalarsOfTheLastStepInEveryCall) {
 
 TEST_F(Modes, ReadSharedStateOfTheLastStepAndDoNotChangeIt) {
   const jit::OptionValues options("counting", own.catalog);
-  const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
+  const jit::Plan plan = jit::resolve(options, {"fp32"});
   const jit::StateStorage state(cpu, plan, options, {3});
   jit::SharedState shared = jit::make_shared_state(cpu, options);
   std::vector<float> p(3), g(3);
@@ -189,7 +189,7 @@ TEST_F(Modes, DoNotChangeBatchesOfOtherRules) {
   std::vector<std::unique_ptr<jit::StateStorage>> states;
   std::vector<float> p(6, 5), g(6, 1);
   for (const jit::OptionValues* options : {&without, &with}) {
-    const jit::Plan plan = jit::resolve(*options, {"fp32"}, own.catalog);
+    const jit::Plan plan = jit::resolve(*options, {"fp32"});
     states.push_back(
         std::make_unique<jit::StateStorage>(cpu, plan, *options, std::vector<std::int64_t>{3}));
     const int id = static_cast<int>(batches.size());
@@ -206,7 +206,7 @@ TEST_F(Modes, DoNotChangeBatchesOfOtherRules) {
 
 TEST_F(Modes, ThrowForInvalidInputsBeforeAnythingChanges) {
   const jit::OptionValues options("showing", own.catalog);
-  const jit::Plan plan = jit::resolve(options, {"fp32"}, own.catalog);
+  const jit::Plan plan = jit::resolve(options, {"fp32"});
   const jit::StateStorage state(cpu, plan, options, {3});
   std::vector<float> p(3, 5), g(3, 1);
   jit::Step step(cpu, {{plan, {state.tensor(p.data())}}});

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "jit/base/text.h"
+#include "jit/codegen/unit.h"
 #include "jit/fixtures.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/unit.h"
 #include "support/compilers.h"
 
 namespace jitstep::jit {

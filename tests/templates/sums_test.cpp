@@ -10,8 +10,8 @@
 
 #include "emulation/emulated_backend.h"
 #include "jit/base/text.h"
+#include "jit/codegen/unit.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/jit/unit.h"
 #include "support/bits.h"
 #include "support/plain_steps.h"
 

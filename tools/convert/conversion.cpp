@@ -7,6 +7,7 @@
 #include <jitstep/optimizer.h>
 #include <optim/state/archive_file.h>
 #include <optim/state/archive_outline.h>
+#include <optim/state/param_state_data.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -124,24 +125,25 @@ class Counts {
  public:
   void add(const std::string& what, const std::string& from, const std::string& to) {
     if (from.empty() && to.empty()) return;
-    const auto same = [&](const Part& part) {
-      return part.what == what && part.from == from && part.to == to;
+    const auto same = [&](const Entry& entry) {
+      return entry.what == what && entry.from == from && entry.to == to;
     };
-    const auto found = std::find_if(parts.begin(), parts.end(), same);
-    if (found == parts.end())
-      parts.push_back({what, from, to, 1});
+    const auto found = std::find_if(entries.begin(), entries.end(), same);
+    if (found == entries.end())
+      entries.push_back({what, from, to, 1});
     else
       ++found->parameters;
   }
 
-  std::vector<Part> parts;
+  std::vector<Entry> entries;
 };
 
 void count(const ParamState& before, const ParamState& now, Counts& counts) {
   const auto& slots = jit::default_catalog().rule(before.rule()).slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
-    counts.add(slots[i].name, format_of(before.buffers(), i), format_of(now.buffers(), i));
-  counts.add("weight residual", weights_of(before.buffers()), weights_of(now.buffers()));
+    counts.add(slots[i].name, format_of(before.data().buffers, i),
+               format_of(now.data().buffers, i));
+  counts.add("weight residual", weights_of(before.data().buffers), weights_of(now.data().buffers));
 }
 
 Conversion report(const Groups& groups, const Optimizer& optimizer,
@@ -162,9 +164,9 @@ Conversion report(const Groups& groups, const Optimizer& optimizer,
       made.state_bytes += now.bytes();
       count(*group.states[i], now, counts);
     }
-  made.parts = std::move(counts.parts);
-  std::stable_sort(made.parts.begin(), made.parts.end(),
-                   [](const Part& a, const Part& b) { return a.what < b.what; });
+  made.entries = std::move(counts.entries);
+  std::stable_sort(made.entries.begin(), made.entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.what < b.what; });
   return made;
 }
 

@@ -1,7 +1,7 @@
-// Converts an optimizer's archive to other formats, without the training program.
+// Converts an optimizer's checkpoint to other formats, without the training program.
 #pragma once
 
-#include <jitstep/jit/formats.h>
+#include <jitstep/jit/plan.h>
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,7 @@ struct Request {
 };
 
 /// A slot or the weight residual, for all parameters with the same two formats. "": not stored.
-struct Part {
+struct Entry {
   std::string what, from, to;
   int parameters = 0;
 };
@@ -26,15 +26,15 @@ struct Part {
 /// The report of a conversion.
 struct Conversion {
   std::vector<std::string> rules;  // one for all groups, or one per group
-  std::vector<Part> parts;
+  std::vector<Entry> entries;
   int parameters = 0, with_state = 0;
   std::int64_t elements = 0;                             // of parameters with state
   std::int64_t state_bytes_before = 0, state_bytes = 0;  // of the tensors in memory
 };
 
-/// Reads an archive and writes another one, completely or not at all. The new file is what an optimizer with the
-/// archive's options and these formats would save after it loaded the archive. Throws a c10::Error or jit::Error; then
-/// nothing was written. Needs memory for both states.
+/// Reads a checkpoint and writes another one, completely or not at all. The new file is what an optimizer with the
+/// checkpoint's options and these formats would save after it loaded the checkpoint. If it throws a c10::Error or a
+/// jit::Error, nothing was written. Needs memory for both states.
 Conversion convert(const Request& request);
 
 }  // namespace jitstep::tool::convert

@@ -2,7 +2,6 @@
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/log.h>
 #include <torch/types.h>
 
 #include <CLI/CLI.hpp>
@@ -34,9 +33,9 @@ Request request_of(const ConvertArgs& args) {
 
 std::string to_text(const Conversion& made) {
   std::vector<std::vector<std::string>> rows = {{"", "from", "to", "parameters"}};
-  for (const Part& part : made.parts)
-    rows.push_back({part.what, part.from.empty() ? "-" : part.from, part.to.empty() ? "-" : part.to,
-                    std::to_string(part.parameters)});
+  for (const Entry& entry : made.entries)
+    rows.push_back({entry.what, entry.from.empty() ? "-" : entry.from,
+                    entry.to.empty() ? "-" : entry.to, std::to_string(entry.parameters)});
   const double elements = std::max<double>(1, static_cast<double>(made.elements));
   const auto each = [&](std::int64_t bytes) {
     return jit::fixed(static_cast<double>(bytes) / elements, 4);
@@ -48,19 +47,19 @@ std::string to_text(const Conversion& made) {
 }
 
 std::string to_json(const Conversion& made) {
-  json parts = json::array();
-  for (const Part& part : made.parts)
-    parts.push_back({{"what", part.what},
-                     {"from", part.from},
-                     {"to", part.to},
-                     {"parameters", part.parameters}});
+  json entries = json::array();
+  for (const Entry& entry : made.entries)
+    entries.push_back({{"what", entry.what},
+                       {"from", entry.from},
+                       {"to", entry.to},
+                       {"parameters", entry.parameters}});
   return json_text({{"rules", made.rules},
                     {"parameters", made.parameters},
                     {"with_state", made.with_state},
                     {"elements", made.elements},
                     {"state_bytes_before", made.state_bytes_before},
                     {"state_bytes", made.state_bytes},
-                    {"parts", parts}});
+                    {"entries", entries}});
 }
 
 // Drops an optimizer's warnings: about different formats, which the user asked for, and about duplicate parameters,

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,11 @@ void write_options_class(std::ostream& out, const Rule& rule) {
   out << "\n";
   for (std::size_t i = 0; i < rule.options.size(); ++i)
     write_accessors(out, *rule.options[i], i, self);
-  out << "\n  /// Every option and its member, for TypedOptions.\n  static auto fields();\n\n "
-         "private:\n  const Common& common() const override;\n";
+  if (rule.has_lr)
+    out << "\n  double get_lr() const override;\n  void set_lr(double lr) override;\n";
+  out << "\n private:\n  friend class TypedOptions<" << self
+      << ">;\n  static auto fields();\n  const char* layout() const override;\n"
+         "  const Common& common() const override;\n";
   if (!rule.is_torchs())
     out << "  const CastGuard* guard() const override { return &guard_; }\n\n"
            "  CastGuard guard_{CastGuard::Finds::nan};\n";
@@ -105,27 +109,24 @@ void write_optimizer_class(std::ostream& out, const Rule& rule) {
   out << "};\n\n";
 }
 
-void write_names(std::ostream& out, const Rule& rule) {
-  for (const Option* option : rule.options) {
-    if (option->type != Option::Type::choice) continue;
-    out << "template <>\nstruct Names<" << rule.name << "Options::" << option->enumeration
-        << "> {\n  static constexpr const char* names[] = {";
-    for (std::size_t i = 0; i < option->choices.size(); ++i)
-      out << (i == 0 ? "\"" : ", \"") << option->choices[i] << "\"";
-    out << "};\n};\n";
-  }
-}
-
 void write_option_definitions(std::ostream& out, const Rule& rule) {
   const std::string self = rule.name + "Options";
   out << self << "::" << self << "() = default;\n";
   out << "const Options::Common& " << self << "::common() const { return common_; }\n";
   if (rule.has_lr)
-    out << self << "::" << self << "(double lr) : " << self << "() { this->lr(lr); }\n";
-  out << "auto " << self << "::fields() {\n  return std::make_tuple(";
-  for (const Option* option : rule.options)
-    out << (option == rule.options.front() ? "\n      " : ",\n      ") << "OptionField{\""
-        << option->name << "\", &" << self << "::" << option->name << "_}";
+    out << self << "::" << self << "(double lr) : " << self << "() { this->lr(lr); }\n"
+        << "double " << self << "::get_lr() const {\n  check_unharmed();\n  return lr_;\n}\n"
+        << "void " << self << "::set_lr(double lr) {\n  check_unharmed();\n  this->lr(lr);\n}\n";
+  out << "const char* " << self << "::layout() const {\n  return";
+  std::istringstream text(rule.layout.text());
+  for (std::string line; std::getline(text, line);) out << "\n      \"" << line << "\\n\"";
+  out << ";\n}\nauto " << self << "::fields() {\n  return std::make_tuple(";
+  const char* separator = "";
+  for (const jitstep::jit::PackedOption& one : rule.layout.options) {
+    out << separator << "\n      OptionField{" << one.index << ", &" << self
+        << "::" << one.option->name << "_}";
+    separator = ",";
+  }
   out << ");\n}\ntemplate class TypedOptions<" << self << ">;\n";
 }
 
@@ -190,9 +191,7 @@ void write_source(std::ostream& out, const std::vector<Rule>& rules) {
   out << "// Generated from the manifests of templates/rules.\n#include \"jitstep/rules.h\"\n\n"
          "#include <utility>\n\n#include \"optim/options/shipped_options.h\"\n"
          "#include \"optim/options/typed_options.h\"\n#include \"optim/state/shipped_state.h\"\n\n"
-         "namespace jitstep::fields {\n\n";
-  for (const Rule& rule : rules) write_names(out, rule);
-  out << "\n}  // namespace jitstep::fields\n\nnamespace jitstep {\n\n";
+         "namespace jitstep {\n\n";
   for (const Rule& rule : rules) write_definitions(out, rule);
   write_makers(out, rules, "Options", "make_shipped_options");
   write_makers(out, rules, "ParamState", "make_shipped_state");

@@ -90,11 +90,12 @@ std::vector<const Option*> Rule::members() const {
 
 Rule rule_of(const Manifest& manifest, const jit::Catalog& catalog) {
   const OptionValues values(manifest, catalog.gradient());
-  Rule rule{manifest, class_of(manifest), {}};
+  Rule rule{manifest, class_of(manifest), values.layout(), {}};
   rule.of_matrices = takes(values, 2) && !takes(values, 1);
-  for (const auto& option : values.names()) {
-    rule.options.push_back(&values.declaration(option));
-    rule.has_lr = rule.has_lr || option == "lr";
+  for (const jit::PackedOption& one : rule.layout.options) {
+    rule.options.push_back(one.option);
+    rule.has_lr =
+        rule.has_lr || (one.option->name == "lr" && one.option->type == Option::Type::number);
   }
   return rule;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/manifest/option_layout.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/manifest.h"
 
@@ -14,7 +15,8 @@ namespace jitstep::generated {
 struct Rule {
   const jit::Manifest& manifest;
   std::string name;  // of the class
-  std::vector<const jit::Option*> options;
+  jit::OptionLayout layout;
+  std::vector<const jit::Option*> options;  // of the layout
   bool has_lr = false;
   bool of_matrices = false;  // it accepts matrices only
 

@@ -1,7 +1,7 @@
 #include "cost.h"
 
-#include <jitstep/jit/formats.h>
-#include <jitstep/jit/state_layout.h>
+#include <jitstep/jit/layout.h>
+#include <jitstep/jit/plan.h>
 
 #include <algorithm>
 
@@ -11,7 +11,7 @@ using namespace jitstep::jit;
 
 StateBytes state_bytes(const Plan& plan, const OptionValues& options) {
   const Shape shape{{1024, 1024}, {1024, 1}};
-  const StateLayout layout = state_layout(plan, shape, initial_memory(plan, options));
+  const StateLayout layout = state_layout(plan, shape, initial_aux_state(plan, options));
   const double elements = static_cast<double>(shape.elements());
   StateBytes bytes;
   for (std::size_t i = 0; i < layout.slots.size(); ++i)

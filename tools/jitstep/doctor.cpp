@@ -3,6 +3,7 @@
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/cache/disk_cache.h>
+#include <jit/codegen/unit.h>
 #include <jit/compiler/host_compiler.h>
 #include <jit/compiler/nvrtc_library.h>
 #include <jit/engine/cuda_driver.h>
@@ -10,7 +11,6 @@
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/unit.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -22,7 +22,8 @@ std::vector<Hardware> hardware_here() {
   std::vector<Hardware> all = {host_hardware()};
   try {
     Engine& engine = default_engine();
-    for (int i = 0; i < engine.driver().device_count(); ++i) all.push_back(gpu_hardware(engine, i));
+    for (int i = 0; i < driver_of(engine).device_count(); ++i)
+      all.push_back(gpu_hardware(engine, i));
   } catch (const Error&) {  // there is no driver
   }
   return all;

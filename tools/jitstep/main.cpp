@@ -1,5 +1,5 @@
 // The command-line tool. command.h declares the commands. Each has a source file in this folder.
-#include <jitstep/jit/log.h>
+#include <jitstep/jit/error.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

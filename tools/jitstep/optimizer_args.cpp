@@ -1,9 +1,9 @@
 #include "optimizer_args.h"
 
 #include <jit/base/text.h>
-#include "jitstep/jit/spec_text.h"
 #include <jitstep/jit/catalog.h>
 #include <jitstep/jit/error.h>
+#include "jit/codegen/spec_text.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

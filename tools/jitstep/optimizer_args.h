@@ -1,8 +1,8 @@
 // The flags that name an optimizer: rule, options, formats, dtypes.
 #pragma once
 
-#include <jitstep/jit/formats.h>
 #include <jitstep/jit/option_values.h>
+#include <jitstep/jit/plan.h>
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 #include "spec_plan.h"
 
-#include "jitstep/jit/spec_text.h"
 #include <jitstep/jit/catalog.h>
+#include "jit/codegen/spec_text.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

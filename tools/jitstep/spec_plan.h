@@ -1,7 +1,6 @@
 // The optimizer and kernel that a command line names, by a JSON spec or by flags.
 #pragma once
 
-#include <jitstep/jit/formats.h>
 #include <jitstep/jit/option_values.h>
 #include <jitstep/jit/plan.h>
 

@@ -1,7 +1,7 @@
 // Sections about combinations of options, formats and dtypes that do not exist.
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
-#include <jitstep/jit/formats.h>
+#include <jitstep/jit/plan.h>
 
 #include <algorithm>
 #include <functional>
@@ -10,6 +10,7 @@
 #include <emulation/option_covering_set.h>
 
 #include "../jitstep/cost.h"
+#include "jitstep/jit/option_values.h"
 #include "markdown.h"
 #include "pages.h"
 

@@ -10,10 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "jitstep/args.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/kernel.h"
 #include "jitstep/jit/kernel_config.h"
+
+namespace jitstep {
+struct Args;
+}
 
 namespace jitstep::jit {
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "jitstep/jit/export.h"
@@ -13,30 +12,25 @@
 
 namespace jitstep::jit {
 
-class ForkSafeMutex;
-
-/// The manifests of a store's templates, each read on first use. Thread safe. References stay valid for the catalog's
-/// lifetime, also to older revisions of a reloaded file. Revisions count from 1. Each reload of a changed file starts a
-/// new revision.
-class JITSTEP_API Catalog {
+/// The manifests of a store's templates, each read on first use. Thread safe. Each revision of a file has one Manifest.
+/// References stay valid while the catalog or one of its snapshots exists, also to older revisions of a reloaded file.
+class JITSTEP_API Catalog : public std::enable_shared_from_this<Catalog> {
  public:
-  /// `store` must outlive the catalog.
+  /// `store` must outlive the catalog and its snapshots.
   explicit Catalog(TemplateStore& store);
   ~Catalog();
-  Catalog(const Catalog&) = delete;
   Catalog& operator=(const Catalog&) = delete;
 
-  /// The manifest in a revision. 0 means the current one. An unknown name throws an Error that lists the known names.
-  const Manifest& rule(const std::string& name, int catalog_revision = 0) const;
-  const Manifest& codec(const std::string& name, int catalog_revision = 0) const;
+  /// This catalog as it is now. Files that are loaded later do not change what its names mean. The same object until a
+  /// name gets another meaning.
+  std::shared_ptr<const Catalog> snapshot() const;
+
+  /// The manifest of a name. An unknown name throws an Error that lists the known names.
+  const Manifest& rule(const std::string& name) const;
+  const Manifest& codec(const std::string& name) const;
   const Manifest& weights(const std::string& name) const;
   /// The options common to all rules.
   const Manifest& gradient() const;
-
-  /// The current revision.
-  int catalog_revision() const;
-  /// The first revision that has the same version of a rule or codec as `catalog_revision`.
-  int revision_since(Manifest::Kind kind, const std::string& name, int catalog_revision) const;
 
   /// True if the template exists. Its manifest may still be invalid.
   bool has(Manifest::Kind kind, const std::string& name) const;
@@ -52,24 +46,24 @@ class JITSTEP_API Catalog {
   const Manifest& load_codec(const std::string& path);
 
  private:
-  using Revisions = std::map<int, std::string>;  // first revision, source
+  struct Manifests;
 
-  const Manifest& find(Manifest::Kind kind, const std::string& name,
-                       int catalog_revision = 0) const;
+  Catalog(const Catalog&) = default;  // for snapshot()
+
+  const Manifest& find(Manifest::Kind kind, const std::string& name) const;
   const Manifest& load(Manifest::Kind kind, const std::string& path);
   Manifest read(const std::string& content, const std::string& path, Manifest::Kind kind) const;
-  std::string keep(const Manifest& manifest, const std::string& content,
-                   const std::string& file) const;
-  std::pair<int, std::string> source_at(const std::string& path, int catalog_revision) const;
-  const Manifest* known(const std::string& source) const;
+  std::string add_to_store(const Manifest& manifest, const std::string& content,
+                           const std::string& file) const;
+  const Manifest* known(const std::string& path) const;
   const Manifest& remember(Manifest manifest) const;
   void make_newest(const Manifest& manifest);
 
   TemplateStore& store_;
-  std::unique_ptr<ForkSafeMutex> mutex_;
-  mutable std::map<std::string, std::unique_ptr<const Manifest>> manifests_;  // by source
-  std::map<std::string, Revisions> revisions_;  // of loaded files, by path
-  int catalog_revision_ = 1;
+  std::shared_ptr<Manifests> manifests_;  // its mutex also protects the members below
+  std::map<std::string, std::string> newest_;  // the source of reloaded files, by path
+  mutable std::shared_ptr<const Catalog> snapshot_;  // empty until requested
+  bool is_snapshot_ = false;
 };
 
 /// The catalog of the default engine's templates, never destroyed.

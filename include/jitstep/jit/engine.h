@@ -19,10 +19,10 @@ class CudaDriver;
 
 /// Counts of kernels in an engine.
 struct Statistics {
-  std::uint64_t compiled = 0;
-  std::uint64_t failed = 0;       // compiles that threw
-  std::uint64_t from_disk = 0;    // found in the cache folder or its read-only layer
-  std::uint64_t from_memory = 0;  // requested again
+  std::int64_t compiled = 0;
+  std::int64_t failed = 0;       // compiles that threw
+  std::int64_t from_disk = 0;    // found in the cache folder or its read-only layer
+  std::int64_t from_memory = 0;  // requested again
   double compile_seconds = 0;
 };
 
@@ -82,13 +82,12 @@ class JITSTEP_API Engine {
   /// The target of a GPU, from its compute capability. Throws an Error without a driver.
   Target cuda_target(int device);
 
-  /// The CUDA driver of this engine. Throws an Error with installation advice if there is none.
-  CudaDriver& driver();
-
   /// Returns a snapshot. Other threads may be compiling.
   Statistics statistics() const;
 
  private:
+  friend CudaDriver& driver_of(Engine& engine);
+
   struct State;
   std::unique_ptr<State> state_;
 };

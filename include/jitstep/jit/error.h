@@ -1,7 +1,8 @@
-// The errors of jitstep. A message says what failed, why, and how to fix it.
+// The errors and warnings of jitstep. A message says what failed, why, and how to fix it.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -38,10 +39,10 @@ struct JITSTEP_API MissingCompilerError : public Error {
 };
 
 /// The compiler rejected the source of a kernel. The first line of what() has the error and its location, if known. The
-/// log and the source lines that it names follow.
+/// first errors of the log and the source lines that they name follow.
 class JITSTEP_API CompileError : public Error {
  public:
-  /// `message` is what() and should include the log and the source lines that it names.
+  /// `message` is what() and should include the first errors and their source lines.
   CompileError(const std::string& message, std::string log, std::string source)
       : Error(message), log_(std::move(log)), source_(std::move(source)) {}
 
@@ -71,6 +72,16 @@ class JITSTEP_API CudaError : public Error {
   std::string call_;
   int code_;
 };
+
+/// Log level. Default: `warn`.
+enum class LogLevel { off, warn, info, debug };
+
+/// Receives one warning: a full sentence without a line break.
+using WarningHandler = std::function<void(const std::string&)>;
+
+/// Sets the handler of warnings and returns the previous one. The default handler prints a line to stderr. An empty
+/// handler restores the default. Thread safe. Any thread may call the handler.
+JITSTEP_API WarningHandler set_warning_handler(WarningHandler handler);
 
 }  // namespace jitstep::jit
 

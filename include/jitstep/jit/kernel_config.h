@@ -9,7 +9,7 @@
 #include <string>
 #include <tuple>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/target.h"

@@ -2,19 +2,67 @@
 // manifest_reader.h fills. templates/README.md explains the grammar.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "jitstep/jit/domain.h"
-#include "jitstep/jit/dtype.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/expression.h"
 #include "jitstep/jit/value.h"
 
 namespace jitstep::jit {
+
+/// What one entry of a reduction or of auxiliary state covers. Only `axis` uses the dimension.
+struct JITSTEP_API Domain {
+  /// The domains of contract.cuh.
+  enum class Kind { all, tensor, first, rows, columns, matrices, axis };
+
+  Kind kind = Kind::tensor;
+  int axis = 0;
+
+  /// Index into TensorRecord::reduction_layouts.
+  int reduction_layout() const;
+  /// One bit per dimension that an entry reduces, as reduced(dims) in contract.cuh.
+  unsigned reduced(int dims) const;
+  bool operator==(const Domain&) const = default;
+};
+
+/// Names of the kinds in manifests, in enum order. An axis has its number in angle brackets: "axis<1>".
+inline constexpr std::array<std::string_view, 7> kDomainNames = {
+    "all", "tensor", "first", "rows", "columns", "matrices", "axis"};
+
+/// "rows", "axis<1>".
+JITSTEP_API std::string to_string(const Domain& domain);
+
+/// A condition over options, such as `nesterov && momentum != 0`. Names and types are checked. Cheap to copy, immutable.
+class JITSTEP_API Expression {
+ public:
+  /// The value of a name. It must have the type of the declaration.
+  using Values = std::function<Value(std::string_view name)>;
+
+  /// True if the condition is true. Every name in it must have a value.
+  bool holds(const Values& values) const;
+  bool holds(const NamedValues& values) const;
+
+  /// True if the condition contains the name.
+  bool reads(std::string_view name) const;
+
+  /// The source text of the condition.
+  const std::string& written() const { return text_; }
+
+ private:
+  friend class ExpressionParser;
+  struct Node;
+
+  Value evaluate(int node, const Values& values) const;
+
+  std::string text_;
+  std::shared_ptr<const std::vector<Node>> nodes_;
+};
 
 /// The range of an option's numbers. Values that are not finite are always out of range.
 struct JITSTEP_API Constraint {
@@ -54,7 +102,6 @@ struct JITSTEP_API Option {
   bool is_flag() const { return type == Type::boolean || type == Type::choice; }
   /// Doubles in HyperParams::hyper. A list is per parameter and has one unused double.
   int doubles() const { return is_flag() ? 0 : type == Type::numbers ? count : 1; }
-  Symbol symbol() const;
   /// Why a value has the wrong type ("expects a number"), or nothing.
   std::optional<std::string> type_problem(const Value& value) const;
   /// The position of the first number that is out of range (0 for a single number), or nothing.
@@ -101,11 +148,11 @@ struct JITSTEP_API Reduction {
   Op op = Op::sum;
   Domain domain;
   int terms = 1;
-  std::string coefficients;   // C++ name of the result type of `finalize`
-  std::vector<Field> fields;  // of the coefficients
-  std::optional<int> source;  // index of the earlier reduction whose entries it reads
-  std::vector<int> after;     // indices of reductions that come first, `source` included
-  bool moments = false;       // the rule's `update_state` reads it
+  std::string coefficients;           // C++ name of the result type of `finalize`
+  std::vector<Field> fields;          // of the coefficients
+  std::optional<int> source;          // index of the earlier reduction whose entries it reads
+  std::vector<int> after;             // indices of reductions that come first, `source` included
+  bool read_by_update_state = false;  // the rule's `update_state` reads it
   std::optional<Expression> condition;
   int line = 0;
 };

@@ -2,31 +2,33 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/manifest.h"
 
 namespace jitstep::jit {
 
+struct OptionLayout;
+struct PackedOption;
+
 /// Option values, initially the manifest's defaults. A rule's own option hides the common option of the same name.
-/// Holds references to manifests, which must outlive it (those of a Catalog do).
 class JITSTEP_API OptionValues {
  public:
-  /// All options have their defaults.
+  /// All options have their defaults. The manifests must outlive this object.
   OptionValues(const Manifest& rule, const Manifest& gradient);
-  /// Options of a rule, in a revision of the catalog. 0 means the current revision.
-  explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog(),
-                        int catalog_revision = 0);
+  /// Options of a rule of this catalog as it is now. An unknown rule throws an Error.
+  explicit OptionValues(const std::string& rule, const Catalog& catalog = default_catalog());
 
   /// The rule's manifest.
-  const Manifest& rule() const { return *rule_; }
-  /// The catalog revision of rule and codecs. 0 means always the newest.
-  int catalog_revision() const { return catalog_revision_; }
+  const Manifest& rule() const;
+  /// The catalog that defines the rule and the names of codecs.
+  const Catalog& catalog() const { return catalog_ ? *catalog_ : default_catalog(); }
 
   /// The options that can be set: the rule's numbers and flags in manifest order, then the common ones.
   std::vector<std::string> names() const;
@@ -34,9 +36,9 @@ class JITSTEP_API OptionValues {
   const Option& declaration(std::string_view name) const;
 
   /// The value, or the default if it was not set. An unknown name throws an Error.
-  const Value& get(std::string_view name) const;
+  Value get(std::string_view name) const;
   /// Sets a value. A value of the wrong type throws an Error. validate() checks ranges.
-  void set(std::string_view name, Value value);
+  void set(std::string_view name, const Value& value);
   /// The options that differ from their defaults, in the order of names().
   std::vector<std::string> changed() const;
 
@@ -65,22 +67,25 @@ class JITSTEP_API OptionValues {
   /// everywhere. A list that is too short throws an Error.
   double initial(const Initial& initial, std::size_t parameter = 0) const;
 
-  bool operator==(const OptionValues& other) const = default;
+  /// True for the same rule and values.
+  bool operator==(const OptionValues& other) const;
+
+  /// All values in one array, and its layout (jit/manifest/option_layout.h).
+  const OptionLayout& layout() const { return *layout_; }
+  const std::vector<double>& packed() const { return packed_; }
+  void set_packed(const std::vector<double>& values) { packed_ = values; }
 
  private:
+  OptionValues(const std::string& rule, std::shared_ptr<const Catalog> snapshot);
+  const PackedOption& find(std::string_view name) const;
   void refuse(int dims, bool by_dims) const;
-  const Manifest* owner(std::string_view name) const;
-  std::size_t location(const Manifest& manifest, std::string_view name) const;
-  const Value* values_of(const Manifest& manifest) const;
   Value value_in(const Manifest& manifest, std::string_view name, int dims) const;
   bool holds(const Expression& condition, const Manifest& manifest, int dims) const;
   NamedValues flags_of(const Manifest& manifest, int dims) const;
 
-  const Manifest* rule_;
-  const Manifest* gradient_;
-  int catalog_revision_ = 0;
-  std::vector<Value> values_;  // the rule's, then the common ones; numbers before flags
-  std::size_t own_ = 0;        // number of the rule's values
+  std::shared_ptr<const Catalog> catalog_;  // a snapshot; empty: the default catalog
+  std::shared_ptr<const OptionLayout> layout_;
+  std::vector<double> packed_;
 };
 
 }  // namespace jitstep::jit

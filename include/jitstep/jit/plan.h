@@ -2,11 +2,13 @@
 // Everything that makes or runs a kernel starts from a plan.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/spec.h"
 
@@ -58,10 +60,10 @@ struct JITSTEP_API ResolvedAuxState {
   int index = 0;  // among the rule's fields of domain `all`, in SharedState::buffers
 };
 
-/// A complete and checked kernel. Refers to manifests, which must outlive it. Those of a Catalog live as long as the
-/// catalog.
+/// A complete and checked kernel.
 struct JITSTEP_API Plan {
-  KernelSpec spec;                          // complete, so equal for equal kernels
+  KernelSpec spec;                          // complete
+  std::shared_ptr<const Catalog> catalog;   // a snapshot: what the names in the spec mean
   std::string name;                         // readable, such as "lamb_int8_fp32_bfloat16"
   std::vector<const Manifest*> components;  // by index; null: a slot that is not stored
   const Manifest* weights = nullptr;
@@ -72,6 +74,11 @@ struct JITSTEP_API Plan {
 
   /// First pass in which new state can be computed: after all reductions that `update_state` reads.
   int slots_known = 0;
+
+  /// True for the same spec and the same revisions of all files.
+  bool is_same_kernel(const Plan& other) const {
+    return spec == other.spec && components == other.components;
+  }
 
   /// The components that every kernel has.
   const Manifest& gradient() const { return *components[kGradientComponent]; }
@@ -97,7 +104,27 @@ JITSTEP_API Plan resolve(const KernelSpec& spec, const Catalog& catalog = defaul
 
 /// The kernel of float32 arrays with these options. Every slot uses the codec `state`, unless the rule's file declares
 /// a codec for the slot. Throws an Error of one sentence for unsuitable options or codecs.
-JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"},
-                         const Catalog& catalog = default_catalog());
+JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"});
+
+/// The properties of a parameter that formats depend on.
+struct ParameterKind {
+  Dtype dtype = Dtype::float32;
+  int dims = 1;
+  std::int64_t elements = 0;
+  /// One size per dimension. Empty if the sizes are unknown, which counts as large.
+  std::vector<std::int64_t> sizes = {};
+
+  auto operator<=>(const ParameterKind&) const = default;
+};
+
+/// The kernel of a parameter whose gradient has the same dtype. Throws an Error for formats that cannot be combined. A
+/// format that does not support the parameter is replaced:
+/// - State of float64 parameters is fp32, which is float64 then.
+/// - State of small parameters is fp32 instead of a block-scaled codec.
+/// - A codec with values per row and column names another codec. Vectors use that one. So do tensors whose fp32 state
+///   would be smaller, unless min_quantized_size is 0.
+/// - Weights are native if the weight format does not list the dtype.
+JITSTEP_API Plan resolve(const OptionValues& values, const Formats& formats,
+                         const ParameterKind& parameter);
 
 }  // namespace jitstep::jit

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "jitstep/jit/error.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/log.h"
 
 namespace jitstep::jit {
 

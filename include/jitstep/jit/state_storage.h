@@ -1,4 +1,5 @@
-// State of one tensor in memory of a back end, for programs without a tensor library.
+// State in memory of a back end, for programs without a tensor library: of one tensor, and the state that all tensors
+// share.
 #pragma once
 
 #include <array>
@@ -9,8 +10,9 @@
 
 #include "jitstep/jit/backend.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/state_layout.h"
-#include "jitstep/jit/step_tensor.h"
+#include "jitstep/jit/layout.h"
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
 
@@ -23,7 +25,7 @@ class JITSTEP_API StateStorage {
   StateStorage(Backend& backend, const Plan& plan, const OptionValues& options,
                const std::vector<std::int64_t>& sizes);
   /// The same with given initial values of Plan::aux_state.
-  StateStorage(Backend& backend, const Plan& plan, const std::vector<double>& initial_memory,
+  StateStorage(Backend& backend, const Plan& plan, const std::vector<double>& initial_aux_state,
                const std::vector<std::int64_t>& sizes);
 
   /// The tensor at `p`, an address in device memory, with this state. Its gradients must have the same layout. `id` is
@@ -44,5 +46,24 @@ class JITSTEP_API StateStorage {
   std::vector<std::array<void*, 2>> aux_state_;
   std::vector<std::shared_ptr<void>> held_;
 };
+
+/// The shared state of one rule, for the tensors of one device. A Step reads one buffer and writes the other, and
+/// switches them at its end. A step that failed has therefore changed nothing.
+struct JITSTEP_API SharedState {
+  /// In device memory: one double for each field of domain `all` of the rule, in order of declaration.
+  std::array<double*, 2> buffers = {};
+  std::int64_t steps = 0;        // taken so far
+  int64* step_offset = nullptr;  // in device memory: how many of them found_inf skipped; null: none
+  std::shared_ptr<void> storage = {};  // owner of the buffers, if this owns them
+
+  /// The buffer with the current values, if there is no step offset.
+  const double* now() const { return buffers[steps & 1]; }
+};
+
+/// New shared state with initial values. Empty for a rule without shared state. The back end must outlive it.
+JITSTEP_API SharedState make_shared_state(Backend& backend, const OptionValues& options);
+
+/// Initial values of the rule's fields of domain `all`.
+JITSTEP_API std::vector<double> initial_shared_state(const OptionValues& options);
 
 }  // namespace jitstep::jit

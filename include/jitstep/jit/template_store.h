@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,23 +11,6 @@
 #include "jitstep/jit/export.h"
 
 namespace jitstep::jit {
-
-class ForkSafeMutex;
-
-/// Source texts by name.
-using Texts = std::map<std::string, std::string>;
-
-/// A user's file and its includes, as they were when it was loaded.
-struct LoadedFile {
-  std::string path;
-  std::string content;
-  Texts includes;  // by include name
-
-  /// True if both produce the same kernels.
-  bool same_texts(const LoadedFile& other) const {
-    return content == other.content && includes == other.includes;
-  }
-};
 
 /// Finds source texts by name in four layers: texts added at run time, loaded files, a folder, the built-in table.
 /// Upper layers hide lower ones. Thread safe.
@@ -41,27 +23,12 @@ class JITSTEP_API TemplateStore {
   /// Adds or replaces a text of the top layer.
   void add(const std::string& name, std::string content);
 
-  /// Stores a version of a user's file permanently and returns the name to include it by: `name`, or name@2, name@3,
-  /// ... if earlier versions exist. The same texts get the same name. Returns nothing if `name` belongs to another file
-  /// or text with different content.
-  std::optional<std::string> keep(const std::string& name, LoadedFile file);
-
-  /// The stored version with this name, or null.
-  std::shared_ptr<const LoadedFile> kept(const std::string& name) const;
-
   /// The text, or nothing if no layer has the name. A file of the folder is code: throws an Error if it belongs to
   /// another user or is writable by others.
   std::optional<std::string> find(const std::string& name) const;
 
-  /// The newest text of that name: the file in the folder as it is now, else the last stored version, else the result
-  /// of find().
-  std::optional<std::string> find_newest(const std::string& name) const;
-
   /// The source of a text for messages: a path, "added at run time", or "embedded".
   std::string origin(const std::string& name) const;
-
-  /// The name of a text in messages: the path of the user's file, or its name if it is not a file.
-  std::string shown_name(const std::string& name) const;
 
   /// The sorted names below a folder in all layers, for example list("rules/").
   std::vector<std::string> list(std::string_view folder) const;
@@ -69,16 +36,15 @@ class JITSTEP_API TemplateStore {
   /// Increases with every addition, so that callers can detect stale derived data.
   std::uint64_t version() const;
 
- private:
-  std::optional<std::string> file_of(const std::string& name) const;
+  // ---- for jitstep itself
 
-  std::string folder_;
-  bool embedded_;
-  std::unique_ptr<ForkSafeMutex> mutex_;
-  Texts added_;
-  std::map<std::string, std::shared_ptr<const LoadedFile>> kept_;
-  std::map<std::string, std::string> newest_;  // last stored version, by name
-  std::uint64_t version_ = 0;
+  /// Its definition is not installed.
+  struct Data;
+  Data& data() { return *data_; }
+  const Data& data() const { return *data_; }
+
+ private:
+  std::unique_ptr<Data> data_;
 };
 
 }  // namespace jitstep::jit

@@ -1,8 +1,11 @@
-// The value of one option of a rule or codec, as users set it, manifests declare it and specs store it.
+// The value of one option of a rule or codec, as users set it, manifests declare it and specs store it. The dtypes of
+// parameters and gradients.
 #pragma once
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,7 +27,10 @@ class JITSTEP_API Value {
   Value(int x) : held_(static_cast<double>(x)) {}
   Value(double x) : held_(x) {}
   Value(const char* x) : held_(std::string(x)) {}
-  Value(std::string x) : held_(std::move(x)) {}
+  /// A template, so that {{0.8, 0.9}} means two numbers. A std::string could also be made from two such values.
+  template <class Text,
+            class = std::enable_if_t<std::is_same_v<std::remove_cvref_t<Text>, std::string>>>
+  Value(Text&& x) : held_(std::forward<Text>(x)) {}
   Value(Numbers x) : held_(std::move(x)) {}
 
   /// The type of the value.
@@ -56,5 +62,22 @@ using NamedValues = std::map<std::string, Value, std::less<>>;
 
 /// "amsgrad=false, decay=before".
 JITSTEP_API std::string to_string(const NamedValues& values);
+
+/// The dtypes of parameters and gradients.
+enum class Dtype { float64, float32, bfloat16, float16 };
+
+/// "float64, float32, bfloat16 or float16", for messages.
+inline constexpr std::string_view kDtypeList = "float64, float32, bfloat16 or float16";
+
+/// "float32" and so on.
+JITSTEP_API std::string to_string(Dtype dtype);
+/// Inverse of to_string(). Any other text throws an Error.
+JITSTEP_API Dtype parse_dtype(std::string_view name);
+/// Bytes of one element.
+JITSTEP_API int bytes_of(Dtype dtype);
+/// Bytes of the arithmetic type, `real`: 8 for float64 parameters, else 4.
+JITSTEP_API int real_bytes(Dtype parameter);
+/// Its class in lang/formats.cuh: "jitstep::BFloat16".
+JITSTEP_API std::string template_type(Dtype dtype);
 
 }  // namespace jitstep::jit

@@ -1,4 +1,4 @@
-#include "jitstep/jit/log.h"
+#include "jit/base/log.h"
 
 #include <cstdio>
 #include <utility>

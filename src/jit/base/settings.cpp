@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "jit/base/log.h"
 #include "jit/base/text.h"
 
 namespace jitstep::jit {

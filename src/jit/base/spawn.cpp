@@ -23,7 +23,7 @@ struct Request {
   char* const* environment;
   Streams streams;
   pid_t parent;
-  Kinship kinship;
+  ProcessGroup process_group;
   int failure = 0;  // errno
 };
 
@@ -49,7 +49,7 @@ __attribute__((no_sanitize_address, no_sanitize_thread)) void reset_signals() {
 __attribute__((no_sanitize_address, no_sanitize_thread)) int become_program(void* of) {
   Request& request = *static_cast<Request*>(of);
   const auto& [in, out, error] = request.streams;
-  const auto& [group, dies_with_thread] = request.kinship;
+  const auto& [group, dies_with_thread] = request.process_group;
   const bool ready = ::setpgid(0, group) == 0 &&
                      (!dies_with_thread || ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) &&
                      ::syscall(SYS_dup3, in, 0, 0) >= 0 && ::syscall(SYS_dup3, out, 1, 0) >= 0 &&
@@ -89,11 +89,11 @@ pid_t start(Request& request) {
 }  // namespace
 
 pid_t spawn(std::vector<std::string> arguments, const Variables& environment,
-            const Streams& streams, const Kinship& kinship) {
+            const Streams& streams, const ProcessGroup& process_group) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : environment) variables.push_back(str_cat(name, "=", value));
   const std::vector<char*> words = pointers(arguments), entries = pointers(variables);
-  Request request{words.data(), entries.data(), streams, ::getpid(), kinship};
+  Request request{words.data(), entries.data(), streams, ::getpid(), process_group};
   const pid_t child = start(request);
   if (!request.failure) return child;
   if (child > 0) wait_for(child);

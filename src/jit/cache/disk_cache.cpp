@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "jit/base/log.h"
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/cache/explain.h"

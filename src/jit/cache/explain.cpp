@@ -191,7 +191,7 @@ EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,
                     const std::string& compiler) {
   EntryHeader now = entry;
   now.key.compiler = compiler;
-  now.sources = sources_of_today(entry.sources, store);
+  now.sources = current_sources(entry.sources, store);
   if (now.sources != entry.sources) now.key.text_digest.clear();
   return now;
 }

@@ -25,7 +25,7 @@ std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeade
                          const Misfit& misfit = {});
 
 /// The header that the entry's kernel would have now: the same translation unit, with the templates in `store` (see
-/// sources_of_today) and this compiler identity. The text digest is unchanged if no template has changed, else empty.
+/// current_sources) and this compiler identity. The text digest is unchanged if no template has changed, else empty.
 EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,
                     const std::string& compiler);
 

@@ -25,7 +25,8 @@ std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
     const Reduction& reduction = rule.reductions[i];
     fields += str_cat("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
                       ", jitstep::may_read(P, ", passes[i], ", ",
-                      reduction.moments ? "true" : "false", ")>::type ", reduction.name, ";\n");
+                      reduction.read_by_update_state ? "true" : "false", ")>::type ",
+                      reduction.name, ";\n");
   }
   return str_cat("template <int P>\nstruct UnitResults {\n", fields, "};\n");
 }
@@ -89,12 +90,6 @@ std::string codec_asserts(const Manifest& codec, int slot) {
 }
 
 }  // namespace
-
-std::string namespace_of(const Manifest& manifest) {
-  const bool rule = manifest.kind == Manifest::Kind::rule;
-  if (manifest.kind == Manifest::Kind::gradient) return "jitstep::gradient::";
-  return str_cat("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
-}
 
 std::string contract_text(const Plan& plan) {
   std::string out;

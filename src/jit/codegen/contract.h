@@ -8,9 +8,6 @@
 
 namespace jitstep::jit {
 
-/// The namespace of a template file's declarations, such as "jitstep::rules::adamw::".
-std::string namespace_of(const Manifest& manifest);
-
 /// The assertions. They must come after the definition of `UnitSpec`. An assertion about a codec names its file.
 std::string contract_text(const Plan& plan);
 

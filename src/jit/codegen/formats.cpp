@@ -1,4 +1,4 @@
-#include "jitstep/jit/formats.h"
+#include "jitstep/jit/plan.h"
 
 #include <algorithm>
 
@@ -6,6 +6,7 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
 namespace {
@@ -65,17 +66,18 @@ bool stays_plain(const Manifest& codec, const ParameterKind& parameter, std::int
 
 // If the user named a signed slot and a codec for non-negative values, jitstep must not replace the codec silently.
 void check_sign(const CodecChoice& choice, const Slot& slot, const OptionValues& values) {
-  const Manifest& codec = default_catalog().codec(choice.name, values.catalog_revision());
+  const Manifest& codec = values.catalog().codec(choice.name);
   if (!slot.is_signed || codec.signed_slots.empty()) return;
   throw Error(str_cat("the codec ", codec.name, " cannot store the slot ", slot.name, " of ",
                       values.rule().name, ": the codec stores only non-negative values. ",
                       "Choose another codec for this slot, such as ", codec.signed_slots, "."));
 }
 
-std::string weights_for(Dtype dtype, const Formats& formats, const Manifest& rule) {
+std::string weights_for(Dtype dtype, const Formats& formats, const OptionValues& values) {
+  const Manifest& rule = values.rule();
   const std::string& by_rule = rule.default_weights.empty() ? kNative : rule.default_weights;
   const std::string chosen = formats.weights.value_or(by_rule);
-  const auto& known = default_catalog().weights(chosen).dtypes;
+  const auto& known = values.catalog().weights(chosen).dtypes;
   return std::find(known.begin(), known.end(), dtype) != known.end() ? chosen : kNative;
 }
 
@@ -89,13 +91,13 @@ std::int64_t least_elements(const Formats& formats, const Manifest& rule,
 StateFormat state_format(const OptionValues& values, const NamedValues& flags,
                          const Formats& formats, const ParameterKind& parameter) {
   const Manifest& rule = values.rule();
-  StateFormat state{.weights = weights_for(parameter.dtype, formats, rule),
+  StateFormat state{.weights = weights_for(parameter.dtype, formats, values),
                     .dtype = parameter.dtype};
   const std::string rule_default = rule.default_state(flags);
   const std::int64_t least = least_elements(formats, rule, flags);
   for (const auto& slot : rule.slots) {
     CodecChoice choice = chosen(slot, formats, rule_default);
-    const Manifest& codec = default_catalog().codec(choice.name, values.catalog_revision());
+    const Manifest& codec = values.catalog().codec(choice.name);
     if (stays_plain(codec, parameter, least))
       choice = kPlain;
     else if (parameter.dims < 2 && !codec.vectors.empty())
@@ -153,9 +155,7 @@ void Formats::inherit(const Formats& defaults, const Manifest& rule) {
 
 void check_formats(const Formats& formats, const OptionValues& values) {
   const Manifest& rule = values.rule();
-  const auto check = [&](const CodecChoice& codec) {
-    complete(codec, default_catalog(), values.catalog_revision(), &rule);
-  };
+  const auto check = [&](const CodecChoice& codec) { complete(codec, values.catalog(), &rule); };
   if (formats.state) check(*formats.state);
   std::map<const Slot*, std::string> names;
   for (const auto& [name, codec] : formats.slots) {
@@ -168,7 +168,7 @@ void check_formats(const Formats& formats, const OptionValues& values) {
     check(codec);
     check_sign(codec, *slot, values);
   }
-  if (formats.weights) default_catalog().weights(*formats.weights);
+  if (formats.weights) values.catalog().weights(*formats.weights);
   if (formats.min_quantized_size && *formats.min_quantized_size < 0)
     throw Error(str_cat("min_quantized_size is ", *formats.min_quantized_size,
                         " and must be >= 0. 0 quantizes the state of every parameter."));
@@ -183,8 +183,8 @@ Plan resolve(const OptionValues& values, const Formats& formats, const Parameter
                     .flags = flags,
                     .gradient_flags = values.gradient_flags(),
                     .state = state,
-                    .gradient = parameter.dtype,
-                    .catalog_revision = values.catalog_revision()});
+                    .gradient = parameter.dtype},
+                   values.catalog());
   };
   Plan made = plan();
   const bool any_shape =

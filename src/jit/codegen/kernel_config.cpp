@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 

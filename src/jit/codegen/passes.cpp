@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
-#include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -84,7 +84,7 @@ ResolvedReduction resolved(const Reduction& reduction, const Manifest& part, Dty
 std::vector<bool> read_by_update_state(const Manifest& rule) {
   std::vector<bool> read(rule.reductions.size());
   for (std::size_t i = read.size(); i-- > 0;) {
-    read[i] = read[i] || rule.reductions[i].moments;
+    read[i] = read[i] || rule.reductions[i].read_by_update_state;
     for (const int earlier : rule.reductions[i].after)
       if (read[i]) read[static_cast<std::size_t>(earlier)] = true;
   }
@@ -94,7 +94,7 @@ std::vector<bool> read_by_update_state(const Manifest& rule) {
 // The first pass after all reductions that `update_state` reads.
 int state_known(const Manifest& rule, const Passes& passes, int ready) {
   for (std::size_t i = 0; i < passes.size(); ++i)
-    if (rule.reductions[i].moments) ready = std::max(ready, passes[i] + 1);
+    if (rule.reductions[i].read_by_update_state) ready = std::max(ready, passes[i] + 1);
   return ready;
 }
 

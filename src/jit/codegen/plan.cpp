@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/codegen/complete.h"
 #include "jit/codegen/passes.h"
-#include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 
@@ -27,12 +27,12 @@ std::string name_of(const KernelSpec& spec) {
   return out;
 }
 
-void find_manifests(Plan& plan, const Catalog& catalog) {
+void find_manifests(Plan& plan) {
   const KernelSpec& spec = plan.spec;
-  plan.components = {&catalog.gradient(), &catalog.rule(spec.rule, spec.catalog_revision)};
+  const Catalog& catalog = *plan.catalog;
+  plan.components = {&catalog.gradient(), &catalog.rule(spec.rule)};
   for (const auto& choice : spec.state.slots)
-    plan.components.push_back(choice ? &catalog.codec(choice->name, spec.catalog_revision)
-                                     : nullptr);
+    plan.components.push_back(choice ? &catalog.codec(choice->name) : nullptr);
   plan.weights = &catalog.weights(spec.state.weights);
 }
 
@@ -126,9 +126,10 @@ HyperParams Plan::at_step(const OptionValues& options, std::int64_t t, std::uint
 
 Plan resolve(const KernelSpec& spec, const Catalog& catalog) {
   Plan plan;
-  plan.spec = complete(spec, catalog);
+  plan.catalog = catalog.snapshot();
+  plan.spec = complete(spec, *plan.catalog);
   plan.name = name_of(plan.spec);
-  find_manifests(plan, catalog);
+  find_manifests(plan);
   plan_reductions(plan, {});
   check_codec_sums(plan);
   number_aux_state(plan);
@@ -136,15 +137,14 @@ Plan resolve(const KernelSpec& spec, const Catalog& catalog) {
   return plan;
 }
 
-Plan resolve(const OptionValues& options, const CodecChoice& state, const Catalog& catalog) {
+Plan resolve(const OptionValues& options, const CodecChoice& state) {
   options.validate();
   KernelSpec spec{.rule = options.rule().name,
                   .flags = options.flags(),
                   .gradient_flags = options.gradient_flags()};
-  spec.catalog_revision = options.catalog_revision();
   for (const Slot& slot : options.rule().slots)
     spec.state.slots.emplace_back(slot.codec.empty() ? state : CodecChoice{slot.codec});
-  return resolve(spec, catalog);
+  return resolve(spec, options.catalog());
 }
 
 }  // namespace jitstep::jit

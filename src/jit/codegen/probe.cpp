@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
-#include "jit/codegen/contract.h"
 #include "jit/codegen/translation_unit.h"
 #include "jitstep/jit/kernel_config.h"
 

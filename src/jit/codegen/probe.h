@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/base/args.h"
 #include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {

@@ -46,9 +46,8 @@ NamedValues override(NamedValues values, const NamedValues& given, const Manifes
 }
 
 // The codec itself, or the one that it declares for signed slots.
-CodecChoice for_slot(const CodecChoice& choice, const Slot& slot, const Catalog& catalog,
-                     int catalog_revision) {
-  const std::string& other = catalog.codec(choice.name, catalog_revision).signed_slots;
+CodecChoice for_slot(const CodecChoice& choice, const Slot& slot, const Catalog& catalog) {
+  const std::string& other = catalog.codec(choice.name).signed_slots;
   return slot.is_signed && !other.empty() ? CodecChoice{other} : choice;
 }
 
@@ -64,22 +63,10 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
     if (!is_stored(slot, spec.flags))
       choice.reset();
     else if (choice)
-      choice = complete(for_slot(*choice, slot, catalog, spec.catalog_revision), catalog,
-                        spec.catalog_revision, &rule);
+      choice = complete(for_slot(*choice, slot, catalog), catalog, &rule);
     else
       throw Error(str_cat(rule.name, ": the slot ", slot.name, " has no codec"));
   }
-}
-
-// The first revision with these versions of the rule and codecs. Equal kernels get equal numbers.
-int first_revision(const KernelSpec& spec, const Catalog& catalog) {
-  int first = catalog.revision_since(Manifest::Kind::rule, spec.rule, spec.catalog_revision);
-  for (const auto& choice : spec.state.slots) {
-    if (!choice) continue;
-    first = std::max(
-        first, catalog.revision_since(Manifest::Kind::codec, choice->name, spec.catalog_revision));
-  }
-  return first;
 }
 
 void check_weights(Dtype parameter, const Manifest& weights) {
@@ -97,18 +84,15 @@ std::string to_string(const CodecChoice& choice) {
   return options.empty() ? choice.name : choice.name + "(" + options + ")";
 }
 
-CodecChoice complete(const CodecChoice& choice, const Catalog& catalog, int catalog_revision,
-                     const Manifest* rule) {
-  return {choice.name,
-          codec_options(catalog.codec(choice.name, catalog_revision), choice.options, rule)};
+CodecChoice complete(const CodecChoice& choice, const Catalog& catalog, const Manifest* rule) {
+  return {choice.name, codec_options(catalog.codec(choice.name), choice.options, rule)};
 }
 
-bool same_codes(const CodecChoice& a, const CodecChoice& b, const Catalog& catalog,
-                int catalog_revision) {
+bool same_codes(const CodecChoice& a, const CodecChoice& b, const Catalog& catalog) {
   if (a.name != b.name) return false;
   const auto constants = [&](const CodecChoice& choice) {
-    NamedValues values = complete(choice, catalog, catalog_revision).options;
-    for (const Option& number : catalog.codec(choice.name, catalog_revision).hyper)
+    NamedValues values = complete(choice, catalog).options;
+    for (const Option& number : catalog.codec(choice.name).hyper)
       values.erase(number.name);
     return values;
   };
@@ -125,7 +109,6 @@ std::string to_string(const KernelSpec& spec) {
   }
   out += "] " + spec.state.weights + " " + to_string(spec.state.dtype);
   out += " gradients " + to_string(spec.gradient);
-  if (spec.catalog_revision > 1) out += str_cat(" as loaded in revision ", spec.catalog_revision);
   return spec.strided ? out + " strided" : out;
 }
 
@@ -135,15 +118,13 @@ bool is_stored(const Slot& slot, const NamedValues& flags) {
 
 KernelSpec complete(const KernelSpec& spec, const Catalog& catalog) {
   KernelSpec whole = spec;
-  if (whole.catalog_revision == 0) whole.catalog_revision = catalog.catalog_revision();
-  const Manifest& rule = catalog.rule(spec.rule, whole.catalog_revision);
+  const Manifest& rule = catalog.rule(spec.rule);
   const OptionValues defaults(rule, catalog.gradient());
   whole.flags = override(defaults.flags(), spec.flags, rule);
   whole.gradient_flags =
       override(defaults.gradient_flags(), spec.gradient_flags, catalog.gradient());
   complete_slots(whole, rule, catalog);
   check_weights(whole.state.dtype, catalog.weights(whole.state.weights));
-  whole.catalog_revision = first_revision(whole, catalog);
   return whole;
 }
 

@@ -1,4 +1,4 @@
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,27 @@ using Kind = Manifest::Kind;
 // Deeper than any valid text. Bounds the recursion that prints a text in a message.
 constexpr int kMaxDepth = 16;
 
-json parse(const std::string& json_text, const char* what) {
+// A text to parse: its name in messages, and how to write it.
+struct JsonText {
+  const char* what;
+  const char* fix;
+};
+constexpr JsonText kSpec = {"the optimizer's spec",
+                            R"(Use a form such as {"rule": "adamw", "state": "int8"}.)"};
+constexpr JsonText kCodec = {"the codec", R"(Use a form such as {"codec": "int8", "block": 128}.)"};
+constexpr JsonText kArchived = {"the formats in the checkpoint", "Save the optimizer again."};
+
+// The mistake that the parser found. `byte` is its position, counted from 1.
+std::string mistake_at(const std::string& json_text, std::size_t byte) {
+  constexpr std::size_t kShown = 24;
+  if (byte == 0 || byte > json_text.size()) return "it ends too early";
+  const json rest = json_text.substr(byte - 1, kShown);
+  return str_cat("it has ", rest.dump(-1, ' ', true, json::error_handler_t::replace),
+                 " at character ", byte);
+}
+
+json parse(const std::string& json_text, const JsonText& form) {
+  const char* const what = form.what;
   std::vector<std::set<std::string>> keys;  // of the open objects
   const auto holds = [&](int depth, json::parse_event_t event, const json& read) {
     if (depth > kMaxDepth) throw Error(str_cat(what, " is nested too deeply"));
@@ -32,8 +52,13 @@ json parse(const std::string& json_text, const char* what) {
   };
   try {
     return json::parse(json_text, holds);
-  } catch (const json::exception& error) {  // a number may be out of range
-    throw Error(str_cat(what, " is not valid JSON: ", error.what()));
+  } catch (const json::parse_error& error) {
+    throw Error(
+        str_cat(what, " is not valid JSON: ", mistake_at(json_text, error.byte), ". ", form.fix));
+  } catch (const json::exception& error) {  // "[...] number overflow parsing '1e999'"
+    const std::string message = error.what();
+    throw Error(str_cat(form.what, " is not valid JSON: the number",
+                        message.substr(message.rfind(' ')), " is too large. ", form.fix));
   }
 }
 
@@ -130,7 +155,7 @@ std::string names_of_rules() {
 }  // namespace
 
 SpecText parse_spec(const std::string& json_text) {
-  const json spec = parse(json_text, "the optimizer's spec");
+  const json spec = parse(json_text, kSpec);
   if (!spec.is_object())
     wrong_type("the optimizer's spec", R"(an object such as {"rule": "adamw"})", spec);
   check_keys(spec, "the optimizer's spec",
@@ -150,7 +175,7 @@ SpecText parse_spec(const std::string& json_text) {
 
 CodecChoice parse_codec(const std::string& text) {
   if (text.find('{') == text.npos) return {text};
-  return to_codec(parse(text, "the codec"));
+  return to_codec(parse(text, kCodec));
 }
 
 std::string to_json(const CodecChoice& codec) { return written(from_codec(codec)); }
@@ -166,7 +191,7 @@ std::string to_json(const Formats& formats) {
 }
 
 Formats formats_from_json(const std::string& text) {
-  const json in = parse(text, "the formats in the checkpoint");
+  const json in = parse(text, kArchived);
   Formats formats;
   read_formats(in, formats);
   if (in.contains("slots")) read_state(in["slots"], formats);

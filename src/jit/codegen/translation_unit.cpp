@@ -6,7 +6,6 @@
 #include <set>
 
 #include "jit/base/text.h"
-#include "jit/codegen/contract.h"
 
 namespace jitstep::jit {
 namespace {
@@ -183,6 +182,12 @@ std::string types_text(const Plan& plan, const KernelConfig& v, Traversal traver
 }
 
 }  // namespace
+
+std::string namespace_of(const Manifest& manifest) {
+  const bool rule = manifest.kind == Manifest::Kind::rule;
+  if (manifest.kind == Manifest::Kind::gradient) return "jitstep::gradient::";
+  return str_cat("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
+}
 
 std::string reduction_name(const ResolvedReduction& reduction) {
   return str_cat("UnitReduction", reduction.number);

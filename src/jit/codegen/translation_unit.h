@@ -8,6 +8,9 @@
 
 namespace jitstep::jit {
 
+/// The namespace of a template file's declarations, such as "jitstep::rules::adamw::".
+std::string namespace_of(const Manifest& manifest);
+
 /// The C++ name of an active reduction in spec_types().
 std::string reduction_name(const ResolvedReduction& reduction);
 

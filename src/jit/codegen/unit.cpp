@@ -1,4 +1,4 @@
-#include "jitstep/jit/unit.h"
+#include "jit/codegen/unit.h"
 
 #include "jit/base/text.h"
 #include "jit/codegen/contract.h"

@@ -69,7 +69,7 @@ void refuse_failed(const std::string& source, const std::string& name, const Tar
   const std::string first = diagnosis(source, run.output);
   throw CompileError(
       str_cat(first, first.empty() ? "" : "\n", "compiling ", name, " for ", to_string(target),
-              " failed:\n", run.output, excerpt(source, run.output)),
+              " failed:\n", shortened(run.output), excerpt(source, run.output)),
       run.output, numbered_sources(source, run.output));
 }
 

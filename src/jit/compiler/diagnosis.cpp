@@ -192,6 +192,28 @@ std::string explain(View what, View file, View line) {
   return str_cat(out, " in `", line.substr(begin), "`");
 }
 
+std::string cut(std::string line) {
+  return line.size() <= kLongest ? line : line.substr(0, kLongest - 3) + "...";
+}
+
+// A linker's own line has the name that it lacks.
+bool is_error(View line) { return error_in(line).has_value() || has(line, "undefined reference"); }
+
+// The first lines that `fits` accepts, shortened.
+template <class Fits>
+std::string first_lines(View log, const Fits& fits) {
+  constexpr int kMost = 5;
+  std::string out;
+  for (int count = 0; count < kMost && !log.empty();) {
+    const View line = log.substr(0, log.find('\n'));
+    log.remove_prefix(std::min(line.size() + 1, log.size()));
+    if (!fits(line)) continue;
+    out += cut(without_arguments(without_values(line))) + "\n";
+    ++count;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string diagnosis(View preprocessed, View log) {
@@ -209,8 +231,19 @@ std::string diagnosis(View preprocessed, View log) {
       words.empty() ? explain(what, location->file, files[location->file][location->line])
                     : std::string(words);
   std::string out = str_cat(location->file, ":", location->line, ": ", explanation);
-  if (out.size() > kLongest) out = out.substr(0, kLongest - 3) + "...";
-  return out;
+  return cut(std::move(out));
+}
+
+std::string shortened(View log) {
+  constexpr std::ptrdiff_t kMostLines = 12;
+  constexpr std::size_t kMostBytes = 2000;
+  const auto lines = std::count(log.begin(), log.end(), '\n');
+  if (lines <= kMostLines && log.size() <= kMostBytes) return std::string(log);
+  std::string out = first_lines(log, is_error);
+  if (out.empty()) out = first_lines(log, [](View) { return true; });
+  return str_cat(out, "(The complete output has ", lines,
+                 " lines. CompileError::log() returns it. ",
+                 "If you set JITSTEP_DUMP to a folder, a file there has it.)\n");
 }
 
 }  // namespace jitstep::jit

@@ -1,9 +1,12 @@
 #include "jit/compiler/host_compiler.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <sstream>
 
 #include "jit/base/digest.h"
@@ -219,6 +222,12 @@ std::string HostCompiler::find() const {
 std::string HostCompiler::program() const {
   if (std::string found = find(); !found.empty()) return found;
   const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
+  if (settings_.cxx.find('/') != std::string::npos)
+    throw MissingCompilerError(
+        str_cat("no host C++ compiler: JITSTEP_CXX is ", settings_.cxx, ", ",
+                ::access(settings_.cxx.c_str(), F_OK) != 0 ? std::strerror(errno)
+                                                           : "which is not an executable file",
+                ". Set JITSTEP_CXX to the path of g++ or clang++, or unset it."));
   throw MissingCompilerError(
       str_cat("no host C++ compiler: cannot find ", joined(names(), ", "), what, " in PATH ",
               settings_.path, ". Install one (apt install g++), or set JITSTEP_CXX to its path."));
@@ -249,7 +258,7 @@ std::string HostCompiler::read_identity(const Target& target) const {
                 ". Its output: ", run.output));
   }
   const std::string resolved = found + wrapper_line(words[0]);
-  remembered.keep(resolved, run.output);
+  remembered.store(resolved, run.output);
   return resolved + options_line(target, settings_);
 }
 

@@ -100,9 +100,10 @@ std::string build_of(const NvrtcLibrary& library) {
                         library.path.empty() ? "libnvrtc.so" : library.path, "\n", log));
   }
   const std::string first = diagnosis(source, log);
-  const std::string message = str_cat(first, first.empty() ? "" : "\n", "compiling ", name, " for ",
-                                      to_string(target), " with NVRTC ", library.version(),
-                                      " failed (", what, "):\n", log, "\n", excerpt(source, log));
+  const std::string message =
+      str_cat(first, first.empty() ? "" : "\n", "compiling ", name, " for ", to_string(target),
+              " with NVRTC ", library.version(), " failed (", what, "):\n", shortened(log), "\n",
+              excerpt(source, log));
   if (code != kCompilationError && log.find("error") == std::string::npos) throw Error(message);
   throw CompileError(message, log, numbered_sources(source, log));
 }

@@ -25,7 +25,7 @@ class RememberedIdentity {
 
   /// Stores the identity for later processes, but only if the program's own report says that it is the compiler itself,
   /// without a configuration file: the program that a wrapper runs may change although the wrapper does not.
-  void keep(const std::string& identity, const std::string& report) const;
+  void store(const std::string& identity, const std::string& report) const;
 
  private:
   std::string folder_, program_;

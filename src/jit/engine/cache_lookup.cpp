@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 

@@ -5,7 +5,7 @@
 
 #include "jit/cache/disk_cache.h"
 #include "jitstep/jit/compiler.h"
-#include "jitstep/jit/log.h"
+#include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 

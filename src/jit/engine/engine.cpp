@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "jit/base/fork_guard.h"
+#include "jit/base/log.h"
 #include "jit/base/parallel.h"
 #include "jit/base/scratch.h"
 #include "jit/base/single_flight.h"
@@ -20,7 +21,6 @@
 #include "jit/engine/module.h"
 #include "jit/engine/preprocessed_text.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/log.h"
 
 namespace jitstep::jit {
 namespace {
@@ -186,7 +186,17 @@ Binary Engine::State::compiled(const PreprocessedPointer& preprocessed, const st
     return binary;
   } catch (const CompileError& error) {
     count([](Statistics& s) { ++s.failed; });
-    throw in_users_paths(error, *preprocessed, templates);
+    CompileError shown = in_users_paths(error, *preprocessed, templates);
+    dump.write(Built{name,
+                     "",
+                     target,
+                     {{}, shown.log(), {}},
+                     false,
+                     0,
+                     preprocessed->unit,
+                     {preprocessed, &preprocessed->text}},
+               preprocessed->digest);
+    throw shown;
   } catch (...) {
     count([](Statistics& s) { ++s.failed; });
     throw;
@@ -307,9 +317,9 @@ void Engine::skip_baselines() { state_->skips_baselines = true; }
 
 void Engine::add_nvrtc_folder(const std::string& folder) { state_->own_nvrtc->add_folder(folder); }
 
-Target Engine::cuda_target(int device) { return Target::cuda(driver().device(device).sm); }
+Target Engine::cuda_target(int device) { return Target::cuda(state_->cuda().device(device).sm); }
 
-CudaDriver& Engine::driver() { return state_->cuda(); }
+CudaDriver& driver_of(Engine& engine) { return engine.state_->cuda(); }
 
 Statistics Engine::statistics() const {
   std::lock_guard lock(state_->mutex);

@@ -5,12 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "jit/base/file_io.h"
+#include "jit/base/log.h"
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/compiler/resource_json.h"
-#include "jitstep/jit/log.h"
 
 namespace jitstep::jit {
 namespace {
@@ -87,12 +88,14 @@ std::optional<std::string> KernelDump::write_files(const Built& built,
   const fs::path folder = fs::path(settings_.dump_folder) / folder_of_text(built.name, text_digest);
   if (auto problem = make_folder(folder.string())) return problem;
   const std::string target = to_string(built.target), summary = summary_json(built);
-  const std::pair<std::string, std::span<const std::byte>> files[] = {
-      {"unit.cuh", bytes_of(built.unit)},
-      {"flat.cuh", bytes_of(*built.text)},
-      {target + ending_of(built), built.binary.image},
-      {target + ".log", bytes_of(built.binary.log)},
-      {target + ".json", bytes_of(summary)}};
+  std::vector<std::pair<std::string, std::span<const std::byte>>> files = {
+      {"unit.cuh", bytes_of(built.unit)}, {"flat.cuh", bytes_of(*built.text)}};
+  if (built.binary.image.empty())
+    files.emplace_back(target + ".failed.log", bytes_of(built.binary.log));
+  else
+    files.insert(files.end(), {{target + ending_of(built), built.binary.image},
+                               {target + ".log", bytes_of(built.binary.log)},
+                               {target + ".json", bytes_of(summary)}});
   for (const auto& [name, content] : files) {
     std::error_code failure;
     if (fs::exists(folder / name, failure)) continue;  // the user may have edited it

@@ -28,8 +28,9 @@ class KernelDump {
   explicit KernelDump(Settings settings);
 
   /// Writes missing files to the source's folder: unit.cuh, flat.cuh (the preprocessed source) and, for its target, the
-  /// binary, the log and a summary, such as sm_90.cubin, sm_90.log and sm_90.json. Writes each file atomically. Never
-  /// throws. The first failure causes a warning.
+  /// binary, the log and a summary, such as sm_90.cubin, sm_90.log and sm_90.json. A `built` without an image did not
+  /// compile: its target has only the compiler's output, sm_90.failed.log. Writes each file atomically. Never throws.
+  /// The first failure causes a warning.
   void write(const Built& built, const std::string& text_digest) noexcept;
 
  private:

@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "jit/base/digest.h"
+#include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jit/engine/kernel_dump.h"
 #include "jit/source/preprocess.h"
 #include "jit/source/source_map.h"
-#include "jitstep/jit/log.h"
+#include "jit/source/template_data.h"
 
 namespace jitstep::jit {
 
@@ -16,7 +17,8 @@ CompileError in_users_paths(const CompileError& error, const PreprocessedSource&
                             const TemplateStore& templates) {
   ShownNames shown;
   for (const std::string& name : file_names(preprocessed.text)) {
-    if (std::string path = templates.shown_name(name); path != name) shown[name] = std::move(path);
+    if (std::string path = templates.data().shown_name(name); path != name)
+      shown[name] = std::move(path);
   }
   return CompileError(with_shown_names(error.what(), shown), with_shown_names(error.log(), shown),
                       with_shown_names(error.source(), shown));

@@ -8,6 +8,7 @@
 
 #include "jit/base/fork_guard.h"
 #include "jit/source/source_digests.h"
+#include "jit/source/template_data.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/settings.h"
 #include "jitstep/jit/template_store.h"

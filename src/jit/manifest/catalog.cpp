@@ -1,6 +1,6 @@
 #include "jitstep/jit/catalog.h"
 
-#include <iterator>
+#include <mutex>
 #include <utility>
 
 #include "jit/base/closest.h"
@@ -8,9 +8,10 @@
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/manifest/codec_options.h"
-#include "jit/manifest/internal_rule.h"
 #include "jit/manifest/manifest_reader.h"
+#include "jit/source/embedded_templates.h"
 #include "jit/source/preprocess.h"
+#include "jit/source/template_data.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
 
@@ -45,7 +46,15 @@ const KindNames& names_of(Kind kind) {
   return gradient;
 }
 
+// True for a rule in templates/internal: the library uses it, and Catalog::names() does not list it.
+bool is_internal(const std::string& path) {
+  const auto& all = embedded_templates();
+  return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.first == path; });
+}
+
 std::string path_of(Kind kind, const std::string& name) {
+  const std::string internal = str_cat("internal/", name, ".cuh");
+  if (kind == Kind::rule && name.starts_with("jitstep_") && is_internal(internal)) return internal;
   return names_of(kind).folder + name + ".cuh";
 }
 
@@ -60,15 +69,28 @@ std::string unknown_name(Kind kind, const std::string& name, const std::vector<s
 
 }  // namespace
 
-Catalog::Catalog(TemplateStore& store) : store_(store), mutex_(std::make_unique<ForkSafeMutex>()) {}
+/// All manifests that were read, shared by a catalog and its snapshots.
+struct Catalog::Manifests {
+  ForkSafeMutex mutex;
+  std::map<std::string, std::unique_ptr<const Manifest>> by_source;
+};
+
+Catalog::Catalog(TemplateStore& store) : store_(store), manifests_(std::make_shared<Manifests>()) {}
 Catalog::~Catalog() = default;
 
-const Manifest& Catalog::rule(const std::string& name, int catalog_revision) const {
-  return find(Kind::rule, name, catalog_revision);
+std::shared_ptr<const Catalog> Catalog::snapshot() const {
+  if (is_snapshot_) return shared_from_this();
+  std::lock_guard lock(manifests_->mutex);
+  if (!snapshot_) {
+    const std::shared_ptr<Catalog> made(new Catalog(*this));
+    made->is_snapshot_ = true;
+    snapshot_ = made;
+  }
+  return snapshot_;
 }
-const Manifest& Catalog::codec(const std::string& name, int catalog_revision) const {
-  return find(Kind::codec, name, catalog_revision);
-}
+
+const Manifest& Catalog::rule(const std::string& name) const { return find(Kind::rule, name); }
+const Manifest& Catalog::codec(const std::string& name) const { return find(Kind::codec, name); }
 const Manifest& Catalog::weights(const std::string& name) const {
   return find(Kind::weights, name);
 }
@@ -87,23 +109,22 @@ std::vector<std::string> Catalog::names(Kind kind) const {
     if (file.ends_with(".cuh") && file.find('/') == file.npos)
       names.push_back(file.substr(0, file.size() - 4));
   }
-  if (kind == Kind::rule) std::erase_if(names, is_internal_rule);
   return names;
 }
 
 const Manifest& Catalog::load_rule(const std::string& path) { return load(Kind::rule, path); }
 const Manifest& Catalog::load_codec(const std::string& path) { return load(Kind::codec, path); }
 
-const Manifest& Catalog::find(Kind kind, const std::string& name, int catalog_revision) const {
+const Manifest& Catalog::find(Kind kind, const std::string& name) const {
   const std::string path = path_of(kind, name);
-  if (const Manifest* manifest = known(source_at(path, catalog_revision).second)) return *manifest;
+  if (const Manifest* manifest = known(path)) return *manifest;
   const bool plain = name.find_first_of("/\\.") == name.npos && !name.empty();
   const auto content = plain ? store_.find(path) : std::nullopt;
   if (!content) throw Error(unknown_name(kind, name, names(kind), ""));
-  const std::string shown = store_.shown_name(path);
+  const std::string shown = store_.data().shown_name(path);
   Manifest manifest = read(*content, shown, kind);
   manifest.path = manifest.source = path;
-  if (shown != path) manifest.source = keep(manifest, *content, shown);
+  if (shown != path) manifest.source = add_to_store(manifest, *content, shown);
   return remember(std::move(manifest));
 }
 
@@ -112,17 +133,18 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
   // Read under the user's path, so that errors name the user's file.
   Manifest manifest = read(content, path, kind);
   manifest.path = path_of(kind, manifest.name);
-  manifest.source = keep(manifest, content, path);
+  manifest.source = add_to_store(manifest, content, path);
   const Manifest& stored = remember(std::move(manifest));
   make_newest(stored);
   return stored;
 }
 
 // Adds the file and its includes to the store. Returns its name there.
-std::string Catalog::keep(const Manifest& manifest, const std::string& content,
-                          const std::string& file) const {
+std::string Catalog::add_to_store(const Manifest& manifest, const std::string& content,
+                                  const std::string& file) const {
   const Texts includes = newest_includes(content, manifest.path, store_);
-  if (auto source = store_.keep(manifest.path, {file, content, includes})) return *source;
+  if (auto source = store_.data().add_loaded(manifest.path, {file, content, includes}))
+    return *source;
   const std::string& one = names_of(manifest.kind).one;
   throw Error(str_cat("cannot load the ", one, " ", file, ": another ", one, " \"", manifest.name,
                       "\" exists (", store_.origin(manifest.path),
@@ -153,47 +175,29 @@ Manifest Catalog::read(const std::string& content, const std::string& path, Kind
   return manifest;
 }
 
-const Manifest* Catalog::known(const std::string& source) const {
-  std::lock_guard lock(*mutex_);
-  const auto found = manifests_.find(source);
-  return found == manifests_.end() ? nullptr : found->second.get();
+// The manifest of the newest revision, if it was read.
+const Manifest* Catalog::known(const std::string& path) const {
+  std::lock_guard lock(manifests_->mutex);
+  const auto newest = newest_.find(path);
+  const auto found = manifests_->by_source.find(newest == newest_.end() ? path : newest->second);
+  return found == manifests_->by_source.end() ? nullptr : found->second.get();
 }
 
 // If two threads read the same file, the first manifest stays, because callers already hold references to it.
 const Manifest& Catalog::remember(Manifest manifest) const {
   const std::string source = manifest.source;
   auto made = std::make_unique<const Manifest>(std::move(manifest));
-  std::lock_guard lock(*mutex_);
-  return *manifests_.try_emplace(source, std::move(made)).first->second;
+  std::lock_guard lock(manifests_->mutex);
+  return *manifests_->by_source.try_emplace(source, std::move(made)).first->second;
 }
 
-// ---- revisions
-
-int Catalog::catalog_revision() const {
-  std::lock_guard lock(*mutex_);
-  return catalog_revision_;
-}
-
-int Catalog::revision_since(Kind kind, const std::string& name, int catalog_revision) const {
-  return source_at(path_of(kind, name), catalog_revision).first;
-}
-
-// A file that was never reloaded is the same in every revision.
-std::pair<int, std::string> Catalog::source_at(const std::string& path,
-                                               int catalog_revision) const {
-  std::lock_guard lock(*mutex_);
-  const auto found = revisions_.find(path);
-  if (found == revisions_.end()) return {1, path};
-  const Revisions& all = found->second;
-  return *std::prev(catalog_revision == 0 ? all.end() : all.upper_bound(catalog_revision));
-}
-
+// The source of a file's first revision is its path.
 void Catalog::make_newest(const Manifest& manifest) {
-  std::lock_guard lock(*mutex_);
-  Revisions& all = revisions_[manifest.path];
-  // The file may have been used before load(), from a template folder.
-  if (all.empty()) all[1] = manifests_.contains(manifest.path) ? manifest.path : manifest.source;
-  if (std::prev(all.end())->second != manifest.source) all[++catalog_revision_] = manifest.source;
+  std::lock_guard lock(manifests_->mutex);
+  std::string& newest = newest_.try_emplace(manifest.path, manifest.path).first->second;
+  if (newest == manifest.source) return;
+  newest = manifest.source;
+  snapshot_.reset();
 }
 
 Catalog& default_catalog() {

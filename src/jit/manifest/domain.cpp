@@ -1,4 +1,4 @@
-#include "jitstep/jit/domain.h"
+#include "jitstep/jit/manifest.h"
 
 #include "jit/base/text.h"
 

@@ -1,4 +1,4 @@
-#include "jitstep/jit/dtype.h"
+#include "jitstep/jit/value.h"
 
 #include <algorithm>
 #include <array>

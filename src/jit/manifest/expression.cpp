@@ -1,4 +1,4 @@
-#include "jitstep/jit/expression.h"
+#include "jit/manifest/expression.h"
 
 #include <algorithm>
 #include <charconv>
@@ -19,24 +19,48 @@ bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 
 
 }  // namespace
 
+/// All nodes are in one array, operands before operators. The last one is the root.
+struct Expression::Node {
+  enum class Op {
+    constant,
+    name,
+    element,
+    is_null,
+    negate,
+    both,
+    either,
+    same,
+    differ,
+    less,
+    at_most
+  };
+
+  Op op = Op::constant;
+  int left = -1;
+  int right = -1;
+  int index = 0;  // of Op::element
+  Value value{};  // of a constant; for a name, its text
+};
+
 /// Recursive descent: either > both > comparison > operand.
 class ExpressionParser {
  public:
-  ExpressionParser(std::string_view text, const Expression::Scope& scope)
-      : text_(text), scope_(scope) {
-    result_.text_ = text;
-  }
+  ExpressionParser(std::string_view text, const ExpressionScope& scope)
+      : text_(text), scope_(scope) {}
 
   Expression run() {
     const Term term = either();
     skip_spaces();
     if (at_ < text_.size()) fail("expected the end or an operator");
     if (term.type != Type::boolean) fail("expected a condition, such as `x != 0`");
-    return std::move(result_);
+    Expression result;
+    result.text_ = text_;
+    result.nodes_ = std::make_shared<const std::vector<Expression::Node>>(std::move(nodes_));
+    return result;
   }
 
  private:
-  using Op = Expression::Op;
+  using Op = Expression::Node::Op;
   enum class Type { number, boolean, choice, null };
   struct Term {
     int node = -1;
@@ -75,9 +99,9 @@ class ExpressionParser {
   }
 
   int add(Expression::Node node) {
-    if (result_.nodes_.size() >= kMaxNodes) fail("expected a shorter condition");
-    result_.nodes_.push_back(std::move(node));
-    return static_cast<int>(result_.nodes_.size()) - 1;
+    if (nodes_.size() >= kMaxNodes) fail("expected a shorter condition");
+    nodes_.push_back(std::move(node));
+    return static_cast<int>(nodes_.size()) - 1;
   }
   Term operation(Op op, int left, int right = -1) {
     return {add({op, left, right}), Type::boolean};
@@ -211,18 +235,34 @@ class ExpressionParser {
   }
 
   std::string_view text_;
-  const Expression::Scope& scope_;
+  const ExpressionScope& scope_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  Expression result_;
+  std::vector<Expression::Node> nodes_;
 };
 
-Expression Expression::parse(std::string_view text, const Scope& scope) {
+Symbol symbol_of(const Option& option) {
+  using Type = Option::Type;
+  switch (option.type) {
+    case Type::nullable:
+      return {Symbol::Type::nullable, 1, {}};
+    case Type::numbers:
+      return {Symbol::Type::numbers, option.count, {}};
+    case Type::boolean:
+      return {Symbol::Type::boolean, 1, {}};
+    case Type::choice:
+      return {Symbol::Type::choice, 1, option.choices};
+    default:
+      return {Symbol::Type::number, 1, {}};
+  }
+}
+
+Expression parse_expression(std::string_view text, const ExpressionScope& scope) {
   return ExpressionParser(text, scope).run();
 }
 
 bool Expression::holds(const Values& values) const {
-  return evaluate(static_cast<int>(nodes_.size()) - 1, values).boolean();
+  return evaluate(static_cast<int>(nodes_->size()) - 1, values).boolean();
 }
 
 bool Expression::holds(const NamedValues& values) const {
@@ -235,13 +275,15 @@ bool Expression::holds(const NamedValues& values) const {
 }
 
 bool Expression::reads(std::string_view name) const {
-  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
-    return (node.op == Op::name || node.op == Op::element) && node.value.choice() == name;
+  return std::any_of(nodes_->begin(), nodes_->end(), [&](const Node& node) {
+    return (node.op == Node::Op::name || node.op == Node::Op::element) &&
+           node.value.choice() == name;
   });
 }
 
 Value Expression::evaluate(int index, const Values& values) const {
-  const Node& node = nodes_[static_cast<std::size_t>(index)];
+  using Op = Node::Op;
+  const Node& node = (*nodes_)[static_cast<std::size_t>(index)];
   const auto left = [&] { return evaluate(node.left, values); };
   const auto right = [&] { return evaluate(node.right, values); };
   switch (node.op) {

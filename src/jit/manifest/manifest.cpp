@@ -113,21 +113,6 @@ std::string to_string(const Constraint& constraint) {
   return kind.empty() ? out : kind + " " + out;
 }
 
-Symbol Option::symbol() const {
-  switch (type) {
-    case Type::nullable:
-      return {Symbol::Type::nullable, 1, {}};
-    case Type::numbers:
-      return {Symbol::Type::numbers, count, {}};
-    case Type::boolean:
-      return {Symbol::Type::boolean, 1, {}};
-    case Type::choice:
-      return {Symbol::Type::choice, 1, choices};
-    default:
-      return {Symbol::Type::number, 1, {}};
-  }
-}
-
 std::optional<std::string> Option::type_problem(const Value& value) const {
   if (has_type(*this, value)) return {};
   const std::string shown = to_string(value);

@@ -2,7 +2,7 @@
 
 namespace jitstep::jit {
 
-void Braces::take(std::string_view code, std::size_t indent, const Place& location) {
+void Braces::take(std::string_view code, std::size_t indent, const Location& location) {
   conditional_ = conditional_ || code.starts_with("#if");
   for (std::size_t i = 0; i < code.size(); ++i) {
     if (code[i] == '{') open_.push_back({location, indent});
@@ -10,7 +10,7 @@ void Braces::take(std::string_view code, std::size_t indent, const Place& locati
   }
 }
 
-void Braces::close(bool first, std::size_t indent, const Place& location) {
+void Braces::close(bool first, std::size_t indent, const Location& location) {
   if (conditional_) return;
   if (open_.empty()) location.fail("this `}` has no matching `{`. Remove it, or add its `{`.");
   if (first && open_.back().indent > indent) suspects_.push_back(open_.back());

@@ -15,18 +15,18 @@ class Braces {
  public:
   /// `code`: a line without comments and contents of literals. `indent`: its first column. Throws an Error for a `}`
   /// without a `{`.
-  void take(std::string_view code, std::size_t indent, const Place& location);
+  void take(std::string_view code, std::size_t indent, const Location& location);
 
   /// Call it at the end of the file. Throws an Error with the line of a `{` that is still open.
   void end() const;
 
  private:
   struct Open {
-    Place location;
+    Location location;
     std::size_t indent;
   };
 
-  void close(bool first, std::size_t indent, const Place& location);
+  void close(bool first, std::size_t indent, const Location& location);
 
   std::vector<Open> open_;
   std::vector<Open> suspects_;  // closed by a `}` with smaller indentation

@@ -53,7 +53,7 @@ View foreign_attribute(View code) {
   return {};
 }
 
-void check_directive(View code, const Place& location) {
+void check_directive(View code, const Location& location) {
   constexpr std::array<View, 8> kAllowed = {"include", "if",   "ifdef", "ifndef",
                                             "elif",    "else", "endif", "error"};
   const Words words = words_of(code);
@@ -76,7 +76,7 @@ constexpr std::array<Renamed, 7> kRenamed = {{{"moments(auto&", "update_state"},
                                               {".was", ".prev"},
                                               {".staged", ".transformed"}}};
 
-void check_renamed(View code, const Place& location) {
+void check_renamed(View code, const Location& location) {
   for (const Renamed& one : kRenamed)
     for (std::size_t at = 0; (at = code.find(one.old, at)) != code.npos; at += one.old.size()) {
       const std::size_t end = at + one.old.size();
@@ -88,7 +88,7 @@ void check_renamed(View code, const Place& location) {
 }
 
 // Checks that need only one line.
-void check_line(View code, const Place& location) {
+void check_line(View code, const Location& location) {
   if (code.find('\\') != code.npos)
     location.fail(
         "a backslash in code is an escaped character or joins two lines, which hides what is "
@@ -194,7 +194,7 @@ bool declares_no_variable(View statement) {
 
 }  // namespace
 
-void CodeCheck::take(View code, const Place& location) {
+void CodeCheck::take(View code, const Location& location) {
   check_line(code, location);
   if (code.starts_with("#") || code.starts_with("%:"))
     return check_directive(trimmed(code), location);
@@ -221,7 +221,7 @@ bool CodeCheck::in_value(char c) {
   return true;
 }
 
-void CodeCheck::read(char c, const Place& location) {
+void CodeCheck::read(char c, const Location& location) {
   if (in_value(c)) return;
   if (c == '{') return open();
   if (c == ';' || c == '}') {

@@ -15,12 +15,12 @@ class CodeCheck {
  public:
   /// `code`: a line without comments, with the contents of literals replaced by spaces. Throws an Error for code that
   /// affects other files or other elements.
-  void take(std::string_view code, const Place& location);
+  void take(std::string_view code, const Location& location);
 
  private:
   enum class Scope { of_namespace, of_structure, of_function };
 
-  void read(char c, const Place& location);
+  void read(char c, const Location& location);
   bool in_value(char c);
   void open();
   void end_statement();
@@ -30,7 +30,7 @@ class CodeCheck {
   // Open braces of values among template arguments, such as Base<Options{.block = 8}>.
   int values_ = 0;
   std::string statement_;  // text since the last brace or semicolon
-  Place begin_;            // start of the statement
+  Location begin_;         // start of the statement
 };
 
 }  // namespace jitstep::jit

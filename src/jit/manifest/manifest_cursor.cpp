@@ -17,7 +17,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // A quoted line may be very long or contain control characters. A long message is shortened in the middle, because the
 // fix is at its end.
-void Place::fail(const std::string& what) const {
+void Location::fail(const std::string& what) const {
   constexpr std::size_t kFirst = 240, kLast = 150;
   std::string shown = what.size() > kFirst + kLast
                           ? what.substr(0, kFirst) + "..." + what.substr(what.size() - kLast)

@@ -7,7 +7,7 @@
 namespace jitstep::jit {
 
 /// A file and line, for messages.
-struct Place {
+struct Location {
   std::string path;
   int line = 0;
 
@@ -20,7 +20,7 @@ std::string_view trimmed(std::string_view text);
 /// Reads the tokens of a declaration from left to right. Throws an Error on a mismatch.
 class Cursor {
  public:
-  Cursor(std::string_view text, const Place& location) : text_(text), location_(location) {}
+  Cursor(std::string_view text, const Location& location) : text_(text), location_(location) {}
 
   bool take(std::string_view token);
   /// The same, but the token must be a whole word.
@@ -39,7 +39,7 @@ class Cursor {
   void skip_spaces();
 
   std::string_view text_;
-  const Place& location_;
+  const Location& location_;
   std::size_t at_ = 0;
 };
 

@@ -6,7 +6,7 @@
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_notes.h"
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -69,7 +69,7 @@ void end_declaration(Cursor& cursor) {
   cursor.expect_end();
 }
 
-void check_default(const Option& option, const Place& location) {
+void check_default(const Option& option, const Location& location) {
   if (const auto problem = option.range_problem(option.initial))
     location.fail(str_cat("the default value is out of range: ", *problem));
 }
@@ -106,7 +106,7 @@ void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Op
   option.choices = found->second;
 }
 
-Initial read_initial(std::string_view value, const Place& location) {
+Initial read_initial(std::string_view value, const Location& location) {
   Cursor cursor(value, location);
   const bool named = !value.empty() && value.find_first_of("0123456789.-") != 0;
   Initial initial;
@@ -119,7 +119,7 @@ Initial read_initial(std::string_view value, const Place& location) {
 }
 
 // Reads the value of a note that consists of one name.
-std::string read_name(std::string_view value, const Place& location, const char* what) {
+std::string read_name(std::string_view value, const Location& location, const char* what) {
   Cursor cursor(value, location);
   std::string name = cursor.identifier(what);
   cursor.expect_end();
@@ -148,8 +148,8 @@ int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reducti
   return static_cast<int>(found - earlier.begin());
 }
 
-void read_after(std::string_view list, const Place& location, const std::vector<Reduction>& earlier,
-                std::vector<int>& after) {
+void read_after(std::string_view list, const Location& location,
+                const std::vector<Reduction>& earlier, std::vector<int>& after) {
   Cursor cursor(list, location);
   do {
     const std::string name = cursor.identifier("the name of an earlier reduction");
@@ -166,9 +166,9 @@ void read_after(std::string_view list, const Place& location, const std::vector<
 }  // namespace
 
 Expression read_condition(std::string_view condition, const Symbols& symbols,
-                          const Place& location) {
+                          const Location& location) {
   try {
-    return Expression::parse(condition, [&](std::string_view name) -> const Symbol* {
+    return parse_expression(condition, [&](std::string_view name) -> const Symbol* {
       const auto found = symbols.find(name);
       return found == symbols.end() ? nullptr : &found->second;
     });
@@ -266,7 +266,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
     if (key_of(segment) == "after")
       read_after(value_of(segment), line.location, earlier, reduction.after);
     else if (segment == "update_state")
-      reduction.moments = true;
+      reduction.read_by_update_state = true;
     else if (segment.starts_with("if "))
       reduction.condition = read_condition(segment.substr(3), flags, line.location);
     else
@@ -279,7 +279,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
 namespace {
 
 // All groups of an optimizer use the same shared state, but may differ in dtype and flags.
-void check_shared_state(const AuxField& field, const Place& location) {
+void check_shared_state(const AuxField& field, const Location& location) {
   if (!field.is_shared()) return;
   if (!field.is_double)
     location.fail("shared state must have type double. Write `Entry<all, double>`.");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/manifest/expression.h"
 #include "jit/manifest/manifest_lines.h"
 #include "jitstep/jit/manifest.h"
 
@@ -15,7 +16,7 @@ using Symbols = std::map<std::string, Symbol, std::less<>>;
 using Enumerations = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 /// Parses a condition. Throws an Error with file and line.
-Expression read_condition(std::string_view text, const Symbols& symbols, const Place& location);
+Expression read_condition(std::string_view text, const Symbols& symbols, const Location& location);
 
 /// A field of Hyper.
 Option read_number(const SourceLine& line);

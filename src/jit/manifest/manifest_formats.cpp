@@ -27,7 +27,7 @@ std::string alias_among(const SourceLines& lines, const Manifest& made, std::str
   const SourceLine* const line = alias(lines, name);
   const std::string known = joined(types);
   if (line == nullptr)
-    Place{made.path, 1}.fail(str_cat("expected `using ", name, " = ...;`, one of ", known));
+    Location{made.path, 1}.fail(str_cat("expected `using ", name, " = ...;`, one of ", known));
   if (std::find(types.begin(), types.end(), line->code) == types.end())
     line->location.fail(str_cat("expected one of ", known, ", found `", line->code, "`"));
   return line->code;
@@ -54,7 +54,7 @@ void check_block(const SourceLines& lines, const Manifest& made) {
         "a codec with Meta needs the option `int block`. Declare it in Options.");
   if (block != nullptr && (block->type != Option::Type::number || !block->constraint.power_of_two ||
                            !block->constraint.low || !block->constraint.high))
-    Place{made.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");
+    Location{made.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using Kind = Manifest::Kind;
 
 // "CODEC" or "CODEC if CONDITION".
-RuleDefault rule_default(std::string_view value, const Symbols& flags, const Place& location) {
+RuleDefault rule_default(std::string_view value, const Symbols& flags, const Location& location) {
   const std::size_t end = std::min(value.find(" if "), value.size());
   RuleDefault made{.value = std::string(trimmed(value.substr(0, end)))};
   if (end < value.size()) made.condition = read_condition(value.substr(end + 4), flags, location);
@@ -30,7 +30,7 @@ Value read_option_value(Cursor& cursor) {
 }
 
 // "CODEC(option = value, ...)", optionally with a condition.
-RuleDefault state_default(std::string_view value, const Symbols& flags, const Place& location) {
+RuleDefault state_default(std::string_view value, const Symbols& flags, const Location& location) {
   RuleDefault made = rule_default(value, flags, location);
   const std::string codec = made.value;
   Cursor cursor(codec, location);
@@ -49,14 +49,14 @@ RuleDefault state_default(std::string_view value, const Symbols& flags, const Pl
 }
 
 // A rule's options for a codec do not depend on the condition, so that they may be given only once.
-void add_state_default(RuleDefault state, const Place& location, Manifest& made) {
+void add_state_default(RuleDefault state, const Location& location, Manifest& made) {
   if (!state.options.empty() && !made.codec_options(state.value).empty())
     location.fail(str_cat("the options of ", state.value, " are given twice. Keep one."));
   made.default_states.push_back(std::move(state));
 }
 
 // Reads a key whose value is a name and that may occur only once.
-void read_name(std::string_view value, const char* key, const char* of, const Place& location,
+void read_name(std::string_view value, const char* key, const char* of, const Location& location,
                Manifest& made, std::string Manifest::*name) {
   const char* const kind = made.kind == Kind::rule ? "rule" : "codec";
   if (!(made.*name).empty())
@@ -68,14 +68,14 @@ void read_name(std::string_view value, const char* key, const char* of, const Pl
 
 // Reads a key that has only one valid value.
 bool read_only(std::string_view value, const char* key, std::string_view only,
-               const Place& location) {
+               const Location& location) {
   if (value != only)
     location.fail(
         str_cat("cannot read the ", key, " `", value, "`. Write `", key, ": ", only, "`."));
   return true;
 }
 
-void read_dtypes(std::string_view value, const Place& location, Manifest& made) {
+void read_dtypes(std::string_view value, const Location& location, Manifest& made) {
   Cursor cursor(value, location);
   do {
     const std::string name = cursor.identifier("a dtype");
@@ -89,7 +89,8 @@ void read_dtypes(std::string_view value, const Place& location, Manifest& made) 
 }
 
 // Reads the piece if it is a key of this kind of file. Returns whether it is.
-bool read_key(std::string_view piece, const Symbols& flags, const Place& location, Manifest& made) {
+bool read_key(std::string_view piece, const Symbols& flags, const Location& location,
+              Manifest& made) {
   const bool rule = made.kind == Kind::rule;
   const auto starts = [&](std::string_view key) { return piece.starts_with(key); };
   const std::string_view value = trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
@@ -127,7 +128,7 @@ bool read_key(std::string_view piece, const Symbols& flags, const Place& locatio
 }
 
 // Rejects a malformed key of a rule: without a colon, without a space after it, or with capital letters.
-void refuse_key(std::string_view piece, const Place& location) {
+void refuse_key(std::string_view piece, const Location& location) {
   for (const auto& [key, of] : kRuleKeys) {
     if (!begins_with_word(piece, key)) continue;
     std::string_view value = trimmed(piece.substr(key.size()));
@@ -153,7 +154,7 @@ void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Ma
     }
   }
   if (made.kind == Kind::weights && made.dtypes.empty())
-    Place{made.path, 1}.fail(
+    Location{made.path, 1}.fail(
         "expected `for: float32, ...` in the leading comment, with the supported dtypes");
 }
 

@@ -201,7 +201,7 @@ class Cutter {
 
   template <class Map>
   void assignment(std::string_view before, Map& into) {
-    const Place location = location_;
+    const Location location = location_;
     std::string statement(here_.code.substr(before.size()));
     while (statement.ends_with("=") && next()) statement += " " + std::string(here_.code);
     const std::string_view code = statement;
@@ -288,7 +288,7 @@ class Cutter {
 
   std::string text_;
   const std::vector<std::string_view>& strict_;
-  Place location_;
+  Location location_;
   std::size_t at_ = 0;
   int conditions_ = 0;  // open #if directives
   Pieces here_;

@@ -15,14 +15,14 @@ namespace jitstep::jit {
 
 /// A declaration and the comment after it, which may continue on the following lines.
 struct SourceLine {
-  Place location;
+  Location location;
   std::string code;
   std::string notes;
 };
 
 /// `struct NAME { ... };`. Each field starts on a new line and ends with a semicolon.
 struct SourceStruct {
-  Place location;
+  Location location;
   std::vector<SourceLine> fields;
 };
 

@@ -2,7 +2,7 @@
 
 namespace jitstep::jit {
 
-void refuse_in_archives(const std::string& name, const Place& location) {
+void refuse_in_archives(const std::string& name, const Location& location) {
   if (const auto problem = archive_problem(name); !problem.empty())
     location.fail("`" + name + "` " + problem + ". Rename it.");
 }

@@ -10,12 +10,12 @@
 namespace jitstep::jit {
 
 /// Throws an Error for a name that torch could not load from a checkpoint.
-void refuse_in_archives(const std::string& name, const Place& location);
+void refuse_in_archives(const std::string& name, const Location& location);
 
 /// Checks the last, new declaration. Checkpoints find state by its own name and by torch's name. Throws an Error if one
 /// of the two also names another declaration, or cannot be a name in a checkpoint.
 template <class T>
-void check_archived(const std::vector<T>& all, const Place& location) {
+void check_archived(const std::vector<T>& all, const Location& location) {
   const T& made = all.back();
   if (const auto problem = name_problem(made.torch_name); !problem.empty())
     location.fail("`" + made.torch_name + "` " + problem + ". Rename it.");

@@ -79,7 +79,7 @@ std::string_view value_of(std::string_view segment) {
   return trimmed(segment.substr(segment.find(':') + 1));
 }
 
-void refuse_note(std::string_view segment, const Place& location) {
+void refuse_note(std::string_view segment, const Location& location) {
   for (const auto& [word, form, owners] : kNoteForms) {
     if (!begins_with_word(segment, word)) continue;
     location.fail(str_cat("cannot read `", segment, "` here: `", form, "` is for ", owners,
@@ -110,14 +110,14 @@ static bool looks_like_range(std::string_view segment) {
 }
 
 // Rejects such text, because it would look like a range that jitstep checks.
-static void refuse_range(std::string_view segment, const Place& location) {
+static void refuse_range(std::string_view segment, const Location& location) {
   if (looks_like_range(segment))
     location.fail(str_cat("the note `", segment,
                           "` is not a valid range. Write for example `>= 0` or `in [0, 1)`, ",
                           "or start free text with another word."));
 }
 
-void add_free_text(std::string_view segment, const Place& location, std::string* note) {
+void add_free_text(std::string_view segment, const Location& location, std::string* note) {
   refuse_note(segment, location);
   const auto key = key_of(segment);
   if (key == "keeps") location.fail("the note `keeps:` is now called `codec:`");
@@ -133,7 +133,7 @@ void add_free_text(std::string_view segment, const Place& location, std::string*
   *note += (note->empty() ? "" : "; ") + std::string(segment);
 }
 
-bool read_constraint(std::string_view segment, const Place& location, Constraint& constraint) {
+bool read_constraint(std::string_view segment, const Location& location, Constraint& constraint) {
   Cursor cursor(segment, location);
   if (segment == "finite") return true;
   if (segment == "integer") return constraint.integer = true;

@@ -18,13 +18,13 @@ std::string_view key_of(std::string_view segment);
 std::string_view value_of(std::string_view segment);
 
 /// Throws an Error if the segment starts with a keyword of the grammar. The message shows the correct form.
-void refuse_note(std::string_view segment, const Place& location);
+void refuse_note(std::string_view segment, const Location& location);
 
 /// Appends free text to `note`, unless `note` is null. Throws an Error for text that looks like a misspelled keyword
 /// or range.
-void add_free_text(std::string_view segment, const Place& location, std::string* note);
+void add_free_text(std::string_view segment, const Location& location, std::string* note);
 
 /// Adds the segment to `constraint` if it is one. Returns whether it is.
-bool read_constraint(std::string_view segment, const Place& location, Constraint& constraint);
+bool read_constraint(std::string_view segment, const Location& location, Constraint& constraint);
 
 }  // namespace jitstep::jit

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_fields.h"
 #include "jit/manifest/manifest_formats.h"
@@ -12,7 +13,6 @@
 #include "jit/manifest/manifest_names.h"
 #include "jit/manifest/manifest_notes.h"
 #include "jit/manifest/reserved_names.h"
-#include "jitstep/args.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -105,7 +105,7 @@ class Reader {
   }
 
   template <class T>
-  void add(std::vector<T>& all, T one, const Place& location, int most, std::string_view what) {
+  void add(std::vector<T>& all, T one, const Location& location, int most, std::string_view what) {
     for (const T& other : all) {
       if (other.name == one.name)
         location.fail(str_cat("`", one.name, "` is declared twice. Rename one."));
@@ -150,14 +150,14 @@ class Reader {
       add(made_.flags, read_flag(line, lines_.enums, symbols_, codec), line.location, kMostLines,
           "flags");
       name_option(made_.flags.back(), line.location);
-      flags_[made_.flags.back().name] = made_.flags.back().symbol();
+      flags_[made_.flags.back().name] = symbol_of(made_.flags.back());
     });
     for (const Option& option : made_.hyper) check_construction(option);
   }
 
   // A rule may set a codec's number from one of its own numbers, whose value is unknown at compile time. Conditions
   // therefore cannot use it.
-  void check_number(const Option& option, const Place& location) {
+  void check_number(const Option& option, const Location& location) {
     if (made_.kind != Kind::codec) return;
     symbols_.erase(option.name);
     if (option.type != Option::Type::number || option.name == "dims" || option.name == "block")
@@ -167,7 +167,7 @@ class Reader {
 
   void check_construction(const Option& option) {
     if (option.at_construction.empty()) return;
-    const Place location{made_.path, option.line};
+    const Location location{made_.path, option.line};
     if (made_.kind != Kind::rule) refuse_note("at construction:", location);
     const Option* const from = made_.find(option.at_construction);
     if (from == nullptr || from->type != Option::Type::number)
@@ -175,7 +175,7 @@ class Reader {
                             "` among the options. `at construction:` needs the name of one."));
   }
 
-  void name_option(const Option& option, const Place& location) {
+  void name_option(const Option& option, const Location& location) {
     const bool of_codec = made_.kind == Kind::codec && option.type == Option::Type::number;
     if (option.name == "null" || option.name == "true" || option.name == "false" ||
         (option.name == "dims" && !of_codec))
@@ -183,7 +183,7 @@ class Reader {
     refuse_in_archives(option.name, location);
     if (!names_.insert(option.name).second)
       location.fail(str_cat("`", option.name, "` is declared twice. Rename one."));
-    if (option.type != Option::Type::list) symbols_[option.name] = option.symbol();
+    if (option.type != Option::Type::list) symbols_[option.name] = symbol_of(option);
   }
 
   void read_refusals() {
@@ -203,7 +203,7 @@ class Reader {
 
   // ---- slots, reductions, auxiliary state
 
-  void check_slot(const Slot& slot, const Place& location) {
+  void check_slot(const Slot& slot, const Location& location) {
     if (slot.name == "transformed")
       location.fail("`transformed` is the result of a host transform. Rename the slot.");
     if (slot.name == "p" || slot.name == "g")
@@ -219,7 +219,7 @@ class Reader {
 
   // A field must have a writer: a reduction over the same domain or, for a rule's fields per tensor and its shared
   // state, `prepare`.
-  void check_aux_state(const AuxField& field, const Place& location) {
+  void check_aux_state(const AuxField& field, const Location& location) {
     check_initial(field.initial, true, location);
     const bool prepared = made_.kind == Kind::rule &&
                           (field.domain.kind == Domain::Kind::tensor || field.is_shared());
@@ -236,7 +236,7 @@ class Reader {
                   "`all` in a rule."));
   }
 
-  void check_initial(const Initial& initial, bool list, const Place& location) {
+  void check_initial(const Initial& initial, bool list, const Location& location) {
     if (initial.option.empty()) return;
     const Option* const option = made_.find(initial.option);
     const bool right = option != nullptr && (option->type == Option::Type::number ||
@@ -246,7 +246,7 @@ class Reader {
                             "` among the options. `initial:` needs a number or the name of one."));
   }
 
-  void finalize_reduction(const Place& location) {
+  void finalize_reduction(const Location& location) {
     Reduction& reduction = made_.reductions.back();
     const auto always = std::count_if(made_.reductions.begin(), made_.reductions.end(),
                                       [](const Reduction& one) { return !one.condition; });
@@ -254,7 +254,8 @@ class Reader {
       location.fail(str_cat("a kernel can have at most ", kMostReductions,
                             " reductions. Exclude some by `if`, or sum several terms in one."));
     const std::size_t taken = made_.kind == Kind::codec && reduction.source ? 1 : 0;
-    if (made_.kind != Kind::rule && (reduction.after.size() > taken || reduction.moments))
+    if (made_.kind != Kind::rule &&
+        (reduction.after.size() > taken || reduction.read_by_update_state))
       location.fail(
           "only a rule's reductions can have the notes `after:` and `update_state`. Remove the "
           "note.");
@@ -288,7 +289,7 @@ class Reader {
     }
   }
 
-  Place top_;
+  Location top_;
   SourceLines lines_;
   std::set<std::string> names_;
   Symbols symbols_;  // numbers and flags

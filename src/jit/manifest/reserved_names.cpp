@@ -108,7 +108,7 @@ constexpr std::array<View, 97> kCppKeywords = {"alignas",
                                                "errno",
                                                "std"};
 
-// Names that the files of lang/ and kernel/args.cuh declare.
+// Names that the files of lang/, kernel/args.cuh and kernel/hyper_params.cuh declare.
 constexpr std::array<View, 121> kKernelLanguageNames = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",

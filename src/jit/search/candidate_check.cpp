@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 

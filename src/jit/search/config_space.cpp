@@ -70,7 +70,7 @@ std::vector<KernelConfig> ConfigSpace::all() const {
   return made;
 }
 
-std::vector<KernelConfig> ConfigSpace::neighbours(const KernelConfig& config) const {
+std::vector<KernelConfig> ConfigSpace::neighbors(const KernelConfig& config) const {
   std::vector<KernelConfig> near;
   for (const KernelConfig& other : single_changes(config)) {
     const auto is_next = [&](const TunedParameter& parameter) {

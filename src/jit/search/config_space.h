@@ -26,7 +26,7 @@ struct JITSTEP_API ConfigSpace {
   /// All valid configurations: the default first, the others in the order of the values.
   std::vector<KernelConfig> all() const;
   /// The valid configurations that differ from `config` in one parameter, by the next smaller or larger value.
-  std::vector<KernelConfig> neighbours(const KernelConfig& config) const;
+  std::vector<KernelConfig> neighbors(const KernelConfig& config) const;
   /// The valid configurations that differ from `config` in one parameter, by any value.
   std::vector<KernelConfig> single_changes(const KernelConfig& config) const;
 };

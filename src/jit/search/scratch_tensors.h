@@ -9,7 +9,6 @@
 
 #include "jitstep/jit/backend.h"
 #include "jitstep/jit/export.h"
-#include "jitstep/jit/shared_state.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 

@@ -70,7 +70,7 @@ class Preprocessor {
   }
 
   std::optional<std::string> find(const std::string& stored) const {
-    if (newest_) return store_.find_newest(stored);
+    if (newest_) return store_.data().find_newest(stored);
     if (loaded_ != nullptr) {
       const auto then = loaded_->includes.find(stored);
       if (then != loaded_->includes.end()) return then->second;
@@ -82,7 +82,7 @@ class Preprocessor {
     const std::string name(without_version(stored));
     included_[name] = content;
     const auto outer = loaded_;
-    if (loaded_ == nullptr && !newest_) loaded_ = store_.kept(stored);
+    if (loaded_ == nullptr && !newest_) loaded_ = store_.data().loaded(stored);
     expand(content, name);
     loaded_ = outer;
   }

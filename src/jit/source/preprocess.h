@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "jit/source/template_data.h"
 #include "jitstep/jit/template_store.h"
 
 namespace jitstep::jit {

@@ -13,7 +13,7 @@ Sources sources_of(const std::string& translation_unit, const Texts& included) {
   return sources;
 }
 
-Sources sources_of_today(const Sources& then, const TemplateStore& store) {
+Sources current_sources(const Sources& then, const TemplateStore& store) {
   Sources now = then;
   for (auto& [name, digest] : now) {
     if (const auto content = store.find(name)) digest = code_digest(*content);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/source/template_data.h"
 #include "jitstep/jit/template_store.h"
 
 namespace jitstep::jit {
@@ -22,7 +23,7 @@ Sources sources_of(const std::string& translation_unit, const Texts& included);
 
 /// The same files with their current digests in `store`. A file that is not in the store keeps its digest, because a
 /// program may load it at run time.
-Sources sources_of_today(const Sources& then, const TemplateStore& store);
+Sources current_sources(const Sources& then, const TemplateStore& store);
 
 /// The files that are not in `store`.
 std::vector<std::string> unknown_sources(const Sources& sources, const TemplateStore& store);

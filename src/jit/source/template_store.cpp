@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <set>
 
-#include "jit/base/fork_guard.h"
 #include "jit/base/private_files.h"
 #include "jit/source/embedded_templates.h"
 #include "jit/source/preprocess.h"
+#include "jit/source/template_data.h"
 
 namespace jitstep::jit {
 namespace {
@@ -43,97 +43,97 @@ bool same_file(const std::string& a, const std::string& b) {
 }  // namespace
 
 TemplateStore::TemplateStore(std::string folder, bool embedded)
-    : folder_(std::move(folder)), embedded_(embedded), mutex_(std::make_unique<ForkSafeMutex>()) {}
+    : data_(new Data{std::move(folder), embedded}) {}
 TemplateStore::~TemplateStore() = default;
 
 void TemplateStore::add(const std::string& name, std::string content) {
-  std::lock_guard lock(*mutex_);
-  added_[name] = std::move(content);
-  ++version_;
+  std::lock_guard lock(data_->mutex);
+  data_->added[name] = std::move(content);
+  ++data_->additions;
+}
+
+std::optional<std::string> TemplateStore::Data::find(const std::string& name) const {
+  {
+    std::lock_guard lock(mutex);
+    if (auto found = added.find(name); found != added.end()) return found->second;
+    if (auto found = files.find(name); found != files.end()) return found->second->content;
+  }
+  if (!folder.empty()) {
+    if (auto content = read_text(fs::path(folder) / name)) return content;
+  }
+  return embedded ? find_embedded(name) : std::nullopt;
 }
 
 std::optional<std::string> TemplateStore::find(const std::string& name) const {
-  {
-    std::lock_guard lock(*mutex_);
-    if (auto found = added_.find(name); found != added_.end()) return found->second;
-    if (auto found = kept_.find(name); found != kept_.end()) return found->second->content;
-  }
-  if (!folder_.empty()) {
-    if (auto content = read_text(fs::path(folder_) / name)) return content;
-  }
-  return embedded_ ? find_embedded(name) : std::nullopt;
+  return data_->find(name);
 }
 
-std::optional<std::string> TemplateStore::keep(const std::string& name, LoadedFile file) {
+std::optional<std::string> TemplateStore::Data::add_loaded(const std::string& name,
+                                                           LoadedFile file) {
   const auto present = find(name), holder = file_of(name);
   const bool own = holder && same_file(*holder, file.path);
-  std::lock_guard lock(*mutex_);
+  std::lock_guard lock(mutex);
   std::string version = name;
-  for (int number = 2; kept_.contains(version); ++number) {
-    if (kept_.at(version)->same_texts(file)) return newest_[name] = version;
+  for (int number = 2; files.contains(version); ++number) {
+    if (files.at(version)->same_texts(file)) return newest[name] = version;
     version = name + "@" + std::to_string(number);
   }
   if (present && !own) return *present == file.content ? std::optional(name) : std::nullopt;
-  kept_[version] = std::make_shared<const LoadedFile>(std::move(file));
-  ++version_;
-  return newest_[name] = version;
+  files[version] = std::make_shared<const LoadedFile>(std::move(file));
+  ++additions;
+  return newest[name] = version;
 }
 
-std::optional<std::string> TemplateStore::find_newest(const std::string& name) const {
+std::optional<std::string> TemplateStore::Data::find_newest(const std::string& name) const {
   std::string version = name;
   {
-    std::lock_guard lock(*mutex_);
-    if (auto found = added_.find(name); found != added_.end()) return found->second;
-    if (auto last = newest_.find(name); last != newest_.end()) version = last->second;
+    std::lock_guard lock(mutex);
+    if (auto found = added.find(name); found != added.end()) return found->second;
+    if (auto last = newest.find(name); last != newest.end()) version = last->second;
   }
-  if (!folder_.empty()) {
-    if (auto content = read_text(fs::path(folder_) / name)) return content;
+  if (!folder.empty()) {
+    if (auto content = read_text(fs::path(folder) / name)) return content;
   }
   return find(version);
 }
 
-std::shared_ptr<const LoadedFile> TemplateStore::kept(const std::string& name) const {
-  std::lock_guard lock(*mutex_);
-  const auto found = kept_.find(name);
-  return found == kept_.end() ? nullptr : found->second;
+std::shared_ptr<const LoadedFile> TemplateStore::Data::loaded(const std::string& name) const {
+  std::lock_guard lock(mutex);
+  const auto found = files.find(name);
+  return found == files.end() ? nullptr : found->second;
 }
 
-// The user's file that a text is, if it is one.
-std::optional<std::string> TemplateStore::file_of(const std::string& name) const {
+std::optional<std::string> TemplateStore::Data::file_of(const std::string& name) const {
   {
-    std::lock_guard lock(*mutex_);
-    if (added_.contains(name)) return {};
-    if (const auto read = kept_.find(name); read != kept_.end()) return read->second->path;
+    std::lock_guard lock(mutex);
+    if (added.contains(name)) return {};
+    if (const auto read = files.find(name); read != files.end()) return read->second->path;
   }
-  const fs::path path = fs::path(folder_) / name;
+  const fs::path path = fs::path(folder) / name;
   std::error_code failure;
-  if (folder_.empty() || !fs::is_regular_file(path, failure)) return {};
+  if (folder.empty() || !fs::is_regular_file(path, failure)) return {};
   return path.string();
 }
 
 std::string TemplateStore::origin(const std::string& name) const {
-  if (const auto path = file_of(name)) return *path;
+  if (const auto path = data_->file_of(name)) return *path;
   {
-    std::lock_guard lock(*mutex_);
-    if (added_.contains(name)) return "added at run time";
+    std::lock_guard lock(data_->mutex);
+    if (data_->added.contains(name)) return "added at run time";
   }
-  return embedded_ && find_embedded(name) ? "embedded" : "";
-}
-
-std::string TemplateStore::shown_name(const std::string& name) const {
-  return file_of(name).value_or(name);
+  return data_->embedded && find_embedded(name) ? "embedded" : "";
 }
 
 std::vector<std::string> TemplateStore::list(std::string_view folder) const {
   std::set<std::string> names;
-  if (embedded_) {
+  if (data_->embedded) {
     for (const auto& [key, content] : embedded_templates()) names.emplace(key);
   }
-  if (!folder_.empty()) list_folder(folder_, folder, names);
+  if (!data_->folder.empty()) list_folder(data_->folder, folder, names);
   {
-    std::lock_guard lock(*mutex_);
-    for (const auto& [key, content] : added_) names.insert(key);
-    for (const auto& [key, file] : kept_)
+    std::lock_guard lock(data_->mutex);
+    for (const auto& [key, content] : data_->added) names.insert(key);
+    for (const auto& [key, file] : data_->files)
       if (without_version(key) == key) names.emplace(key);
   }
   std::erase_if(names, [&](const std::string& name) { return !name.starts_with(folder); });
@@ -141,8 +141,8 @@ std::vector<std::string> TemplateStore::list(std::string_view folder) const {
 }
 
 std::uint64_t TemplateStore::version() const {
-  std::lock_guard lock(*mutex_);
-  return version_;
+  std::lock_guard lock(data_->mutex);
+  return data_->additions;
 }
 
 }  // namespace jitstep::jit

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "jit/base/args.h"
 #include "jit/base/fork_guard.h"
 #include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/engine.h"

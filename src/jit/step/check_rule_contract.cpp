@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/codegen/probe.h"
-#include "jitstep/args.h"
+#include "jit/source/template_data.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 
@@ -22,7 +23,7 @@ void check_rule_contract(const Plan& plan, Engine& engine) {
   kernel->cpu("jitstep_probe")(&args, 0, 1);
   const auto first = std::find(found.begin(), found.end(), 1);
   if (first != found.end())
-    throw Error(str_cat(engine.templates().shown_name(plan.rule().path), ": ",
+    throw Error(str_cat(engine.templates().data().shown_name(plan.rule().path), ": ",
                         probe.findings[static_cast<std::size_t>(first - found.begin())],
                         " (found by JITSTEP_CHECK)"));
 }

@@ -1,15 +1,16 @@
-#include "jitstep/jit/convert.h"
+#include "jit/step/convert.h"
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/codegen/translation_unit.h"
-#include "jit/manifest/internal_rule.h"
+#include "jit/codegen/unit.h"
+#include "jit/manifest/option_layout.h"
 #include "jit/step/device_table.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {
@@ -40,24 +41,16 @@ bool sums_first(const Plan& plan, int slot) {
                      });
 }
 
-// An internal rule that stores the gradient in its only slot. The slot is signed like `slot`.
+// The rule that stores the gradient in its only slot. The slot is signed like `slot`.
 OptionValues slot_rule(const Slot& slot) {
-  const bool is_signed = slot.is_signed;
-  return internal_rule(is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot",
-                       is_signed ? "  Signed x;\n" : "  NonNegative x;\n",
-                       "  KHD static void update_state(auto& e, const auto&) { e.x.next = e.g; }\n"
-                       "  KHD static void update_param(auto&, const auto&) {}\n");
+  return OptionValues(slot.is_signed ? "jitstep_signed_slot" : "jitstep_non_negative_slot");
 }
 
-// The value of one of a rule's numbers. `hyper`: HyperParams::hyper, or empty for the default.
-double number_of(const Manifest& rule, const std::vector<double>& hyper, const std::string& name) {
-  if (hyper.empty()) return rule.find(name)->initial.number();
-  std::size_t location = kCommonHyper;
-  for (const Option& option : rule.hyper) {
-    if (option.name == name) break;
-    location += static_cast<std::size_t>(option.doubles());
-  }
-  return hyper.at(location);
+// The value of one of a rule's numbers: that of the tensor, or the default.
+double number_of(const StoredTensor& of, const std::string& name) {
+  const OptionLayout layout(of.plan.rule(), of.plan.gradient());
+  const PackedOption& number = *layout.find(name);
+  return of.hyper.empty() ? number.option->initial.number() : of.hyper.at(number.index);
 }
 
 // The codec of a slot, with constants in place of the rule's numbers.
@@ -65,7 +58,7 @@ CodecChoice codec_of_slot(const StoredTensor& of, std::size_t slot) {
   CodecChoice choice = of.plan.spec.state.slots[slot].value();
   for (const Option& number : of.plan.codec(static_cast<int>(slot))->hyper) {
     Value& value = choice.options.at(number.name);
-    if (value.is_choice()) value = number_of(of.plan.rule(), of.hyper, value.choice());
+    if (value.is_choice()) value = number_of(of, value.choice());
   }
   return choice;
 }
@@ -76,8 +69,8 @@ Plan plan_of_slot(const OptionValues& rule, const StoredTensor& of, std::size_t 
   const Dtype real = spec.state.dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
   return resolve({.rule = rule.rule().name,
                   .state = {.slots = {codec_of_slot(of, slot)}, .dtype = real},
-                  .gradient = real,
-                  .catalog_revision = spec.catalog_revision});
+                  .gradient = real},
+                 *of.plan.catalog);
 }
 
 // A tensor for that plan with the slot's buffers and auxiliary state. The rule does not read the parameter.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
+#include "jit/engine/cuda_driver.h"
 #include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/error.h"
 
@@ -87,12 +89,12 @@ CudaBackend::CudaBackend(Engine& engine, int device, std::unique_ptr<CudaHost> h
     : Backend(configs ? std::move(configs)
                       : recorded_configs(engine, gpu_hardware(engine, device))),
       engine_(engine),
-      driver_(engine.driver()),
+      driver_(driver_of(engine)),
       device_(device),
       target_(engine.cuda_target(device)),
       gpu_(driver_.device(device)),
       blocks_(gpu_.multiprocessors * kBlocksPerMultiprocessor),
-      context_(engine.driver().primary_context(device)),
+      context_(driver_of(engine).primary_context(device)),
       host_(std::move(host)) {}
 
 std::shared_ptr<const Kernel> CudaBackend::load(const std::string& translation_unit,

@@ -5,13 +5,14 @@
 #include <memory>
 #include <vector>
 
+#include "jit/base/args.h"
+#include "jit/codegen/unit.h"
 #include "jit/step/device_table.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/kernel_config.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 

@@ -1,8 +1,8 @@
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/state_storage.h"
 
 namespace jitstep::jit {
 
-std::vector<double> initial_common_memory(const OptionValues& options) {
+std::vector<double> initial_shared_state(const OptionValues& options) {
   std::vector<double> values;
   for (const AuxField& field : options.rule().aux_state)
     if (field.is_shared()) values.push_back(options.initial(field.initial));
@@ -10,7 +10,7 @@ std::vector<double> initial_common_memory(const OptionValues& options) {
 }
 
 SharedState make_shared_state(Backend& backend, const OptionValues& options) {
-  const std::vector<double> values = initial_common_memory(options);
+  const std::vector<double> values = initial_shared_state(options);
   SharedState aux_state;
   if (values.empty()) return aux_state;
   const std::size_t bytes = values.size() * sizeof(double);

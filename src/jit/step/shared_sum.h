@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "jit/base/args.h"
 #include "jit/codegen/shared_sums.h"
 #include "jit/step/launch_batch.h"
 

@@ -1,4 +1,4 @@
-#include "jitstep/jit/state_layout.h"
+#include "jitstep/jit/layout.h"
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ std::int64_t StateLayout::bytes() const {
   return sum;
 }
 
-bool StateLayout::same_memory(const StateLayout& other) const {
+bool StateLayout::same_sizes(const StateLayout& other) const {
   const auto same_slot = [](const Slot& a, const Slot& b) {
     return a.codes == b.codes && a.meta == b.meta && a.values == b.values;
   };
@@ -33,7 +33,7 @@ bool StateLayout::same_memory(const StateLayout& other) const {
 }
 
 StateLayout state_layout(const Plan& plan, const Shape& shape,
-                         const std::vector<double>& initial_memory) {
+                         const std::vector<double>& initial_aux_state) {
   StateLayout layout;
   const std::int64_t elements = shape.elements();
   for (std::size_t slot = 0; slot < plan.spec.state.slots.size(); ++slot)
@@ -41,13 +41,13 @@ StateLayout state_layout(const Plan& plan, const Shape& shape,
   const int dims = static_cast<int>(shape.sizes.size());
   for (const ResolvedAuxState& field : plan.aux_state)
     layout.aux_state.push_back({extent(shape, field.domain.reduced(dims)).entries, field.bytes,
-                                initial_memory.at(static_cast<std::size_t>(field.number))});
+                                initial_aux_state.at(static_cast<std::size_t>(field.number))});
   layout.residual = elements * plan.weights->residual_bytes();
   return layout;
 }
 
-std::vector<double> initial_memory(const Plan& plan, const OptionValues& options,
-                                   std::size_t parameter) {
+std::vector<double> initial_aux_state(const Plan& plan, const OptionValues& options,
+                                      std::size_t parameter) {
   std::vector<double> initial;
   for (const ResolvedAuxState& field : plan.aux_state)
     initial.push_back(options.initial(field.initial, parameter));

@@ -30,13 +30,13 @@ StateStorage::StateStorage(Backend& backend, const Plan& plan, const OptionValue
                            const std::vector<std::int64_t>& sizes)
     : StateStorage(backend, plan,
                    (options.validate_dims(static_cast<int>(std::max<std::size_t>(sizes.size(), 1))),
-                    initial_memory(plan, options)),
+                    initial_aux_state(plan, options)),
                    sizes) {}
 
 StateStorage::StateStorage(Backend& backend, const Plan& plan,
-                           const std::vector<double>& initial_memory,
+                           const std::vector<double>& initial_aux_state,
                            const std::vector<std::int64_t>& sizes)
-    : shape_(dense_shape(sizes)), layout_(state_layout(plan, shape_, initial_memory)) {
+    : shape_(dense_shape(sizes)), layout_(state_layout(plan, shape_, initial_aux_state)) {
   for (const StateLayout::Slot& slot : layout_.slots)
     slots_.push_back({add_zeros(backend, slot.codes), add_zeros(backend, slot.meta)});
   for (const StateLayout::AuxState& field : layout_.aux_state) {

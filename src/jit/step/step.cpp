@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "jit/base/args.h"
 #include "jit/codegen/shared_sums.h"
 #include "jit/step/check_rule_contract.h"
 #include "jit/step/launch_batch.h"

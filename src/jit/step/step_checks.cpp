@@ -25,7 +25,7 @@ template <class... Words>
 // Whether the state has the layout for this plan. Initial values do not matter.
 bool holds_state_of(const Plan& plan, const StepTensor& tensor) {
   const std::vector<double> initial(plan.aux_state.size());
-  return tensor.layout->same_memory(state_layout(plan, tensor.shape, initial));
+  return tensor.layout->same_sizes(state_layout(plan, tensor.shape, initial));
 }
 
 // Whether the kernels can treat the tensor as one dimension.

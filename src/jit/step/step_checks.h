@@ -3,11 +3,11 @@
 
 #include <vector>
 
+#include "jit/base/args.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/jit/step_tensor.h"
 
 namespace jitstep::jit {
 

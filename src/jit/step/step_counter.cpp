@@ -1,7 +1,7 @@
 #include "jit/step/step_counter.h"
 
+#include "jit/codegen/unit.h"
 #include "jit/step/launch_batch.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {

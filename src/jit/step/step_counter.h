@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "jit/base/args.h"
 #include "jitstep/jit/backend.h"
 
 namespace jitstep::jit {

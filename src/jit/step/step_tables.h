@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "jit/base/args.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/step_tensor.h"
+#include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "jit/base/args.h"
+
 namespace jitstep::jit {
 namespace {
 

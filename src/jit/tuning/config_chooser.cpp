@@ -4,12 +4,13 @@
 
 #include <sstream>
 
+#include "jit/base/log.h"
 #include "jit/base/text.h"
+#include "jit/codegen/unit.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/source/source_digests.h"
 #include "jit/tuning/tuning_files.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/unit.h"
 #include "jitstep/version.h"
 
 namespace jitstep::jit {

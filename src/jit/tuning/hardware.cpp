@@ -89,7 +89,7 @@ Hardware host_hardware(int threads) {
 }
 
 Hardware gpu_hardware(Engine& engine, int device) {
-  const CudaDevice gpu = engine.driver().device(device);
+  const CudaDevice gpu = driver_of(engine).device(device);
   return gpu_hardware(Target::cuda(gpu.sm), gpu.multiprocessors, gpu.l2_bytes);
 }
 

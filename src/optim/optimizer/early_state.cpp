@@ -27,11 +27,11 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::Impl::early_states(
     const int number = number_of(p);
     auto& state = early[p.unsafeGetTensorImpl()];
     if (state) continue;
-    state = make_param_state(options.rule(), default_options().catalog_revision());
+    state = make_param_state(options.rule(), default_options().catalog());
     with_context(p, {first.group, first.index + i}, [&] {
       const auto plan = record.plan(p);
-      state->bind(p, plan, id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
-      state->is_early_ = true;
+      state->data().bind(p, plan, id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
+      state->data().is_early = true;
     });
   }
   return early;

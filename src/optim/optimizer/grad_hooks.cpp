@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "optim/tensor/errors.h"
+
 namespace jitstep {
 namespace {
 
@@ -58,8 +60,8 @@ GradHooks::GradHooks(const char* owner, std::vector<torch::Tensor> parameters,
       on_gradient_(std::make_shared<const OnGradient>(std::move(on_gradient))) {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (const Hook* const hook = hook_of(parameters_[i]))
-      TORCH_CHECK(false, "jitstep: ", owner, " cannot use parameter ", i, " of shape ",
-                  parameters_[i].sizes(), ": its gradients already go to ", hook->owner(),
+      TORCH_CHECK(false, "jitstep: ", owner, " cannot use parameter ", i, " (",
+                  describe(parameters_[i]), "): its gradients already go to ", hook->owner(),
                   ". Destroy or switch off that one first.");
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     autograd::impl::set_post_acc_grad_hooks(

@@ -8,6 +8,7 @@
 
 #include "jit/base/closest.h"
 #include "jit/base/fork_guard.h"
+#include "optim/tensor/errors.h"
 
 namespace jitstep {
 namespace {
@@ -24,10 +25,9 @@ Registry& registry() {
 
 void check_made(const torch::Tensor& made, const torch::Tensor& values) {
   TORCH_CHECK(made.defined() && made.sizes() == values.sizes() && made.is_floating_point(),
-              "jitstep: a host transform returned ",
-              made.defined() ? c10::str(made.dtype(), " of shape ", made.sizes()) : "no tensor",
-              " for a parameter of shape ", values.sizes(), ". Return ", values.dtype(),
-              " of the same shape.");
+              "jitstep: a host transform returned ", made.defined() ? describe(made) : "no tensor",
+              " for values of ", describe(values),
+              ". Return a tensor of the same dtype and shape.");
 }
 
 // Applies the function to one parameter after another.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "jitstep/host_transform.h"
+#include "jitstep/library.h"
 
 namespace jitstep {
 

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/host_transforms.h"
 #include "optim/optimizer/optimizer_impl.h"
@@ -23,9 +23,9 @@ namespace {
 // Several tensor handles may refer to one parameter. torch indexes state by their common TensorImpl.
 void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 
-// Fixes the current revision of rule and codecs for this optimizer, so that a reload does not affect it.
-std::unique_ptr<Options> with_current_revision(std::unique_ptr<Options> defaults) {
-  defaults->set_catalog_revision(jit::default_catalog().catalog_revision());
+// Fixes the current revisions of rule and codecs for this optimizer, so that a reload does not affect it.
+std::unique_ptr<Options> with_current_revisions(std::unique_ptr<Options> defaults) {
+  defaults->set_catalog(defaults->catalog());
   return defaults;
 }
 
@@ -54,7 +54,7 @@ GroupTransform transform_of(const Options& options) {
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
                      NonTrainablePolicy frozen)
     : torch::optim::Optimizer(std::vector<ParamGroup>{},
-                              with_current_revision(std::move(defaults))),
+                              with_current_revisions(std::move(defaults))),
       impl_(std::make_unique<Impl>(*this, frozen)) {
   static_cast<void>(
       GroupRecord(impl_->default_options(), ValidationPhase::construction));  // validates
@@ -122,23 +122,21 @@ Options& Optimizer::Impl::group_options(std::size_t group) {
 
 // ---- groups ------------------------------------------------------------------------------------
 
-// The values for options that a group does not set.
-std::unique_ptr<Options> Optimizer::Impl::defaults_for(const ParamGroup& group) const {
-  if (!several_rules) return default_options().copy();
-  auto own = make_options(options_with_rule(group).rule(), default_options().catalog_revision());
-  own->set_catalog_revision(default_options().catalog_revision());
-  return own;
-}
-
+// Copies a group. Options that it does not set come from the optimizer's defaults, or from its own rule's.
 Optimizer::ParamGroup Optimizer::Impl::merged(const ParamGroup& group) const {
   default_options().check_unharmed();
   if (group.has_options())
     if (const auto* const own = dynamic_cast<const Options*>(&group.options()))
       own->check_unharmed();
-  const auto defaults = defaults_for(group);
-  auto options = options_like(*defaults, group.has_options() ? group.options() : *defaults);
-  if (group.has_options()) options->inherit(*defaults);
-  options->set_catalog_revision(default_options().catalog_revision());
+  std::unique_ptr<Options> of_rule;
+  if (several_rules) {
+    of_rule = make_options(options_with_rule(group).rule(), default_options().catalog());
+    of_rule->set_catalog(default_options().catalog());
+  }
+  const Options& defaults = of_rule ? *of_rule : default_options();
+  auto options = options_like(defaults, group.has_options() ? group.options() : defaults);
+  if (group.has_options()) options->inherit(defaults);
+  options->set_catalog(default_options().catalog());
   options->construct();
   return ParamGroup(group.params(), std::move(options));
 }
@@ -196,14 +194,14 @@ void Optimizer::Impl::check_distinct() const { check_distinct(nullptr, {}); }
 
 void Optimizer::add_param_group(const ParamGroup& group) {
   if (!impl_->groups_unchanged()) impl_->sync_groups();
-  const ParamGroup whole = impl_->merged(group);
+  ParamGroup whole = impl_->merged(group);
   const ParameterName first{param_groups_.size(), 0};
   impl_->check_group(whole, first, ValidationPhase::construction);
   impl_->check_distinct(&whole, first);
   auto states = impl_->early_states(whole, first);
-  torch::optim::Optimizer::add_param_group(whole);
-  // torch replaces options of a class that it does not know by the defaults.
-  param_groups_.back().set_options(whole.options().clone());
+  torch::optim::Optimizer::add_param_group(ParamGroup(group.params()));
+  param_groups_.back() =
+      std::move(whole);  // torch sets options of a class that it does not know to the defaults
   impl_->resize(param_groups_.size());
   impl_->take_in(impl_->groups.size() - 1, std::move(states));
 }
@@ -328,14 +326,6 @@ std::vector<torch::Tensor> Optimizer::fp32_weights() const {
       weights.push_back((more ? state->weights() : p.detach()).to(torch::kFloat32, false, !more));
     }
   return weights;
-}
-
-std::int64_t Optimizer::state_bytes() const {
-  std::int64_t sum = 0;
-  for (const auto& [key, held] : state_)
-    if (const auto* const state = dynamic_cast<const ParamState*>(held.get()))
-      sum += state->bytes();
-  return sum;
 }
 
 std::vector<double> Optimizer::Impl::shared_values() const {

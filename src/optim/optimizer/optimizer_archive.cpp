@@ -29,19 +29,17 @@ class Optimizer::Impl::Conversions {
   }
 
   void note(const ParamState& saved, const torch::Tensor& p, const jit::Plan& plan) {
-    const torch::Tensor before = copy_if_rewritten(saved.buffers(), plan, p);
+    const torch::Tensor before = copy_if_rewritten(saved.data().buffers, plan, p);
     bool differs = before.defined();
     if (differs) {
       rewritten_.emplace_back(p, before);
-      formats_.insert("weights from " + saved.buffers().format.weights + " to " +
+      formats_.insert("weights from " + saved.data().buffers.format.weights + " to " +
                       plan.spec.state.weights);
     }
-    for (std::size_t i = 0; i < saved.buffers().slots.size(); ++i) {
-      const auto& from = saved.buffers().format.slots[i];
+    for (std::size_t i = 0; i < saved.data().buffers.slots.size(); ++i) {
+      const auto& from = saved.data().buffers.format.slots[i];
       const auto& to = plan.spec.state.slots.at(i);
-      if (!from || !to ||
-          jit::same_codes(*from, *to, jit::default_catalog(), plan.spec.catalog_revision))
-        continue;
+      if (!from || !to || jit::same_codes(*from, *to, *plan.catalog)) continue;
       formats_.insert(plan.rule().slots[i].name + " from " + jit::to_string(*from) + " to " +
                       jit::to_string(*to));
       differs = true;
@@ -53,9 +51,10 @@ class Optimizer::Impl::Conversions {
 
   void warn() const {
     if (parameters_ == 0) return;
-    TORCH_WARN("jitstep: the archive's formats differ from this optimizer's. State was converted: ",
-               jit::joined(formats_), " (", parameters_,
-               parameters_ == 1 ? " parameter" : " parameters", ").");
+    TORCH_WARN(
+        "jitstep: the checkpoint's formats differ from this optimizer's. State was converted: ",
+        jit::joined(formats_), " (", parameters_, parameters_ == 1 ? " parameter" : " parameters",
+        ").");
   }
 
  private:
@@ -89,9 +88,9 @@ void Optimizer::save(OutputArchive& archive) const {
       const auto held = state_.find(p.unsafeGetTensorImpl());
       if (held == state_.end()) continue;
       const auto* const state = dynamic_cast<const ParamState*>(held->second.get());
-      if (state != nullptr && state->has_id() && !has_slots(state->buffers_) &&
-          p.sizes() != state->layout_.sizes)
-        resized.try_emplace(held->first, *state).first->second.resize(p.sizes());
+      if (state != nullptr && state->data().has_id() && !has_slots(state->data().buffers) &&
+          p.sizes() != state->data().layout.sizes)
+        resized.try_emplace(held->first, *state).first->second.data().resize(p.sizes());
     }
   write_archive(archive, impl_->default_options(), impl_->mode, {state_, resized}, param_groups_,
                 shared_state);
@@ -147,8 +146,8 @@ void Optimizer::Impl::bind_archived(std::size_t g, ArchivedGroup& group,
       const auto plan = record.plan(p);
       if (!group.states[i]) return;
       conversions.note(*group.states[i], p, *plan);
-      ParamState& state = *group.states[i];
-      state.bind(p, plan, state.has_id() ? state.id() : param_record.id,
+      ParamState::Data& state = group.states[i]->data();
+      state.bind(p, plan, state.has_id() ? state.buffers.id : param_record.id,
                  record.initial(*plan, param_record.number));
     });
   }

@@ -17,8 +17,8 @@ torch::Tensor checked_number(torch::Tensor number, const char* name) {
   if (!number.defined()) return number;
   TORCH_CHECK(number.layout() == torch::kStrided && number.scalar_type() == torch::kFloat32 &&
                   number.numel() == 1,
-              "jitstep: ", name, " is ", number.dtype(), " of shape ", number.sizes(),
-              " and layout ", number.layout(), ". Pass a float32 tensor of one element.");
+              "jitstep: ", name, " is ", describe(number), " with layout ", number.layout(),
+              ". Pass a float32 tensor of one element.");
   return number.detach();
 }
 
@@ -62,7 +62,7 @@ torch::Tensor checked_lr(torch::Tensor lr) {
   if (!lr.defined()) return lr;
   const bool number = lr.scalar_type() == torch::kFloat32 || lr.scalar_type() == torch::kFloat64;
   TORCH_CHECK(lr.layout() == torch::kStrided && number && lr.numel() == 1, "jitstep: lr is ",
-              lr.dtype(), " of shape ", lr.sizes(), " and layout ", lr.layout(),
+              describe(lr), " with layout ", lr.layout(),
               ". Pass a float32 or float64 tensor of one element.");
   return lr.detach();
 }
@@ -134,7 +134,7 @@ void Optimizer::Impl::check_numbers() const {
 
 // Checks gradients that the step clears. Repeats the check only after the storage of a gradient or state changed.
 void Optimizer::Impl::check_cleared() {
-  const bool same = pending.empty() && new_gradients.empty() && materialised.empty();
+  const bool same = pending.empty() && new_gradients.empty() && materialized.empty();
   if (!extras.clears || (clearing_checked && same)) return;
   clearing_checked = false;
   std::vector<StepMemory> used;
@@ -168,8 +168,8 @@ void Optimizer::Impl::count_steps() {
 }
 
 // Kernels have read and cleared a copy of lazily negated gradients. This clears the gradients themselves.
-void Optimizer::Impl::clear_materialised() {
-  if (!extras.clears || materialised.empty()) return;
+void Optimizer::Impl::clear_materialized() {
+  if (!extras.clears || materialized.empty()) return;
   for (const StepParam* const param : active)
     if (param->p->grad().is_neg()) param->p->mutable_grad().zero_();
 }

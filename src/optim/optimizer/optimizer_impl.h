@@ -15,13 +15,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "jitstep/kernel_report.h"
 #include "jitstep/optimizer.h"
+#include "jitstep/reports.h"
 #include "optim/optimizer/grad_hooks.h"
+#include "optim/optimizer/group_record.h"
 #include "optim/optimizer/host_transforms.h"
 #include "optim/optimizer/stepper.h"
-#include "optim/options/group_record.h"
 #include "optim/state/archive.h"
+#include "optim/state/param_state_data.h"
 #include "optim/state/shared_state_tensors.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/memory_overlap.h"
@@ -41,6 +42,7 @@ struct Optimizer::Impl {
     void* key = nullptr;
     torch::optim::OptimizerParamState* held = nullptr;
     ParamState* state = nullptr;           // `held`, once its type was checked
+    ParamState::Data* data = nullptr;      // of `state`; a new state at its address has other data
     const std::type_info* type = nullptr;  // of *held: a new object may have the same address
     int binding = 0;  // the buffers' revision after bind(); no other binding has it
     TensorFingerprint fingerprint = {};  // of the parameter
@@ -56,7 +58,8 @@ struct Optimizer::Impl {
     void set_state(ParamState* now) {
       held = state = now;
       type = now == nullptr ? nullptr : &typeid(*now);
-      buffers = now == nullptr ? nullptr : &now->buffers_;
+      data = now == nullptr ? nullptr : &now->data();
+      buffers = data == nullptr ? nullptr : &data->buffers;
     }
     // True if `now` is the same object as at the last check.
     bool knows(const torch::optim::OptimizerParamState* now) const {
@@ -65,9 +68,10 @@ struct Optimizer::Impl {
     // True if the known state is bound to p with the group's current options, and still fits. If the storage did not
     // move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
     bool is_bound(int group_revision, bool storage_unchanged) const {
-      return state != nullptr && revision == group_revision && state->is_bound() &&
-             state->guard_.is_intact() && buffers->revision == binding && has_stepped(buffers->t) &&
-             ((storage_unchanged && !state->is_shared()) || state->fits(*p));
+      return state != nullptr && &state->data() == data && revision == group_revision &&
+             data->is_bound() && state->is_unharmed() && buffers->revision == binding &&
+             has_stepped(buffers->t) &&
+             ((storage_unchanged && !data->escaped.is_set()) || data->fits(*p));
     }
     static bool has_stepped(const StepCount& t) {
       return t.counted() > 0 && t.counted() < std::numeric_limits<std::int64_t>::max();
@@ -84,9 +88,9 @@ struct Optimizer::Impl {
   struct PendingBinding {
     ParamRecord* record;
     std::shared_ptr<const jit::Plan> plan;
-    bool made;                         // this step created the state
-    std::optional<ParamState> before;  // for the rollback: the state before bind()
-    torch::Tensor parameter = {};      // for the rollback: a copy if bind() rounds it again
+    bool made;                               // this step created the state
+    std::optional<ParamState::Data> before;  // for the rollback: the state before bind()
+    torch::Tensor parameter = {};            // for the rollback: a copy if bind() rounds it again
   };
 
   Impl(Optimizer& of, NonTrainablePolicy what) : optimizer(&of), frozen(what) {}
@@ -100,7 +104,7 @@ struct Optimizer::Impl {
   std::vector<StepParam*> active, inactive;  // of this step: with a gradient, and without
   std::vector<PendingBinding> pending;
   std::vector<ParamRecord*> new_gradients;  // of this step: gradients whose storage changed
-  std::deque<torch::Tensor> materialised;   // of this step: copies of lazy gradients
+  std::deque<torch::Tensor> materialized;   // of this step: copies of lazy gradients
   ParameterMemory memory;
   bool several_devices = false;  // this step's parameters are on more than one
   bool memory_checked = false;   // valid while no parameter's storage changes
@@ -137,7 +141,7 @@ struct Optimizer::Impl {
     inactive.clear();
     pending.clear();
     new_gradients.clear();
-    materialised.clear();
+    materialized.clear();
   }
   // True if a parameter's storage and metadata are unchanged. If not, invalidates the cached data: the state may no
   // longer fit, kernel tables have the old address, and the parameter may share memory with others.
@@ -168,7 +172,6 @@ struct Optimizer::Impl {
   const std::string& rule_of(std::size_t group) const;
 
   // ---- groups (optimizer.cpp, early_state.cpp)
-  std::unique_ptr<Options> defaults_for(const ParamGroup& group) const;
   ParamGroup merged(const ParamGroup& group) const;
   void check_group(const ParamGroup& group, const ParameterName& first,
                    ValidationPhase phase) const;
@@ -201,7 +204,7 @@ struct Optimizer::Impl {
   void check_numbers() const;
   void check_cleared();
   void count_steps();
-  void clear_materialised();
+  void clear_materialized();
 
   // ---- states (optimizer_step.cpp)
   bool find_state(ParamRecord& record, bool storage_unchanged) const;

@@ -39,7 +39,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
     impl_->stepper.step({impl_->active, impl_->inactive, impl_->hyper_params},
                         impl_->shared_state.aux_state(), extras, impl_->transform());
   });
-  impl_->clear_materialised();
+  impl_->clear_materialized();
   return loss;
 }
 
@@ -141,7 +141,7 @@ const torch::Tensor* Optimizer::Impl::gradient_of(ParamRecord& record) {
   record.gradient_checked = false;
   if (!grad->defined()) return nullptr;
   if (is_lazy(*grad))
-    grad = &materialised.emplace_back(jitstep::materialised(*grad));
+    grad = &materialized.emplace_back(jitstep::materialized(*grad));
   else
     new_gradients.push_back(&record);
   check_gradient(*record.p, *grad, record.name);
@@ -213,13 +213,13 @@ void Optimizer::Impl::look_up(ParamRecord& record, torch::optim::OptimizerParamS
         "jitstep: the state of a parameter was replaced by another optimizer's. Use the state ",
         "class of ", of_group, ".");
     record.set_state(state);
-    if (state != nullptr) state->check_unharmed(), state->check_step();
+    if (state != nullptr) check_unharmed(*state), state->data().check_step();
   });
 }
 
 ParamState& Optimizer::Impl::state_for(const torch::Tensor& p, std::size_t g) {
   auto& held = states()[p.unsafeGetTensorImpl()];
-  if (!held) held = make_param_state(groups[g].rule, default_options().catalog_revision());
+  if (!held) held = make_param_state(groups[g].rule, default_options().catalog());
   return static_cast<ParamState&>(*held);
 }
 
@@ -228,7 +228,8 @@ std::set<int> Optimizer::Impl::ids_except(const std::set<const ParamState*>& exc
   std::set<int> used;
   for (const auto& [key, held] : states()) {
     const auto* const state = dynamic_cast<const ParamState*>(held.get());
-    if (state != nullptr && state->has_id() && !excluded.contains(state)) used.insert(state->id());
+    if (state != nullptr && state->data().has_id() && !excluded.contains(state))
+      used.insert(state->id());
   }
   return used;
 }
@@ -245,7 +246,7 @@ std::vector<int> Optimizer::Impl::ids_of_pending() const {
   std::set<int> used = ids_except(rebound);
   std::vector<int> assigned;
   for (const ParamRecord* const param_record : param_records) {
-    const bool retained = param_record->state != nullptr && param_record->state->has_id() &&
+    const bool retained = param_record->state != nullptr && param_record->state->data().has_id() &&
                           used.insert(param_record->state->id()).second;
     assigned.push_back(retained ? param_record->state->id() : -1);
   }
@@ -273,15 +274,15 @@ void Optimizer::Impl::bind_states() {
     const torch::Tensor& p = *record.p;
     one.made = record.held == nullptr;
     if (!one.made) {
-      one.before = record.state->snapshot();
-      one.parameter = copy_if_rewritten(one.before->buffers_, *one.plan, p);
+      one.before.emplace(record.state->data().snapshot());
+      one.parameter = copy_if_rewritten(one.before->buffers, *one.plan, p);
     }
     ParamState& state = state_for(p, record.name.group);
     with_context(p, record.name, [&] {
-      state.bind(p, one.plan, new_ids[next++], group.initial(*one.plan, record.number));
+      state.data().bind(p, one.plan, new_ids[next++], group.initial(*one.plan, record.number));
     });
     record.set_state(&state);
-    record.binding = state.buffers_.revision;
+    record.binding = state.data().buffers.revision;
     record.revision = group.revision();
   }
 }
@@ -295,7 +296,7 @@ void Optimizer::Impl::restore_states() {
       states().erase(record.key);
       record.set_state(nullptr);
     } else if (one.before) {
-      *record.state = std::move(*one.before);
+      record.state->data() = std::move(*one.before);
     }
     put_back(*record.p, one.parameter);
     record.revision = -1;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jit/search/candidate_check.h"
 #include "jit/search/config_space.h"
 #include "jit/tuning/tuning_files.h"
-#include "jitstep/jit/log.h"
 
 namespace jitstep {
 namespace {

@@ -12,6 +12,7 @@
 #include "jit/step/step_checks.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/optimizer/step_hyper_params.h"
+#include "optim/reports/kernel_report.h"
 #include "optim/state/state_operations.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -114,11 +115,11 @@ DeviceStep& Stepper::State::device_of(StepParam& param) {
 std::size_t Stepper::State::batch_of(DeviceStep& device, const KernelKey& key) const {
   const auto [known, added] = device.batch_of.try_emplace(key, 0);
   if (!added) return known->second;
-  const jit::KernelSpec spec = spec_of(key, scaled);
+  jit::Plan plan = jit::resolve(spec_of(key, scaled), *key.plan->catalog);
   known->second = find_or_add(
-      device.batches, [&](const jit::Batch& batch) { return batch.plan.spec == spec; },
+      device.batches, [&](const jit::Batch& batch) { return batch.plan.is_same_kernel(plan); },
       [&] {
-        return jit::Batch{jit::resolve(spec), {}};
+        return jit::Batch{std::move(plan), {}};
       });
   device.names.resize(device.batches.size());
   return known->second;

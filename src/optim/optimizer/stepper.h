@@ -9,11 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/step.h"
-#include "jitstep/kernel_report.h"
-#include "jitstep/state_buffers.h"
+#include "jitstep/reports.h"
 #include "optim/optimizer/step_tuner.h"
+#include "optim/state/state_buffers.h"
 #include "optim/tensor/errors.h"
 
 namespace jitstep {
@@ -57,9 +57,6 @@ struct StepExtras {
 /// Applies a group's host transform: replaces `values`, one tensor per parameter.
 using TransformOfGroup =
     std::function<void(std::size_t group, const std::vector<torch::Tensor>& values)>;
-
-/// Adds a report. If there is a report of the same kernel and device, adds only the parameters to that.
-void add_kernel(std::vector<KernelReport>& reports, KernelReport one);
 
 /// Not thread-safe. Belongs to one optimizer.
 class Stepper {

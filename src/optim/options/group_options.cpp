@@ -5,15 +5,15 @@
 namespace jitstep {
 
 std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given,
-                                         int catalog_revision) {
-  return rethrow_as_torch_error([&] { return make_options(rule, given, catalog_revision); });
+                                         const jit::Catalog& catalog) {
+  return rethrow_as_torch_error([&] { return make_options(rule, given, catalog); });
 }
 
 std::unique_ptr<Options> options_like(const Options& defaults,
                                       const torch::optim::OptimizerOptions& given) {
   const auto* const generic = dynamic_cast<const GenericOptions*>(&given);
   if (generic != nullptr && generic->rule().empty())
-    return checked_options(defaults.rule(), *generic, defaults.catalog_revision());
+    return checked_options(defaults.rule(), *generic, defaults.catalog());
   const auto* const ours = dynamic_cast<const Options*>(&given);
   TORCH_CHECK(ours != nullptr,
               "jitstep: the options of a parameter group belong to another optimizer than ",

@@ -12,7 +12,7 @@ namespace jitstep {
 
 /// Like make_options, but throws c10::Error.
 std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given,
-                                         int catalog_revision = 0);
+                                         const jit::Catalog& catalog = jit::default_catalog());
 
 /// Copies a group's options for an optimizer with these defaults. Throws a c10::Error if the options are torch's,
 /// another rule's, or of another version of the rule.

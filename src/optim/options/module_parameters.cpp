@@ -21,7 +21,7 @@ Layer layer_of(const torch::nn::Module& module) {
   if (is_one_of<EmbeddingImpl, EmbeddingBagImpl>(module)) return Layer::embedding;
   if (is_one_of<LayerNormImpl, GroupNormImpl, BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl,
                 InstanceNorm1dImpl, InstanceNorm2dImpl, InstanceNorm3dImpl>(module))
-    return Layer::normalisation;
+    return Layer::normalization;
   return Layer::other;
 }
 

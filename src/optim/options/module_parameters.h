@@ -9,13 +9,13 @@
 namespace jitstep {
 
 /// Kinds of layers whose parameters form separate groups.
-enum class Layer { embedding, normalisation, other };
+enum class Layer { embedding, normalization, other };
 
 /// One registration of a parameter.
 struct ParameterIndex {
   std::string name;    // in the whole module: "layer2.norm.weight"
   std::string key;     // in its layer: "weight"
-  Layer layer;         // Embedding and EmbeddingBag; layer, batch, group and instance normalisation
+  Layer layer;         // Embedding and EmbeddingBag; layer, batch, group and instance normalization
   std::size_t number;  // in the order of registration
 };
 

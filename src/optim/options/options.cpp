@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
+#include "jit/manifest/option_layout.h"
 #include "optim/options/shipped_options.h"
 #include "optim/tensor/errors.h"
 
@@ -64,9 +65,22 @@ jit::Value archived(const jit::Option& option, const c10::IValue& value) {
   try {
     return from_ivalue(option, value);
   } catch (const c10::Error&) {
-    TORCH_CHECK(false, "jitstep: the archive is damaged: its option \"", option.name,
+    TORCH_CHECK(false, "jitstep: the checkpoint is damaged: its option \"", option.name,
                 "\" has the type ", value.tagKind(), ". Save the optimizer again.");
   }
+}
+
+// The index of an option that exists.
+std::size_t index_of(const jit::OptionLayout& layout, const std::string& name) {
+  return static_cast<std::size_t>(layout.find(name) - layout.options.data());
+}
+
+// GenericOptions have no types of options before bind().
+void check_bound(const Options& options) {
+  TORCH_CHECK(
+      !options.rule().empty(),
+      "jitstep: the options cannot be read or written by get(), put() or set_lr() yet: they ",
+      "have no rule. Call set(name, value), or make_options(rule, options) first.");
 }
 
 }  // namespace
@@ -80,26 +94,23 @@ jit::CodecChoice Options::read_codec(const std::string& text) {
   return rethrow_as_torch_error([&] { return jit::parse_codec(text); });
 }
 
-const jit::Manifest& Options::manifest() const {
-  return jit::default_catalog().rule(rule(), catalog_revision());
+std::vector<std::string> Options::names() const {
+  return rule().empty() ? std::vector<std::string>() : defaults().names();
 }
 
-jit::OptionValues Options::defaults() const {
-  return jit::OptionValues(rule(), jit::default_catalog(), catalog_revision());
-}
-
-std::size_t Options::index(const std::string& name) const {
-  const auto& all = names();
-  const auto found = std::find(all.begin(), all.end(), name);
-  if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
-  rethrow_as_torch_error([&] { defaults().declaration(name); });
-  TORCH_CHECK(false, "jitstep: ", rule(), " has no option \"", name, "\".");
+jit::Value Options::get(const std::string& name) const {
+  check_bound(*this);
+  return rethrow_as_torch_error([&] { return values().get(name); });
 }
 
 void Options::put(const std::string& name, const jit::Value& value) {
-  const std::size_t option = index(name);
-  rethrow_as_torch_error([&] { defaults().set(name, value); });
-  put(option, value);
+  check_bound(*this);
+  rethrow_as_torch_error([&] {
+    jit::OptionValues all = values();
+    all.set(name, value);
+    unpack(all.packed());
+    mark(index_of(all.layout(), name));
+  });
 }
 
 bool Options::is_marked(std::size_t option) const {
@@ -107,47 +118,61 @@ bool Options::is_marked(std::size_t option) const {
   return option < set.size() && set[option];
 }
 
-void Options::set_mark(std::size_t option, bool on) {
+void Options::mark(std::size_t option) {
   std::vector<bool>& set = common().set;
   if (option >= set.size()) set.resize(option + 1);
-  set[option] = on;
+  set[option] = true;
 }
 
-bool Options::is_set(std::size_t option) const {
-  return is_marked(option) || !(get(option) == defaults().get(names().at(option)));
+bool Options::is_set(const std::string& name) const {
+  check_bound(*this);
+  return rethrow_as_torch_error([&] {
+    const jit::OptionValues all = values();
+    return !(all.get(name) == all.declaration(name).initial) ||
+           is_marked(index_of(all.layout(), name));
+  });
+}
+
+bool Options::fits(const jit::OptionValues& values) const {
+  return layout() == nullptr || values.layout().text() == layout();
 }
 
 jit::OptionValues Options::values() const {
   jit::OptionValues values = defaults();
-  update(values);
+  if (!fits(values))
+    throw jit::Error("the options class of " + rule() + " does not fit the file " +
+                     manifest().path + ", which declares other options. Use GenericOptions.");
+  jit::PackedValues packed = values.packed();
+  pack(packed);
+  values.set_packed(packed);
   return values;
 }
 
-void Options::update(jit::OptionValues& values) const {
-  for (std::size_t i = 0; i < names().size(); ++i) {
-    jit::Value now = get(i);
-    if (!(now == values.get(names()[i]))) values.set(names()[i], std::move(now));
-  }
-}
-
 void Options::assign(const jit::OptionValues& values) {
-  for (std::size_t i = 0; i < names().size(); ++i) put(i, values.get(names()[i]));
+  unpack(values.packed());
+  for (std::size_t i = 0; i < values.layout().options.size(); ++i) mark(i);
 }
 
 void Options::construct() {
-  jit::OptionValues values = this->values();
-  values.construct();
-  for (std::size_t i = 0; i < names().size(); ++i)
-    if (const jit::Value& value = values.get(names()[i]); !(value == get(i))) put(i, value);
+  const jit::OptionValues before = values();
+  jit::OptionValues after = before;
+  after.construct();
+  if (after == before) return;
+  unpack(after.packed());
+  const auto& options = after.layout().options;
+  for (std::size_t i = 0; i < options.size(); ++i)
+    if (!(options[i].value(after.packed()) == options[i].value(before.packed()))) mark(i);
 }
 
 void Options::inherit(const Options& defaults) {
-  for (std::size_t i = 0; i < names().size(); ++i) {
-    if (is_set(i)) continue;
-    put(i, defaults.get(i));
-    set_mark(i, false);
-  }
-  edit_formats().inherit(defaults.formats(), manifest());
+  const jit::OptionValues own = values(), others = defaults.values();
+  jit::PackedValues packed = own.packed();
+  const auto& options = own.layout().options;
+  for (std::size_t i = 0; i < options.size(); ++i)
+    if (!is_marked(i) && options[i].value(packed) == options[i].option->initial)
+      options[i].set(packed, options[i].value(others.packed()));
+  unpack(packed);
+  edit_formats().inherit(defaults.formats(), own.rule());
 }
 
 jit::Formats& Options::edit_formats() {
@@ -160,10 +185,8 @@ std::unique_ptr<Options> Options::copy() const {
 }
 
 bool Options::equals(const Options& other) const {
-  if (rule() != other.rule() || !(formats() == other.formats())) return false;
-  for (std::size_t i = 0; i < names().size(); ++i)
-    if (!(get(i) == other.get(i))) return false;
-  return true;
+  return rule() == other.rule() && formats() == other.formats() &&
+         (rule().empty() || values() == other.values());
 }
 
 void Options::check_unharmed() const {
@@ -175,22 +198,27 @@ void Options::check_unharmed() const {
 
 void Options::serialize(torch::serialize::OutputArchive& archive) const {
   check_unharmed();
-  const jit::OptionValues declared = defaults();
-  for (std::size_t i = 0; i < names().size(); ++i)
-    archive.write(names()[i], to_ivalue(declared.declaration(names()[i]), get(i)));
+  const jit::OptionValues all = values();
+  for (const jit::PackedOption& one : all.layout().options)
+    archive.write(one.option->name, to_ivalue(*one.option, one.value(all.packed())));
   archive.write(kFormatsKey, c10::IValue(jit::to_json(formats())));
 }
 
 // Options that the archive lacks keep their values. torch's archives lack jitstep's additional options.
 void Options::serialize(torch::serialize::InputArchive& archive) {
-  const jit::OptionValues declared = defaults();
+  jit::OptionValues all = values();
   c10::IValue value;
-  for (std::size_t i = 0; i < names().size(); ++i) {
-    if (archive.try_read(names()[i], value))
-      put(names()[i], archived(declared.declaration(names()[i]), value));
+  const auto& options = all.layout().options;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    const jit::Option& option = *options[i].option;
+    if (!archive.try_read(option.name, value)) continue;
+    const jit::Value held = archived(option, value);
+    rethrow_as_torch_error([&] { all.set(option.name, held); });
+    mark(i);
   }
+  unpack(all.packed());
   if (!archive.try_read(kFormatsKey, value)) return;
-  TORCH_CHECK(value.isString(), "jitstep: the archive is damaged: its entry \"", kFormatsKey,
+  TORCH_CHECK(value.isString(), "jitstep: the checkpoint is damaged: its entry \"", kFormatsKey,
               "\" is ", value.tagKind(), " instead of a string. Save the optimizer again.");
   edit_formats() =
       rethrow_as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
@@ -203,52 +231,48 @@ double Options::get_lr() const {
 
 void Options::set_lr(double lr) {
   check_unharmed();
-  put(index("lr"), lr);
+  put("lr", lr);
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): a Value is small, and the signature is public.
-GenericOptions& GenericOptions::set(const std::string& name, jit::Value value) {
+GenericOptions& GenericOptions::set(const std::string& name, const jit::Value& value) {
   given_[name] = value;
-  if (!rule().empty()) Options::put(name, value);
+  if (!rule().empty()) put(name, value);
   return *this;
 }
 
-void GenericOptions::bind(const std::string& rule, int catalog_revision) {
-  jit::OptionValues values(rule, jit::default_catalog(), catalog_revision);
-  set_catalog_revision(values.catalog_revision());
+void GenericOptions::bind(const std::string& rule, const jit::Catalog& catalog) {
+  jit::OptionValues values(rule, catalog);
   for (const auto& [name, value] : given_) values.set(name, value);
-  names_ = values.names();
-  values_ = std::move(values);
+  set_catalog(values.catalog());
   rename(rule);
-  for (std::size_t i = 0; i < names_.size(); ++i)
-    if (given_.count(names_[i]) != 0) mark(i);
+  for (const auto& [name, value] : given_) mark(index_of(values.layout(), name));
+  values_ = std::move(values);
 }
 
-void GenericOptions::put(std::size_t option, const jit::Value& value) {
-  values_->set(names_.at(option), value);
-  version_ = next_version();
-  mark(option);
+namespace {
+
+// The options of the generated class. Null if there is none, or if the file declares other options.
+std::unique_ptr<Options> shipped_options(const std::string& rule, const jit::Catalog& catalog) {
+  auto shipped = make_shipped_options(rule);
+  return shipped && shipped->fits(jit::OptionValues(rule, catalog)) ? std::move(shipped) : nullptr;
 }
 
-void GenericOptions::snapshot(std::vector<double>& numbers) const {
-  numbers = {formats_version(), static_cast<double>(version_)};
-}
+}  // namespace
 
 bool is_shipped(const std::string& rule) {
-  const auto shipped = make_shipped_options(rule);
-  return shipped && shipped->names() == jit::OptionValues(rule).names();
+  return shipped_options(rule, jit::default_catalog()) != nullptr;
 }
 
-std::unique_ptr<Options> make_options(const std::string& rule, int catalog_revision) {
-  if (is_shipped(rule)) return make_shipped_options(rule);
+std::unique_ptr<Options> make_options(const std::string& rule, const jit::Catalog& catalog) {
+  if (auto shipped = shipped_options(rule, catalog)) return shipped;
   auto generic = std::make_unique<GenericOptions>();
-  generic->bind(rule, catalog_revision);
+  generic->bind(rule, catalog);
   return generic;
 }
 
 std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given,
-                                      int catalog_revision) {
-  auto options = make_options(rule, catalog_revision);
+                                      const jit::Catalog& catalog) {
+  auto options = make_options(rule, catalog);
   jit::OptionValues values = options->values();
   for (const auto& [name, value] : given.given()) {
     values.set(name, value);

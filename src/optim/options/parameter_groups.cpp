@@ -38,7 +38,7 @@ void check_names(const std::vector<ModuleParameter>& parameters,
 }
 
 bool is_excluded(const ModuleParameter& parameter, const DecayExclusions& exclusions) {
-  return parameter.tensor.dim() < 2 || parameter.is_bias() || parameter.in(Layer::normalisation) ||
+  return parameter.tensor.dim() < 2 || parameter.is_bias() || parameter.in(Layer::normalization) ||
          (exclusions.embeddings && parameter.in(Layer::embedding)) ||
          is_chosen(parameter, exclusions.names, exclusions.predicate);
 }
@@ -91,7 +91,7 @@ void check_rules(const Options& muon, const Options& others) {
 }
 
 bool is_matrix(const ModuleParameter& parameter) {
-  return parameter.tensor.dim() == 2 && !parameter.is_bias() && !parameter.in(Layer::normalisation);
+  return parameter.tensor.dim() == 2 && !parameter.is_bias() && !parameter.in(Layer::normalization);
 }
 
 // The last matrix by order of registration. It considers all registrations, so that a last layer that shares the

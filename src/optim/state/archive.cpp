@@ -51,14 +51,14 @@ void check_torchs(InputArchive& options, const OptimizerParamGroup& group) {
   const auto& names = ours.names();
   for (const std::string& key : options.keys())
     TORCH_CHECK(std::find(names.begin(), names.end(), key) != names.end(),
-                "jitstep: the archive was not saved by ", ours.rule(),
+                "jitstep: the checkpoint was not saved by ", ours.rule(),
                 ": that optimizer has no option ", key,
                 ". Load it into the optimizer of the same name as the one that saved it.");
 }
 
 void check_size(InputArchive& group_archive, std::size_t g, const OptimizerParamGroup& group) {
   const std::int64_t size = read_size(group_archive, "params/size");
-  TORCH_CHECK(size == std::ssize(group.params()), "jitstep: the archive was saved with ", size,
+  TORCH_CHECK(size == std::ssize(group.params()), "jitstep: the checkpoint was saved with ", size,
               size == 1 ? " parameter" : " parameters", " in parameter group ", g,
               ", but this optimizer has ", group.params().size(),
               ". Load it into groups of the same sizes.");
@@ -104,7 +104,8 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
                                     const std::vector<OptimizerParamGroup>& groups) {
   const std::string& rule = defaults.rule();
   const auto& slots = defaults.manifest().slots;
-  TORCH_CHECK(is_old(archive, slots), "jitstep: the archive contains no optimizer: it has neither ",
+  TORCH_CHECK(is_old(archive, slots),
+              "jitstep: the checkpoint contains no optimizer: it has neither ",
               "torch's current layout nor buffers of ", rule, " from before torch 1.5. ",
               "Load a file that an optimizer was saved to.");
   TORCH_WARN("Your serialized ", rule, " optimizer is still using the old serialization format. ",
@@ -115,9 +116,9 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
   auto& states = out[0].states;  // the old layout has no groups
   const auto state = [&](std::size_t i) -> ParamState& {
     TORCH_CHECK(i < states.size(),
-                "jitstep: the archive has state for more parameters than this optimizer has (",
+                "jitstep: the checkpoint has state for more parameters than this optimizer has (",
                 states.size(), "). Load it into an optimizer with the same parameters.");
-    if (!states[i]) states[i] = make_param_state(rule, defaults.catalog_revision());
+    if (!states[i]) states[i] = make_param_state(rule, defaults.catalog());
     return *states[i];
   };
   for (const auto& slot : slots) {
@@ -176,12 +177,12 @@ bool has_layout(InputArchive& archive) {
   c10::IValue version;
   if (!archive.try_read("pytorch_version", version)) return false;
   const std::string layout = read_string(archive, "pytorch_version");
-  TORCH_CHECK(layout == kLayout, "jitstep: the archive has torch's layout of version ", layout,
+  TORCH_CHECK(layout == kLayout, "jitstep: the checkpoint has torch's layout of version ", layout,
               ", but this version of jitstep reads ", kLayout, " only. Update jitstep to load it.");
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return true;
   const std::int64_t schema = read_integer(ours, "schema");
-  TORCH_CHECK(schema <= kSchema, "jitstep: the archive has schema ", schema,
+  TORCH_CHECK(schema <= kSchema, "jitstep: the checkpoint has schema ", schema,
               ", but this version of jitstep reads at most ", kSchema,
               ". Update jitstep to load it.");
   return true;
@@ -194,7 +195,7 @@ void check_origin(InputArchive& archive, const Options& defaults,
   if (!has_layout(archive) || !archive.try_read("jitstep", ours)) return;
   const std::string written = read_string(ours, "rule"), rule = rules_of(defaults, groups);
   TORCH_CHECK(written == rule,
-              "jitstep: the archive cannot be loaded into an optimizer of the rule ", rule,
+              "jitstep: the checkpoint cannot be loaded into an optimizer of the rule ", rule,
               ": it has state of the rule ", written, ". Load it into an optimizer of that rule.");
 }
 
@@ -204,7 +205,7 @@ std::vector<std::unique_ptr<ParamState>> read_states(InputArchive& group, InputA
   for (std::size_t i = 0; i < count; ++i) {
     InputArchive archive;
     if (!states.try_read(read_string(group, "params/" + std::to_string(i)), archive)) continue;
-    out[i] = make_param_state(options.rule(), options.catalog_revision());
+    out[i] = make_param_state(options.rule(), options.catalog());
     out[i]->serialize(archive);
   }
   return out;
@@ -217,7 +218,7 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
   InputArchive states = read_part(archive, "state");
   InputArchive all_groups = read_part(archive, "param_groups");
   const std::int64_t count = read_size(all_groups, "param_groups/size");
-  TORCH_CHECK(count == std::ssize(groups), "jitstep: the archive was saved with ", count,
+  TORCH_CHECK(count == std::ssize(groups), "jitstep: the checkpoint was saved with ", count,
               count == 1 ? " parameter group" : " parameter groups", ", but this optimizer has ",
               groups.size(), ". Load it into an optimizer with as many groups.");
   std::vector<ArchivedGroup> out(groups.size());
@@ -242,7 +243,7 @@ std::optional<std::vector<double>> read_shared_state(InputArchive& archive, cons
   for (const std::string& name : names) {
     c10::IValue value;
     if (!ours.try_read("memory_" + name, value)) continue;
-    TORCH_CHECK(value.isDouble(), "jitstep: the archive is damaged: its entry \"memory_", name,
+    TORCH_CHECK(value.isDouble(), "jitstep: the checkpoint is damaged: its entry \"memory_", name,
                 "\" is not a number. Save the optimizer again.");
     values.push_back(value.toDouble());
   }
@@ -253,8 +254,8 @@ std::optional<std::vector<double>> read_shared_state(InputArchive& archive, cons
   };
   if (values.empty() && std::none_of(groups.begin(), groups.end(), has_stepped))
     return std::nullopt;
-  TORCH_CHECK(values.size() == names.size(), "jitstep: the archive has ", values.size(), " of the ",
-              names.size(), " values of shared state that ", defaults.rule(),
+  TORCH_CHECK(values.size() == names.size(), "jitstep: the checkpoint has ", values.size(),
+              " of the ", names.size(), " values of shared state that ", defaults.rule(),
               " needs. It is damaged, or another version of the rule wrote it. Save the optimizer "
               "again.");
   return values;
@@ -267,7 +268,7 @@ jit::Mode read_mode(InputArchive& archive) {
     return jit::Mode::train;
   const std::string mode = read_string(ours, "mode");
   TORCH_CHECK(mode == kEval || mode == kTrain,
-              "jitstep: the archive is damaged: its \"mode\" is \"", mode,
+              "jitstep: the checkpoint is damaged: its \"mode\" is \"", mode,
               "\" instead of \"train\" or \"eval\". Save the optimizer again.");
   return mode == kEval ? jit::Mode::eval : jit::Mode::train;
 }
@@ -279,7 +280,7 @@ std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {
     for (const auto& state : group.states)
       TORCH_CHECK(
           !state || (state->id() >= 0 && state->id() < kMost && ids.insert(state->id()).second),
-          "jitstep: the archive is damaged: two parameters have the same tensor id, or an id is "
+          "jitstep: the checkpoint is damaged: two parameters have the same tensor id, or an id is "
           "out "
           "of range. Save the optimizer again.");
   return ids;

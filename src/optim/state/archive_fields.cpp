@@ -10,8 +10,9 @@ constexpr const char* kDamaged = ". It is damaged. Save the optimizer again.";
 c10::IValue read(InputArchive& archive, const std::string& key,
                  bool (c10::IValue::*is_type)() const, const char* type) {
   c10::IValue value;
-  TORCH_CHECK(archive.try_read(key, value), "jitstep: the archive has no \"", key, "\"", kDamaged);
-  TORCH_CHECK((value.*is_type)(), "jitstep: \"", key, "\" of the archive is ", value.tagKind(),
+  TORCH_CHECK(archive.try_read(key, value), "jitstep: the checkpoint has no \"", key, "\"",
+              kDamaged);
+  TORCH_CHECK((value.*is_type)(), "jitstep: \"", key, "\" of the checkpoint is ", value.tagKind(),
               " instead of ", type, kDamaged);
   return value;
 }
@@ -20,7 +21,7 @@ c10::IValue read(InputArchive& archive, const std::string& key,
 
 InputArchive read_part(InputArchive& archive, const std::string& key) {
   InputArchive inner;
-  TORCH_CHECK(archive.try_read(key, inner), "jitstep: the archive has no part \"", key, "\"",
+  TORCH_CHECK(archive.try_read(key, inner), "jitstep: the checkpoint has no part \"", key, "\"",
               kDamaged);
   return inner;
 }
@@ -31,7 +32,7 @@ std::int64_t read_integer(InputArchive& archive, const std::string& key) {
 
 std::int64_t read_size(InputArchive& archive, const std::string& key) {
   const torch::Tensor size = read_tensor(archive, key);
-  TORCH_CHECK(size.defined() && size.numel() == 1, "jitstep: \"", key, "\" of the archive is ",
+  TORCH_CHECK(size.defined() && size.numel() == 1, "jitstep: \"", key, "\" of the checkpoint is ",
               size.defined() ? "not a number" : "missing", kDamaged);
   return size.item<std::int64_t>();
 }

@@ -74,11 +74,10 @@ InputArchive open_archive(const std::string& file, std::optional<torch::Device> 
   try {
     archive.load_from(file, device);
   } catch (const std::exception& error) {
-    TORCH_CHECK(
-        false, "jitstep: cannot load an optimizer from ", file,
-        ": the file is truncated, damaged or not an archive. Load a complete archive. torch "
-        "reports: ",
-        first_line(error));
+    TORCH_CHECK(false, "jitstep: cannot load an optimizer from ", file,
+                ": the file is truncated, damaged or no checkpoint. Load a complete one. torch "
+                "reports: ",
+                first_line(error));
   }
   return archive;
 }

@@ -7,6 +7,7 @@
 #include "jitstep/jit/catalog.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_fields.h"
+#include "optim/state/param_state_data.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
 
@@ -22,15 +23,15 @@ std::int64_t elements_of(const Sizes& sizes) {
   std::int64_t product = 1;
   for (const std::int64_t size : sizes)
     TORCH_CHECK(size >= 0 && !__builtin_mul_overflow(product, size, &product),
-                "jitstep: the archive is damaged: it has an invalid shape ", sizes,
-                ". Save the optimizer again.");
+                "jitstep: the checkpoint is damaged: it has an invalid shape ",
+                torch::IntArrayRef(sizes), ". Save the optimizer again.");
   return product;
 }
 
 // Checks the shape against the stored bytes before a tensor of that shape is allocated. A byte has at most two codes. A
 // slot without codes stores at least one value per row and column, so elements <= bytes^2.
 void check_held(const ParamState& state, std::int64_t elements) {
-  const StateBuffers& held = state.buffers();
+  const StateBuffers& held = state.data().buffers;
   const auto most = static_cast<double>(held.bytes());
   for (std::size_t i = 0; i < held.slots.size(); ++i) {
     const torch::Tensor& codes = held.slots[i].codes;
@@ -38,18 +39,18 @@ void check_held(const ParamState& state, std::int64_t elements) {
     const auto& codec = jit::default_catalog().codec(held.format.slots.at(i).value().name);
     const bool coded = codec.code_bits(held.format.dtype) > 0;
     TORCH_CHECK(coded ? elements <= 2 * codes.numel() : elements <= most * most,
-                "jitstep: the archive is damaged: it has ", coded ? codes.numel() : held.bytes(),
+                "jitstep: the checkpoint is damaged: it has ", coded ? codes.numel() : held.bytes(),
                 " bytes of ", coded ? "codes" : "state", " in a slot for ", elements,
                 " elements. Save the optimizer again.");
   }
 }
 
 torch::Tensor values_in(const ParamState& state) {
-  for (const auto& slot : state.buffers().slots)
+  for (const auto& slot : state.data().buffers.slots)
     if (slot.codes.defined()) return slot.codes;
   TORCH_CHECK(
       false,
-      "jitstep: the archive does not contain a parameter's shape: its state has none of the ",
+      "jitstep: the checkpoint does not contain a parameter's shape: its state has none of the ",
       "slots of ", state.rule(),
       ". It is another rule's state, or a state without tensors. Check the name of the rule.");
 }
@@ -59,10 +60,11 @@ torch::Tensor parameter_like(InputArchive& archive, const ParamState& state) {
   InputArchive formats;
   if (!archive.try_read("jitstep", formats)) return torch::empty_like(values_in(state));
   const Sizes sizes = read_integers(formats, "sizes"), strides = read_integers(formats, "strides");
-  TORCH_CHECK(sizes.size() == strides.size(), "jitstep: the archive is damaged: it has ",
-              strides.size(), " strides for the shape ", sizes, ". Save the optimizer again.");
+  TORCH_CHECK(sizes.size() == strides.size(), "jitstep: the checkpoint is damaged: it has ",
+              strides.size(), " strides for the shape ", torch::IntArrayRef(sizes),
+              ". Save the optimizer again.");
   check_held(state, elements_of(sizes));
-  return torch::empty_strided(sizes, strides, torch_dtype(state.buffers().format.dtype));
+  return torch::empty_strided(sizes, strides, torch_dtype(state.data().buffers.format.dtype));
 }
 
 // Has as many dimensions as another parameter of the group, because a rule may reject other numbers of dimensions.
@@ -78,7 +80,7 @@ OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std:
   group.options->serialize(options);
   const std::int64_t count = read_size(archive, "params/size");
   TORCH_CHECK(count >= 0 && count <= kMostParameters,
-              "jitstep: the archive is damaged: a group has ", count,
+              "jitstep: the checkpoint is damaged: a group has ", count,
               " parameters. Save the optimizer again.");
   group.states = read_states(archive, states, *group.options, static_cast<std::size_t>(count));
   std::vector<std::string> keys;
@@ -101,7 +103,7 @@ OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std:
 
 std::vector<std::string> archived_rules(InputArchive& archive) {
   TORCH_CHECK(has_layout(archive),
-              "jitstep: the archive contains no optimizer, or one from before ",
+              "jitstep: the checkpoint contains no optimizer, or one from before ",
               "torch 1.5. Name a file that a current optimizer was saved to.");
   InputArchive ours;
   if (!archive.try_read("jitstep", ours)) return {};
@@ -117,7 +119,7 @@ std::vector<OutlinedGroup> read_outline(InputArchive& archive,
   InputArchive groups = read_part(archive, "param_groups");
   const std::int64_t count = read_size(groups, "param_groups/size");
   TORCH_CHECK(rules.size() == 1 || std::ssize(rules) == count,
-              "jitstep: the archive is damaged: it has ", count, " parameter groups and ",
+              "jitstep: the checkpoint is damaged: it has ", count, " parameter groups and ",
               rules.size(), " rules. Save the optimizer again.");
   std::vector<OutlinedGroup> out;
   for (std::int64_t g = 0; g < count; ++g) {

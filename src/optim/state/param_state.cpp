@@ -8,6 +8,7 @@
 #include "jit/base/closest.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/options.h"
+#include "optim/state/param_state_data.h"
 #include "optim/state/shipped_state.h"
 #include "optim/state/state_operations.h"
 #include "optim/tensor/own_operations.h"
@@ -22,13 +23,50 @@ bool equal_values(const torch::Tensor& a, const torch::Tensor& b) {
 
 }  // namespace
 
-const jit::Manifest& ParamState::manifest() const {
-  return jit::default_catalog().rule(rule_, catalog_revision_);
+// Assignments keep the address of the data, which optimizers store.
+ParamState::ParamState(std::string rule) : data_(new Data{std::move(rule)}) {}
+ParamState::ParamState(std::string rule, const jit::Catalog& catalog)
+    : data_(new Data{std::move(rule), catalog.snapshot()}) {}
+ParamState::ParamState(const ParamState& other)
+    : OptimizerParamState(other), guard_(other.guard_), data_(new Data(*other.data_)) {}
+ParamState::ParamState(ParamState&& other)
+    : OptimizerParamState(other), guard_(other.guard_), data_(new Data(std::move(*other.data_))) {}
+ParamState& ParamState::operator=(const ParamState& other) {
+  guard_ = other.guard_, *data_ = *other.data_;
+  return *this;
+}
+ParamState& ParamState::operator=(ParamState&& other) {
+  guard_ = other.guard_, *data_ = std::move(*other.data_);
+  return *this;
+}
+ParamState::~ParamState() = default;
+
+const std::string& ParamState::rule() const { return data_->rule; }
+const std::int64_t& ParamState::step() const { return data_->step(); }
+std::int64_t& ParamState::step() { return data_->step(); }
+int ParamState::id() const { return data_->buffers.id; }
+std::int64_t ParamState::bytes() const { return data_->buffers.bytes(); }
+
+torch::Tensor ParamState::value(const std::string& slot) const {
+  return data_->slot_value(data_->index(slot));
+}
+void ParamState::set_value(const std::string& slot, const torch::Tensor& values) {
+  data_->set_slot_value(data_->index(slot), values);
+}
+torch::Tensor ParamState::slot_value(std::size_t slot) const { return data_->slot_value(slot); }
+void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
+  data_->set_slot_value(slot, values);
 }
 
-const std::vector<jit::Slot>& ParamState::declared_slots() const { return manifest().slots; }
+const jit::Catalog& ParamState::Data::catalog() const {
+  return held_catalog ? *held_catalog : jit::default_catalog();
+}
 
-std::size_t ParamState::index(const std::string& name) const {
+const jit::Manifest& ParamState::Data::manifest() const { return catalog().rule(rule); }
+
+const std::vector<jit::Slot>& ParamState::Data::declared_slots() const { return manifest().slots; }
+
+std::size_t ParamState::Data::index(const std::string& name) const {
   const auto& slots = declared_slots();
   const auto found = std::find_if(slots.begin(), slots.end(), [&](const jit::Slot& slot) {
     return slot.name == name || slot.torch_name == name;
@@ -37,94 +75,89 @@ std::size_t ParamState::index(const std::string& name) const {
   std::vector<std::string> names;
   for (const jit::Slot& slot : slots) names.insert(names.end(), {slot.name, slot.torch_name});
   TORCH_CHECK(
-      false, "jitstep: ", rule_, " has no slot \"", name, "\"", jit::did_you_mean(name, names),
+      false, "jitstep: ", rule, " has no slot \"", name, "\"", jit::did_you_mean(name, names),
       ". Slots: ", slots.empty() ? "none" : jit::joined(slots, ", ", &jit::Slot::name), ".");
 }
 
-bool ParamState::holds_values(std::size_t slot) const {
-  const auto& codec = buffers_.format.slots.at(slot);
+bool ParamState::Data::holds_values(std::size_t slot) const {
+  const auto& codec = buffers.format.slots.at(slot);
   return codec && codec->name == "fp32";
 }
 
-torch::Tensor ParamState::slot_value(std::size_t slot) const {
-  if (slot >= buffers_.slots.size()) return {};
-  escaped_.set();
-  if (is_bound() && same_layout(owner_.parameter))
-    return decode_slot(buffers_, owner_.parameter, static_cast<int>(slot));
-  const auto& codes = buffers_.slots[slot].codes;
+torch::Tensor ParamState::Data::slot_value(std::size_t slot) const {
+  if (slot >= buffers.slots.size()) return {};
+  escaped.set();
+  if (is_bound() && same_layout(owner.parameter))
+    return decode_slot(buffers, owner.parameter, static_cast<int>(slot));
+  const auto& codes = buffers.slots[slot].codes;
   if (!codes.defined() || holds_values(slot)) return codes;
-  TORCH_CHECK(buffers_.plan != nullptr, "jitstep: the slot ", declared_slots()[slot].name,
+  TORCH_CHECK(buffers.plan != nullptr, "jitstep: the slot ", declared_slots()[slot].name,
               " cannot be decoded: it is quantized, and its state is not bound to a parameter yet. "
               "Read it ",
               "after an optimizer has used the state.");
-  return old_values(slot, buffers_.plan, codes.device());
+  return decoded_values(slot, buffers.plan, codes.device());
 }
 
-void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
+void ParamState::Data::set_slot_value(std::size_t slot, const torch::Tensor& values) {
   const OwnOperations own;
   check_sign(declared_slots().at(slot), values);
-  buffers_.revision = next_revision();
-  escaped_.set();
+  buffers.revision = next_revision();
+  escaped.set();
   // A parameter of another layout is another parameter.
-  if (is_bound() && !same_layout(owner_.parameter)) owner_ = {};
+  if (is_bound() && !same_layout(owner.parameter)) owner = {};
   if (is_bound() && !values.defined()) {
-    buffers_.slots.at(slot) = {};
+    buffers.slots.at(slot) = {};
     return;
   }
   if (is_bound()) {
-    TORCH_CHECK(buffers_.format.slots.at(slot), "jitstep: the slot ", declared_slots()[slot].name,
+    TORCH_CHECK(buffers.format.slots.at(slot), "jitstep: the slot ", declared_slots()[slot].name,
                 " does not exist under the optimizer's options. Change the options first.");
     const std::int64_t before = step();
-    if (has_id()) count_given();  // encode_slot depends on the step number
+    if (has_id()) count_step_of_user_values();  // encode_slot depends on the step number
     try {
-      encode_slot(buffers_, owner_.parameter, static_cast<int>(slot), values);
+      encode_slot(buffers, owner.parameter, static_cast<int>(slot), values);
     } catch (...) {
       step() = before;
       throw;
     }
     return;
   }
-  if (has_id() && values.defined() && values.sizes() != layout_.sizes) resize(values.sizes());
-  if (catalog_revision_ == 0)
-    catalog_revision_ = jit::default_catalog().catalog_revision();  // fixes the numbers of slots
-  buffers_.slots.resize(declared_slots().size());
-  buffers_.format.slots.resize(buffers_.slots.size());
-  buffers_.slots[slot] = {values, {}};
-  buffers_.format.slots[slot] = jit::CodecChoice{"fp32"};
-  if (has_id() && values.defined()) count_given();
+  if (has_id() && values.defined() && values.sizes() != layout.sizes) resize(values.sizes());
+  if (!held_catalog)
+    held_catalog = jit::default_catalog().snapshot();  // fixes the numbers of slots
+  buffers.slots.resize(declared_slots().size());
+  buffers.format.slots.resize(buffers.slots.size());
+  buffers.slots[slot] = {values, {}};
+  buffers.format.slots[slot] = jit::CodecChoice{"fp32"};
+  if (has_id() && values.defined()) count_step_of_user_values();
 }
 
 // Values of another shape belong to another parameter. Auxiliary state of codecs and the residual depend on the old
 // shape and are dropped. Slots become unencoded values. The user must set all of them before an optimizer uses the
 // state.
-void ParamState::resize(torch::IntArrayRef sizes) {
+void ParamState::Data::resize(torch::IntArrayRef sizes) {
   std::vector<StateBuffers::Slot> values;
-  for (std::size_t i = 0; i < buffers_.slots.size(); ++i) values.push_back({slot_value(i), {}});
-  buffers_.slots = std::move(values);
-  for (auto& format : buffers_.format.slots)
+  for (std::size_t i = 0; i < buffers.slots.size(); ++i) values.push_back({slot_value(i), {}});
+  buffers.slots = std::move(values);
+  for (auto& format : buffers.format.slots)
     if (format) format = jit::CodecChoice{"fp32"};
-  std::erase_if(buffers_.aux_state,
+  std::erase_if(buffers.aux_state,
                 [](const auto& field) { return field.key.find('.') != field.key.npos; });
-  buffers_.residual.reset();
-  layout_.sizes = sizes.vec();
-  layout_.strides = torch::empty(sizes, torch::kMeta).strides().vec();
+  buffers.residual.reset();
+  layout.sizes = sizes.vec();
+  layout.strides = torch::empty(sizes, torch::kMeta).strides().vec();
 }
 
 torch::Tensor ParamState::codes(const std::string& slot) const {
-  escaped_.set();
-  const std::size_t i = index(slot);
-  return i < buffers_.slots.size() ? buffers_.slots[i].codes : torch::Tensor();
+  data_->escaped.set();
+  const std::size_t i = data_->index(slot);
+  return i < data_->buffers.slots.size() ? data_->buffers.slots[i].codes : torch::Tensor();
 }
 
 torch::Tensor ParamState::meta(const std::string& slot) const {
-  escaped_.set();
-  const std::size_t i = index(slot);
-  return i < buffers_.slots.size() ? buffers_.slots[i].meta : torch::Tensor();
-}
-
-void ParamState::set_id(int id) {
-  buffers_.id = id;
-  buffers_.revision = next_revision();
+  data_->escaped.set();
+  const std::size_t i = data_->index(slot);
+  return i < data_->buffers.slots.size() ? data_->buffers.slots[i].meta : torch::Tensor();
 }
 
 std::unique_ptr<torch::optim::OptimizerParamState> ParamState::clone() const {
@@ -132,15 +165,18 @@ std::unique_ptr<torch::optim::OptimizerParamState> ParamState::clone() const {
 }
 
 bool ParamState::equals(const ParamState& other) const {
-  if (rule_ != other.rule_ || step() != other.step()) return false;
-  for (std::size_t i = 0; i < declared_slots().size(); ++i)
-    if (!equal_values(slot_value(i), other.slot_value(i))) return false;
+  if (data_->rule != other.data_->rule || step() != other.step()) return false;
+  for (std::size_t i = 0; i < data_->declared_slots().size(); ++i)
+    if (!equal_values(data_->slot_value(i), other.slot_value(i))) return false;
   return true;
 }
 
-std::unique_ptr<ParamState> make_param_state(const std::string& rule, int catalog_revision) {
-  return is_shipped(rule) ? make_shipped_state(rule)
-                          : std::make_unique<ParamState>(rule, catalog_revision);
+std::unique_ptr<ParamState> make_param_state(const std::string& rule) {
+  return make_param_state(rule, jit::default_catalog());
+}
+
+std::unique_ptr<ParamState> make_param_state(const std::string& rule, const jit::Catalog& catalog) {
+  return is_shipped(rule) ? make_shipped_state(rule) : std::make_unique<ParamState>(rule, catalog);
 }
 
 }  // namespace jitstep

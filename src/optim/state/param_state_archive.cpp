@@ -1,10 +1,11 @@
 // Reads and writes the state of one parameter. STATE_FORMAT.md has the format.
 #include <limits>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/param_state.h"
 #include "optim/state/archive_fields.h"
+#include "optim/state/param_state_data.h"
 #include "optim/state/state_operations.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -23,7 +24,7 @@ void write_tensor(torch::serialize::OutputArchive& archive, const std::string& k
 torch::Tensor read_bytes(torch::serialize::InputArchive& archive, const std::string& key) {
   const torch::Tensor bytes = read_tensor(archive, key);
   TORCH_CHECK(!bytes.defined() || (bytes.scalar_type() == torch::kUInt8 && bytes.is_contiguous()),
-              "jitstep: the archive is damaged: \"", key,
+              "jitstep: the checkpoint is damaged: \"", key,
               "\" of a parameter's state is not a contiguous uint8 tensor. Save the optimizer ",
               "again.");
   return bytes;
@@ -34,15 +35,13 @@ std::string aux_state_key(const std::string& key, int half) {
 }
 
 // ResolvedAuxState::key of all auxiliary state that this format may have.
-std::vector<std::string> aux_state_keys(const std::string& name, int catalog_revision,
+std::vector<std::string> aux_state_keys(const jit::Manifest& rule, const jit::Catalog& catalog,
                                         const jit::StateFormat& format) {
-  const jit::Manifest& rule = jit::default_catalog().rule(name, catalog_revision);
   std::vector<std::string> keys;
   for (const auto& field : rule.aux_state) keys.push_back(field.name);
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     if (!format.slots.at(i)) continue;
-    const jit::Manifest& codec =
-        jit::default_catalog().codec(format.slots[i]->name, catalog_revision);
+    const jit::Manifest& codec = catalog.codec(format.slots[i]->name);
     for (const auto& field : codec.aux_state) keys.push_back(rule.slots[i].name + "." + field.name);
   }
   return keys;
@@ -50,97 +49,95 @@ std::vector<std::string> aux_state_keys(const std::string& name, int catalog_rev
 
 }  // namespace
 
-void ParamState::write_formats(torch::serialize::OutputArchive& archive) const {
+void ParamState::Data::write_formats(torch::serialize::OutputArchive& archive) const {
   archive.write("schema", c10::IValue(kSchema));
-  archive.write("id", c10::IValue(std::int64_t{buffers_.id}));
-  archive.write("dtype", c10::IValue(jit::to_string(buffers_.format.dtype)));
-  archive.write("weights", c10::IValue(buffers_.format.weights));
-  archive.write("sizes", c10::IValue(layout_.sizes));
-  archive.write("strides", c10::IValue(layout_.strides));
+  archive.write("id", c10::IValue(std::int64_t{buffers.id}));
+  archive.write("dtype", c10::IValue(jit::to_string(buffers.format.dtype)));
+  archive.write("weights", c10::IValue(buffers.format.weights));
+  archive.write("sizes", c10::IValue(layout.sizes));
+  archive.write("strides", c10::IValue(layout.strides));
   const auto& slots = declared_slots();
-  for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
-    if (!buffers_.slots[i].codes.defined() || holds_values(i)) continue;
-    archive.write("codec_" + slots[i].name, c10::IValue(jit::to_json(*buffers_.format.slots[i])));
-    write_tensor(archive, "codes_" + slots[i].name, buffers_.slots[i].codes);
-    write_tensor(archive, "meta_" + slots[i].name, buffers_.slots[i].meta);
+  for (std::size_t i = 0; i < buffers.slots.size(); ++i) {
+    if (!buffers.slots[i].codes.defined() || holds_values(i)) continue;
+    archive.write("codec_" + slots[i].name, c10::IValue(jit::to_json(*buffers.format.slots[i])));
+    write_tensor(archive, "codes_" + slots[i].name, buffers.slots[i].codes);
+    write_tensor(archive, "meta_" + slots[i].name, buffers.slots[i].meta);
   }
-  for (const auto& [key, buffers] : buffers_.aux_state)
+  for (const auto& [key, pair] : buffers.aux_state)
     for (int half = 0; half < 2; ++half)
-      write_tensor(archive, aux_state_key(key, half), buffers[half]);
-  if (buffers_.t > 0 || buffers_.residual_is_set) write_tensor(archive, "extra", buffers_.residual);
+      write_tensor(archive, aux_state_key(key, half), pair[half]);
+  if (buffers.t > 0 || buffers.residual_is_set) write_tensor(archive, "extra", buffers.residual);
 }
 
-void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
-  check_unharmed();
-  escaped_.set();
-  if (is_bound() && same_layout(owner_.parameter) && owner_.parameter.device() == layout_.device)
-    check_slots(buffers_, owner_.parameter);
+void ParamState::Data::write(torch::serialize::OutputArchive& archive) const {
+  escaped.set();
+  if (is_bound() && same_layout(owner.parameter) && owner.parameter.device() == layout.device)
+    check_slots(buffers, owner.parameter);
   archive.write("step", c10::IValue(step()));
   const auto& slots = declared_slots();
-  for (std::size_t i = 0; i < buffers_.slots.size(); ++i)
-    if (buffers_.slots[i].codes.defined() && holds_values(i))
-      write_tensor(archive, slots[i].torch_name, buffers_.slots[i].codes);
+  for (std::size_t i = 0; i < buffers.slots.size(); ++i)
+    if (buffers.slots[i].codes.defined() && holds_values(i))
+      write_tensor(archive, slots[i].torch_name, buffers.slots[i].codes);
   if (!has_id()) return;
   torch::serialize::OutputArchive formats(archive.compilation_unit());
   write_formats(formats);
   archive.write("jitstep", formats);
 }
 
-void ParamState::read_formats(torch::serialize::InputArchive& archive) {
+void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
   const std::int64_t schema = read_integer(archive, "schema");
-  TORCH_CHECK(schema <= kSchema, "jitstep: the archive has state of schema ", schema,
+  TORCH_CHECK(schema <= kSchema, "jitstep: the checkpoint has state of schema ", schema,
               ", but this version of jitstep reads at most ", kSchema,
               ". Update jitstep to load it.");
   const std::int64_t id = read_integer(archive, "id");
   TORCH_CHECK(id >= 0 && id <= std::numeric_limits<int>::max(),
-              "jitstep: the archive is damaged: it has the tensor id ", id,
+              "jitstep: the checkpoint is damaged: it has the tensor id ", id,
               ". Save the optimizer again.");
-  buffers_.id = static_cast<int>(id);
-  buffers_.format.dtype =
+  buffers.id = static_cast<int>(id);
+  buffers.format.dtype =
       rethrow_as_torch_error([&] { return jit::parse_dtype(read_string(archive, "dtype")); });
-  buffers_.format.weights = read_string(archive, "weights");
-  layout_ = {read_integers(archive, "sizes"), read_integers(archive, "strides"),
-             torch_dtype(buffers_.format.dtype), torch::kCPU};
+  buffers.format.weights = read_string(archive, "weights");
+  layout = {read_integers(archive, "sizes"), read_integers(archive, "strides"),
+            torch_dtype(buffers.format.dtype), torch::kCPU};
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const std::string key = "codec_" + slots[i].name;
     if (c10::IValue codec; !archive.try_read(key, codec)) continue;
-    buffers_.format.slots[i] = rethrow_as_torch_error([&] {
-      return jit::complete(jit::parse_codec(read_string(archive, key)), jit::default_catalog(),
-                           catalog_revision_,
-                           &jit::default_catalog().rule(rule_, catalog_revision_));
+    buffers.format.slots[i] = rethrow_as_torch_error([&] {
+      return jit::complete(jit::parse_codec(read_string(archive, key)), catalog(), &manifest());
     });
-    buffers_.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
-                         read_bytes(archive, "meta_" + slots[i].name)};
-    TORCH_CHECK(buffers_.slots[i].codes.defined(),
-                "jitstep: the archive is damaged: it has the codec of the slot ",
+    buffers.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
+                        read_bytes(archive, "meta_" + slots[i].name)};
+    TORCH_CHECK(buffers.slots[i].codes.defined(),
+                "jitstep: the checkpoint is damaged: it has the codec of the slot ",
                 slots[i].torch_name, ", but no \"codes_", slots[i].name,
                 "\". Save the optimizer again.");
   }
   TORCH_CHECK(
       !read_tensor(archive, aux_state_key("0", 0)).defined(),
-      "jitstep: the archive has auxiliary state without names: an early version of jitstep ",
+      "jitstep: the checkpoint has auxiliary state without names: an early version of jitstep ",
       "wrote it. Load it with that version.");
-  for (const std::string& key : aux_state_keys(rule_, catalog_revision_, buffers_.format)) {
-    const std::array buffers = {read_tensor(archive, aux_state_key(key, 0)),
-                                read_tensor(archive, aux_state_key(key, 1))};
-    TORCH_CHECK(buffers[0].defined() == buffers[1].defined(),
-                "jitstep: the archive is damaged: one of the two buffers of the auxiliary state ",
-                key, " is missing. Save the optimizer again.");
-    if (buffers[0].defined()) buffers_.aux_state.push_back({key, buffers});
+  for (const std::string& key : aux_state_keys(manifest(), catalog(), buffers.format)) {
+    const std::array pair = {read_tensor(archive, aux_state_key(key, 0)),
+                             read_tensor(archive, aux_state_key(key, 1))};
+    TORCH_CHECK(
+        pair[0].defined() == pair[1].defined(),
+        "jitstep: the checkpoint is damaged: one of the two buffers of the auxiliary state ", key,
+        " is missing. Save the optimizer again.");
+    if (pair[0].defined()) buffers.aux_state.push_back({key, pair});
   }
-  buffers_.residual = read_bytes(archive, "extra");
-  buffers_.residual_is_set = buffers_.residual.defined();
-  from_archive_ = true;
+  buffers.residual = read_bytes(archive, "extra");
+  buffers.residual_is_set = buffers.residual.defined();
+  from_archive = true;
 }
 
-void ParamState::serialize(torch::serialize::InputArchive& archive) {
-  escaped_.set();
-  buffers_ = {};
-  owner_ = {};
+void ParamState::Data::read(torch::serialize::InputArchive& archive) {
+  escaped.set();
+  buffers = {};
+  owner = {};
   const auto& slots = declared_slots();
-  buffers_.slots.resize(slots.size());
-  buffers_.format.slots.resize(slots.size());
+  buffers.slots.resize(slots.size());
+  buffers.format.slots.resize(slots.size());
   bool any = false;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const auto values = read_tensor(archive, slots[i].torch_name);
@@ -148,9 +145,16 @@ void ParamState::serialize(torch::serialize::InputArchive& archive) {
   }
   // torch's SGD saves no step number. A momentum buffer means that at least one step was taken.
   c10::IValue step;
-  buffers_.t = archive.try_read("step", step) ? read_integer(archive, "step") : any ? 1 : 0;
+  buffers.t = archive.try_read("step", step) ? read_integer(archive, "step") : any ? 1 : 0;
   torch::serialize::InputArchive formats;
   if (archive.try_read("jitstep", formats)) read_formats(formats);
 }
+
+void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
+  check_unharmed(*this);
+  data_->write(archive);
+}
+
+void ParamState::serialize(torch::serialize::InputArchive& archive) { data_->read(archive); }
 
 }  // namespace jitstep

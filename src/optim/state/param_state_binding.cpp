@@ -8,9 +8,8 @@
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/state_layout.h"
 #include "jitstep/param_state.h"
-#include "optim/options/group_record.h"
+#include "optim/state/param_state_data.h"
 #include "optim/state/slots_by_name.h"
 #include "optim/state/state_operations.h"
 #include "optim/tensor/errors.h"
@@ -58,7 +57,7 @@ void check_length(const StateBuffers& state, const std::string& key, std::int64_
   for (const auto& field : state.aux_state)
     for (const torch::Tensor& half : field.buffers)
       TORCH_CHECK(field.key != key || state.t == 0 || half.numel() == entries,
-                  "jitstep: the archive is damaged: it has ", half.numel(), " of the ", entries,
+                  "jitstep: the checkpoint is damaged: it has ", half.numel(), " of the ", entries,
                   " values of the auxiliary state \"", key, "\". Save the optimizer again.");
 }
 
@@ -89,72 +88,75 @@ bool is_optional(const jit::Manifest& rule, const std::string& field) {
 
 }  // namespace
 
-bool ParamState::same_layout(const torch::Tensor& p) const {
-  return p.sizes() == layout_.sizes && p.strides() == layout_.strides &&
-         p.scalar_type() == layout_.dtype;
+bool ParamState::Data::same_layout(const torch::Tensor& p) const {
+  return p.sizes() == layout.sizes && p.strides() == layout.strides &&
+         p.scalar_type() == layout.dtype;
 }
 
-bool ParamState::fits(const torch::Tensor& p) const {
-  auto fingerprint = places_->begin();
+bool ParamState::Data::fits(const torch::Tensor& p) const {
+  auto fingerprint = fingerprints->begin();
   bool same = fingerprint++->same_metadata(p);
-  buffers_.for_each_tensor(
+  buffers.for_each_tensor(
       [&](const torch::Tensor& t) { same = fingerprint++->same_storage(t) && same; });
   return same;
 }
 
 // The plan that describes the held buffers. An archive has no flags, and no formats for slots that it lacks. The
 // current flags and formats replace them.
-std::shared_ptr<const jit::Plan> ParamState::held_plan(const StateBuffers& fresh) const {
-  if (buffers_.plan != nullptr) return buffers_.plan;
+std::shared_ptr<const jit::Plan> ParamState::Data::stored_plan(const StateBuffers& fresh) const {
+  if (buffers.plan != nullptr) return buffers.plan;
   jit::KernelSpec spec = fresh.plan->spec;
-  if (catalog_revision_ != 0) spec.catalog_revision = catalog_revision_;
-  spec.state = buffers_.format;
+  spec.state = buffers.format;
   spec.gradient = spec.state.dtype;
   const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
     if (const auto held = number_among(declared_slots(), slots[i]); held >= 0)
       if (auto& codec = spec.state.slots.at(static_cast<std::size_t>(held)); !codec)
         codec = fresh.format.slots[i];
-  return as_torch_error([&] { return std::make_shared<jit::Plan>(jit::resolve(spec)); });
+  return as_torch_error([&] {
+    return std::make_shared<jit::Plan>(
+        jit::resolve(spec, held_catalog ? *held_catalog : *fresh.plan->catalog));
+  });
 }
 
 // Decodes a held slot with its old codec and its old storage order.
-torch::Tensor ParamState::old_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
-                                     const torch::Device& device) const {
-  const jit::Shape shape{layout_.sizes, layout_.strides};
-  const auto like = torch::empty_strided(layout_.sizes, jit::compact_strides(shape),
-                                         torch::TensorOptions(layout_.dtype).device(device));
+torch::Tensor ParamState::Data::decoded_values(std::size_t slot,
+                                               std::shared_ptr<const jit::Plan> plan,
+                                               const torch::Device& device) const {
+  const jit::Shape shape{layout.sizes, layout.strides};
+  const auto like = torch::empty_strided(layout.sizes, jit::compact_strides(shape),
+                                         torch::TensorOptions(layout.dtype).device(device));
   StateBuffers old = state_outline(std::move(plan));
-  old.t = buffers_.t;
-  old.initial = buffers_.initial;
-  old.slots[slot] = {on(buffers_.slots[slot].codes, device), on(buffers_.slots[slot].meta, device)};
+  old.t = buffers.t;
+  old.initial = buffers.initial;
+  old.slots[slot] = {on(buffers.slots[slot].codes, device), on(buffers.slots[slot].meta, device)};
   old.aux_state = make_aux_state(like, *old.plan, std::vector<double>(old.aux_state.size()));
-  take_memory(old);
+  copy_aux_state(old);
   return decode_slot(old, like, static_cast<int>(slot));
 }
 
 // True if the held codes of a slot are valid for `fresh`. `slot`: its number in `fresh`. The files of the codec and of
 // the rule may have been reloaded since the codes were written.
-bool ParamState::same_codec(const StateBuffers& fresh, std::size_t slot) const {
+bool ParamState::Data::same_codec(const StateBuffers& fresh, std::size_t slot) const {
   const jit::Slot& declared = fresh.plan->rule().slots[slot];
   const auto number = number_among(declared_slots(), declared);
   const auto index = static_cast<std::size_t>(number);
-  const auto& held = buffers_.format.slots[index];
+  const auto& held = buffers.format.slots[index];
   const auto& made = fresh.format.slots[slot];
-  return held && made &&
-         jit::same_codes(*held, *made, jit::default_catalog(), fresh.plan->spec.catalog_revision) &&
+  return held && made && jit::same_codes(*held, *made, *fresh.plan->catalog) &&
          declared_slots()[index].is_signed == declared.is_signed &&
-         (buffers_.plan == nullptr || buffers_.plan->codec(static_cast<int>(number)) ==
-                                          fresh.plan->codec(static_cast<int>(slot)));
+         (buffers.plan == nullptr || buffers.plan->codec(static_cast<int>(number)) ==
+                                         fresh.plan->codec(static_cast<int>(slot)));
 }
 
 // Finds slots by name, because another version of the rule may have other slots or another order.
-void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& p) const {
+void ParamState::Data::convert_slot(StateBuffers& fresh, std::size_t slot,
+                                    const torch::Tensor& p) const {
   const jit::Slot& declared = fresh.plan->rule().slots[slot];
   const auto number = number_among(declared_slots(), declared);
   if (number < 0) return;
   const auto from = static_cast<std::size_t>(number);
-  const auto& held = buffers_.slots[from];
+  const auto& held = buffers.slots[from];
   auto& made = fresh.slots[slot];
   if (!held.codes.defined() || !made.codes.defined()) return;
   if (fresh.t == 0 && !made.codes.is_floating_point())
@@ -172,26 +174,26 @@ void ParamState::take_slot(StateBuffers& fresh, std::size_t slot, const torch::T
              same_form(held.meta, made.meta)) {
     made = {on(held.codes, p.device()), on(held.meta, p.device())};
   } else {
-    const auto values = old_values(from, held_plan(fresh), p.device());
+    const auto values = decoded_values(from, stored_plan(fresh), p.device());
     if (declared_slots()[from].is_signed) check_sign(declared, values);
     encode_slot(fresh, p, static_cast<int>(slot), values);
   }
 }
 
 // If the reference implementation has no step number, values that the user sets count as those of step 1.
-void ParamState::count_given() {
+void ParamState::Data::count_step_of_user_values() {
   if (manifest().no_step_number && step() == 0) step() = 1;
 }
 
-void ParamState::check_unharmed() const {
-  TORCH_CHECK(guard_.is_intact(), "jitstep: the state of ", rule_,
+void check_unharmed(const ParamState& state) {
+  TORCH_CHECK(state.is_unharmed(), "jitstep: the state of ", state.rule(),
               " was overwritten through a wrong cast to a state class of torch, such as ",
               "static_cast<torch::optim::AdamParamState&>. Cast it to jitstep's state class, or ",
               "call step() and set_value() of jitstep::ParamState.");
 }
 
-void ParamState::check_step() const {
-  const std::int64_t t = buffers_.t.counted();  // does not wait for the device
+void ParamState::Data::check_step() const {
+  const std::int64_t t = buffers.t.counted();  // does not wait for the device
   TORCH_CHECK(t >= 0 && t < std::numeric_limits<std::int64_t>::max(),
               "jitstep: invalid state: step is ", t,
               ". Set it to the number of steps taken, 0 or more.");
@@ -200,21 +202,21 @@ void ParamState::check_step() const {
 // At step 0 kernels do not read the slots. So the slots must have the rule's initial values, as in torch's Adagrad, or
 // the zeros of new state. State that the user never had access to is valid. It is not checked, because reading the
 // values would wait for the device.
-void ParamState::check_start(const std::vector<double>& initial) const {
-  if (step() > 0 || (is_early_ && is_bound() && !is_shared())) return;
-  for (std::size_t i = 0; i < buffers_.slots.size(); ++i) {
-    const auto& codes = buffers_.slots[i].codes;
+void ParamState::Data::check_start(const std::vector<double>& initial) const {
+  if (step() > 0 || (is_early && is_bound() && !escaped.is_set())) return;
+  for (std::size_t i = 0; i < buffers.slots.size(); ++i) {
+    const auto& codes = buffers.slots[i].codes;
     if (!codes.defined()) continue;
     const auto hold = [&](double value) { return !codes.ne(value).any().item<bool>(); };
     const double start = holds_values(i) ? initial.at(i) : 0;
     // The option for the initial value may have changed since, and an archive does not have the old initial value. Any
     // single value is therefore accepted.
     const auto one_value = [&] {
-      return from_archive_ && manifest().early_state && codes.numel() > 0 &&
+      return from_archive && manifest().early_state && codes.numel() > 0 &&
              hold(codes.flatten()[0].item<double>());
     };
     const auto as_made = [&] {
-      return hold(0) || (i < buffers_.initial.size() && hold(buffers_.initial[i])) || one_value();
+      return hold(0) || (i < buffers.initial.size() && hold(buffers.initial[i])) || one_value();
     };
     TORCH_CHECK(hold(start) || (has_id() && as_made()), "jitstep: the slot ",
                 declared_slots()[i].torch_name, " has values at step 0, where it starts from ",
@@ -224,19 +226,20 @@ void ParamState::check_start(const std::vector<double>& initial) const {
 }
 
 // Checks an archive's sizes before anything is allocated by them.
-void ParamState::check_shape(const torch::Tensor& p) const {
-  TORCH_CHECK(p.sizes() == layout_.sizes && layout_.strides.size() == layout_.sizes.size(),
-              "jitstep: the archive has state for a parameter of shape ", layout_.sizes,
-              " and strides ", layout_.strides, ", not of shape ", p.sizes(),
+void ParamState::Data::check_shape(const torch::Tensor& p) const {
+  TORCH_CHECK(p.sizes() == layout.sizes && layout.strides.size() == layout.sizes.size(),
+              "jitstep: the checkpoint has state for a parameter of shape ",
+              torch::IntArrayRef(layout.sizes), " and strides ", torch::IntArrayRef(layout.strides),
+              ", not of shape ", p.sizes(),
               ". Load it into an optimizer with the parameters that it was saved with.");
 }
 
-void ParamState::check_complete(const StateBuffers& fresh) const {
+void ParamState::Data::check_complete(const StateBuffers& fresh) const {
   const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; step() > 0 && i < fresh.slots.size(); ++i) {
     const auto number = number_among(declared_slots(), slots[i]);
     if (number < 0) continue;  // the held version of the rule has no such slot
-    const bool held = has_codes(buffers_, number);
+    const bool held = has_codes(buffers, number);
     TORCH_CHECK(held || !fresh.slots[i].codes.defined() || slots[i].condition,
                 "jitstep: the state after step ", step(), " lacks the slot ", slots[i].torch_name,
                 ". Set it, or erase the whole state to start again.");
@@ -245,35 +248,35 @@ void ParamState::check_complete(const StateBuffers& fresh) const {
 
 // Without a codec's auxiliary state its slot would decode to zeros. Without the rule's own, the rule would restart in
 // the middle of training. An archive with a missing or misspelled name must not cause that.
-void ParamState::check_archived_memory(const StateBuffers& fresh) const {
-  const auto plan = held_plan(fresh);
-  const jit::StateLayout layout = jit::state_layout(*plan, {layout_.sizes, layout_.strides},
-                                                    std::vector<double>(plan->aux_state.size()));
+void ParamState::Data::check_archived_aux_state(const StateBuffers& fresh) const {
+  const auto plan = stored_plan(fresh);
+  const jit::StateLayout expected = jit::state_layout(*plan, {layout.sizes, layout.strides},
+                                                      std::vector<double>(plan->aux_state.size()));
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < plan->aux_state.size(); ++i) {
     const std::string& key = plan->aux_state[i].key;
     const bool is_rules = plan->aux_state[i].component == jit::kRuleComponent;
-    check_length(buffers_, key, layout.aux_state[i].entries);
-    if (has_aux_values(buffers_, key, layout.aux_state[i].entries)) continue;
+    check_length(buffers, key, expected.aux_state[i].entries);
+    if (has_aux_values(buffers, key, expected.aux_state[i].entries)) continue;
     const auto of_slot = [&](const jit::Slot& slot) { return key.starts_with(slot.name + "."); };
     const auto slot = std::find_if(slots.begin(), slots.end(), of_slot);
     const bool none = is_rules ? step() == 0 || is_optional(plan->rule(), key)
-                               : !has_codes(buffers_, slot - slots.begin());
-    TORCH_CHECK(none, "jitstep: the archive is damaged: it lacks the ", layout.aux_state[i].entries,
-                " values of the auxiliary state \"", key, "\" of the ",
-                is_rules ? "rule " : "codec of the slot ", is_rules ? rule_ : slot->torch_name,
-                ". Save the optimizer again.");
+                               : !has_codes(buffers, slot - slots.begin());
+    TORCH_CHECK(none, "jitstep: the checkpoint is damaged: it lacks the ",
+                expected.aux_state[i].entries, " values of the auxiliary state \"", key,
+                "\" of the ", is_rules ? "rule " : "codec of the slot ",
+                is_rules ? rule : slot->torch_name, ". Save the optimizer again.");
   }
 }
 
 // Kernels apply initial values at step 1 only, so a slot that options add later must store its initial value. Before
 // step 1 the stored values are only for users who read them.
-void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
-                             const std::vector<double>& initial) const {
+void ParamState::Data::initialize_new_slots(StateBuffers& fresh, const torch::Tensor& p,
+                                            const std::vector<double>& initial) const {
   const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; i < fresh.slots.size(); ++i) {
     const torch::Tensor& codes = fresh.slots[i].codes;
-    const bool held = has_codes(buffers_, number_among(declared_slots(), slots[i]));
+    const bool held = has_codes(buffers, number_among(declared_slots(), slots[i]));
     if (!codes.defined()) continue;
     // Use a new tensor: the old one is needed for the rollback if a later operation fails.
     if (fresh.t == 0 && manifest().early_state && codes.is_floating_point())
@@ -285,47 +288,46 @@ void ParamState::start_slots(StateBuffers& fresh, const torch::Tensor& p,
 }
 
 // A copy for the rollback of a failed step. Only the optimizer has it, so the copy does not count as shared.
-ParamState ParamState::snapshot() {
-  const bool shared = is_shared();
-  ParamState copy(*this);
-  if (is_bound()) copy.owner_ = StateOwner(owner_.parameter);
-  if (!shared) escaped_ = Escaped(), copy.escaped_ = Escaped();
+ParamState::Data ParamState::Data::snapshot() {
+  const bool shared = escaped.is_set();
+  Data copy(*this);
+  if (is_bound()) copy.owner = StateOwner(owner.parameter);
+  if (!shared) escaped = Escaped(), copy.escaped = Escaped();
   return copy;
 }
 
-void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
-                      const InitialValues& initial) {
+void ParamState::Data::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
+                            const InitialValues& initial) {
   const OwnOperations own;
-  check_unharmed();
   check_step();
-  if (!has_id() && has_slots(buffers_)) count_given();
+  if (!has_id() && has_slots(buffers)) count_step_of_user_values();
   check_start(in_order_of(declared_slots(), plan->rule().slots, initial.slots));
-  if (from_archive_) check_shape(p);
+  if (from_archive) check_shape(p);
   StateBuffers fresh = make_state(p, std::move(plan), id, initial.aux_state);
   // Steps without slots do not count for new slots: the step number restarts with them.
-  if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
+  if (has_slots(buffers) || !has_slots(fresh)) fresh.t = buffers.t;
   fresh.revision = next_revision();
   fresh.hyper = initial.hyper;
   if (manifest().early_state) fresh.initial = initial.slots;
   check_complete(fresh);
   check_aux_state(fresh);
-  if (from_archive_) rethrow_as_torch_error([&] { check_archived_memory(fresh); });
-  take_memory(fresh);  // before the slots: encoding a slot writes its codec's auxiliary state
-  if (!buffers_.slots.empty()) {
-    TORCH_CHECK(buffers_.slots.size() == declared_slots().size(), "jitstep: the state has ",
-                buffers_.slots.size(), " slots, but the rule ", rule_, " has ",
+  if (from_archive) rethrow_as_torch_error([&] { check_archived_aux_state(fresh); });
+  copy_aux_state(fresh);  // before the slots: encoding a slot writes its codec's auxiliary state
+  if (!buffers.slots.empty()) {
+    TORCH_CHECK(buffers.slots.size() == declared_slots().size(), "jitstep: the state has ",
+                buffers.slots.size(), " slots, but the rule ", rule, " has ",
                 declared_slots().size(), ". Erase the state to start again.");
-    for (std::size_t i = 0; i < fresh.slots.size(); ++i) take_slot(fresh, i, p);
+    for (std::size_t i = 0; i < fresh.slots.size(); ++i) convert_slot(fresh, i, p);
   }
-  start_slots(fresh, p, initial.slots);
-  take_extra(fresh, p);
-  if (is_shared()) check_no_sharing(fresh, p);
-  buffers_ = std::move(fresh);
-  catalog_revision_ = buffers_.plan->spec.catalog_revision;
-  places_ = std::make_shared<std::vector<TensorFingerprint>>(fingerprints_of(p, buffers_));
-  layout_ = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
-  owner_ = StateOwner(p);
-  from_archive_ = is_early_ = false;
+  initialize_new_slots(fresh, p, initial.slots);
+  convert_residual(fresh, p);
+  if (escaped.is_set()) check_no_sharing(fresh, p);
+  buffers = std::move(fresh);
+  held_catalog = buffers.plan->catalog;
+  fingerprints = std::make_shared<std::vector<TensorFingerprint>>(fingerprints_of(p, buffers));
+  layout = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
+  owner = StateOwner(p);
+  from_archive = is_early = false;
 }
 
 }  // namespace jitstep

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "jitstep/jit/manifest.h"
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/state_storage.h"
 
 namespace jitstep {
 

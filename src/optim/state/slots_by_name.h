@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "jitstep/jit/manifest.h"
-#include "jitstep/state_buffers.h"
+#include "optim/state/state_buffers.h"
 
 namespace jitstep {
 

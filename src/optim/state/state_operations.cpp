@@ -3,12 +3,11 @@
 #include <atomic>
 
 #include "jit/base/text.h"
-#include "jitstep/jit/convert.h"
+#include "jit/step/convert.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/state_layout.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -113,12 +112,12 @@ std::vector<StateBuffers::AuxState> make_aux_state(const torch::Tensor& p, const
 }
 
 StateBuffers make_state(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
-                        const std::vector<double>& initial_memory) {
+                        const std::vector<double>& initial_aux_state) {
   StateBuffers state = state_outline(std::move(plan));
   state.id = id;
   for (std::size_t i = 0; i < state.slots.size(); ++i)
     state.slots[i] = make_slot(p, *state.plan, static_cast<int>(i));
-  state.aux_state = make_aux_state(p, *state.plan, initial_memory);
+  state.aux_state = make_aux_state(p, *state.plan, initial_aux_state);
   const int residual = state.plan->weights->residual_bytes();
   if (residual > 0) state.residual = bytes_like(p, residual * p.numel());
   return state;

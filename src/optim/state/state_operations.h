@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "jitstep/state_buffers.h"
+#include "optim/state/state_buffers.h"
 
 namespace jitstep {
 namespace jit {
@@ -14,10 +14,10 @@ struct Slot;
 struct StepTensor;
 }  // namespace jit
 
-/// New state for a parameter: zeros, and auxiliary state at its initial values. `initial_memory` has one value per
+/// New state for a parameter: zeros, and auxiliary state at its initial values. `initial_aux_state` has one value per
 /// field of Plan::aux_state.
 StateBuffers make_state(const torch::Tensor& p, std::shared_ptr<const jit::Plan> plan, int id,
-                        const std::vector<double>& initial_memory);
+                        const std::vector<double>& initial_aux_state);
 
 /// State without tensors, which is enough to select the kernels of its parameter.
 StateBuffers state_outline(std::shared_ptr<const jit::Plan> plan);

@@ -1,4 +1,4 @@
-#include "jitstep/step_count.h"
+#include "optim/state/step_count.h"
 
 #include <torch/types.h>
 

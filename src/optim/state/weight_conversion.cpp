@@ -2,7 +2,7 @@
 
 #include <torch/types.h>
 
-#include "jitstep/jit/convert.h"
+#include "jit/step/convert.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
 #include "optim/state/state_operations.h"
@@ -61,7 +61,7 @@ void check_residual(const StateBuffers& held, std::int64_t elements) {
                   residual.is_contiguous() && (bytes == 0 || has_data(residual)),
               "jitstep: the state has a residual of ", residual.numel(), " elements of ",
               residual.dtype(), ", but the weight format ", held.format.weights, " needs ", bytes,
-              " bytes. Load a complete archive, or erase the state.");
+              " bytes. Load a complete checkpoint, or erase the state.");
 }
 
 torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_t>& strides,

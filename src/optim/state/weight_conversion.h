@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "jitstep/state_buffers.h"
+#include "optim/state/state_buffers.h"
 
 namespace jitstep {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "jitstep/args.h"
+#include "jitstep/hyper_params.h"
 #include "jitstep/jit/layout.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/memory_overlap.h"
@@ -97,7 +97,7 @@ void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterN
   TORCH_WARN("jitstep: ", name, kFrozenAdvice, others, ".");
 }
 
-torch::Tensor materialised(const torch::Tensor& g) {
+torch::Tensor materialized(const torch::Tensor& g) {
   return g._is_zerotensor() ? torch::zeros(g.sizes(), g.options()) : g.resolve_neg();
 }
 

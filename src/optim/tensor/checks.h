@@ -29,7 +29,7 @@ inline bool is_lazy(const torch::Tensor& tensor) {
   return tensor._is_zerotensor() || tensor.is_neg();
 }
 /// The values of a lazy tensor in a new tensor.
-torch::Tensor materialised(const torch::Tensor& tensor);
+torch::Tensor materialized(const torch::Tensor& tensor);
 
 /// Throws a c10::Error unless the gradient is dense, has a supported floating-point dtype and the
 /// parameter's shape and device, and the two share no memory. The gradient may be the parameter itself,

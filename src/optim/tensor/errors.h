@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "jitstep/engine_error.h"
+#include "jitstep/library.h"
 
 namespace jitstep {
 
@@ -38,7 +38,10 @@ struct ParameterName {
   std::size_t index = 0;
 };
 
-/// "parameter 3 of group 0 (float [5, 2])", with torch's name of the dtype.
+/// "float32 [5, 2]": dtype and shape of a tensor, with torch's internal name of a dtype that jitstep does not support.
+std::string describe(const torch::Tensor& tensor);
+
+/// "parameter 3 of group 0 (float32 [5, 2])".
 std::string describe(const torch::Tensor& parameter, const ParameterName& name);
 
 /// Runs `action` and adds the parameter to a c10::Error that it throws.

@@ -3,8 +3,8 @@
 
 #include <torch/types.h>
 
-#include "jitstep/jit/dtype.h"
-#include "jitstep/jit/step_tensor.h"
+#include "jitstep/jit/step.h"
+#include "jitstep/jit/value.h"
 
 namespace jitstep {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
@@ -15,7 +15,7 @@ const std::vector<std::string> kNames = {"adam", "adamw", "lion", "schedulefree_
 TEST(Closest, FindsANameWithOneWrongLetter) {
   EXPECT_EQ(closest("adamvw", kNames), "adamw");
   EXPECT_EQ(closest("adm", kNames), "adam");
-  EXPECT_EQ(closest("lino", kNames), "lion") << "two neighbours are swapped";
+  EXPECT_EQ(closest("lino", kNames), "lion") << "two neighbors are swapped";
   EXPECT_EQ(closest("schedulfree_adam", kNames), "schedulefree_adamw");
 }
 

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "jit/engine/cuda_driver.h"
 #include "jit/engine/module.h"
 #include "jit/step/cuda_steps.h"
 #include "jitstep/jit/state_storage.h"
@@ -42,7 +43,7 @@ class ForkedSteps : public CudaSteps {
 TEST_F(ForkedSteps, CudaThrowsInAChildWithoutADriverCallIfTheParentUsedIt) {
   auto of = step_of(plan("adamw"));
   step(*of, 1);
-  CudaDriver& driver = engine.driver();
+  CudaDriver& driver = driver_of(engine);
   void* const context = driver.primary_context(0);
   auto module = load_cuda_module(support::fake_cubin(90), "unit", driver, 0);
   const CudaEntry entry = module->cuda_entry("step");

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "jit/base/log.h"
 #include "jit/compiler/isa.h"
 #include "jit/fixtures.h"
 #include "jitstep/jit/target.h"

@@ -3,9 +3,9 @@
 #include <iostream>
 
 #include "jit/cache/cache_fixtures.h"
+#include "jit/codegen/unit.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/nvrtc_compiler.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {

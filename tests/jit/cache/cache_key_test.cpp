@@ -11,9 +11,9 @@
 
 #include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
+#include "jit/codegen/unit.h"
 #include "jit/compiler/host_compiler.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/unit.h"
 #include "support/child.h"
 
 namespace jitstep::jit {
@@ -115,7 +115,6 @@ const std::vector<Knob> kNoKnobs = {
     {"nothing", [](KeyInputs&) {}},
     {"the unit's name", [](KeyInputs& a) { a.unit_name = "other"; }},
     {"a comment", [](KeyInputs& a) { a.more_text = "\n  // A comment.\n"; }},
-    {"catalog revision, if no file has changed", [](KeyInputs& a) { a.spec.catalog_revision = 1; }},
     {"default values, spelled out", [](KeyInputs& a) { a.spec = resolve(a.spec).spec; }},
     {"a codec of a slot that is not stored",
      [](KeyInputs& a) { a.spec.state.slots[2] = CodecChoice{"int4"}; }},
@@ -149,7 +148,7 @@ const std::vector<Knob> kNoKnobs = {
 
 // A field added to one of these structures breaks this function. Add a row to the tables above.
 [[maybe_unused]] void each_field_has_a_row(const KeyInputs& a, const Key& key) {
-  [[maybe_unused]] const auto& [rule, flags, common, state, g, strided, catalog_revision] = a.spec;
+  [[maybe_unused]] const auto& [rule, flags, common, state, g, strided] = a.spec;
   [[maybe_unused]] const auto& [slots, weights, p] = state;
   [[maybe_unused]] const auto& [name, options] = *slots[0];
   [[maybe_unused]] const auto& [threads, lanes, vector, chunk, width, unroll, grain, workers] =

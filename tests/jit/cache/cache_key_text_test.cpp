@@ -5,11 +5,11 @@
 #include <set>
 
 #include "jit/cache/cache_fixtures.h"
+#include "jit/codegen/unit.h"
 #include "jit/source/preprocess.h"
 #include "jit/source/source_map.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {

@@ -1,9 +1,9 @@
-#include "jitstep/jit/formats.h"
+#include "jitstep/jit/plan.h"
 
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 #include "jit/fixtures.h"
 #include "jit/user_templates.h"
-#include "jitstep/jit/plan.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
 namespace {
@@ -13,8 +13,21 @@ TEST(Formats, ACodecIsANameOrAnObject) {
   const auto codec = parse_codec(R"({"codec": "int8", "block": 128, "positive_floor": false})");
   EXPECT_EQ(codec, (CodecChoice{"int8", {{"block", 128}, {"positive_floor", false}}}));
   EXPECT_EQ(parse_codec(to_json(codec)), codec);
-  EXPECT_NE(testing::error_of([] { parse_codec("{int8}"); }).find("not valid JSON"),
-            std::string::npos);
+}
+
+TEST(Formats, AMistakeInTheJsonOfACodecIsLocated) {
+  const std::pair<const char*, const char*> mistakes[] = {
+      {R"({int8})", R"("int8}" at character 2)"},
+      {R"({"codec": "int8", block: 128})", R"("block: 128}" at character 19)"},
+      {R"({"codec": "int8", "block": 128)", "ends too early"},
+      {R"({"codec": "int8", "block": 1e999})", "the number '1e999' is too large"},
+      {"{\"codec\": \"\xea\"}", "at character 13"}};
+  for (const auto& [text, part] : mistakes) {
+    const std::string message = testing::error_of([&, text = text] { parse_codec(text); });
+    EXPECT_NE(message.find("not valid JSON"), std::string::npos) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_EQ(message.find("json.exception"), std::string::npos) << message;
+  }
 }
 
 TEST(Formats, WritesANameThatIsNotUtf8) {

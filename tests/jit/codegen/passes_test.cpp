@@ -98,7 +98,7 @@ TEST_F(PassesTest, ReductionsOfOneDomainShareAPassUnlessTheyUpdateTheSameAuxStat
 TEST_F(PassesTest, ReductionsUpdateAuxStateOfTheirDomainInDeclarationOrder) {
   load(chained(true));
   const OptionValues options("chained", catalog);
-  const Plan plan = resolve(options, {"fp32"}, catalog);
+  const Plan plan = resolve(options, {"fp32"});
   CpuBackend cpu(engine);
   const StateStorage state(cpu, plan, options, {40, 3, 5});
   std::vector<float> p(600), g(600);

@@ -1,8 +1,9 @@
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 
 #include <cmath>
 
 #include "jit/fixtures.h"
+#include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
 namespace {

@@ -1,4 +1,5 @@
-#include "jitstep/jit/unit.h"
+#include "jit/codegen/unit.h"
+#include "jit/base/args.h"
 #include "jitstep/jit/plan.h"
 
 #include <gtest/gtest.h>

@@ -64,10 +64,39 @@ TEST(HostCompiler, AMissingCompilerIsNamedWithAFix) {
   for (const char* part : {"c++, g++, clang++", "/nowhere", "apt install g++", "JITSTEP_CXX"}) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   }
-  settings.cxx = "/opt/no such/g++";
-  HostCompiler named(settings);
-  EXPECT_NE(error_of([&] { named.compile("", "u", Target::cpu()); }).find("/opt/no such/g++"),
-            std::string::npos);
+}
+
+TEST(HostCompiler, AMissingPathInJitstepCxxIsNamedWithoutPath) {
+  testing::TemporaryFolder folder;
+  testing::write_file(folder / "text", "not executable");
+  Settings settings;
+  settings.path = "/nowhere:/usr/nowhere";
+  for (const auto& [file, cause] : {std::pair(folder / "no such/g++", "No such file or directory"),
+                                    std::pair(folder / "text", "not an executable file")}) {
+    settings.cxx = file;
+    HostCompiler compiler(settings);
+    const std::string message = error_of([&] { compiler.compile("", "u", Target::cpu()); });
+    for (const std::string& part : {std::string("JITSTEP_CXX is ") + file, std::string(cause)})
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_EQ(message.find(settings.path), std::string::npos) << "PATH was not searched";
+  }
+}
+
+TEST(HostCompiler, AMessageHasTheFirstErrorsOfALongLogAndNamesTheRest) {
+  std::string unit;
+  for (int i = 0; i < 200; ++i) unit += str_cat("int x", i, " = nothing", i, ";\n");
+  HostCompiler compiler(Settings::from_environment());
+  try {
+    compiler.compile(unit, "my unit", Target::cpu());
+    FAIL() << "nothing was thrown";
+  } catch (const CompileError& error) {
+    const std::string message = error.what();
+    EXPECT_LT(message.size(), 2500u) << message;
+    EXPECT_NE(message.find("nothing0"), std::string::npos) << message;
+    EXPECT_EQ(message.find("nothing100"), std::string::npos) << message;
+    EXPECT_NE(message.find("JITSTEP_DUMP"), std::string::npos) << message;
+    EXPECT_NE(error.log().find("nothing100"), std::string::npos) << error.log();
+  }
 }
 
 TEST(HostCompiler, AProgramThatIsNotACompilerIsAnError) {

@@ -5,7 +5,7 @@
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/isa.h"
 #include "jitstep/jit/backend.h"
-#include "jitstep/jit/formats.h"
+#include "jitstep/jit/plan.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 

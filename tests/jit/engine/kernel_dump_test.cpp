@@ -64,6 +64,22 @@ TEST(KernelDump, HasTheSourcesTheBinaryTheLogAndTheResources) {
   EXPECT_EQ(files_below(dump.folder / "dump").size(), 5u) << "no other file remains";
 }
 
+TEST(KernelDump, OfASourceThatDoesNotCompileHasTheWholeOutputOfTheCompiler) {
+  Dump dump;
+  Engine engine(dump.settings());
+  std::string log;
+  try {
+    engine.kernel("int x = nothing;", "unit", Target::cpu());
+    FAIL() << "it compiled";
+  } catch (const CompileError& error) {
+    log = error.log();
+  }
+  EXPECT_EQ(content_of(dump.file("cpu.failed.log")), log);
+  EXPECT_NE(log.find("nothing"), std::string::npos);
+  EXPECT_EQ(content_of(dump.file("unit.cuh")), "int x = nothing;");
+  EXPECT_EQ(files_below(dump.folder / "dump").size(), 3u) << "no summary: there is no binary";
+}
+
 TEST(KernelDump, OfAKernelFromTheCacheIsTheSame) {
   Dump dump;
   Engine(settings_with_cache(dump.folder / "cache"))

@@ -1,4 +1,4 @@
-#include "jitstep/jit/expression.h"
+#include "jit/manifest/expression.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ const std::map<std::string, Symbol, std::less<>>& symbols() {
 }
 
 Expression parse(std::string_view text) {
-  return Expression::parse(text, [](std::string_view name) -> const Symbol* {
+  return parse_expression(text, [](std::string_view name) -> const Symbol* {
     const auto found = symbols().find(name);
     return found == symbols().end() ? nullptr : &found->second;
   });

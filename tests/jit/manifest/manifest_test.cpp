@@ -178,7 +178,7 @@ struct AuxState {
   EXPECT_EQ(bytes_of(m.reductions[1].fields, Dtype::float32), 16);
   EXPECT_EQ(m.reductions[1].source, 0);
   EXPECT_EQ(m.reductions[1].after, std::vector<int>{0});
-  EXPECT_TRUE(m.reductions[1].moments);
+  EXPECT_TRUE(m.reductions[1].read_by_update_state);
   EXPECT_EQ(m.reductions[2].after, (std::vector<int>{1, 0}));
   EXPECT_EQ(to_string(m.reductions[2].domain), "axis<2>");
   EXPECT_TRUE(m.aux_state[0].is_double);

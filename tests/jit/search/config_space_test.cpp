@@ -2,10 +2,10 @@
 
 #include <set>
 
+#include "jit/codegen/unit.h"
 #include "jit/fixtures.h"
 #include "jit/step/step_fixtures.h"
 #include "jit/tuning/tuning_samples.h"
-#include "jitstep/jit/unit.h"
 
 namespace jitstep::jit {
 namespace {
@@ -39,7 +39,7 @@ TEST(ConfigSpace, OmitsInvalidConfigs) {
   EXPECT_EQ(widest, 256) << "16 values by 32 lanes are in the space";
 }
 
-// The default comes from measurements: bench/results/peers.md.
+// The default comes from measurements: bench/results/comparison.md.
 TEST(DefaultKernelConfig, UsesTheWidestVectorsOfTheCpuIfCodecsDominate) {
   const auto width_of = [](const std::string& state, int block = 0, Dtype dtype = Dtype::float32,
                            const std::string& weights = "native") {
@@ -82,12 +82,12 @@ int changes(const KernelConfig& a, const KernelConfig& b, const ConfigSpace& spa
   return count;
 }
 
-TEST(ConfigSpace, NeighboursDifferByOneStepOfOneParameter) {
+TEST(ConfigSpace, NeighborsDifferByOneStepOfOneParameter) {
   const Plan plan = adamw_plan();
   const ConfigSpace space = config_space(plan, abacus());
   const KernelConfig default_config = default_kernel_config(plan, Target::cpu());
   std::set<int> chunks;
-  for (const KernelConfig& near : space.neighbours(default_config)) {
+  for (const KernelConfig& near : space.neighbors(default_config)) {
     EXPECT_EQ(changes(default_config, near, space), 1) << to_string(near);
     chunks.insert(near.leaves_per_item);
   }

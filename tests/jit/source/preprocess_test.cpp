@@ -1,6 +1,7 @@
 #include "jit/source/preprocess.h"
 
 #include "jit/fixtures.h"
+#include "jit/source/template_data.h"
 
 namespace jitstep::jit {
 namespace {
@@ -81,8 +82,8 @@ TEST(Preprocess, IncludesOfAnOlderRevisionAreThoseAtItsLoading) {
   const std::string rule = "#include \"../core/near.cuh\"\nint rule;\n";
   const auto keep = [&](const std::string& near) {
     store.add("core/near.cuh", near);
-    return store.keep("rules/a.cuh",
-                      {"/my/a.cuh", rule, newest_includes(rule, "rules/a.cuh", store)});
+    return store.data().add_loaded(
+        "rules/a.cuh", {"/my/a.cuh", rule, newest_includes(rule, "rules/a.cuh", store)});
   };
   EXPECT_EQ(keep("int one;\n"), "rules/a.cuh");
   EXPECT_EQ(keep("int two;\n"), "rules/a.cuh@2");
@@ -101,14 +102,17 @@ TEST(Preprocess, IncludesOfAnOlderRevisionAreThoseAtItsLoading) {
 TEST(TemplateStore, StoresOneFileUnderOneName) {
   TemplateStore store("", false);
   store.add("rules/taken.cuh", "int a;\n");
-  EXPECT_EQ(store.keep("rules/taken.cuh", {"/my/taken.cuh", "int b;\n", {}}), std::nullopt);
-  EXPECT_EQ(store.keep("rules/taken.cuh", {"/my/taken.cuh", "int a;\n", {}}), "rules/taken.cuh");
-  EXPECT_EQ(store.kept("rules/taken.cuh"), nullptr) << "there is nothing to load";
-  EXPECT_EQ(store.keep("rules/a.cuh", {"/my/a.cuh", "int a;\n", {}}), "rules/a.cuh");
-  EXPECT_EQ(store.keep("rules/a.cuh", {"/my/a.cuh", "int b;\n", {}}), "rules/a.cuh@2");
-  EXPECT_EQ(store.keep("rules/a.cuh", {"/your/a.cuh", "int c;\n", {}}), std::nullopt);
-  EXPECT_EQ(store.keep("rules/a.cuh", {"/your/a.cuh", "int b;\n", {}}), "rules/a.cuh@2");
-  EXPECT_EQ(store.shown_name("rules/a.cuh@2"), "/my/a.cuh");
+  EXPECT_EQ(store.data().add_loaded("rules/taken.cuh", {"/my/taken.cuh", "int b;\n", {}}),
+            std::nullopt);
+  EXPECT_EQ(store.data().add_loaded("rules/taken.cuh", {"/my/taken.cuh", "int a;\n", {}}),
+            "rules/taken.cuh");
+  EXPECT_EQ(store.data().loaded("rules/taken.cuh"), nullptr) << "there is nothing to load";
+  EXPECT_EQ(store.data().add_loaded("rules/a.cuh", {"/my/a.cuh", "int a;\n", {}}), "rules/a.cuh");
+  EXPECT_EQ(store.data().add_loaded("rules/a.cuh", {"/my/a.cuh", "int b;\n", {}}), "rules/a.cuh@2");
+  EXPECT_EQ(store.data().add_loaded("rules/a.cuh", {"/your/a.cuh", "int c;\n", {}}), std::nullopt);
+  EXPECT_EQ(store.data().add_loaded("rules/a.cuh", {"/your/a.cuh", "int b;\n", {}}),
+            "rules/a.cuh@2");
+  EXPECT_EQ(store.data().shown_name("rules/a.cuh@2"), "/my/a.cuh");
   EXPECT_EQ(store.list("rules/"), (std::vector<std::string>{"rules/a.cuh", "rules/taken.cuh"}));
 }
 

@@ -28,7 +28,7 @@ TEST(SourceDigests, OfCurrentTemplatesKeepEntriesThatTheStoreDoesNotKnow) {
   const Sources then = {{kUnitSource, "u"}, {"core/a.cuh", "old"}, {"rules/mine.cuh", "mine"}};
   const Sources now = {
       {kUnitSource, "u"}, {"core/a.cuh", code_digest("new")}, {"rules/mine.cuh", "mine"}};
-  EXPECT_EQ(sources_of_today(then, store), now);
+  EXPECT_EQ(current_sources(then, store), now);
   EXPECT_EQ(unknown_sources(then, store), std::vector<std::string>{"rules/mine.cuh"});
 }
 

@@ -1,4 +1,5 @@
 // Which tables a step sends to a fake GPU, and when.
+#include "jit/base/args.h"
 #include "jit/step/cuda_steps.h"
 
 namespace jitstep::jit {

@@ -1,6 +1,6 @@
 // Shared state: one value of domain `all` for all tensors that step together. The tests read it back and compare it
 // with formulas of their own.
-#include "jitstep/jit/shared_state.h"
+#include "jitstep/jit/state_storage.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include "jit/fixtures.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
-#include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
@@ -90,7 +89,7 @@ class SharedStateTest : public ::testing::Test {
   }
 
   Plan plan(const TestTensor& given) {
-    KernelSpec spec = resolve(options(given), {"fp32"}, catalog).spec;
+    KernelSpec spec = resolve(options(given), {"fp32"}).spec;
     spec.state.dtype = spec.gradient = given.dtype;
     return resolve(spec, catalog);
   }
@@ -134,7 +133,7 @@ TEST_F(SharedStateTest, StartsAsDeclared) {
   EXPECT_EQ(shared.now()[0], 0);
   EXPECT_EQ(shared.now()[1], 2);
   EXPECT_EQ(shared.steps, 0);
-  EXPECT_EQ(initial_common_memory(OptionValues("counted", catalog)), (std::vector<double>{0, 2}));
+  EXPECT_EQ(initial_shared_state(OptionValues("counted", catalog)), (std::vector<double>{0, 2}));
 }
 
 TEST_F(SharedStateTest, IsTheSameForAllTensorsWhateverTheirKernels) {
@@ -203,7 +202,7 @@ TEST_F(SharedStateTest, IsNotSharedByTwoRules) {
   std::vector<float> p(6);
   std::vector<Batch> batches;
   for (const char* rule : {"counted", "recounted"})
-    batches.push_back({resolve(OptionValues(rule, catalog), {"fp32"}, catalog),
+    batches.push_back({resolve(OptionValues(rule, catalog), {"fp32"}),
                        {tensor_at(&p[3 * batches.size()], 3, static_cast<int>(batches.size()))}});
   EXPECT_NE(error_of([&] { Step(cpu, batches, &shared); }).find("counted and recounted together"),
             std::string::npos);

@@ -68,7 +68,7 @@ class SharedSums : public ::testing::Test {
 
   Plan plan(const OptionValues& options, const CodecChoice& codec = {"fp32"},
             Dtype dtype = Dtype::float32) const {
-    KernelSpec spec = resolve(options, codec, catalog).spec;
+    KernelSpec spec = resolve(options, codec).spec;
     spec.state.dtype = dtype;
     return resolve(spec, catalog);
   }
@@ -260,7 +260,7 @@ TEST_F(SharedSums, MaySumTheEntriesOfEachTensor) {
     testing::write_file(folder / "rooted.cuh", rule);
     catalog.load_rule(folder / "rooted.cuh");
     const OptionValues values("rooted", catalog);
-    const Plan whole = resolve(values, {"fp32"}, catalog);
+    const Plan whole = resolve(values, {"fp32"});
     std::vector<std::vector<float>> p(shapes.size(), std::vector<float>(1400));
     const std::vector<float> ones(1400, 1.0f);
     std::vector<Batch> batches;
@@ -302,7 +302,7 @@ TEST_F(SharedSums, OfTwoFilesOfOneNameThrowBeforeAnythingIsCompiled) {
   second.slots = {{&m[1], nullptr}};
   second.id = 1;
   const std::string error = error_of([&] {
-    Step(cpu, {{plan(ours), {tensor}}, {resolve(theirs, {"fp32"}, changed), {second}}});
+    Step(cpu, {{plan(ours), {tensor}}, {resolve(theirs, {"fp32"}), {second}}});
   });
   EXPECT_NE(error.find("the sum 'squares' of "), std::string::npos) << error;
   EXPECT_NE(error.find("two files"), std::string::npos) << error;

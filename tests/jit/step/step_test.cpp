@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "jit/base/args.h"
 #include "jit/step/step_fixtures.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/engine.h"

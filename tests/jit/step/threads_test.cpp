@@ -120,7 +120,7 @@ TEST(Threads, ThirtyTwoConcurrentOptimizersGiveTheBitsOfOneAlone) {
   std::vector<StepOutcome> expected;
   for (int i = 0; i < kThreads; ++i) expected.push_back(run(alone, case_of(all, i)));
   const Statistics used = alone.engine.statistics();
-  const std::uint64_t kernels = used.compiled + used.from_disk;
+  const std::int64_t kernels = used.compiled + used.from_disk;
 
   const TemporaryFolder shared;
   Process first(shared.path());

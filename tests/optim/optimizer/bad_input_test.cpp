@@ -38,7 +38,7 @@ TEST(BadInput, AMessageNamesAParameterWithTooManyDimensions) {
   for (const auto& p : {good, gaps}) p.mutable_grad() = torch::ones(p.sizes());
   const std::string message = argument_error([&] { optimizer.step(); });
   EXPECT_HAS(message, "has 9 dimensions");
-  EXPECT_HAS(message, "parameter 1 of group 0 (float [2, 1, 1, 1, 1, 1, 1, 2, 2])");
+  EXPECT_HAS(message, "parameter 1 of group 0 (float32 [2, 1, 1, 1, 1, 1, 1, 2, 2])");
   EXPECT_TRUE(torch::equal(good, torch::zeros({2}))) << "the first parameter was stepped";
   EXPECT_TRUE(optimizer.state().empty());
 }
@@ -52,12 +52,12 @@ TEST(BadInput, AWarningNamesAParameterThatIsListedAgain) {
     return warnings.all;
   };
   EXPECT_HAS(warning_for({r, p, q, p, p}),
-             "parameter 1 of group 0 (float [2]) is listed 3 times in its group, again as "
+             "parameter 1 of group 0 (float32 [2]) is listed 3 times in its group, again as "
              "parameter 3.");
-  EXPECT_HAS(
-      warning_for({p, q, q, p, r, r}),
-      "parameter 1 of group 0 (float [3]) is listed 2 times in its group, again as parameter 2 (2 "
-      "more like it).");
+  EXPECT_HAS(warning_for({p, q, q, p, r, r}),
+             "parameter 1 of group 0 (float32 [3]) is listed 2 times in its group, again as "
+             "parameter 2 (2 "
+             "more like it).");
   EXPECT_EQ(warning_for({p, q}), "");
 }
 
@@ -74,11 +74,11 @@ TEST(BadInput, TheSameParameterInTwoGroups) {
   EXPECT_HAS(argument_error([&] {
                optimizer.add_param_group(OptimizerParamGroup({q, p}));
              }),
-             "parameter 1 of group 1 (float [3]) is also parameter 0 of group 0");
+             "parameter 1 of group 1 (float32 [3]) is also parameter 0 of group 0");
   EXPECT_HAS(argument_error([&] {
                optimizer.add_parameters({q, p});
              }),
-             "parameter 2 of group 0 (float [3]) is also parameter 0 of group 0");
+             "parameter 2 of group 0 (float32 [3]) is also parameter 0 of group 0");
   EXPECT_EQ(optimizer.param_groups().size(), 1u);
   EXPECT_EQ(optimizer.param_groups()[0].params().size(), 1u);
 }
@@ -108,9 +108,9 @@ TEST(BadInput, AMessageNamesAnAddedParameterByItsFutureIndex) {
     return argument_error([&] { optimizer.add_parameters(more); });
   };
   EXPECT_HAS(added(torch::zeros({5}, torch::kInt64)), "parameter 3 of group 0 (long int [5])");
-  EXPECT_HAS(added(torch::zeros({5})), "parameter 3 of group 0 (float [5]) does not require");
+  EXPECT_HAS(added(torch::zeros({5})), "parameter 3 of group 0 (float32 [5]) does not require");
   EXPECT_HAS(added(leaf(made.detach().slice(0, 0, 3))),
-             "parameter 0 of group 0 (float [6]) and parameter 3 of group 0 (float [3]) share");
+             "parameter 0 of group 0 (float32 [6]) and parameter 3 of group 0 (float32 [3]) share");
   EXPECT_HAS(
       argument_error([&] { optimizer.add_param_group(OptimizerParamGroup({torch::Tensor()})); }),
       "parameter 0 of group 1 is an undefined tensor");

@@ -64,6 +64,17 @@ TEST(Capturable, MayBeSwitchedOnAndOffAtAnyTime) {
   }
 }
 
+// Prodigy's steps do not depend on the step number, those of AdamW do.
+TEST(Capturable, StepNumbersContinueWhenItIsSwitchedOnAndOff) {
+  Pair pair("adamw");
+  for (int step = 1; step <= 9; ++step) {
+    pair.device.capturable(step % 4 < 2);  // two steps in each mode
+    pair.train(step, step);
+    pair.expect_equal();
+  }
+  for (const auto& p : pair.counted) EXPECT_EQ(state_of(pair.device, p).step(), 9);
+}
+
 TEST(Capturable, ParametersThatGetTheirFirstGradientLateCountTheirOwnSteps) {
   Pair pair("adamw");
   pair.train_some(1, [](std::size_t parameter) { return parameter == 0; });
@@ -236,7 +247,7 @@ TEST(LearningRateTensor, IsRejectedBeforeTheStepIfItSharesMemoryWithAParameter) 
     optimizer.set_lr(parameters[0].detach()[2][1]);
     set_gradients(parameters, 2);
     EXPECT_HAS(argument_error([&] { optimizer.step(); }),
-               "the lr of group 0 shares memory with parameter 0 of group 0 (float [5, 3])");
+               "the lr of group 0 shares memory with parameter 0 of group 0 (float32 [5, 3])");
     optimizer.set_lr(torch::Tensor());
     optimizer.set_found_inf(parameters[1].detach()[0]);
     EXPECT_HAS(argument_error([&] { optimizer.step(); }), "found_inf shares memory with");

@@ -23,7 +23,7 @@ TEST(FromSpec, BuildsTheOptimizerItNames) {
   train(*made, parameters, 1, 3);
   train(typed, same, 1, 3);
   expect_equal(parameters, same);
-  EXPECT_EQ(made->state_bytes(), typed.state_bytes());
+  EXPECT_EQ(made->memory_report().state_bytes(), typed.memory_report().state_bytes());
   EXPECT_EQ(made->rule(), "adamw");
 }
 

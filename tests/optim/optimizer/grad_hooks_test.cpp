@@ -91,7 +91,7 @@ TEST(GradHooks, RejectsParametersOfAnotherAccumulator) {
   const Tensors parameters = make_parameters();
   const GradAccumulator sums({parameters[2]});
   EXPECT_HAS(argument_error([&] { GradAccumulator{parameters}; }),
-             "parameter 2 of shape []: its gradients already go to a GradAccumulator");
+             "parameter 2 (float32 []): its gradients already go to a GradAccumulator");
   backward(parameters, random_gradients(parameters, 1));  // the rejected accumulator left no hook
   EXPECT_TRUE(parameters[0].grad().defined());
   EXPECT_EQ(sums.micro_batches(), 1);

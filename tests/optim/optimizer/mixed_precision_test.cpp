@@ -13,9 +13,7 @@ std::int64_t steps_of(Optimizer& optimizer, const torch::Tensor& p) {
   return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl())).step();
 }
 
-std::int64_t compilations() {
-  return static_cast<std::int64_t>(kernel_statistics().compiled + kernel_statistics().from_disk);
-}
+std::int64_t compilations() { return kernel_statistics().compiled + kernel_statistics().from_disk; }
 
 // A step that found_inf skips. Its gradients would ruin all parameters.
 void skip_step(Optimizer& optimizer, const Tensors& parameters) {
@@ -262,8 +260,8 @@ TEST(AmpTensors, AreRejectedByNameIfInvalid) {
   const auto error_for = [&](const torch::Tensor& tensor) {
     return argument_error([&] { optimizer.set_found_inf(tensor); });
   };
-  EXPECT_HAS(error_for(torch::zeros({2})), "found_inf is float of shape [2]");
-  EXPECT_HAS(error_for(torch::zeros({}, torch::kFloat64)), "found_inf is double of shape []");
+  EXPECT_HAS(error_for(torch::zeros({2})), "found_inf is float32 [2]");
+  EXPECT_HAS(error_for(torch::zeros({}, torch::kFloat64)), "found_inf is float64 []");
   EXPECT_HAS(argument_error([&] { optimizer.set_grad_scale(torch::ones({}, torch::kInt64)); }),
              "grad_scale is long");
   optimizer.set_grad_scale(torch::ones({}, torch::kMeta));

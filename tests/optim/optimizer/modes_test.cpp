@@ -89,7 +89,7 @@ TEST(OptimizerModes, DoNotNeedGradientsAndCompileNothingMore) {
   Optimizer optimizer = averaged(parameters, "int8");
   train(optimizer, parameters, 1, 2);
   const auto compiled = [] {
-    const KernelStatistics statistics = kernel_statistics();
+    const jit::Statistics statistics = kernel_statistics();
     return statistics.compiled + statistics.from_disk;
   };
   const auto before = compiled();

@@ -153,9 +153,9 @@ TEST(OddParameters, AResizedOneIsRejectedUntilItsShapeIsRestored) {
     const auto whole = parameters[0].detach();
     parameters[0].set_data(whole.slice(0, 0, 69).clone());
     set_gradients(parameters, 3);
-    const auto neighbour = parameters[1].detach().clone();
+    const auto neighbor = parameters[1].detach().clone();
     EXPECT_HAS(argument_error([&] { optimizer.step(); }), "parameter 0 of group 0");
-    EXPECT_TRUE(torch::equal(parameters[1], neighbour));
+    EXPECT_TRUE(torch::equal(parameters[1], neighbor));
     parameters[0].set_data(whole);
     train(optimizer, parameters, 3, 4);
     train(other, twin, 1, 4);
@@ -214,9 +214,9 @@ TEST(OddParameters, AFreedStorageIsRejectedAndMayBeReplaced) {
   set_gradients(parameters, 3);
   parameters[0].storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr());
   parameters[0].storage().unsafeGetStorageImpl()->set_nbytes(0);
-  const auto neighbour = parameters[1].detach().clone();
+  const auto neighbor = parameters[1].detach().clone();
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "was freed");
-  EXPECT_TRUE(torch::equal(parameters[1], neighbour));
+  EXPECT_TRUE(torch::equal(parameters[1], neighbor));
   parameters[0].set_data(values);
   train(optimizer, parameters, 3, 4);
   train(other, twin, 1, 4);

@@ -42,7 +42,8 @@ TEST(SeveralRules, EachGroupIsSteppedAsByASeparateOptimizer) {
     both.compile();
     for (int step = 1; step <= 3; ++step) step_together(both, ours, one, other, theirs, step);
     expect_equal(ours, theirs);
-    EXPECT_EQ(both.state_bytes(), one.state_bytes() + other.state_bytes());
+    EXPECT_EQ(both.memory_report().state_bytes(),
+              one.memory_report().state_bytes() + other.memory_report().state_bytes());
     EXPECT_EQ(both.formats_of(ours[0]).slots.at("m").name, codec);
     EXPECT_EQ(both.formats_of(ours[4]).slots.at("v").name, codec);
   }
@@ -160,7 +161,7 @@ TEST(SeveralRules, ParametersAreAddedToTheFirstGroup) {
   EXPECT_TRUE(optimizer.param_groups()[0].params().back().is_same(more));
   EXPECT_HAS(
       argument_error([&] { optimizer.add_parameters({torch::zeros({4}).requires_grad_()}); }),
-      "parameter 3 of group 0 (float [4])");
+      "parameter 3 of group 0 (float32 [4])");
 }
 
 // The mean loss of the last tenth of a short training. Muon steps the hidden layer.

@@ -2,7 +2,7 @@
 // its results.
 #include <gtest/gtest.h>
 #include <jitstep/jit/engine.h>
-#include <jitstep/jit/log.h>
+#include <jitstep/jit/error.h>
 #include <jitstep/jitstep.h>
 #include <torch/types.h>
 

@@ -104,10 +104,9 @@ TEST(ZeroGradInStep, ShowsAutogradThatTheGradientHasChanged) {
 
 TEST(ZeroGradInStep, RejectsGradientsThatShareMemory) {
   const auto p = leaf(torch::ones({4})), q = leaf(torch::ones({4}));
-  EXPECT_HAS(
-      error_for({p}, [&](AdamW&) { p.mutable_grad() = torch::ones({1}).expand({4}); }),
-      "the gradient of parameter 0 of group 0 (float [4]), which the step clears "
-      "(zero_grad_in_step()), has elements that share memory");
+  EXPECT_HAS(error_for({p}, [&](AdamW&) { p.mutable_grad() = torch::ones({1}).expand({4}); }),
+             "the gradient of parameter 0 of group 0 (float32 [4]), which the step clears "
+             "(zero_grad_in_step()), has elements that share memory");
   EXPECT_HAS(
       error_for({p, q}, [&](AdamW&) { q.mutable_grad() = p.mutable_grad() = torch::ones({4}); }),
       "shares memory with the gradient of parameter");

@@ -130,16 +130,17 @@ TEST(Options, EveryOptionIsSavedAndLoaded) {
   });
 }
 
-TEST(Options, ASnapshotDistinguishesEveryOption) {
+TEST(Options, EveryOptionReachesTheNumbersOfKernelsAsFromAManifest) {
   for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
     auto options = make_options(rule);
-    std::vector<double> before, same, after;
-    options->snapshot(before);
-    options->snapshot(same);
-    EXPECT_EQ(before, same);
+    jit::OptionValues declared(rule);
     options->put(name, other_value(option));
-    options->snapshot(after);
-    EXPECT_NE(before, after);
+    EXPECT_FALSE(options->values() == declared);
+    declared.set(name, other_value(option));
+    EXPECT_EQ(options->values(), declared);
+    EXPECT_EQ(options->values().flags(), declared.flags());
+    EXPECT_EQ(Value(options->values().hyper()), Value(declared.hyper()));
+    EXPECT_EQ(options->copy()->get(name), other_value(option));
   });
 }
 
@@ -226,6 +227,25 @@ TEST(Formats, AModelOfSeveralDtypesUsesAFormatForEachAndReportsIt) {
   EXPECT_EQ(state_of(1).codes("m").scalar_type(), torch::kUInt8);
   EXPECT_EQ(state_of(2).exp_avg().scalar_type(), torch::kFloat64);
   EXPECT_HAS(argument_error([&] { optimizer.formats_of(torch::ones({3})); }), "not a parameter");
+}
+
+TEST(GenericOptions, TakeSeveralNumbersInBraces) {
+  GenericOptions options(0.1);
+  options.set("betas", {{0.8, 0.9}});
+  EXPECT_EQ(options.given().at("betas"), Value(Value::Numbers{0.8, 0.9}));
+  options.bind("adamw", jit::default_catalog());
+  EXPECT_EQ(options.get("betas"), Value(Value::Numbers{0.8, 0.9}));
+}
+
+TEST(GenericOptions, WithoutARuleThrowOnAccess) {
+  GenericOptions options(0.1);
+  EXPECT_HAS(argument_error([&] { options.get("lr"); }), "make_options(rule, options)");
+  EXPECT_HAS(argument_error([&] { options.is_set("lr"); }), "make_options(rule, options)");
+  EXPECT_HAS(argument_error([&] { options.put("lr", 0.5); }), "make_options(rule, options)");
+  EXPECT_HAS(argument_error([&] { options.set_lr(0.5); }), "make_options(rule, options)");
+  options.bind("adamw");
+  options.put("lr", 0.5);
+  EXPECT_EQ(options.get_lr(), 0.5);
 }
 
 }  // namespace

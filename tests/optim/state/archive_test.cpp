@@ -57,7 +57,7 @@ TEST(Archive, StateInAnotherCodecIsConverted) {
   copy_through_archive(int8, fp32);
   EXPECT_EQ(
       warnings.all,
-      "jitstep: the archive's formats differ from this optimizer's. State was converted: "
+      "jitstep: the checkpoint's formats differ from this optimizer's. State was converted: "
       "m from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32, "
       "v from int8(block=256, positive_floor=true, signed_scale=false, stochastic=false) to fp32 "
       "(1 parameter).\n")
@@ -287,8 +287,7 @@ TEST(Archive, OtherGroupsAndShapesAreRejected) {
   train(whole, parameters, 1, 1);
   EXPECT_HAS(loading_error(whole, part),
              "saved with 3 parameters in parameter group 0, but this optimizer has 1");
-  EXPECT_HAS(loading_error(whole, two),
-             "saved with 1 parameter group, but this optimizer has 2");
+  EXPECT_HAS(loading_error(whole, two), "saved with 1 parameter group, but this optimizer has 2");
   AdamW other_way({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup({parameters[2]}),
                    OptimizerParamGroup({parameters[1]})}),
       last_is_larger({OptimizerParamGroup({parameters[0]}), OptimizerParamGroup(Tensors{}),
@@ -328,13 +327,13 @@ TEST(Archive, AFileOfANewerVersionIsRejected) {
     return argument_error([&] { load(optimizer, archive); });
   };
   EXPECT_HAS(error_of_loading(archive_of_schema(1000, 2)),
-             "the archive has schema 1000, but this version of jitstep reads at most 1");
+             "the checkpoint has schema 1000, but this version of jitstep reads at most 1");
   EXPECT_HAS(error_of_loading(archive_of_schema(1, 1000)),
              "state of schema 1000, but this version of jitstep reads at most 2");
   torch::serialize::OutputArchive torchs;
   torchs.write("pytorch_version", c10::IValue("9.9.0"));
   EXPECT_HAS(error_of_loading(std::move(torchs)),
-             "the archive has torch's layout of version 9.9.0");
+             "the checkpoint has torch's layout of version 9.9.0");
 }
 
 }  // namespace

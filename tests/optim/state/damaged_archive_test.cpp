@@ -244,6 +244,18 @@ TEST(DamagedArchive, AnErrorNamesTheFileAndTheCause) {
   expect_equal(parameters, twin);
 }
 
+TEST(DamagedArchive, AnErrorHasOneNotationOfShapes) {
+  Tensors saved = {torch::ones({5, 7}).requires_grad_()},
+          wider = {torch::ones({5, 8}).requires_grad_()};
+  AdamW optimizer(saved), other(wider);
+  train(optimizer, saved, 1, 2);
+  const std::string file = own_file("shape.pt", "");
+  optimizer.save(file);
+  const std::string message = argument_error([&] { other.load(file); });
+  EXPECT_HAS(message, "of shape [5, 7] and strides [7, 1], not of shape [5, 8]");
+  EXPECT_HAS(message, "parameter 0 of group 0 (float32 [5, 8])");
+}
+
 // While this object exists, writes fail after 64 bytes, as on a full disk.
 class SmallFiles {
  public:

@@ -1,7 +1,7 @@
 // A second moment that is stored only as its row and column means (templates/codecs/factored.cuh).
 #include <sstream>
 
-#include "optim/state/kept_squares.h"
+#include "optim/state/stored_squares.h"
 
 namespace jitstep::tests {
 namespace {

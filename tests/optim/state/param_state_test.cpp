@@ -49,8 +49,8 @@ TEST(ParamState, AQuantizedSlotIsDecodedAndItsCodesAreShown) {
   EXPECT_EQ(state.exp_avg().sizes(), parameters[0].sizes());
   EXPECT_TRUE(
       state.exp_avg().allclose(state_of<AdamWParamState>(plain, wide[0]).exp_avg(), 0.1, 1e-3));
-  EXPECT_EQ(coded.state_bytes(), 2 * (4200 + 17 * 4));
-  EXPECT_EQ(plain.state_bytes(), 2 * 4200 * 4);
+  EXPECT_EQ(coded.memory_report().state_bytes(), 2 * (4200 + 17 * 4));
+  EXPECT_EQ(plain.memory_report().state_bytes(), 2 * 4200 * 4);
 }
 
 TEST(ParamState, ValuesCanBeSet) {
@@ -87,10 +87,11 @@ TEST(ParamState, ASlotThatWasDroppedCanBeSetAgain) {
                "vmax does not exist under the optimizer's options");
     state.exp_avg(torch::full({70, 60}, 0.5));
     EXPECT_TRUE(torch::equal(state.exp_avg(), torch::full({70, 60}, 0.5))) << codec;
-    const std::int64_t bytes = optimizer.state_bytes();
+    const std::int64_t bytes = optimizer.memory_report().state_bytes();
     optimizer.step();
     EXPECT_EQ(state.step(), 3);
-    EXPECT_EQ(optimizer.state_bytes(), bytes) << "the values are stored in the optimizer's format";
+    EXPECT_EQ(optimizer.memory_report().state_bytes(), bytes)
+        << "the values are stored in the optimizer's format";
   }
 }
 

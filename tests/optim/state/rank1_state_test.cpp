@@ -3,7 +3,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "optim/state/kept_squares.h"
+#include "optim/state/stored_squares.h"
 
 namespace jitstep::tests {
 namespace {

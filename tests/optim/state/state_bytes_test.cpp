@@ -1,6 +1,6 @@
-// The bytes of state: state_bytes(), the tensors themselves and the figures that the formats promise.
-#include "jitstep/jit/catalog.h"
+// The bytes of state: MemoryReport::state_bytes(), the tensors themselves and the figures that the formats promise.
 #include "optim/state_bytes.h"
+#include "jitstep/jit/catalog.h"
 
 namespace jitstep::tests {
 namespace {
@@ -21,7 +21,7 @@ TEST(StateBytes, OfEveryRuleAreTheBytesOfItsTensors) {
     const Tensors parameters = matrices();
     Optimizer optimizer(rule, parameters, GenericOptions().state(codec));
     const bool early = jit::default_catalog().rule(rule).early_state;
-    EXPECT_EQ(optimizer.state_bytes() > 0, early);
+    EXPECT_EQ(optimizer.memory_report().state_bytes() > 0, early);
     if (early) expect_bytes_of_tensors(optimizer, parameters, codec);
     train(optimizer, parameters, 1, 1);
     expect_bytes_of_tensors(optimizer, parameters, codec);
@@ -36,7 +36,8 @@ TEST(StateBytes, AreThoseThatTheDocumentationPromises) {
     const Tensors parameters = make_parameters(torch::kFloat32, {{1024, 64}});
     AdamW optimizer(parameters, AdamWOptions().state(codec));
     train(optimizer, parameters, 1, 1);
-    EXPECT_EQ(static_cast<double>(optimizer.state_bytes()) / (1024 * 64), bytes) << codec;
+    EXPECT_EQ(static_cast<double>(optimizer.memory_report().state_bytes()) / (1024 * 64), bytes)
+        << codec;
   }
 }
 

@@ -108,10 +108,10 @@ TEST(TorchArchive, OfAnotherOptimizerIsRejectedAndNothingChanges) {
   LAMB lamb(parameters);
   RMSprop rmsprop(parameters);
   EXPECT_HAS(argument_error([&] { copy_through_archive(adamw, ours); }),
-             "the archive was not saved by sgd");
+             "the checkpoint was not saved by sgd");
   EXPECT_HAS(argument_error([&] { copy_through_archive(adamw, lamb); }), "no option amsgrad");
   EXPECT_HAS(argument_error([&] { copy_through_archive(sgd, rmsprop); }),
-             "the archive was not saved by rmsprop");
+             "the checkpoint was not saved by rmsprop");
   EXPECT_EQ(ours.param_groups()[0].options().get_lr(), 0.1);
   EXPECT_TRUE(ours.state().empty());
 }

@@ -2,12 +2,12 @@
 #include <jit/base/parallel.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
+#include <jit/codegen/unit.h>
 #include <jit/engine/kernel_list.h>
 #include <jit/source/source_digests.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/kernel_config.h>
-#include <jitstep/jit/unit.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -30,6 +30,7 @@
 #include "../spec_plan.h"
 #include "../usage.h"
 #include "actions.h"
+#include "jit/source/template_data.h"
 
 namespace jitstep::tool::cache {
 namespace {
@@ -210,7 +211,8 @@ class Engines {
       settings.cpu = cpu;
       auto engine = std::make_unique<Engine>(settings);
       for (const std::string& name : loaded.list(""))
-        if (const auto file = loaded.kept(name)) engine->templates().keep(name, *file);
+        if (const auto file = loaded.data().loaded(name))
+          engine->templates().data().add_loaded(name, *file);
       engines_[cpu] = std::move(engine);
     }
   }

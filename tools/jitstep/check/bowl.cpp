@@ -1,6 +1,5 @@
 // Minimizes a quadratic function with a rule: a plausibility check of its formulas.
 #include <jit/base/text.h>
-#include <jitstep/jit/shared_state.h>
 #include <jitstep/jit/state_storage.h>
 #include <jitstep/jit/step.h>
 

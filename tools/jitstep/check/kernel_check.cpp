@@ -3,10 +3,10 @@
 #include <jit/base/parallel.h>
 #include <jit/base/text.h>
 #include <jit/codegen/probe.h>
+#include <jit/codegen/unit.h>
 #include <jit/step/check_rule_contract.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/kernel_config.h>
-#include <jitstep/jit/unit.h>
 
 #include <atomic>
 #include <cmath>
@@ -162,7 +162,7 @@ class KernelCheck {
       if (found.empty()) return true;
       report(found);
     } catch (const CompileError& error) {
-      report(first_line(error.what()), error.what());
+      report(first_line(error.what()), str_cat(error.what(), "\n", error.log()));
     } catch (const std::exception& error) {
       report(error.what());
     }

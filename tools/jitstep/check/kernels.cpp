@@ -3,7 +3,7 @@
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/option_values.h>
-#include "jitstep/jit/spec_text.h"
+#include "jit/codegen/spec_text.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,9 +2,9 @@
 
 #include <jit/base/parallel.h>
 #include <jit/base/text.h>
+#include <jit/codegen/unit.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/kernel_config.h>
-#include <jitstep/jit/unit.h>
 
 #include "../compilers.h"
 

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "../compilers.h"
+#include "jit/source/template_data.h"
 
 namespace jitstep::tool::inspect {
 namespace {

@@ -1,10 +1,10 @@
 // The kernel that `jitstep inspect` and `jitstep compile` work on, in one config, with its sources.
 #pragma once
 
+#include <jit/codegen/unit.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/option_values.h>
 #include <jitstep/jit/plan.h>
-#include <jitstep/jit/unit.h>
 
 #include <memory>
 #include <string>

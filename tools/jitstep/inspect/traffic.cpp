@@ -1,9 +1,11 @@
 #include "traffic.h"
 
-#include <jitstep/jit/dtype.h>
 #include <jitstep/jit/layout.h>
+#include <jitstep/jit/value.h>
 
+#include <jit/base/args.h>
 #include <jit/base/text.h>
+
 #include <algorithm>
 
 #include "../cost.h"

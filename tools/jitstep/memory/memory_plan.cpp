@@ -34,7 +34,7 @@ Plan kernel_of(const Request& request, const OptionValues& options) {
   return resolve(spec);
 }
 
-// Adds parts to a plan, and their sum.
+// Adds entries to a plan, and their sum.
 class Parts {
  public:
   explicit Parts(MemoryPlan& plan) : plan_(plan) { plan.all.what = "all"; }
@@ -50,26 +50,26 @@ class Parts {
 
  private:
   double parameters() const { return static_cast<double>(plan_.parameters); }
-  void push(const Part& part) {
-    if (part.bytes == 0) return;
-    plan_.parts.push_back(part);
-    plan_.all.per_parameter += part.per_parameter;
-    plan_.all.bytes += part.bytes;
+  void push(const Entry& entry) {
+    if (entry.bytes == 0) return;
+    plan_.entries.push_back(entry);
+    plan_.all.per_parameter += entry.per_parameter;
+    plan_.all.bytes += entry.bytes;
   }
 
   MemoryPlan& plan_;
 };
 
-void add_state(Parts& parts, const Plan& kernel, const StateBytes& bytes) {
+void add_state(Parts& entries, const Plan& kernel, const StateBytes& bytes) {
   for (std::size_t i = 0; i < bytes.slots.size(); ++i) {
     const SlotBytes& slot = bytes.slots[i];
     if (!kernel.spec.state.slots[i]) continue;
-    parts.add("state " + slot.name, kernel.spec.state.slots[i]->name, slot.codes);
-    parts.add("scales of " + slot.name, str_cat("one for ", kernel.block(static_cast<int>(i))),
-              slot.scales);
+    entries.add("state " + slot.name, kernel.spec.state.slots[i]->name, slot.codes);
+    entries.add("scales of " + slot.name, str_cat("one for ", kernel.block(static_cast<int>(i))),
+                slot.scales);
   }
-  parts.add("auxiliary state", joined(kernel.aux_state, ", ", &ResolvedAuxState::key),
-            bytes.aux_state);
+  entries.add("auxiliary state", joined(kernel.aux_state, ", ", &ResolvedAuxState::key),
+              bytes.aux_state);
 }
 
 // Notes where the optimizer uses another format than requested, and where memory is not counted.
@@ -96,14 +96,14 @@ MemoryPlan memory_plan(const Request& request) {
   plan.kernel = kernel_of(request, options);
   const KernelSpec& spec = plan.kernel.spec;
   const StateBytes state = state_bytes(plan.kernel, options);
-  Parts parts(plan);
-  parts.add("parameters", to_string(spec.state.dtype), bytes_of(spec.state.dtype));
-  parts.add("gradients", to_string(spec.gradient), bytes_of(spec.gradient));
-  parts.add("weight residual", spec.state.weights, state.residual);
-  add_state(parts, plan.kernel, state);
+  Parts entries(plan);
+  entries.add("parameters", to_string(spec.state.dtype), bytes_of(spec.state.dtype));
+  entries.add("gradients", to_string(spec.gradient), bytes_of(spec.gradient));
+  entries.add("weight residual", spec.state.weights, state.residual);
+  add_state(entries, plan.kernel, state);
   const auto& common = plan.kernel.shared_state;
-  parts.add_once("shared state", joined(common, ", ", &ResolvedAuxState::key),
-                 2 * sizeof(double) * common.size());  // each value has two buffers
+  entries.add_once("shared state", joined(common, ", ", &ResolvedAuxState::key),
+                   2 * sizeof(double) * common.size());  // each value has two buffers
   plan.notes = notes_of(request, plan.kernel);
   return plan;
 }

@@ -1,8 +1,6 @@
 // Estimates the memory of a model and its optimizer.
 #pragma once
 
-#include <jitstep/jit/dtype.h>
-#include <jitstep/jit/formats.h>
 #include <jitstep/jit/plan.h>
 #include <jitstep/jit/value.h>
 
@@ -24,7 +22,7 @@ struct Request {
 };
 
 /// One kind of tensor.
-struct Part {
+struct Entry {
   std::string what;          // "parameters", "state m", "scales of m"
   std::string format;        // a dtype, codec or weight format
   double per_parameter = 0;  // bytes per parameter
@@ -35,8 +33,8 @@ struct Part {
 struct MemoryPlan {
   std::int64_t parameters = 0;
   jit::Plan kernel;
-  std::vector<Part> parts;         // without parts of 0 bytes
-  Part all;                        // their sum
+  std::vector<Entry> entries;      // without entries of 0 bytes
+  Entry all;                       // their sum
   std::vector<std::string> notes;  // sentences
 };
 

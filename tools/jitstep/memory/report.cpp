@@ -15,8 +15,8 @@ using namespace jitstep::jit;
 using nlohmann::json;
 
 // torch's AdamW uses as much memory as jitstep's with fp32 state: parameters, gradients and two moments in float32.
-Part baseline(std::int64_t parameters) {
-  Part all = memory_plan({.parameters = parameters}).all;
+Entry baseline(std::int64_t parameters) {
+  Entry all = memory_plan({.parameters = parameters}).all;
   all.what = "torch's AdamW";
   all.format = "float32";
   return all;
@@ -28,26 +28,26 @@ struct Unit {
 };
 constexpr Unit kMebi{"MiB", 1 << 20}, kGibi{"GiB", 1 << 30};
 
-std::vector<std::string> row(const Part& part, const Unit& unit) {
-  return {part.what, part.format, fixed(part.per_parameter, 4),
-          fixed(static_cast<double>(part.bytes) / unit.bytes, 2)};
+std::vector<std::string> row(const Entry& entry, const Unit& unit) {
+  return {entry.what, entry.format, fixed(entry.per_parameter, 4),
+          fixed(static_cast<double>(entry.bytes) / unit.bytes, 2)};
 }
 
-json json_of(const Part& part) {
-  return {{"what", part.what},
-          {"format", part.format},
-          {"bytes_per_parameter", part.per_parameter},
-          {"bytes", part.bytes}};
+json json_of(const Entry& entry) {
+  return {{"what", entry.what},
+          {"format", entry.format},
+          {"bytes_per_parameter", entry.per_parameter},
+          {"bytes", entry.bytes}};
 }
 
 }  // namespace
 
 std::string to_text(const MemoryPlan& plan) {
-  const Part torch = baseline(plan.parameters);
+  const Entry torch = baseline(plan.parameters);
   const Unit unit = static_cast<double>(torch.bytes) < kGibi.bytes ? kMebi : kGibi;
   std::vector<std::vector<std::string>> rows = {{"", "format", "bytes/parameter", unit.name}};
-  for (const Part& part : plan.parts) rows.push_back(row(part, unit));
-  for (const Part& part : {plan.all, torch}) rows.push_back(row(part, unit));
+  for (const Entry& entry : plan.entries) rows.push_back(row(entry, unit));
+  for (const Entry& entry : {plan.all, torch}) rows.push_back(row(entry, unit));
   const double share = static_cast<double>(plan.all.bytes) / static_cast<double>(torch.bytes);
   std::string out =
       str_cat(plan.kernel.rule().name, ", ", counted(plan.parameters, "parameter"), ": ",
@@ -59,14 +59,14 @@ std::string to_text(const MemoryPlan& plan) {
 
 std::string to_json(const MemoryPlan& plan) {
   const KernelSpec& spec = plan.kernel.spec;
-  json parts = json::array();
-  for (const Part& part : plan.parts) parts.push_back(json_of(part));
+  json entries = json::array();
+  for (const Entry& entry : plan.entries) entries.push_back(json_of(entry));
   const json out = {{"rule", spec.rule},
                     {"parameters", plan.parameters},
                     {"parameter_dtype", to_string(spec.state.dtype)},
                     {"gradient_dtype", to_string(spec.gradient)},
                     {"weights", spec.state.weights},
-                    {"parts", parts},
+                    {"parts", entries},
                     {"bytes_per_parameter", plan.all.per_parameter},
                     {"bytes", plan.all.bytes},
                     {"torch_float32_adamw", json_of(baseline(plan.parameters))},

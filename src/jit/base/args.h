@@ -1,0 +1,4 @@
+// Kernel arguments: one source for the host and for the templates.
+#pragma once
+
+#include "../../../templates/kernel/args.cuh"

@@ -1,0 +1,33 @@
+// Reads conditions over options, in the syntax of manifests: `nesterov && (momentum <= 0 || dampening != 0)`, `decay ==
+// after`, `!amsgrad`, `eps[0] == null`. Does not know manifests' files.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "jitstep/jit/manifest.h"
+
+namespace jitstep::jit {
+
+/// The type of a name in an expression.
+struct Symbol {
+  /// The types of option values.
+  enum class Type { number, nullable, numbers, boolean, choice };
+
+  Type type = Type::number;
+  int count = 0;                     // number of numbers
+  std::vector<std::string> choices;  // of Type::choice
+};
+
+/// The symbol of an option.
+Symbol symbol_of(const Option& option);
+
+/// The symbol of a name, or null for an unknown name.
+using ExpressionScope = std::function<const Symbol*(std::string_view name)>;
+
+/// Parses a condition and checks its names and types. Throws an Error with the expected token and its position.
+Expression parse_expression(std::string_view text, const ExpressionScope& scope);
+
+}  // namespace jitstep::jit

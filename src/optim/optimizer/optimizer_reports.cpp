@@ -1,0 +1,94 @@
+// Reports of the kernels that an optimizer uses, or will use in its first step, and of its memory.
+#include <torch/types.h>
+
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "jit/base/text.h"
+#include "jitstep/reports.h"
+#include "optim/optimizer/optimizer_impl.h"
+#include "optim/reports/kernel_report.h"
+#include "optim/reports/memory_measure.h"
+#include "optim/state/state_operations.h"
+#include "optim/tensor/own_operations.h"
+
+namespace jitstep {
+
+// Compiles the kernels of all parameters. A parameter without a gradient is assumed to get one with its own dtype and
+// strides.
+std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
+  const OwnOperations own;
+  if (!groups_unchanged()) sync_groups();
+  std::deque<StateBuffers> outlines;
+  std::deque<StepParam> outlined;
+  std::vector<StepParam*> active_params;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const GroupRecord& group = groups[g].record;
+    refresh_options(g);
+    for (std::size_t i = 0; i < param_groups()[g].params().size(); ++i) {
+      ParamRecord& record = groups[g].param_records[i];
+      if (record.repeated) continue;
+      record.gradient_checked = false;
+      record.p = &param_groups()[g].params()[i];
+      with_context(*record.p, record.name,
+                   [&] { outlines.push_back(state_outline(group.plan(*record.p))); });
+      outlines.back().id = static_cast<int>(outlines.size()) - 1;
+      const torch::Tensor* const grad = gradient_of(record);
+      outlined.push_back({.name = record.name,
+                          .p = record.p,
+                          .grad = grad == nullptr ? record.p : grad,
+                          .buffers = &outlines.back()});
+      active_params.push_back(&outlined.back());
+    }
+  }
+  SharedStateTensors initial_state;
+  if (!outlined.empty())
+    initial_state.bind(outlined.front().p->device(), groups.front().record.initial_shared_state());
+  Stepper preview;
+  preview.prepare(active_params, {}, initial_state.aux_state(), extras.grad_scale.defined());
+  return preview.kernels();
+}
+
+void Optimizer::compile() { impl_->compiled_kernels(); }
+
+std::vector<KernelReport> Optimizer::kernels() {
+  std::vector<KernelReport> reports = impl_->stepper.kernels();
+  for (const Impl::Group& group : impl_->groups)
+    for (const Impl::ParamRecord& record : group.param_records)
+      if (record.alone)
+        for (KernelReport& one : record.alone->kernels()) add_kernel(reports, std::move(one));
+  return reports.empty() ? impl_->compiled_kernels() : reports;
+}
+
+MemoryReport Optimizer::memory_report() const {
+  std::map<const void*, MemoryMeasure::Held>
+      states;  // states whose parameter was not found in a group yet
+  for (const auto& [key, held] : state_)
+    if (const auto* const state = dynamic_cast<const ParamState*>(held.get()))
+      states.emplace(key,
+                     MemoryMeasure::Held{state->data().buffers, state->data().declared_slots()});
+  MemoryReport report;
+  MemoryMeasure measure;
+  std::set<const void*> listed;
+  for (std::size_t g = 0; g < param_groups_.size(); ++g)
+    for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
+      const torch::Tensor& p = param_groups_[g].params()[i];
+      if (!listed.insert(p.unsafeGetTensorImpl()).second) continue;
+      const auto own = states.extract(p.unsafeGetTensorImpl());
+      const MemoryMeasure::Held* const held = own.empty() ? nullptr : &own.mapped();
+      report.parameters.push_back({g, i, p.sizes().vec(), p.numel(), impl_->rule_of(g),
+                                   held != nullptr, measure.parameter(p, held)});
+    }
+  for (const auto& [key, held] : states) measure.add_state(report.others, held);
+  const SharedStateTensors& shared_state = impl_->shared_state;
+  measure.add(report.others, MemoryReport::Kind::aux_state,
+              jit::joined(shared_names(impl_->default_options().manifest())), "float64",
+              shared_state.buffers());
+  measure.add(report.others, MemoryReport::Kind::aux_state, "skipped steps", "int64",
+              shared_state.step_offset());
+  return report;
+}
+
+}  // namespace jitstep

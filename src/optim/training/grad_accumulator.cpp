@@ -1,0 +1,320 @@
+#include "jitstep/grad_accumulator.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
+#include "optim/optimizer/grad_hooks.h"
+#include "optim/optimizer/stepper.h"
+#include "optim/state/state_buffers.h"
+#include "optim/state/state_operations.h"
+#include "optim/tensor/backends.h"
+#include "optim/tensor/checks.h"
+#include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
+#include "optim/tensor/tensor_fingerprint.h"
+
+namespace jitstep {
+namespace {
+
+// Adding a gradient is a step of this rule. Its parameter is the sum.
+jit::OptionValues rule_values() { return jit::OptionValues("jitstep_gradient_sum"); }
+
+namespace autograd = torch::autograd;
+
+// torch's API returns only one member of the GraphTask that runs in this thread. The GraphTask is found from that
+// member's offset.
+const autograd::GraphTask* current_task() {
+  const auto* const exec_info = autograd::get_current_graph_task_exec_info();
+  if (exec_info == nullptr) return nullptr;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+  constexpr std::size_t offset = offsetof(autograd::GraphTask, exec_info_);
+#pragma GCC diagnostic pop
+  return reinterpret_cast<const autograd::GraphTask*>(reinterpret_cast<const char*>(exec_info) -
+                                                      offset);
+}
+
+using Plans = std::map<torch::Dtype, std::shared_ptr<const jit::Plan>>;
+
+std::shared_ptr<const jit::Plan> make_plan(torch::Dtype dtype, Rounding rounding) {
+  jit::Formats formats;
+  formats.weights = rounding == Rounding::stochastic ? "stochastic" : "native";
+  const jit::Dtype sum_dtype = dtype_of(torch::empty({0}, dtype));
+  return std::make_shared<jit::Plan>(jit::resolve(rule_values(), formats, {.dtype = sum_dtype}));
+}
+
+// One parameter and its sum.
+struct Sum {
+  torch::Tensor p;
+  torch::Dtype dtype = torch::kBFloat16;
+  torch::Tensor values = {};               // reused from one accumulation window to the next
+  bool started = false;                    // a gradient was added in this window
+  bool waits = false;                      // p has a gradient that is not added yet
+  StateBuffers state = {};                 // the kernel, and the parameter's number
+  StepParam param = {};                    // the values and the gradient of a step
+  TensorFingerprint fingerprint = {};      // of the values
+  TensorFingerprint gradient_form = {};    // of the last gradient
+  std::optional<c10::Stream> stream = {};  // the stream of the last gradient
+
+  ParameterName name() const { return {0, static_cast<std::size_t>(state.id)}; }
+
+  // Fills with -0, the neutral element: -0 + x is x for every x, also for x = -0.
+  void begin() {
+    const bool own = values.defined() && values.use_count() == 1 &&
+                     values.storage().use_count() == 1 && fingerprint.same_storage(values) &&
+                     values.sizes() == p.sizes() && values.device() == p.device();
+    if (!own) {
+      values = torch::empty_like(p, p.options().dtype(dtype).requires_grad(false));
+      fingerprint = TensorFingerprint(values);
+      ++param.version;
+    }
+    values.fill_(-0.0);
+  }
+
+  StepParam* in_step(const torch::Tensor* g) {
+    param.name = name();
+    param.p = &values;
+    param.grad = g;
+    param.g = g == nullptr ? nullptr : g->const_data_ptr();
+    param.buffers = &state;
+    return &param;
+  }
+};
+
+void check_sum(const Sum& sum) {
+  TORCH_CHECK(sum.values.sizes() == sum.p.sizes() && sum.values.device() == sum.p.device(),
+              "jitstep: GradAccumulator: the sum of parameter ", sum.state.id, " has the shape ",
+              sum.values.sizes(), " on ", sum.values.device(),
+              ", but the parameter now has the shape ", sum.p.sizes(), " on ", sum.p.device(),
+              ". Call reset() after parameters change.");
+}
+
+std::vector<torch::Tensor> parameters_of(const std::deque<Sum>& sums) {
+  std::vector<torch::Tensor> parameters;
+  for (const Sum& sum : sums) parameters.push_back(sum.p);
+  return parameters;
+}
+
+}  // namespace
+
+struct GradAccumulator::State : std::enable_shared_from_this<State> {
+  GradAccumulatorOptions options;
+  std::deque<Sum> sums;
+  std::vector<HyperParams> hyper_params;
+  std::int64_t backwards = 0, micro_batches = 0;  // since construction; in this window
+  // backward() uses one thread per device. Recursive, because torch may run a callback immediately in the thread that
+  // registers it.
+  std::recursive_mutex mutex;
+  std::optional<GradHooks> hooks;
+
+  // ---- about the outermost backward that is running
+  std::set<int> tasks;        // torch's task ids of it and of the nested ones so far
+  int last_task = -1;         // the task of the last gradient
+  std::vector<Sum*> waiting;  // gradients that are not added yet
+  std::int64_t bytes = 0;     // of these gradients
+  std::size_t steps = 0;      // adding steps so far
+  bool added = false;
+  std::deque<Stepper> steppers;  // one per step, so that the next backward reuses its tables
+
+  void add_parameters(const std::vector<torch::Tensor>& parameters);
+  void note_backward();
+  void await_end();
+  void on_gradient(Sum& sum);
+  void on_inner_end();
+  void end_backward();
+  template <class Call>
+  auto locked(Call call);
+  void drop();
+  void add(const std::vector<Sum*>& waited, bool all);
+  void step(const std::vector<Sum*>& present, const std::deque<torch::Tensor>& gradients, bool all);
+};
+
+void GradAccumulator::State::add_parameters(const std::vector<torch::Tensor>& parameters) {
+  std::set<const void*> listed;
+  Plans plans;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor& p = parameters[i];
+    check_parameter(p, {0, i});
+    if (!listed.insert(p.unsafeGetTensorImpl()).second) continue;
+    Sum sum{.p = p};
+    sum.dtype = p.scalar_type() == torch::kFloat64 ? torch::kFloat64 : options.dtype();
+    auto& plan = plans[sum.dtype];
+    if (!plan) plan = make_plan(sum.dtype, options.rounding());
+    sum.state = state_outline(plan);
+    sum.state.id = static_cast<int>(sums.size());
+    sums.push_back(std::move(sum));
+  }
+}
+
+// A callback for torch. It does nothing if the accumulator no longer exists.
+template <class Call>
+auto GradAccumulator::State::locked(Call call) {
+  return [weak = weak_from_this(), call](auto&...) {
+    const auto state = weak.lock();
+    if (!state) return;
+    const std::lock_guard lock(state->mutex);
+    std::invoke(call, *state);
+  };
+}
+
+// The first gradient of a backward registers a callback for its end. Each backward gets its own number, because random
+// bits depend on it.
+void GradAccumulator::State::note_backward() {
+  const int now = autograd::get_current_graph_task_id();
+  if (std::exchange(last_task, now) != now) ++backwards;
+  if (tasks.insert(now).second) await_end();
+}
+
+// A backward may be nested in another, as with activation checkpointing. torch reveals the outer one only after the
+// inner one has ended.
+void GradAccumulator::State::await_end() {
+  const autograd::GraphTask* const task = current_task();
+  if (task != nullptr && task->reentrant_depth_ > 0)
+    task->future_result_->addCallback(locked(&State::on_inner_end), /*uses_future=*/false);
+  else
+    autograd::Engine::get_default_engine().queue_callback(locked(&State::end_backward));
+}
+
+// An inner backward that ended in another thread than it began in counts as a separate one.
+void GradAccumulator::State::on_inner_end() {
+  const int outer = autograd::get_current_graph_task_id();
+  if (outer < 0)
+    end_backward();
+  else if (tasks.insert(outer).second)
+    await_end();
+}
+
+// A gradient that a failed backward left behind is in `waiting` already. Only gradients of this stream are added here,
+// because those of other streams may not be complete yet.
+void GradAccumulator::State::on_gradient(Sum& sum) {
+  const std::lock_guard lock(mutex);
+  note_backward();
+  if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
+  sum.stream = current_stream(sum.p.device());
+  if (has_data(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
+  if (bytes <= options.max_waiting_bytes()) return;
+  const auto rest = std::stable_partition(
+      waiting.begin(), waiting.end(), [&](const Sum* one) { return one->stream != sum.stream; });
+  const std::vector<Sum*> here(rest, waiting.end());
+  waiting.erase(rest, waiting.end());
+  bytes = 0;
+  add(here, false);
+}
+
+void GradAccumulator::State::end_backward() {
+  bytes = 0;
+  const bool all = std::exchange(steps, 0) == 0;
+  tasks.clear();
+  last_task = -1;
+  add(std::exchange(waiting, {}), all);
+  if (std::exchange(added, false)) ++micro_batches;
+}
+
+// Drops the sums, and the gradients that a failed backward left behind.
+void GradAccumulator::State::drop() {
+  for (Sum* const sum : std::exchange(waiting, {})) {
+    sum->waits = false;
+    sum->p.mutable_grad().reset();
+  }
+  for (Sum& sum : sums) sum.started = false;
+  tasks.clear();
+  last_task = -1;
+  steps = 0;
+  bytes = micro_batches = 0;
+  added = false;
+}
+
+// Checks all gradients before it adds any. `all`: these are all gradients of this backward.
+void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
+  const OwnOperations own;
+  std::vector<Sum*> present;
+  std::deque<torch::Tensor> gradients;
+  for (Sum* const sum : waited) sum->waits = false;
+  for (Sum* const sum : waited) {
+    const torch::Tensor& g = sum->p.grad();
+    if (!g.defined()) continue;
+    gradients.push_back(is_lazy(g) ? materialized(g) : g);
+    check_gradient(sum->started ? sum->values : sum->p, gradients.back(), sum->name());
+    present.push_back(sum);
+  }
+  if (present.empty()) return;
+  step(present, gradients, all);
+  for (Sum* const sum : present) sum->started = true, sum->p.mutable_grad().reset();
+  added = true;
+}
+
+void GradAccumulator::State::step(const std::vector<Sum*>& present,
+                                  const std::deque<torch::Tensor>& gradients, bool all) {
+  std::vector<StepParam*> active, inactive;
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    Sum& sum = *present[i];
+    if (!sum.started) sum.begin();
+    if (!sum.gradient_form.same_metadata(gradients[i])) ++sum.param.version;
+    sum.gradient_form = TensorFingerprint(gradients[i], TensorFingerprint::Access::read);
+    sum.state.t = backwards - 1;
+    active.push_back(sum.in_step(&gradients[i]));
+  }
+  if (all)
+    for (Sum& sum : sums)
+      if (sum.values.defined() && sum.state.t != backwards - 1)
+        inactive.push_back(sum.in_step(nullptr));
+  if (steps == steppers.size()) steppers.emplace_back();
+  steppers[steps++].step({active, inactive, hyper_params}, nullptr, {});
+}
+
+GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
+                                 const GradAccumulatorOptions& options)
+    : state_(std::make_shared<State>()) {
+  TORCH_CHECK(options.dtype() == torch::kBFloat16 || options.dtype() == torch::kFloat32,
+              "jitstep: GradAccumulator: dtype is ", options.dtype(),
+              ". Set it to bfloat16 or float32.");
+  TORCH_CHECK(options.max_waiting_bytes() >= 0, "jitstep: GradAccumulator: max_waiting_bytes is ",
+              options.max_waiting_bytes(), ". Set it to 0 or more.");
+  state_->options = options;
+  state_->hyper_params = {rule_values().at_step(1, options.seed())};
+  state_->add_parameters(parameters);
+  state_->hooks.emplace(
+      "a GradAccumulator", parameters_of(state_->sums),
+      [state = state_.get()](std::size_t i) { state->on_gradient(state->sums[i]); });
+}
+
+GradAccumulator::~GradAccumulator() = default;
+GradAccumulator::GradAccumulator(GradAccumulator&&) noexcept = default;
+GradAccumulator& GradAccumulator::operator=(GradAccumulator&&) noexcept = default;
+
+void GradAccumulator::assign_gradients() {
+  const OwnOperations own;
+  const std::lock_guard lock(state_->mutex);
+  for (const Sum& sum : state_->sums)
+    if (sum.started) check_sum(sum);
+  state_->end_backward();  // in case a backward failed
+  std::vector<torch::Tensor> assigned;
+  for (Sum& sum : state_->sums)
+    if (std::exchange(sum.started, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);
+  const auto count = static_cast<double>(std::exchange(state_->micro_batches, 0));
+  if (!state_->options.mean()) return;
+  for (torch::Tensor& sum : assigned) sum.div_(count);
+}
+
+void GradAccumulator::reset() {
+  const std::lock_guard lock(state_->mutex);
+  state_->drop();
+}
+
+std::int64_t GradAccumulator::micro_batches() const { return state_->micro_batches; }
+
+}  // namespace jitstep

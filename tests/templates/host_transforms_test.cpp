@@ -1,0 +1,154 @@
+// Rules with a host transform: its inputs, the time of the call, and the use of its results.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "jitstep/jit/error.h"
+#include "support/plain_steps.h"
+
+namespace jitstep::support {
+namespace {
+
+// The transform receives the sum of the gradients. The parameter becomes its result.
+constexpr const char* kMirrored = R"(// A probe.   host transform: mirrored
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::mirrored {
+struct Slots {
+  Signed m;
+};
+struct Rule {
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.m.prev + e.g; }
+  KHD static real transformed(const auto& e, const auto&) { return e.m.next; }
+  KHD static void update_param(auto& e, const auto&) { e.p = e.transformed; }
+};
+}
+)";
+
+// Records its allocations.
+class RecordingAllocations : public jit::CpuBackend {
+ public:
+  using CpuBackend::CpuBackend;
+  std::shared_ptr<void> allocate(std::size_t bytes) override {
+    auto memory = CpuBackend::allocate(bytes);
+    allocated_.push_back(memory);
+    return memory;
+  }
+  // Whether the address is the start of an allocation that still exists.
+  bool is_allocated(const void* address) const {
+    for (const auto& memory : allocated_)
+      if (memory.lock().get() == address) return true;
+    return false;
+  }
+
+ private:
+  std::vector<std::weak_ptr<void>> allocated_;
+};
+
+class HostTransforms : public testing::Test {
+ protected:
+  struct Tensor {
+    std::vector<std::int64_t> sizes;
+    std::string rule = "mirrored";
+  };
+
+  void make(const std::vector<Tensor>& tensors) {
+    std::vector<jit::Batch> batches;
+    for (const Tensor& tensor : tensors) {
+      const jit::OptionValues options(tensor.rule, own.catalog);
+      const jit::Plan plan = jit::resolve(options, {"fp32"});
+      states.push_back(std::make_unique<jit::StateStorage>(cpu, plan, options, tensor.sizes));
+      const auto id = static_cast<int>(p.size());
+      p.emplace_back(6, 5.0f);
+      g.push_back({1, 2, 3, 4, 5, 6});
+      batches.push_back({plan, {states.back()->tensor(p.back().data(), id)}});
+      inputs.push_back({.g = g.back().data(), .hyper_index = id});
+      sets.push_back(options.at_step(1));
+    }
+    step = std::make_unique<jit::Step>(cpu, batches);
+  }
+
+  OwnTemplates own{{{"rules/mirrored.cuh", kMirrored}}};
+  RecordingAllocations cpu{own.engine};
+  std::vector<std::unique_ptr<jit::StateStorage>> states;
+  std::vector<std::vector<float>> p, g;
+  std::vector<jit::StepInput> inputs;
+  std::vector<HyperParams> sets;
+  std::unique_ptr<jit::Step> step;
+};
+
+TEST_F(HostTransforms, ReceiveTheNewValuesOfEachTensorAndReturnTheirResults) {
+  make({{.sizes = {2, 3}}, {.sizes = {0}}, {.sizes = {6}, .rule = "sgd"}, {.sizes = {6}}});
+  std::vector<std::size_t> tensors_seen;
+  step->run(inputs, sets, [&](const std::vector<jit::TransformedTensor>& tensors) {
+    for (const auto& [tensor, memory] : tensors) {
+      tensors_seen.push_back(tensor);
+      auto* const values = static_cast<float*>(memory);
+      for (int i = 0; i < 6; ++i) {
+        EXPECT_EQ(values[i], g[tensor][i]);
+        values[i] = 100.0f * static_cast<float>(tensor + 1) - values[i];
+      }
+    }
+  });
+  EXPECT_EQ(tensors_seen, (std::vector<std::size_t>{0, 3}));
+  EXPECT_EQ(p[0], (std::vector<float>{99, 98, 97, 96, 95, 94}));
+  EXPECT_EQ(p[3], (std::vector<float>{399, 398, 397, 396, 395, 394}));
+  EXPECT_NE(p[2], std::vector<float>(6, 5)) << "stepped by its own rule";
+}
+
+TEST_F(HostTransforms, MayFailBeforeAnythingHasChanged) {
+  make({{.sizes = {6}}, {.sizes = {6}}});
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    step->prepare(inputs, sets);
+    EXPECT_THROW(step->host_transform([](const auto&) { throw jit::Error("no"); }), jit::Error);
+    EXPECT_THROW(step->launch(), jit::Error) << "no step is prepared anymore";
+    EXPECT_EQ(p[0], std::vector<float>(6, 5));
+  }
+  step->run(inputs, sets, [](const auto&) {});
+  EXPECT_EQ(p[0], g[0]) << "the gradients were added once";
+}
+
+TEST_F(HostTransforms, CannotBeOmitted) {
+  make({{.sizes = {6}}});
+  EXPECT_THROW(step->host_transform([](const auto&) {}), jit::Error) << "no step is prepared";
+  step->prepare(inputs, sets);
+  try {
+    step->launch();
+    FAIL() << "launched without its transform";
+  } catch (const jit::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("Call Step::host_transform() first."),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(p[0], std::vector<float>(6, 5));
+}
+
+TEST_F(HostTransforms, UseMemoryDuringTheStepOnly) {
+  make({{.sizes = {6}}});
+  const void* values = nullptr;
+  const auto transform = [&](const std::vector<jit::TransformedTensor>& tensors) {
+    values = tensors.at(0).values;
+    EXPECT_TRUE(cpu.is_allocated(values));
+  };
+  step->run(inputs, sets, transform);
+  EXPECT_FALSE(cpu.is_allocated(values));
+  step->prepare(inputs, sets);
+  EXPECT_THROW(step->host_transform([&](const std::vector<jit::TransformedTensor>& tensors) {
+    transform(tensors);
+    throw jit::Error("no");
+  }),
+               jit::Error);
+  EXPECT_FALSE(cpu.is_allocated(values));
+}
+
+TEST_F(HostTransforms, OfARuleForMatricesAcceptOnlyMatrices) {
+  const jit::OptionValues options("muon", own.catalog);
+  const jit::Plan plan = jit::resolve(options, {"fp32"});
+  EXPECT_NO_THROW(jit::StateStorage(cpu, plan, options, {2, 3}));
+  for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{6}, {1, 2, 3}})
+    EXPECT_THROW(jit::StateStorage(cpu, plan, options, sizes), jit::Error);
+}
+
+}  // namespace
+}  // namespace jitstep::support
