@@ -17,14 +17,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = [
     "templates", "jit/base", "jit/source", "jit/compiler", "jit/cache", "jit/engine",
     "jit/manifest", "jit/codegen", "jit/tuning", "jit/step", "jit/search", "emulation", "optim/tensor", "optim/options",
-    "optim/state", "optim/optimizer", "tuning", "tools", "bench", "examples", "python", "tests",
+    "optim/state", "optim/shard", "optim/optimizer", "tuning", "tools", "bench", "examples", "python", "tests",
 ]
 # Public headers share one folder. A header belongs to the module of the source with its name. Others are listed here.
 HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
     "engine_error.h": "optim/tensor", "state_buffers.h": "optim/state",
     "jit/compiler.h": "jit/compiler", "jit/step_tensor.h": "jit/step", "args.h": "templates",
-    "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer", "host_transform.h": "optim/optimizer",
+    "jitstep.h": "optim/optimizer", "rules.h": "optim/optimizer", "host_transform.h": "optim/optimizer", "sharding.h": "optim/optimizer",
 }
 GENERATED = {"jitstep/rules.h"}
 # What the files of a folder of templates may include, in addition to their own folder.

@@ -59,6 +59,7 @@ missing_optional_packages() {
   has_command clang++-14 || has_command clang++ || echo clang  # tests compile kernels with it as well
   [ -e "$datasets" ] || echo dataset-fashion-mnist
   [ -e "$text/computers" ] || echo fortunes
+  [ -e /usr/include/gloo/algorithm.h ] || echo libgloo-dev
   [ -z "$with_docs" ] || [ -e /usr/share/doxygen-awesome-css ] || echo doxygen-awesome-css
   [ -z "$with_site_check" ] || has_command chromium || echo chromium
 }

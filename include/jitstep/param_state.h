@@ -20,6 +20,7 @@ namespace jitstep {
 class TensorFingerprint;
 namespace jit {
 struct Manifest;
+struct Part;
 struct ResolvedAuxState;
 }  // namespace jit
 struct InitialValues;
@@ -186,6 +187,8 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   void check_archived_memory(const StateBuffers& fresh) const;
   void check_aux_state(const StateBuffers& fresh) const;
   ParamState snapshot();
+  void keep_part(const torch::Tensor& parameter, const jit::Part& part);
+  ParamState with_buffers(StateBuffers whole, const torch::Tensor& parameter) const;
   void resize(c10::IntArrayRef sizes);
   void count_given();
   void take_slot(StateBuffers& fresh, std::size_t slot, const torch::Tensor& parameter) const;

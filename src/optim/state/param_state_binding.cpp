@@ -304,6 +304,8 @@ void ParamState::bind(const torch::Tensor& p, std::shared_ptr<const jit::Plan> p
   StateBuffers fresh = make_state(p, std::move(plan), id, initial.aux_state);
   // Steps without slots do not count for new slots: the step number restarts with them.
   if (has_slots(buffers_) || !has_slots(fresh)) fresh.t = buffers_.t;
+  fresh.first = buffers_.first;
+  fresh.whole = buffers_.whole;
   fresh.revision = next_revision();
   fresh.hyper = initial.hyper;
   if (manifest().early_state) fresh.initial = initial.slots;
