@@ -21,7 +21,8 @@ struct TunedTables {
   jit::Backend& backend;
   const std::vector<jit::Batch>& batches;
   jit::SharedState* shared_state;
-  jit::DownloadFrom download;  // from device memory, after all work on the device
+  jit::DownloadFrom download;   // from device memory, after all work on the device
+  jit::Exchange exchange = {};  // for parts of parameters
 };
 
 /// Writes its results to the user's tuning records. Not thread-safe. Belongs to one Stepper.
