@@ -62,6 +62,7 @@ missing_optional_packages() {
   [ -e "$datasets" ] || echo dataset-fashion-mnist
   [ -e "$text/computers" ] || echo fortunes
   [ -z "$with_python" ] || has_python_headers || echo python3-dev  # builds the Python front end
+  [ -e /usr/include/gloo/algorithm.h ] || echo libgloo-dev
   [ -z "$with_docs" ] || [ -e /usr/share/doxygen-awesome-css ] || echo doxygen-awesome-css
   [ -z "$with_site_check" ] || has_command chromium || echo chromium
 }

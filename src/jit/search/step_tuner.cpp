@@ -115,7 +115,10 @@ Step& StepTuner::current_step(const TunedTables& tables) {
   if (running == nullptr) steps_.clear();  // the search is over: only the final step is needed
   std::vector<Batch> batches = tables.batches;
   for (std::size_t i = 0; i < batches.size(); ++i) batches[i].config = configs[i];
-  return steps_.try_emplace(configs, tables.backend, batches, tables.shared_state).first->second;
+  Step& step =
+      steps_.try_emplace(configs, tables.backend, batches, tables.shared_state).first->second;
+  step.set_exchange(tables.exchange);
+  return step;
 }
 
 Step* StepTuner::choose(const TunedTables& tables, const std::vector<StepInput>& inputs,

@@ -22,7 +22,8 @@ struct TunedTables {
   Backend& backend;
   const std::vector<Batch>& batches;
   SharedState* shared_state;
-  DownloadFrom download;  // from device memory, after all work on the device
+  DownloadFrom download;   // from device memory, after all work on the device
+  Exchange exchange = {};  // for parts of parameters
 };
 
 /// How far the search is, counted in configurations of all kernels of the current tables.

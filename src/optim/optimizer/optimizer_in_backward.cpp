@@ -27,6 +27,8 @@ void check_unskipped(const torch::Tensor& found_inf) {
 
 void Optimizer::step_in_backward(bool on) {
   if (!on) return impl_->hooks.reset();
+  TORCH_CHECK(!impl_->sharding, "jitstep: step_in_backward() does not work with shard(): ranks must ",
+              "take a step together. Call step() after backward().");
   const OwnOperations own;
   if (!impl_->groups_unchanged()) impl_->sync_groups();
   check_unskipped(impl_->extras.found_inf);

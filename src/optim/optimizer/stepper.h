@@ -56,9 +56,32 @@ struct StepExtras {
   bool capturable = false;   // the device counts the step: every StepCount is_on_device()
 };
 
+/// The values of a parameter's part inside a step.
+struct TransformedPart {
+  const StepParam* param;
+  torch::Tensor values;
+};
+
 /// Applies a group's host transform: replaces `values`, one tensor per parameter.
 using TransformOfGroup =
     std::function<void(std::size_t group, const std::vector<torch::Tensor>& values)>;
+
+/// The other ranks, for steps of parts of parameters. A step calls these functions in this order.
+class StepRanks {
+ public:
+  StepRanks() = default;
+  StepRanks(const StepRanks&) = delete;
+  StepRanks& operator=(const StepRanks&) = delete;
+  virtual ~StepRanks() = default;
+
+  /// After everything that may fail on this rank alone, before the first launch. Throws if ranks cannot go on together.
+  virtual void agree() = 0;
+  /// See jit::Exchange.
+  virtual void exchange(const std::vector<jit::PartialSums>& partials) = 0;
+  /// Applies the host transforms to whole parameters. `parts`: those with elements on this rank.
+  virtual void transform(const std::vector<TransformedPart>& parts,
+                         const TransformOfGroup& transform) = 0;
+};
 
 /// Not thread-safe. Belongs to one optimizer.
 class Stepper {
@@ -89,6 +112,9 @@ class Stepper {
   /// Tunes the following steps if all parameters are on one device. Null: does not tune.
   void tune(std::unique_ptr<jit::StepTuner> tuner) { tuner_ = std::move(tuner); }
 
+  /// Makes the next prepare(), and all later steps, those of parts. Null: of whole parameters. `ranks` must outlive this.
+  void share(StepRanks* ranks) { ranks_ = ranks; }
+
   /// Switches parameters that have taken a step to another mode. Errors as for `step`. Ignores gradients.
   void switch_mode(jit::Mode to, const StepMembers& members,
                    jit::SharedState* shared_state = nullptr);
@@ -102,6 +128,7 @@ class Stepper {
   bool update(const StepMembers& members, jit::SharedState* shared_state, const StepExtras& extras,
               int ahead);
   void leave_to_graphs();
+  jit::Exchange exchange() const;
   jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state,
                         const StepExtras& extras);
   void activate(jit::Step* tuned);
@@ -109,6 +136,7 @@ class Stepper {
   std::vector<std::unique_ptr<State>> captured_;  // tables that captured graphs use
   std::unique_ptr<jit::StepTuner> tuner_;         // null: steps are not tuned
   jit::Step* last_tuned_ = nullptr;               // the last step's; null: the default step
+  StepRanks* ranks_ = nullptr;                    // null: no other ranks
 };
 
 }  // namespace jitstep
