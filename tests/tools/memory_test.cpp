@@ -72,6 +72,29 @@ TEST(MemoryTool, ComparesWithTorchsAdamW) {
       "torch's AdamW  float32              16.0000  22.35\n");
 }
 
+TEST(MemoryTool, SharesTheStateAmongRanks) {
+  constexpr std::int64_t kParameters = 7'000'000'000, kOthers = kParameters - kParameters / 64;
+  const json adamw = planned({"--params", "7B", "--ranks", "64"}).at("ranks");
+  EXPECT_EQ(adamw.at("ranks"), 64);
+  EXPECT_EQ(adamw.at("parts_of_tensors"), true);
+  EXPECT_LE(adamw.at("largest_share").get<double>(), 1.001);
+  EXPECT_GE(adamw.at("state_bytes").get<double>(), 8.0 * kParameters / 64);
+  EXPECT_LE(adamw.at("state_bytes").get<double>(), 1.001 * 8.0 * kParameters / 64);
+  EXPECT_EQ(adamw.at("parameter_bytes_received"), 4 * kOthers);
+  EXPECT_EQ(adamw.at("sum_bytes_received"), 0);
+  EXPECT_EQ(adamw.at("transform_bytes"), 0);
+  const json muon = planned({"--params", "7B", "--ranks", "64", "--rule", "muon"}).at("ranks");
+  EXPECT_EQ(muon.at("transform_bytes"), 2 * 4 * (kOthers / 64));
+  const json lamb = planned({"--params", "7B", "--ranks", "64", "--rule", "lamb"}).at("ranks");
+  EXPECT_EQ(lamb.at("sum_bytes_received"), (kOthers + 4095) / 4096 * 2 * 8) << "two norms";
+  const json whole = planned({"--params", "7B", "--ranks", "64", "--rule", "adafactor"});
+  EXPECT_EQ(whole.at("ranks").at("parts_of_tensors"), false);
+  EXPECT_NE(printed({"--params", "7B", "--ranks", "64"}).find("64 ranks with parts of tensors"),
+            std::string::npos);
+  EXPECT_EQ(run({"--params", "7B", "--ranks", "0"}).status, 2);
+  EXPECT_FALSE(planned({"--params", "7B"}).contains("ranks"));
+}
+
 TEST(MemoryTool, CountsSmallModelsInMebibytes) {
   const std::string table = printed({"--params", "431080"});
   EXPECT_NE(table.find("  MiB\n"), std::string::npos) << table;

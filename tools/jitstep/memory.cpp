@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "command.h"
 #include "memory/memory_plan.h"
@@ -22,11 +23,13 @@ constexpr const char* kFooter =
     "docs/reference/bytes.md. Activations are not counted.\n\n"
     "Examples:\n"
     "  jitstep memory --params 7B --rule adamw --state int4 --weights split16\n"
-    "  jitstep memory --params 125M --rule sgd --set momentum=0.9 --state m=bf16";
+    "  jitstep memory --params 125M --rule sgd --set momentum=0.9 --state m=bf16\n"
+    "  jitstep memory --params 7B --state int8 --ranks 64";
 
 struct Args {
   std::string parameters;
   OptimizerArgs optimizer;
+  std::optional<int> ranks;
   bool json = false;
 };
 
@@ -60,6 +63,7 @@ memory::Request request_of(const Args& args) {
                           .formats = formats_of(optimizer)};
   if (!optimizer.parameter.empty()) request.parameter = parse_dtype(optimizer.parameter);
   if (!optimizer.gradient.empty()) request.gradient = parse_dtype(optimizer.gradient);
+  request.ranks = args.ranks;
   return request;
 }
 
@@ -74,6 +78,10 @@ void add_memory_command(CLI::App& app, int& status) {
       ->type_name("N")
       ->required();
   add_optimizer_args(*command, args->optimizer);
+  command
+      ->add_option("--ranks", args->ranks,
+                   "Number of ranks that share the state: adds memory and traffic per rank")
+      ->type_name("N");
   add_json_flag(*command, args->json);
   command->callback([args, &status] {
     const memory::MemoryPlan made =

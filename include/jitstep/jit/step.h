@@ -30,6 +30,9 @@ struct JITSTEP_API StepTensor {
   std::vector<std::int64_t> g_strides;          // in elements, in p's logical order
   int id = 0;               // index in the optimizer: selects random bits, orders sums
   std::int64_t offset = 0;  // global number of element 0, a multiple of 8; nonzero for a shard
+  /// Elements of the whole tensor, if this is a part of it that begins at `offset`. Its sums then cover the whole
+  /// tensor, and the step needs an Exchange. A part has one dimension, and may be empty. 0: this is the whole tensor.
+  std::int64_t whole = 0;
   std::optional<StateLayout> layout = std::nullopt;  // of its state, if known; then it is checked
 };
 
@@ -71,6 +74,22 @@ struct TransformedTensor {
 /// after earlier launches and before later ones.
 using HostTransform = std::function<void(const std::vector<TransformedTensor>& tensors)>;
 
+/// The partial sums of one reduction over one tensor of which a Step has a part. `sums` is device memory of
+/// [count][terms] doubles. The Step has computed those of its part: a part from element `first` to `last` has the
+/// partial sums from `first / elements` to `last / elements`, rounded up.
+struct PartialSums {
+  int id;                 // of the tensor
+  double* sums;           // of the whole tensor
+  std::int64_t count;     // partial sums of the whole tensor
+  int terms;              // numbers per partial sum
+  std::int64_t elements;  // of the tensor per partial sum
+};
+
+/// Fills in the partial sums of the other parts, from the steps that have them. A step calls it once per pass that has
+/// such sums, in the order of tensors and reductions, which is the same in all these steps. Its work must be ordered
+/// after earlier launches and before later ones. If it throws, parameters and state are unchanged.
+using Exchange = std::function<void(const std::vector<PartialSums>& partials)>;
+
 /// Kernel launches by all steps of this process so far.
 JITSTEP_API std::uint64_t launch_count();
 
@@ -83,7 +102,10 @@ JITSTEP_API std::uint64_t launch_count();
 /// all batches if they are active in one. Each batch uses its own numbers.
 ///
 /// Shared state advances once per step, with the hyperparameters of the active tensor of lowest id that has elements.
-/// takes part and has elements.
+///
+/// A step of parts of tensors (StepTensor::whole) needs all tensors, those without elements here as empty parts. The
+/// results are those of whole tensors, bit by bit: sums add the same numbers in the same order, and random bits belong
+/// to elements. Auxiliary and shared state are then the same in the steps of all parts.
 class JITSTEP_API Step {
  public:
   /// Compiles or finds the kernels and fills the tables. Throws an Error, before any change, for tensors that their
@@ -109,6 +131,9 @@ class JITSTEP_API Step {
   void count_on_device(bool on = true);
   /// True if a graph replays its steps.
   bool is_captured() const;
+
+  /// Sets the exchange of partial sums. Steps of parts whose kernels have sums throw an Error without it.
+  void set_exchange(Exchange exchange);
 
   /// Prepares device memory and tables for the next step. `inputs` has one entry per tensor, batch after batch.
   /// `hyper_params` come from Plan::at_step. The set of inactive tensors may differ per step. HyperParams may hold

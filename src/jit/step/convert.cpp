@@ -10,6 +10,7 @@
 #include "jit/step/device_table.h"
 #include "jit/step/step_checks.h"
 #include "jit/step/step_tables.h"
+#include "jitstep/jit/error.h"
 #include "jitstep/jit/step.h"
 
 namespace jitstep::jit {
@@ -134,7 +135,12 @@ void decode_slot(Backend& backend, const StoredTensor& from, int slot, void* val
 }
 
 void encode_slot(Backend& backend, const StoredTensor& to, int slot, const void* values) {
-  if (sums_first(to.plan, slot))
+  const bool sums = sums_first(to.plan, slot);
+  if (sums && to.tensor.whole > to.tensor.shape.elements())
+    throw Error(str_cat("cannot encode a part of the tensor with id ", to.tensor.id, ": the codec ",
+                        to.plan.codec(slot)->name,
+                        " needs a sum over the whole tensor. Encode the whole tensor."));
+  if (sums)
     encode_by_step(backend, to, slot, values);
   else
     convert(backend, to, {"encode", slot}, {values, nullptr});

@@ -23,10 +23,11 @@ LaunchBatch::LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig&
                          const SharedState* shared_state)
     : backend_(backend), plan_(plan) {
   tables_ = step_tables(tensors, plan.reductions, plan.passes, config);
-  for (const ResolvedAuxState& field : plan.shared_state)
-    for (TensorRecord& tensor : tables_.tensors)
-      for (const int half : {0, 1})
-        tensor.aux[field.number][half] = shared_state->buffers[half] + field.index;
+  for (auto* const records : {&tables_.tensors, &tables_.parts})
+    for (const ResolvedAuxState& field : plan.shared_state)
+      for (TensorRecord& tensor : *records)
+        for (const int half : {0, 1})
+          tensor.aux[field.number][half] = shared_state->buffers[half] + field.index;
   kernel_ = backend.load(source.text, source.name);
   launches_ = backend.launches(kernel_, source.entries, config);
   entries_ = source.index;
@@ -34,6 +35,7 @@ LaunchBatch::LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig&
   finish_.resize(partials_.size());
   send_items([](const StepTables::Items& all) { return all; });
   tensors_.send(backend, tables_.tensors);
+  if (has_parts()) parts_.send(backend, tables_.parts);
   args_.tensors = tensors_.data();
   for (const auto& reduction : plan.reductions)
     if (reduction.active()) add_buffers(reduction);
@@ -85,6 +87,7 @@ void LaunchBatch::set_inputs(const StepRecord* steps, const HyperParams* hyper_p
 bool LaunchBatch::wait_for_last_step() {
   if (!launches_->wait_for_last_step()) return false;
   tensors_.record_stream(backend_);
+  if (has_parts()) parts_.record_stream(backend_);
   apply_.record_stream(backend_);
   for (const auto* items : {&partials_, &finish_})
     for (const Items& pass : *items) pass.record_stream(backend_);
@@ -94,7 +97,10 @@ bool LaunchBatch::wait_for_last_step() {
 
 void LaunchBatch::launch_partials(int pass) {
   const auto at = static_cast<std::size_t>(pass);
-  if (pass < plan_.passes) launch(entries_.partials[at], partials_[at]);
+  if (pass >= plan_.passes) return;
+  if (has_parts()) args_.tensors = parts_.data();
+  launch(entries_.partials[at], partials_[at]);
+  args_.tensors = tensors_.data();
 }
 
 void LaunchBatch::launch_finalize(int pass) {

@@ -29,6 +29,14 @@ class LaunchBatch {
   const Plan& plan() const { return plan_; }
   const Kernel& kernel() const { return *kernel_; }
   const std::vector<TensorRecord>& tensors() const { return tables_.tensors; }
+  /// True if tensor i is a part.
+  bool is_part(std::size_t i) const { return tables_.whole[i] > 0; }
+  /// The number of elements of tensor i or, if it is a part, of the whole tensor.
+  std::int64_t elements(std::size_t i) const {
+    return is_part(i) ? tables_.whole[i] : tables_.tensors[i].n;
+  }
+  /// True if some tensors are parts.
+  bool has_parts() const { return !tables_.parts.empty(); }
   /// The layout flags of each tensor, without kAligned.
   const std::vector<int>& layout() const { return tables_.layout; }
 
@@ -73,7 +81,7 @@ class LaunchBatch {
   Unit::Index entries_;
   StepTables tables_;
   Args args_{};
-  DeviceTable<TensorRecord> tensors_;
+  DeviceTable<TensorRecord> tensors_, parts_;
   std::vector<Items> partials_, finish_;  // [pass]
   Items apply_;
   std::vector<DeviceBuffer> buffers_;  // partial sums and coefficients

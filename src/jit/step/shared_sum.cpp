@@ -51,9 +51,10 @@ std::vector<AllRecord> SharedSum::records_of(const std::vector<LaunchBatch>& bat
     const LaunchBatch& batch = batches[part.batch];
     double* const partials = batch.reduction(part.number).partials;
     const StepInput* input = &inputs[part.first];
-    for (const TensorRecord& tensor : batch.tensors()) {
+    for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
+      const TensorRecord& tensor = batch.tensors()[i];
       const bool inactive = (input++)->inactive;
-      if (inactive || tensor.n == 0) continue;
+      if (inactive || batch.elements(i) == 0) continue;
       // The layout over the tensor's elements or, for a nested reduction, over the entries of its source.
       const ReductionLayout& reduction_layout = tensor.reduction_layouts[part.reduction_layout];
       records.push_back({partials + reduction_layout.first_partial * part.terms,

@@ -57,6 +57,7 @@ struct Step::State {
   bool has_writer = false;               // whether any active tensor has elements
   bool has_aux_state = false;            // whether check_aux_state() has succeeded
   std::optional<Mode> target_mode = {};  // of a prepared mode switch; empty: a step
+  Exchange exchange = {};                // of partial sums, for parts of tensors
 
   void choose_shared_state_writer();
   void add_batches(const std::vector<Batch>& given);
@@ -67,6 +68,8 @@ struct Step::State {
   DeviceTables& device_tables() { return capturing ? captured.back() : live; }
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
+  std::vector<PartialSums> partials_of(int pass) const;
+  void check_exchange() const;
   void launch_sums();
   void launch_host_transform(const HostTransform& transform);
   void finish_step();
@@ -75,8 +78,14 @@ struct Step::State {
 namespace {
 
 ConfigChoice choice_for(Backend& backend, const Plan& plan, const Batch& batch) {
-  if (batch.config) return {.config = *batch.config, .why = "set by the program"};
-  return backend.choose_config(plan, batch.size());
+  ConfigChoice choice = batch.config
+                            ? ConfigChoice{.config = *batch.config, .why = "set by the program"}
+                            : backend.choose_config(plan, batch.size());
+  // The steps of all parts need the same partial sums, whatever their configurations.
+  const auto is_part = [](const StepTensor& tensor) { return tensor.whole > 0; };
+  if (std::any_of(batch.tensors.begin(), batch.tensors.end(), is_part))
+    choice.config.leaves_per_item = std::max(choice.config.leaves_per_item, kPartLeaves);
+  return choice;
 }
 
 // Compiles missing kernels in parallel.
@@ -115,7 +124,7 @@ void Step::State::add_batches(const std::vector<Batch>& given) {
   if (shared_state != nullptr) choose_shared_state_writer();
 }
 
-// Selects the active tensor of lowest id that has elements.
+// Selects the active tensor of lowest id that has elements, here or in another part.
 void Step::State::choose_shared_state_writer() {
   LaunchBatch* writer_batch = nullptr;
   int index = -1, lowest = std::numeric_limits<int>::max();
@@ -124,7 +133,7 @@ void Step::State::choose_shared_state_writer() {
     batch.set_shared_state_writer(-1);
     for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
       const TensorRecord& tensor = batch.tensors()[i];
-      if (*skipped++ || tensor.n == 0 || tensor.id >= lowest) continue;
+      if (*skipped++ || batch.elements(i) == 0 || tensor.id >= lowest) continue;
       writer_batch = &batch;
       index = static_cast<int>(i);
       lowest = tensor.id;
@@ -166,7 +175,8 @@ void Step::State::wait_for_last_step() {
 // A captured graph reuses the current buffers and work lists, so the captured step must have the same active tensors as
 // the previous one.
 void Step::State::follow_capture(const std::vector<StepInput>& inputs) {
-  if (!counter || target_mode || !same_inactive_tensors(inputs)) backend.refuse_capture();
+  if (!counter || target_mode || exchange || !same_inactive_tensors(inputs))
+    backend.refuse_capture();
   for (LaunchBatch& batch : batches) batch.follow_capture();
   counter->follow_capture();
   captured.emplace_back();
@@ -232,6 +242,8 @@ void Step::count_on_device(bool on) {
     state.counter.emplace(state.backend);
 }
 
+void Step::set_exchange(Exchange exchange) { state().exchange = std::move(exchange); }
+
 bool Step::is_captured() const { return !state().captured.empty(); }
 
 std::size_t Step::size() const { return state().tensors.size(); }
@@ -245,6 +257,7 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
   if (!has_aux_state)
     for (const LaunchBatch& batch : batches) check_aux_state(batch.plan(), batch.tensors());
   has_aux_state = true;
+  if (!target_mode) check_exchange();
   capturing = backend.is_capturing();
   if (capturing)
     follow_capture(inputs);
@@ -258,9 +271,42 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
   phase = Phase::prepared;
 }
 
+// The sums of a pass that other parts have terms of, in the order of ids and then of reductions.
+std::vector<PartialSums> Step::State::partials_of(int pass) const {
+  std::vector<PartialSums> partials;
+  const char* skipped = inactive.data();
+  for (const LaunchBatch& batch : batches)
+    for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
+      const TensorRecord& tensor = batch.tensors()[i];
+      if (*skipped++ || !batch.is_part(i)) continue;
+      for (const ResolvedReduction& r : batch.plan().reductions) {
+        if (r.pass != pass || r.reduction_layout != 0) continue;
+        const ReductionLayout& layout = tensor.reduction_layouts[0];
+        partials.push_back({tensor.id,
+                            batch.reduction(r.number).partials + layout.first_partial * r.terms,
+                            layout.leaves >> layout.log2_leaves, r.terms,
+                            std::int64_t{kLeaf} << layout.log2_leaves});
+      }
+    }
+  std::stable_sort(partials.begin(), partials.end(),
+                   [](const PartialSums& a, const PartialSums& b) { return a.id < b.id; });
+  return partials;
+}
+
+void Step::State::check_exchange() const {
+  const auto sums_parts = [](const LaunchBatch& batch) {
+    return batch.has_parts() && batch.plan().passes > 0;
+  };
+  if (!exchange && std::any_of(batches.begin(), batches.end(), sums_parts))
+    throw Error(
+        "cannot step parts of tensors: the kernels need sums over whole tensors. Call "
+        "Step::set_exchange() first.");
+}
+
 void Step::State::launch_sums() {
   for (int pass = 0; pass < passes; ++pass) {
     for (LaunchBatch& batch : batches) batch.launch_partials(pass);
+    if (const auto partials = partials_of(pass); !partials.empty()) exchange(partials);
     for (LaunchBatch& batch : batches) batch.launch_finalize(pass);
   }
 }

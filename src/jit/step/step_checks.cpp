@@ -7,6 +7,7 @@
 
 #include "jit/base/text.h"
 #include "jit/codegen/shared_sums.h"
+#include "jit/step/partition.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -38,6 +39,35 @@ bool can_be_flat(const Plan& plan, const StepTensor& tensor) {
              [](const ResolvedReduction& r) { return r.active() && r.reduction_layout != 0; });
 }
 
+// True if an empty part could not take part in a sum over all tensors.
+bool sums_entries_of_all(const Plan& plan) {
+  return std::any_of(plan.reductions.begin(), plan.reductions.end(),
+                     [](const ResolvedReduction& r) {
+                       return r.active() && r.is_global && r.reduction_layout != 0;
+                     });
+}
+
+void check_part(const Plan& plan, const StepTensor& tensor) {
+  const std::int64_t elements = tensor.shape.elements(), last = tensor.offset + elements;
+  if (tensor.whole < 0 || last > tensor.whole)
+    refuse(plan, tensor.id, "is the part from element ", tensor.offset, " to ", last, " of ",
+           tensor.whole, " elements. Give it the size of the whole tensor.");
+  if (elements == tensor.whole) return;
+  const std::int64_t grain = part_grain(plan);
+  if (elements == 0) {
+    if (sums_entries_of_all(plan))
+      refuse(plan, tensor.id, "is an empty part, but the rule sums entries of rows or the like ",
+             "over all tensors. Step whole tensors on one rank.");
+    return;
+  }
+  if (grain == 0)
+    refuse(plan, tensor.id, "is a part, but the kernel has sums or auxiliary state per row, ",
+           "column or the like. Give it the whole tensor.");
+  if (tensor.offset % grain != 0 || (last % grain != 0 && last != tensor.whole))
+    refuse(plan, tensor.id, "is the part from element ", tensor.offset, " to ", last,
+           ". Parts must begin at multiples of ", grain, " elements.");
+}
+
 void check_tensor(const Plan& plan, const StepTensor& tensor) {
   const std::size_t dims = tensor.shape.sizes.size();
   if (tensor.shape.strides.size() != dims || (dims > 0 && tensor.g_strides.size() != dims))
@@ -58,6 +88,7 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
   if (tensor.offset < 0 || tensor.offset % 8 != 0)
     refuse(plan, tensor.id, "starts at element ", tensor.offset,
            ". A shard must start at a multiple of 8, because 8 elements share a draw.");
+  if (tensor.whole != 0) check_part(plan, tensor);
   if (tensor.layout && !holds_state_of(plan, tensor))
     refuse(plan, tensor.id, "has state for another plan or shape. Create a StateStorage for this ",
            "plan.");

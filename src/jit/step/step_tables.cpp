@@ -1,5 +1,6 @@
 #include "jit/step/step_tables.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace jitstep::jit {
@@ -58,9 +59,12 @@ class Builder {
     record.offset = tensor.offset;
     record.id = tensor.id;
     set_dims(record, tensor, shape);
+    whole_ = tensor.whole;
     const int index = static_cast<int>(tables_.tensors.size());
-    if (record.n > 0) add_work(record, shape, index);
+    if (record.n > 0 || whole_ > 0) add_work(record, shape, index);
     tables_.tensors.push_back(record);
+    tables_.parts.push_back(part_of(record));
+    tables_.whole.push_back(whole_);
     tables_.layout.push_back(layout_of(record));
   }
 
@@ -71,6 +75,8 @@ class Builder {
           tables_.finish[pass].push_back({0, kGlobalLayout, 0});
           break;
         }
+    if (std::all_of(tables_.whole.begin(), tables_.whole.end(), [](auto n) { return n == 0; }))
+      tables_.parts.clear();
     return std::move(tables_);
   }
 
@@ -85,12 +91,30 @@ class Builder {
     return layout;
   }
 
+  // The record for launches of partial sums: leaf 0 over elements is the first of the part.
+  TensorRecord part_of(const TensorRecord& record) const {
+    TensorRecord part = record;
+    if (whole_ == 0) return part;
+    ReductionLayout& elements = part.reduction_layouts[0];
+    const std::int64_t run = std::int64_t{1} << elements.log2_leaves;
+    elements.members = record.n;
+    elements.leaves = ceil_div(ceil_div(record.n, kLeaf), run) * run;
+    elements.first_partial += record.offset / (kLeaf * run);
+    return part;
+  }
+
+  // An empty part has entries over all elements only.
+  bool has_entries(const TensorRecord& record, const ResolvedReduction& r) const {
+    return r.active() && (record.n > 0 || r.reduction_layout == 0);
+  }
+
   void add_work(TensorRecord& record, const Shape& shape, int index) {
-    for (std::int64_t leaf = 0; leaf * kLeaf < record.n; leaf += config_.leaves_per_item)
+    for (std::int64_t leaf = 0; leaf == 0 || leaf * kLeaf < record.n;
+         leaf += config_.leaves_per_item)
       tables_.apply.push_back({index, 0, leaf});
     std::uint32_t seen = 0;
     for (const auto& r : reductions_) {
-      if (r.pass < 0) continue;
+      if (!has_entries(record, r)) continue;
       ReductionLayout& reduction_layout = record.reduction_layouts[r.reduction_layout];
       if (!(seen >> r.reduction_layout & 1u)) reduction_layout = make_layout(shape, r);
       seen |= 1u << r.reduction_layout;
@@ -101,16 +125,19 @@ class Builder {
 
   ReductionLayout make_layout(const Shape& shape, const ResolvedReduction& r) {
     const int dims = static_cast<int>(shape.sizes.size());
-    const Extent size =
-        r.has_source ? extent_over(shape, r) : extent(shape, r.domain.reduced(dims));
+    const bool of_elements = r.reduction_layout == 0;
+    const Extent size = whole_ > 0 && of_elements ? Extent{1, whole_}
+                        : r.has_source            ? extent_over(shape, r)
+                                                  : extent(shape, r.domain.reduced(dims));
     ReductionLayout reduction_layout{};
     reduction_layout.entries = size.entries;
     reduction_layout.members = size.members;
     const std::int64_t leaves = ceil_div(size.members, kLeaf);
     const int enough = std::bit_width(static_cast<std::uint64_t>(leaves - 1));
+    const int leaves_of_item = whole_ > 0 && of_elements ? kPartLeaves : config_.leaves_per_item;
     const int most = leaf_by_leaf(r.reduction_layout)
                          ? 0
-                         : std::countr_zero(static_cast<unsigned>(config_.leaves_per_item));
+                         : std::countr_zero(static_cast<unsigned>(leaves_of_item));
     reduction_layout.log2_leaves = std::min(enough, most);
     const std::int64_t run = std::int64_t{1} << reduction_layout.log2_leaves;
     reduction_layout.leaves = ceil_div(leaves, run) * run;
@@ -123,14 +150,15 @@ class Builder {
   }
 
   void add_pass(const TensorRecord& record, int index, std::size_t pass) {
+    const TensorRecord part = part_of(record);
     std::uint32_t reduced = 0, finished = 0;
     for (const auto& r : reductions_) {
-      if (r.pass != static_cast<int>(pass)) continue;
+      if (r.pass != static_cast<int>(pass) || !has_entries(record, r)) continue;
       const ReductionLayout& reduction_layout = record.reduction_layouts[r.reduction_layout];
+      const ReductionLayout& own = part.reduction_layouts[r.reduction_layout];
       const std::uint32_t bit = 1u << r.reduction_layout;
       if (!(reduced & bit))
-        push(tables_.partials[pass], index, r.reduction_layout,
-             reduction_layout.entries * reduction_layout.leaves,
+        push(tables_.partials[pass], index, r.reduction_layout, own.entries * own.leaves,
              leaf_by_leaf(r.reduction_layout) ? kLeaf : config_.leaves_per_item);
       if (!(finished & bit) && !r.is_global)
         push(tables_.finish[pass], index, r.reduction_layout, reduction_layout.entries,
@@ -155,6 +183,7 @@ class Builder {
   const std::vector<ResolvedReduction>& reductions_;
   KernelConfig config_;
   StepTables tables_;
+  std::int64_t whole_ = 0;  // StepTensor::whole of the current tensor
 };
 
 }  // namespace

@@ -30,9 +30,6 @@
 
 namespace jitstep {
 
-// True if a kernel has a reduction over all parameters, or shared state.
-bool shares(const jit::Plan& plan);
-
 // Everything private to an Optimizer. It reads torch's groups and states through the Optimizer, which may move.
 struct Optimizer::Impl {
   enum class Operation { step, switch_mode };
@@ -52,7 +49,7 @@ struct Optimizer::Impl {
     int id = 0;
     int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
     bool repeated = false;              // a duplicate in its group, which is not stepped
-    bool shares = false;                // see shares(plan)
+    bool shares = false;                // see jit::needs_all_tensors()
     std::optional<Stepper> alone = {};  // for steps inside backward()
 
     void set_state(ParamState* now) {

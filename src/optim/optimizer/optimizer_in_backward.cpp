@@ -1,6 +1,7 @@
 // Steps inside backward(): each parameter separately, as soon as its gradient is complete.
 #include <torch/types.h>
 
+#include "jit/codegen/shared_sums.h"
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_impl.h"
 #include "optim/tensor/own_operations.h"
@@ -34,8 +35,9 @@ void Optimizer::step_in_backward(bool on) {
     impl_->refresh_options(g);
     for (std::size_t i = 0; i < group.param_records.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
-      check_alone(p, {g, i}, group.rule,
-                  with_context(p, {g, i}, [&] { return shares(*group.record.plan(p)); }));
+      check_alone(p, {g, i}, group.rule, with_context(p, {g, i}, [&] {
+                    return jit::needs_all_tensors(*group.record.plan(p));
+                  }));
     }
   }
   if (!impl_->memory_checked) impl_->check_memory();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "jit/codegen/shared_sums.h"
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_impl.h"
 #include "optim/state/weight_conversion.h"
@@ -13,12 +14,6 @@
 #include "optim/tensor/own_operations.h"
 
 namespace jitstep {
-
-bool shares(const jit::Plan& plan) {
-  return !plan.shared_state.empty() ||
-         std::any_of(plan.reductions.begin(), plan.reductions.end(),
-                     [](const auto& r) { return r.is_global && r.active(); });
-}
 
 torch::Tensor Optimizer::step(LossClosure closure) {
   impl_->check_training();
@@ -31,7 +26,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   const OwnOperations own;
   impl_->gather_inputs(Impl::Operation::step);
   if (!std::exchange(impl_->tuning_is_settled, true))
-    impl_->stepper.tune(make_step_tuner(impl_->tunes, impl_->agree));
+    impl_->stepper.tune(jit::make_step_tuner(impl_->tunes, impl_->agree));
   impl_->with_rollback([&] {
     impl_->check_cleared();
     impl_->count_steps();
@@ -192,7 +187,7 @@ void Optimizer::Impl::add_pending(ParamRecord& record) {
   check_tensor(*record.p, record.name);
   auto plan = with_context(*record.p, record.name,
                            [&] { return groups[record.name.group].record.plan(*record.p); });
-  record.shares = shares(*plan);
+  record.shares = jit::needs_all_tensors(*plan);
   pending.push_back({&record, std::move(plan), false, std::nullopt});
 }
 

@@ -259,10 +259,11 @@ jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_sta
                                const StepExtras& extras) {
   if (!tuner_ || state_->devices.size() != 1) return nullptr;
   const DeviceStep& device = state_->devices[0];
-  const TunedTables tables{*device.backend, device.batches, shared_state,
-                           [at = device.device](void* to, const void* from, std::size_t bytes) {
-                             download(at, to, from, bytes);
-                           }};
+  const jit::TunedTables tables{
+      *device.backend, device.batches, shared_state,
+      [at = device.device](void* to, const void* from, std::size_t bytes) {
+        download(at, to, from, bytes);
+      }};
   if (tables_are_new) activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
   if (extras.capturable) return nullptr;  // a graph repeats the step with tables that it owns
   if (device.backend->is_capturing()) return nullptr;  // the default step throws

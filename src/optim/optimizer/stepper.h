@@ -9,10 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "jit/search/step_tuner.h"
 #include "jitstep/hyper_params.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/reports.h"
-#include "optim/optimizer/step_tuner.h"
 #include "optim/state/state_buffers.h"
 #include "optim/tensor/errors.h"
 
@@ -87,7 +87,7 @@ class Stepper {
             const TransformOfGroup& transform = {});
 
   /// Tunes the following steps if all parameters are on one device. Null: does not tune.
-  void tune(std::unique_ptr<StepTuner> tuner) { tuner_ = std::move(tuner); }
+  void tune(std::unique_ptr<jit::StepTuner> tuner) { tuner_ = std::move(tuner); }
 
   /// Switches parameters that have taken a step to another mode. Errors as for `step`. Ignores gradients.
   void switch_mode(jit::Mode to, const StepMembers& members,
@@ -107,7 +107,7 @@ class Stepper {
   void activate(jit::Step* tuned);
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // tables that captured graphs use
-  std::unique_ptr<StepTuner> tuner_;              // null: steps are not tuned
+  std::unique_ptr<jit::StepTuner> tuner_;         // null: steps are not tuned
   jit::Step* last_tuned_ = nullptr;               // the last step's; null: the default step
 };
 

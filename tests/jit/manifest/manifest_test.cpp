@@ -6,6 +6,7 @@
 #include <random>
 
 #include "jit/manifest/manifest_reader.h"
+#include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/template_store.h"
 

@@ -131,6 +131,25 @@ TEST_F(StepErrors, TensorsThatTheKernelCannotStep) {
             "over all tensors. Give each its own.");
 }
 
+TEST_F(StepErrors, PartsThatCannotBeStepped) {
+  const auto part = [](std::int64_t offset, std::int64_t whole) {
+    return [=](auto& tensors, auto&, auto&) {
+      tensors[1].offset = offset;
+      tensors[1].whole = whole;
+    };
+  };
+  const auto names = [&](const std::string& error) {
+    return error.starts_with("cannot step the tensor with id 4 ");
+  };
+  EXPECT_TRUE(names(refused(part(0, 99)))) << "smaller than the part";
+  EXPECT_TRUE(names(refused(part(0, -1))));
+  EXPECT_TRUE(names(refused(part(4096, 4195)))) << "it ends after the whole tensor";
+  EXPECT_TRUE(names(refused(part(256, 356)))) << "sums need 4096";
+  EXPECT_TRUE(names(refused(part(0, 101)))) << "and the next part begins at 100";
+  options.set("max_grad_norm", 1.0);
+  EXPECT_NE(refused(part(4096, 4196)).find("set_exchange"), std::string::npos);
+}
+
 TEST_F(StepErrors, MoreDimensionsThanKernelsTake) {
   const std::string what =
       "cannot step the tensor with id 4 by sgd_int8_float32: it has 9 dimensions. At most 8 are "

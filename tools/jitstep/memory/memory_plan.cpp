@@ -72,6 +72,14 @@ void add_state(Parts& entries, const Plan& kernel, const StateBytes& bytes) {
               bytes.aux_state);
 }
 
+RankPlan ranks_of(const Request& request, const Plan& kernel, const StateBytes& bytes) {
+  double per_parameter = bytes.residual;
+  for (const SlotBytes& slot : bytes.slots) per_parameter += slot.codes + slot.scales;
+  const double aux_state = bytes.aux_state * static_cast<double>(request.parameters);
+  return rank_plan(kernel, request.parameters, *request.ranks, per_parameter,
+                   static_cast<std::int64_t>(std::ceil(aux_state)));
+}
+
 // Notes where the optimizer uses another format than requested, and where memory is not counted.
 std::vector<std::string> notes_of(const Request& request, const Plan& kernel) {
   std::vector<std::string> notes;
@@ -104,6 +112,7 @@ MemoryPlan memory_plan(const Request& request) {
   const auto& common = plan.kernel.shared_state;
   entries.add_once("shared state", joined(common, ", ", &ResolvedAuxState::key),
                    2 * sizeof(double) * common.size());  // each value has two buffers
+  if (request.ranks) plan.ranks = ranks_of(request, plan.kernel, state);
   plan.notes = notes_of(request, plan.kernel);
   return plan;
 }

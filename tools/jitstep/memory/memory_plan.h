@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "rank_plan.h"
+
 namespace jitstep::tool::memory {
 
 /// The arguments of `jitstep memory`.
@@ -19,6 +21,7 @@ struct Request {
   jit::Formats formats = {};
   std::optional<jit::Dtype> parameter = {};  // default: default_dtype()
   std::optional<jit::Dtype> gradient = {};   // default: the parameters' dtype
+  std::optional<int> ranks = {};             // that share the state; default: one process
 };
 
 /// One kind of tensor.
@@ -35,7 +38,8 @@ struct MemoryPlan {
   jit::Plan kernel;
   std::vector<Entry> entries;      // without entries of 0 bytes
   Entry all;                       // their sum
-  std::vector<std::string> notes;  // sentences
+  std::optional<RankPlan> ranks = {};  // if ranks share the state
+  std::vector<std::string> notes;      // sentences
 };
 
 /// Estimates a model of 1024 x 1024 matrices, as docs/reference/bytes.md does. A model with fewer parameters is counted

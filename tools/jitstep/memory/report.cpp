@@ -40,6 +40,31 @@ json json_of(const Entry& entry) {
           {"bytes", entry.bytes}};
 }
 
+std::string ranks_text(const RankPlan& plan, const Unit& unit) {
+  const auto size = [&](std::int64_t bytes) {
+    return fixed(static_cast<double>(bytes) / unit.bytes, 2);
+  };
+  std::vector<std::vector<std::string>> rows = {
+      {"per rank", unit.name},
+      {"state, largest rank", size(plan.state)},
+      {"parameters received in a step", size(plan.parameters)},
+      {"partial sums received in a step", size(plan.sums)}};
+  if (plan.transformed > 0) rows.push_back({"host transform, both ways", size(plan.transformed)});
+  return str_cat("\n", counted(plan.ranks, "rank"), " with ",
+                 plan.is_cut ? "parts of tensors" : "whole tensors", ": the largest has ",
+                 fixed(plan.imbalance, 4), " times an equal share\n\n", text_table(rows, {1}));
+}
+
+json ranks_json(const RankPlan& plan) {
+  return {{"ranks", plan.ranks},
+          {"parts_of_tensors", plan.is_cut},
+          {"largest_share", plan.imbalance},
+          {"state_bytes", plan.state},
+          {"parameter_bytes_received", plan.parameters},
+          {"sum_bytes_received", plan.sums},
+          {"transform_bytes", plan.transformed}};
+}
+
 }  // namespace
 
 std::string to_text(const MemoryPlan& plan) {
@@ -53,6 +78,7 @@ std::string to_text(const MemoryPlan& plan) {
       str_cat(plan.kernel.rule().name, ", ", counted(plan.parameters, "parameter"), ": ",
               fixed(100 * share, 1), " % of the memory of torch's AdamW in float32\n\n",
               text_table(rows, {2, 3}));
+  if (plan.ranks) out += ranks_text(*plan.ranks, unit);
   for (const std::string& note : plan.notes) out += "\nnote: " + note + "\n";
   return out;
 }
@@ -61,7 +87,7 @@ std::string to_json(const MemoryPlan& plan) {
   const KernelSpec& spec = plan.kernel.spec;
   json entries = json::array();
   for (const Entry& entry : plan.entries) entries.push_back(json_of(entry));
-  const json out = {{"rule", spec.rule},
+  json out = {{"rule", spec.rule},
                     {"parameters", plan.parameters},
                     {"parameter_dtype", to_string(spec.state.dtype)},
                     {"gradient_dtype", to_string(spec.gradient)},
@@ -71,6 +97,7 @@ std::string to_json(const MemoryPlan& plan) {
                     {"bytes", plan.all.bytes},
                     {"torch_float32_adamw", json_of(baseline(plan.parameters))},
                     {"notes", plan.notes}};
+  if (plan.ranks) out["ranks"] = ranks_json(*plan.ranks);
   return json_text(out);
 }
 
