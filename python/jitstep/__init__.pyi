@@ -130,6 +130,31 @@ class Adagrad(Optimizer):
         fused: bool | None = None,
     ) -> None: ...
 
+class AdaHessian(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.1,
+        betas: _Numbers = (0.9, 0.999),
+        hessian_power: _Number = 1.0,
+        eps: _Number = 1e-08,
+        weight_decay: _Number = 0.0,
+        fixed_decay: bool = False,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
 class Adam(Optimizer):
     def __init__(
         self,
@@ -145,6 +170,30 @@ class Adam(Optimizer):
         max_grad_norm: _Number = 0.0,
         maximize: bool = False,
         decoupled_weight_decay: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class AdamMini(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        betas: _Numbers = (0.9, 0.999),
+        eps: _Number = 1e-08,
+        weight_decay: _Number = 0.1,
+        partition: Literal['output', 'whole', 'element'] | None = 'output',
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
         state: _State | None = None,
         weights: str | None = None,
         seed: int | None = None,
@@ -173,6 +222,33 @@ class Adamax(Optimizer):
         weights: str | None = None,
         seed: int | None = None,
         min_quantized_size: int | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class AdamP(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        betas: _Numbers = (0.9, 0.999),
+        eps: _Number = 1e-08,
+        weight_decay: _Number = 0.0,
+        delta: _Number = 0.1,
+        wd_ratio: _Number = 0.1,
+        nesterov: bool = False,
+        fixed_decay: bool = False,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
         capturable: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
@@ -313,6 +389,32 @@ class ADOPT(Optimizer):
         initial_lr: _Number | None = None,
     ) -> None: ...
 
+class Amos(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        beta: _Number = 0.999,
+        momentum: _Number = 0.0,
+        extra_l2: _Number = 0.0,
+        c_coef: _Number = 0.25,
+        d_coef: _Number = 0.25,
+        eps: _Number = 1e-18,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
 class ASGD(Optimizer):
     def __init__(
         self,
@@ -400,6 +502,50 @@ class DAdaptAdam(Optimizer):
         growth_rate: _Number | None = None,
         decouple: bool = False,
         use_bias_correction: bool = False,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class Fromage(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.01,
+        p_bound: _Number | None = None,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class Grams(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        betas: _Numbers = (0.9, 0.999),
+        eps: _Number = 1e-06,
+        weight_decay: _Number = 0.0,
         *,
         grad_scale: _Number = 1.0,
         centralization: _Number = 0.0,
@@ -961,6 +1107,102 @@ class SGDW(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
         initial_lr: _Number | None = None,
+    ) -> None: ...
+
+class SGLD(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        temperature: _Number = 0.0001,
+        weight_decay: _Number = 0.0,
+        alpha: _Number = 0.99,
+        eps: _Number = 1e-05,
+        preconditioned: bool = False,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class SM3(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.1,
+        momentum: _Number = 0.0,
+        beta: _Number = 0.0,
+        eps: _Number = 1e-30,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class Sophia(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.0001,
+        betas: _Numbers = (0.965, 0.99),
+        rho: _Number = 0.04,
+        eps: _Number = 1e-12,
+        weight_decay: _Number = 0.1,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class StableAdamW(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        betas: _Numbers = (0.9, 0.99),
+        eps: _Number = 1e-08,
+        weight_decay: _Number = 0.01,
+        weight_decouple: bool = True,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None: ...
 
 class Tiger(Optimizer):
