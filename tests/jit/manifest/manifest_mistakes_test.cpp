@@ -36,6 +36,7 @@ const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> all = {
       // ---- inputs, and auxiliary state that elements read
       {Kind::rule, 3, RULE "struct Inputs {\nSigned x;\n};\n", "expected Input, found `Signed"},
+      {Kind::rule, 3, RULE "struct Inputs {\nInput;\n};\n", "expected the input's name, found `;`"},
       {Kind::rule, 3, RULE "struct Inputs {\nInput p;\n};\n",
        "`p` is the parameter or the gradient. Rename the input."},
       {Kind::rule, 3, RULE "struct Inputs {\nInput random;\n};\n",
