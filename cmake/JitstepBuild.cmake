@@ -22,8 +22,9 @@ find_package(Threads REQUIRED)
 # private headers by their path in src/, as in "jit/cache/disk_cache.h".
 set(JITSTEP_GENERATED_DIR "${CMAKE_CURRENT_BINARY_DIR}/include")
 
-# ccache makes rebuilds fast. With precompiled headers, it needs this sloppiness, and also -fpch-preprocess for GCC. For
-# Clang, the precompiled header must not contain a time stamp.
+# ccache makes rebuilds fast. It sees paths below CCACHE_BASEDIR as relative ones, so that a clone in another folder also
+# finds its entries. With precompiled headers, it needs this sloppiness, and also -fpch-preprocess for GCC. For Clang, the
+# precompiled header must not contain a time stamp.
 function(jitstep_use_ccache target)
   if(NOT JITSTEP_CCACHE OR CMAKE_CXX_COMPILER_LAUNCHER)
     return()
@@ -34,7 +35,8 @@ function(jitstep_use_ccache target)
     return()
   endif()
   set_property(TARGET ${target} PROPERTY CXX_COMPILER_LAUNCHER
-    "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${JITSTEP_CCACHE_PROGRAM}")
+    "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
+    "${JITSTEP_CCACHE_PROGRAM}")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -fpch-preprocess)
   else()

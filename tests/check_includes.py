@@ -17,13 +17,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = [
     "templates", "jit/base", "jit/source", "jit/compiler", "jit/cache", "jit/engine",
     "jit/manifest", "jit/codegen", "jit/tuning", "jit/step", "jit/search", "emulation", "optim/tensor", "optim/options",
-    "optim/state", "optim/reports", "optim/optimizer", "optim/training", "tuning", "tools", "bench", "examples", "python", "tests",
+    "optim/state", "optim/shard", "optim/reports", "optim/optimizer", "optim/training", "tuning", "tools", "bench", "examples", "python", "tests",
 ]
 # Public headers share one folder. A header belongs to the module of the source with its name. Others are listed here.
 HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
     "jit/compiler.h": "jit/compiler", "hyper_params.h": "templates", "reports.h": "optim/reports",
-    "jitstep.h": "optim/training", "rules.h": "optim/training",
+    "jitstep.h": "optim/training", "rules.h": "optim/training", "sharding.h": "optim/optimizer",
 }
 GENERATED = {"jitstep/rules.h"}
 # What the files of a folder of templates may include, in addition to their own folder.

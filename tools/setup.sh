@@ -4,6 +4,8 @@
 #
 #   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
 #                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
+#   tools/setup.sh --frameworks      also installs transformers, accelerate and lightning in .deps/venv, for the tests of
+#                                    the Python front end that need them
 #   tools/setup.sh --site-check      also installs a browser and Playwright, for tools/site_check.py
 #
 #   JITSTEP_PYTHON=0                 leaves out what the Python front end needs
@@ -21,6 +23,7 @@ site_check_requirements=("playwright==1.65.2")
 pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib" "jsonschema" "codespell==2.4.3")
 # For the build and the tests of the Python front end.
 python_requirements=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "numpy" "expecttest" "tqdm")
+frameworks_requirements=("transformers" "accelerate" "lightning")
 datasets=/usr/share/datasets/fashion-mnist
 text=/usr/share/games/fortunes
 
@@ -59,6 +62,7 @@ missing_optional_packages() {
   [ -e "$datasets" ] || echo dataset-fashion-mnist
   [ -e "$text/computers" ] || echo fortunes
   [ -z "$with_python" ] || has_python_headers || echo python3-dev  # builds the Python front end
+  [ -e /usr/include/gloo/algorithm.h ] || echo libgloo-dev
   [ -z "$with_docs" ] || [ -e /usr/share/doxygen-awesome-css ] || echo doxygen-awesome-css
   [ -z "$with_site_check" ] || has_command chromium || echo chromium
 }
@@ -168,6 +172,13 @@ install_python_packages() {
 Python 3.10 to 3.14, and this is $(python3 --version). Or set Torch_DIR=<LibTorch> to use an existing LibTorch."
 }
 
+# With torch's version, so that pip does not replace it.
+install_frameworks() {
+  say "installing in .deps/venv: ${frameworks_requirements[*]}"
+  "$venv/bin/python" -m pip install --disable-pip-version-check -qq "$torch_requirement" "${frameworks_requirements[@]}" ||
+    fail "pip could not install ${frameworks_requirements[*]}. Check the network connection."
+}
+
 install_docs() {
   local requirements=("${docs_requirements[@]}") docs="$root/.deps/docs"
   [ -z "$with_site_check" ] || requirements+=("${site_check_requirements[@]}")
@@ -181,11 +192,12 @@ install_docs() {
 
 # ---- main --------------------------------------------------------------------------------------
 
-with_docs="" with_site_check=""
+with_docs="" with_site_check="" with_frameworks=""
 case "${1:-}" in
   "") ;;
   --docs) with_docs=1 ;;
   --site-check) with_docs=1 with_site_check=1 ;;
+  --frameworks) with_frameworks=1 ;;
   *)
     sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
     case "$1" in -h | --help) exit 0 ;; *) exit 2 ;; esac
@@ -204,12 +216,16 @@ with_python=1
 [ -z "$with_python" ] || pip_requirements+=("${python_requirements[@]}")
 install_packages
 [ -z "$with_docs" ] || install_docs
+[ -z "$with_frameworks" ] || [ -n "$with_python" ] ||
+  fail "--frameworks needs the Python front end. Unset JITSTEP_PYTHON, Torch_DIR and CMAKE_PREFIX_PATH."
 wanted="${given:-$torch_requirement} ${pip_requirements[*]}"
-if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && [ -x "$venv/bin/python" ]; then
+if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || [ ! -x "$venv/bin/python" ]; then
+  check_versions
+  make_venv
+  install_python_packages "$given"
+  printf '%s\n' "$wanted" >"$stamp"
+elif [ -z "$with_frameworks" ]; then
   exit 0
 fi
-check_versions
-make_venv
-install_python_packages "$given"
-printf '%s\n' "$wanted" >"$stamp"
+[ -z "$with_frameworks" ] || install_frameworks
 say "ready"

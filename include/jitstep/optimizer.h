@@ -4,15 +4,21 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jitstep/jit/export.h"
 #include "jitstep/options.h"
 #include "jitstep/param_state.h"
+
+namespace c10d {
+class ProcessGroup;
+}
 
 namespace jitstep {
 
@@ -95,6 +101,15 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   const torch::Tensor& grad_scale() const;
   const torch::Tensor& found_inf() const;
 
+  /// Gives a parameter's next step an input that its rule declares in addition to the gradient, such as Sophia's
+  /// `hessian`. `value` has the parameter's shape. It is copied, on the parameter's device, in the dtype of the
+  /// arithmetic. The next step in which the parameter has a gradient reads it once. A second call before that step
+  /// replaces it, and an undefined tensor takes it back. jitstep does not scale, clip or negate inputs. Throws a
+  /// c10::Error for a tensor that is not a parameter, an unknown name, or another shape. While an input is given, a step
+  /// of a capturable() optimizer throws.
+  void set_input(const torch::Tensor& parameter, const std::string& name,
+                 const torch::Tensor& value);
+
   /// Sets the learning rate of all groups, or of one, as a tensor that replaces the option. It is one float32 or
   /// float64 on the device of the parameters. Every later step reads it on the device, without synchronization, so
   /// device code and CUDA graphs may change it. The value is not validated. Schedulers continue to set the option. Pass
@@ -129,6 +144,27 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void step_in_backward(bool on = true);
   bool steps_in_backward() const;
 
+  // ---- several ranks
+
+  /// Shares the state of this optimizer among the ranks of a process group (ZeRO stage 1). Every rank keeps the state
+  /// of its part of each parameter. A step reads the gradients of that part, which must be the mean of all ranks'
+  /// gradients, and then exchanges the new parameters. Results are bit-identical to those of one process with these
+  /// gradients, for any number of ranks, and for ranks on different devices.
+  ///
+  /// All ranks must call shard(), step(), eval(), train(), save(), load() and fp32_weights() together. Before they
+  /// exchange data, the ranks compare parameters, options, formats, seeds and step numbers. A difference throws a
+  /// c10::Error on all ranks, and nothing has changed. If a rank fails during the exchange of parameters, the others
+  /// throw after the timeout of the group, and step() then throws until load() is called.
+  ///
+  /// State that exists already is cut. Parameters cannot be added later. State tensors of a parameter, such as
+  /// `exp_avg()`, then have the elements of the part, in one dimension and in storage order. Parameters whose formats or
+  /// sums are per row or column (Adafactor, CAME) are not cut. Throws a c10::Error for parameters on several devices,
+  /// with step_in_backward(), and in step() with capturable(). Include jitstep/sharding.h.
+  void shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+  /// The first element of this rank's part of a parameter, and the one after the last. Elements count in storage order.
+  /// Without shard() it is the whole parameter.
+  std::pair<std::int64_t, std::int64_t> part_of(const torch::Tensor& parameter) const;
+
   /// As in torch. A group inherits options that it does not set from the defaults. Note: torch drops the group's
   /// options if you call this through a torch::optim::Optimizer&. add_parameters() adds to the first group, also in an
   /// optimizer of several rules. If a call throws, the groups are unchanged.
@@ -162,10 +198,13 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// The rule's name. With several rules, the rule of the first group at construction.
   const std::string& rule() const;
 
+  /// With shard(), rank 0 gets the state of all ranks and writes what a single process would write. Other ranks write
+  /// nothing.
   void save(torch::serialize::OutputArchive& archive) const override;
   /// Loads options and state from the checkpoint. The optimizer's own formats stay: state in other codecs is converted,
   /// and one warning names these codecs. Also loads checkpoints of torch's optimizer of the same name. The checkpoint
   /// must have the same rules in the same order, with the same number of parameters. If it throws, nothing has changed.
+  /// With shard(), every rank reads the checkpoint and keeps its parts. It may be of any number of ranks.
   void load(torch::serialize::InputArchive& archive) override;
   /// As torch::save and torch::load with a file name. save() writes a complete new file before it replaces the old one.
   /// A missing, damaged or unwritable file throws a c10::Error that names it.
@@ -181,6 +220,10 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
 
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
             NonTrainablePolicy frozen);
+
+  std::vector<torch::Tensor> weights_of_all() const;
+  bool save_all(torch::serialize::OutputArchive& archive) const;
+  void load_all(torch::serialize::InputArchive& archive);
 
   std::unique_ptr<Impl> impl_;
 };

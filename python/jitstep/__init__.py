@@ -7,6 +7,8 @@ There is one class for each optimizer of jitstep. Everything else is as in torch
 
 from . import _core
 from ._core import CompileError, CudaError, Error, MissingCompilerError, __version__
+from .accumulate import GradAccumulator
+from .archives import read_archive, write_archive
 from .catalog import classes, from_spec, load_codec, load_rule
 from .optimizer import Optimizer
 from .transforms import register_host_transform
@@ -33,6 +35,7 @@ __all__ = [
     "CompileError",
     "CudaError",
     "Error",
+    "GradAccumulator",
     "MissingCompilerError",
     "Optimizer",
     "__version__",
@@ -40,8 +43,10 @@ __all__ = [
     "from_spec",
     "load_codec",
     "load_rule",
+    "read_archive",
     "register_host_transform",
     "rules",
     "weight_formats",
+    "write_archive",
     *classes(),
 ]

@@ -10,6 +10,9 @@ from ._core import CompileError as CompileError
 from ._core import CudaError as CudaError
 from ._core import Error as Error
 from ._core import MissingCompilerError as MissingCompilerError
+from .accumulate import GradAccumulator as GradAccumulator
+from .archives import read_archive as read_archive
+from .archives import write_archive as write_archive
 from .catalog import from_spec as from_spec
 from .catalog import load_codec as load_codec
 from .catalog import load_rule as load_rule
@@ -141,6 +144,7 @@ class Adam(Optimizer):
         centralization: _Number = 0.0,
         max_grad_norm: _Number = 0.0,
         maximize: bool = False,
+        decoupled_weight_decay: bool = False,
         state: _State | None = None,
         weights: str | None = None,
         seed: int | None = None,

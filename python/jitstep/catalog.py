@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from . import _core
-from .optimizer import FORMATS, TORCH_FLAGS, Optimizer
+from .groups import FORMATS, TORCH_FLAGS, option_defaults
+from .optimizer import Optimizer
 
 _FORMAT_NOTES = {
     "state": 'state format: "int8", {"codec": "int8", "block": 128}, or a dict by state buffer. Default: float32.',
@@ -38,7 +39,7 @@ def _torch_order(class_name: str, known: set[str]) -> list[str] | None:
 
 
 def _parameters(description: dict[str, Any], class_name: str) -> list[Parameter]:
-    options = {o["name"]: o["default"] for o in description["options"] if not o["at_construction"]}
+    options = option_defaults(description)
     late = {o["name"]: None for o in description["options"] if o["at_construction"]}
     defaults = {**options, **FORMATS, **TORCH_FLAGS, **late}
     positional = _torch_order(class_name, set(defaults))

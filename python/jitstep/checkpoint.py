@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from . import sharded
+from .groups import decoupled_rule
 from .state import Conversion, taken
 
 if TYPE_CHECKING:
@@ -33,8 +35,39 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
     for key, entries in packed["state"].items():
         pairs = optimizer._pairs.get(parameters[key], {}) if key in parameters else {}
         held[key] = {name: value.clone() if name in pairs else value for name, value in entries.items()}
+        if key in parameters and sharded.is_dtensor(parameters[key]):
+            held[key] = _distributed(optimizer, parameters[key], held[key])
+        if key in parameters:
+            held[key] |= _form(parameters[key], held[key], bool(pairs))
     own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._mode, "shared_state": numbers}
     return {**packed, "state": held, "param_groups": [{**group, **own} for group in packed["param_groups"]]}
+
+
+def _form(p: Tensor, entries: dict[str, Any], has_aux: bool) -> dict[str, Any]:
+    """What an archive of C++ needs to know about a parameter, unless its state is as in torch."""
+    if p.dtype == torch.float32 and not has_aux and not any(name.endswith(".format") for name in entries):
+        return {}
+    return {"dtype": str(p.dtype).removeprefix("torch."), "sizes": tuple(p.shape)}
+
+
+def _distributed(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> dict[str, Any]:
+    """The state of a DTensor as DTensors. Codes with scales become values, because shards have other blocks."""
+    part, packed = sharded.local(p), {}
+    plan = optimizer.plan_of(p)
+    scaled = [slot.name for slot in plan.slots() if f"{slot.name}.scales" in entries]
+    values = optimizer._values(p, plan) if scaled else {}
+    for name, value in entries.items():
+        slot, _, what = name.rpartition(".")
+        if slot in scaled:
+            if what == "codes":
+                packed[slot] = sharded.whole(p, values[slot])
+        elif what == "codes" or name == "residual":
+            packed[name] = sharded.whole(p, value.reshape(*part.shape, len(value) // max(1, part.numel())))
+        elif isinstance(value, Tensor) and value.dim() > 0 and value.shape == part.shape:
+            packed[name] = sharded.whole(p, value)
+        elif name != "strides":
+            packed[name] = value
+    return packed
 
 
 def _check_groups(optimizer: "Optimizer", saved: list[dict[str, Any]]) -> None:
@@ -45,12 +78,10 @@ def _check_groups(optimizer: "Optimizer", saved: list[dict[str, Any]]) -> None:
         raise ValueError(
             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
         )
-    for group in saved:
+    for group, own in zip(saved, groups, strict=True):
         rule = group.get("rule", optimizer.rule)
-        if rule != optimizer.rule:
+        if rule != optimizer.rule and decoupled_rule(rule, group) != optimizer._rule_of(own):
             raise ValueError(f"loaded state dict is of {rule}, and this optimizer is {optimizer.rule}")
-        if optimizer.rule == "adam" and group.get("decoupled_weight_decay"):
-            raise ValueError("loaded state dict has decoupled_weight_decay=True. Load it into jitstep.AdamW.")
         if group.get("schema", SCHEMA) > SCHEMA:
             raise ValueError(f"loaded state dict has the schema {group['schema']}. Install a newer jitstep.")
 
@@ -59,6 +90,10 @@ def _copied(value: Any, name: str, p: Tensor) -> Any:
     """A copy of an entry, in its own dtype: torch would cast codes and float state to the parameter's dtype."""
     if not isinstance(value, Tensor):
         return deepcopy(value)
+    if sharded.is_dtensor(p) or sharded.is_dtensor(value):
+        value = sharded.part_of(value, p)
+    if name.endswith(".codes") or name == "residual":
+        value = value.reshape(-1)  # a DTensor has the parameter's shape
     return value.clone() if name == "step" else value.to(device=p.device, copy=True)
 
 
@@ -71,7 +106,7 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
             loaded[key] = deepcopy(entries)
             continue
         p = owners[key]
-        loaded[p] = {name: _copied(value, name, p) for name, value in entries.items()}
+        loaded[p] = {name: _copied(value, name, p) for name, value in entries.items() if name not in ("dtype", "sizes")}
     return loaded
 
 
@@ -108,7 +143,8 @@ def _convert(optimizer: "Optimizer") -> None:
         if optimizer._description["slots"] and not optimizer._description["early_state"]:
             _check_complete(optimizer, p, number, needed)
         _, conversion = optimizer._bind(p, plan, with_weights=False)
-        total.include(conversion)
+        if not sharded.is_dtensor(p):  # its codes are saved as values
+            total.include(conversion)
     total.warn(stacklevel=4)
 
 
@@ -135,6 +171,9 @@ def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
     try:
         loaded = _loaded_state(optimizer, {"param_groups": saved_groups, "state": state_dict["state"]})
         optimizer.__setstate__({"state": loaded, "param_groups": groups, "jitstep": own})
+        optimizer._backward, optimizer._tuning = before["_backward"], before["_tuning"]
+        if optimizer._tuning is not None:
+            optimizer._stepper.tune(True, optimizer._tuning.agree)
         _convert(optimizer)
     except Exception:
         optimizer.__dict__.update(before)

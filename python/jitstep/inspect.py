@@ -1,12 +1,14 @@
 """Reports: the kernels that an optimizer uses, and the memory of its parameters, gradients and state."""
 
+import html
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _core
+from . import _core, progress, sharded
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -29,6 +31,32 @@ class KernelReport:
         made = "found in the cache" if self.from_cache else f"compiled in {self.compile_ms:.0f} ms"
         shown = f"{self.name} for {self.target}: {made}, {len(self.parameters)} parameters"
         return f"{shown}\n  config {self.config}: {self.reason}\n  key {self.key}"
+
+
+class KernelReports(list[KernelReport]):
+    """Reports of all kernels of an optimizer."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (r.name, r.target, "cache" if r.from_cache else f"{r.compile_ms:.0f} ms", len(r.parameters), r.config, r.reason)
+            for r in self
+        ]  # fmt: skip
+        return _table(("kernel", "target", "compiled", "parameters", "config", "reason"), rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table for notebooks. Numbers are at the right."""
+
+    def cell(value: Any, tag: str) -> str:
+        align = "left" if isinstance(value, str) else "right"
+        shown = html.escape(value if isinstance(value, str) else f"{value:,}")
+        return f'<{tag} style="text-align: {align}">{shown}</{tag}>'
+
+    lines = ["".join(cell(value, "th") for value in head)] + ["".join(cell(v, "td") for v in row) for row in rows]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 @dataclass(frozen=True)
@@ -69,6 +97,11 @@ class MemoryReport:
             for row in [head, *rows]
         )  # fmt: skip
 
+    def _repr_html_(self) -> str:
+        rows = [(e.name, e.dtype, e.tensors, e.bytes, self._share(e.bytes)) for e in self.entries]
+        rows.append(("total", "", sum(e.tensors for e in self.entries), self.total, self._share(self.total)))
+        return _table(("", "dtype", "tensors", "bytes", "bytes per parameter"), rows)
+
     def _share(self, size: int) -> str:
         return f"{size / self.elements:.3f}" if self.elements else ""
 
@@ -80,23 +113,59 @@ def _report(info: _core.KernelInfo) -> KernelReport:
     )  # fmt: skip
 
 
-def _preview(optimizer: "Optimizer") -> _core.Stepper:
-    """Compiles the kernels of all parameters, without state. A missing gradient counts as one like its parameter."""
+def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
+    """See Optimizer.compile."""
     stepper = _core.Stepper()
     groups = optimizer._core_groups()
     stepper.begin(groups, groups)
+    names = set()
     for number, g, p in optimizer._numbered():
         plan = optimizer._plan(groups[g], p, number)
-        buffers = _core.Buffers(p, [], [], None)
-        stepper.add(g, plan, buffers, None, p.detach() if p.grad is None else p.grad, {})
-    stepper.finish({}, False)
+        names.add(plan.name)
+        buffers = _core.Buffers(sharded.local(p), [], [], None)
+        like = sharded.local(p.detach() if p.grad is None else p.grad)
+        stepper.add(p, g, plan, buffers, None, like, {})
+    with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, show):
+        stepper.finish({}, False)
     return stepper
 
 
-def kernels(optimizer: "Optimizer") -> list[KernelReport]:
+class Tuning:
+    """An optimizer's tuning, and its progress bar."""
+
+    def __init__(self, agree: Any, show: bool | None) -> None:
+        self.agree, self._show = agree, show
+        self._bar: Any = None
+
+    def show(self, tried: int, candidates: int) -> None:
+        if self._bar is None:
+            if candidates == 0 or tried == candidates or self._show is False:
+                return
+            self._bar = progress.bar(candidates, "jitstep tunes", "configurations", self._show)
+            if self._bar is None:
+                self._show = False
+                return
+        self._bar.total = candidates
+        self._bar.update(tried - self._bar.n)
+        if tried == candidates:
+            self.close()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        self._bar, self._show = None, False
+
+
+def kernels(optimizer: "Optimizer") -> KernelReports:
     """See Optimizer.kernels."""
-    found = optimizer._stepper.kernels() or _preview(optimizer).kernels()
-    return [_report(info) for info in found]
+    found = optimizer._stepper.kernels()
+    if not found and optimizer._backward is not None:
+        found = optimizer._backward.kernels()
+    reports: dict[str, KernelReport] = {}
+    for info in found or preview(optimizer).kernels():
+        report = reports.setdefault(info.key, _report(info))
+        report.parameters.extend(number for number in info.parameters if number not in report.parameters)
+    return KernelReports(reports.values())
 
 
 class _Measure:
@@ -109,6 +178,7 @@ class _Measure:
     def add(self, name: str, tensor: Any) -> None:
         if not isinstance(tensor, torch.Tensor):
             return
+        tensor = sharded.local(tensor)
         storage = tensor.untyped_storage()
         size = 0
         if storage.data_ptr() not in self.seen:

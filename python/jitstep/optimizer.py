@@ -1,6 +1,6 @@
 """torch.optim.Optimizer over jitstep::jit. torch keeps groups, state and hooks. A step is one call of the module."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, checkpoint, inspect, state, transforms, words
+from . import _core, checkpoint, inspect, progress, sharded, state, transforms, words
+from .backward import BackwardSteps
+from .groups import FORMATS, TORCH_FLAGS, GroupedOptimizer, option_defaults
 
-# Arguments of all classes, in addition to the options of their rule.
-FORMATS: dict[str, Any] = {"state": None, "weights": None, "seed": None, "min_quantized_size": None}
-# torch's own arguments that select an implementation. jitstep has one, which is fused.
-TORCH_FLAGS: dict[str, Any] = {"foreach": None, "capturable": False, "differentiable": False, "fused": None}
 # Rules whose dense step gives the result of torch's sparse one.
 _SPARSE_RULES = {"sgd", "adagrad"}
 
@@ -22,149 +20,12 @@ _core.use_exchange(
 )
 
 
-def option_defaults(description: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of all options, except those that other options set when a group is made.
-
-    torch's schedulers set such a key, `initial_lr`, unless it exists.
-    """
-    return {o["name"]: o["default"] for o in description["options"] if not o["at_construction"]}
-
-
-class Optimizer(torch.optim.Optimizer):
+class Optimizer(GroupedOptimizer):
     """Any optimizer by the name of its rule: Optimizer("adamw", params, lr=1e-3, state="int8").
 
     Options have the names of the rule. An unknown one raises TypeError, an invalid value ValueError. jitstep.AdamW and
     so on are subclasses.
     """
-
-    rule: str = ""
-    _description: dict[str, Any]
-    _groups: list[_core.Group]
-    _stepper: _core.Stepper
-    _pairs: dict[Tensor, state.Pairs]
-    _mode: str
-    _threads: int
-
-    def __init__(self, rule: str, params: Any, **options: Any) -> None:
-        self._setup(rule)
-        name = type(self).__name__
-        if options.get("fused") and options.get("foreach"):
-            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-        if options.get("differentiable"):
-            raise RuntimeError(f"`fused` does not support `differentiable`: autograd does not record steps of {name}.")
-        known = {o["name"] for o in self._description["options"]} | set(FORMATS) | set(TORCH_FLAGS)
-        for option in options:
-            if option not in known:
-                raise TypeError(f"{name} has no option {option!r}. Options: {', '.join(sorted(known))}")
-        defaults = {**option_defaults(self._description), **FORMATS, **TORCH_FLAGS, **options}
-        lr = defaults.get("lr")
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
-        self._checked_group(defaults)
-        super().__init__(params, defaults)
-
-    def _setup(self, rule: str) -> None:
-        # Through __dict__, because torch's own __setstate__ may run before __init__.
-        self.__dict__.update(
-            rule=rule,
-            _description=_core.describe(rule),
-            _groups=[],
-            _stepper=_core.Stepper(),
-            _pairs={},
-            _mode="train",
-            _threads=0,
-        )
-
-    @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """With fused=True, GradScaler leaves the unscaling and the check for infinities to the step, as in torch."""
-        return bool(self.defaults.get("fused"))
-
-    # ---- parameter groups
-
-    def _checked_group(self, options: dict[str, Any]) -> _core.Group:
-        """The options of a group. Raises ValueError, in torch's words where it has some."""
-        group = _core.Group(self.rule)
-        try:
-            group.refresh(options, True)
-        except _core.OptionError as error:
-            raise words.option_error(self.rule, error, options) from None
-        except ValueError as error:
-            raise words.refusal(self.rule, error, options) from None
-        return group
-
-    @_disable_dynamo
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        super().add_param_group(param_group)
-        try:
-            self._accept_group(self.param_groups[-1])
-        except Exception:
-            self.param_groups.pop()
-            raise
-        self._stepper.drop()
-
-    def _accept_group(self, group: dict[str, Any]) -> None:
-        checked = self._checked_group(group)
-        constructed = checked.constructed()
-        if constructed:
-            group.setdefault("constructed", constructed)
-        number = sum(len(other["params"]) for other in self.param_groups[:-1])
-        for p in group["params"]:
-            if hasattr(p, "_local_tensor"):
-                raise TypeError("jitstep does not step DTensor parameters yet. Use DistributedDataParallel.")
-            if p.device.type == "cpu" and p.layout == torch.strided:
-                plan = self._plan(checked, p, number)
-                if self._description["early_state"]:
-                    self._bind(p, plan)
-            number += 1
-        self._groups.append(checked)
-
-    def _plan(self, group: _core.Group, p: Tensor, number: int) -> _core.ParamPlan:
-        try:
-            return _core.ParamPlan(group, p.detach(), number)
-        except ValueError as error:
-            raise words.parameter_error(self.rule, type(self).__name__, error, number, p) from None
-
-    def _core_groups(self) -> list[_core.Group]:
-        """The options of all groups, up to date."""
-        if len(self._groups) != len(self.param_groups):
-            self._groups = [_core.Group(self.rule) for _ in self.param_groups]
-        for core, group in zip(self._groups, self.param_groups, strict=True):
-            core.refresh(group)
-        return list(self._groups)
-
-    def _numbered(self) -> Iterator[tuple[int, int, Tensor]]:
-        """Number, group and tensor of each parameter."""
-        number = 0
-        for g, group in enumerate(self.param_groups):
-            for p in group["params"]:
-                yield number, g, p
-                number += 1
-
-    def plan_of(self, parameter: Tensor) -> _core.ParamPlan:
-        """The kernel and the state layout of a parameter, for tools."""
-        groups = self._core_groups()
-        for number, g, p in self._numbered():
-            if p is parameter:
-                return self._plan(groups[g], p, number)
-        raise ValueError("the tensor is not a parameter of this optimizer")
-
-    # ---- state
-
-    def _bind(self, p: Tensor, plan: _core.ParamPlan, *, with_weights: bool = True) -> Any:
-        return state.bind(p, plan, self.state[p], self._pairs.setdefault(p, {}), with_weights=with_weights)
-
-    def value(self, parameter: Tensor, name: str) -> Tensor:
-        """A state buffer such as "exp_avg" as a new tensor of float values, for any state format."""
-        found = self._values(parameter, self.plan_of(parameter))
-        if name not in found:
-            raise KeyError(f"{self.rule} has no state {name!r} for this parameter. It has: {', '.join(found)}")
-        value: Tensor = found[name]
-        return value
-
-    def _values(self, p: Tensor, plan: _core.ParamPlan) -> dict[str, Any]:
-        held = self.state.get(p, {})
-        return state.values(p, plan, held, self._pairs.get(p, {}))
 
     # ---- steps
 
@@ -185,9 +46,13 @@ class Optimizer(torch.optim.Optimizer):
 
     @_disable_dynamo
     def _step(self) -> None:
-        if self._mode == "eval":
-            raise RuntimeError(f"step() of {type(self).__name__} in evaluation mode. Call train() first.")
+        self._check_training()
         scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
+        if self._backward is not None:
+            if found_inf is not None:
+                raise RuntimeError("jitstep: GradScaler needs all gradients at once. Call step_in_backward(False).")
+            if all(p.grad is None for _, _, p in self._numbered()):
+                return
         self._use_threads()
         transform = self._transform if self._description["host_transform"] else None
         result = self._stepper.step(self.param_groups, self.state, scale, found_inf, transform)
@@ -199,6 +64,10 @@ class Optimizer(torch.optim.Optimizer):
                     raise RuntimeError("jitstep: parameters or state changed during step(). Use one thread.")
         if result == _core.Result.done:
             self._after_step(scale)
+
+    def _check_training(self) -> None:
+        if self._mode == "eval":
+            raise RuntimeError(f"step() of {type(self).__name__} in evaluation mode. Call train() first.")
 
     def _use_threads(self) -> None:
         threads = torch.get_num_threads()
@@ -213,17 +82,20 @@ class Optimizer(torch.optim.Optimizer):
         torch.autograd.graph.increment_version(stepped)
         if scale is not None:  # torch's fused optimizers leave unscaled gradients
             with torch.no_grad():
-                torch._foreach_div_([p.grad for p in stepped if p.grad is not None], scale.reshape(()))
+                grads = [sharded.local(p.grad) for p in stepped if p.grad is not None]
+                torch._foreach_div_(grads, scale.reshape(()))
+        if self._tuning is not None:
+            self._tuning.show(*self._stepper.tuning_progress())
 
     def _transform(self, given: list[tuple[int, int, list[int], list[int], bool]]) -> None:
         transforms.run(self._description["host_transform"], given, self.param_groups)
 
     @contextmanager
-    def _dense_gradients(self) -> Iterator[None]:
-        """Replaces gradients that kernels cannot read, until the end of the step."""
+    def _dense_gradients(self, parameters: list[Tensor] | None = None) -> Iterator[None]:
+        """Replaces gradients that kernels cannot read, until the end of the step. Default: of all parameters."""
         replaced: list[tuple[Tensor, Tensor]] = []
         try:
-            for _, _, p in self._numbered():
+            for p in [p for _, _, p in self._numbered()] if parameters is None else parameters:
                 grad = p.grad
                 if grad is None or (grad.layout == torch.strided and not grad.is_conj() and not grad.is_neg()):
                     continue
@@ -242,6 +114,7 @@ class Optimizer(torch.optim.Optimizer):
         groups = self._core_groups()
         self._stepper.begin(groups, groups)
         converted = state.Conversion()
+        names = set()
         for number, g, p in self._numbered():
             if p.grad is None and not self.state.get(p):
                 self._stepper.add_inactive(p)
@@ -254,16 +127,79 @@ class Optimizer(torch.optim.Optimizer):
             plan = self._plan(groups[g], p, number)
             buffers, conversion = self._bind(p, plan)
             converted.include(conversion)
+            names.add(plan.name)
             held = self.state[p]
-            like = p.detach() if p.grad is None else p.grad
+            like = sharded.local(p.detach() if p.grad is None else p.grad)
             try:
-                self._stepper.add(g, plan, buffers, held["step"], like, held)
+                self._stepper.add(p, g, plan, buffers, held["step"], like, held)
             except ValueError as error:
                 raise words.parameter_error(self.rule, type(self).__name__, error, number, p) from None
-        self._stepper.finish(self.state, scaled)
+        with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, None):
+            self._stepper.finish(self.state, scaled)
         converted.warn(stacklevel=4)
 
+    @_disable_dynamo
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        if self._backward is None:
+            return
+        try:
+            self.step_in_backward()
+        except Exception:
+            self.param_groups.pop()
+            self._groups.pop()
+            self.step_in_backward()
+            raise
+
+    @_disable_dynamo
+    def step_in_backward(self, on: bool = True) -> None:
+        """Steps each parameter as soon as backward() has computed its gradient, and then frees the gradient.
+
+        Few gradients exist at the same time. Results are the same as those of step(). Every backward() is a step of all
+        parameters that it reaches. step() then steps only parameters whose gradients were set elsewhere. Raises
+        ValueError for everything that needs all gradients at once: max_grad_norm, and shared state such as Prodigy's.
+        """
+        if self._backward is not None:
+            self._backward.close()
+            self._backward = None
+        if on:
+            self._backward = BackwardSteps(self)
+
+    @property
+    def steps_in_backward(self) -> bool:
+        """True after step_in_backward()."""
+        return self._backward is not None
+
+    @_disable_dynamo
+    def tune(
+        self,
+        on: bool = True,
+        *,
+        agree: Callable[[list[float]], list[float]] | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        """Tunes the kernels in the following steps: each tries one other launch configuration.
+
+        Later steps use the fastest one, also in later runs. Results are the same for every configuration. Processes
+        that train together need `agree`, which they call at the same step with one number per configuration that was
+        tried, and which must return the same numbers in all of them. `progress` shows a bar of tqdm. Default: in a
+        terminal or notebook.
+        """
+        if self._tuning is not None:
+            self._tuning.close()
+        self._tuning = inspect.Tuning(agree, progress) if on else None
+        self._stepper.tune(on, agree)
+
+    def tuning_progress(self) -> tuple[int, int]:
+        """The configurations that were tried so far, and all candidates of the current kernels."""
+        return self._stepper.tuning_progress()
+
     # ---- modes
+
+    @property
+    def training(self) -> bool:
+        """True if the parameters are at the training point. Always true for optimizers without modes."""
+        return self._mode == "train"
 
     def train(self, mode: bool = True) -> None:
         """Moves the parameters to the point where gradients are computed. Only for schedule-free optimizers."""
@@ -288,12 +224,23 @@ class Optimizer(torch.optim.Optimizer):
 
     # ---- reports
 
-    def kernels(self) -> list[inspect.KernelReport]:
-        """The kernels of the last step. Before the first step, compiles those that it will need."""
+    def kernels(self) -> inspect.KernelReports:
+        """The kernels of the last step. Before the first step, compiles those that it will need.
+
+        A list of reports, which print() and notebooks show as a table.
+        """
         return inspect.kernels(self)
 
+    def compile(self, *, progress: bool | None = None) -> None:
+        """Compiles the kernels of all parameters before the first step. Creates no state.
+
+        A parameter without a gradient counts as one with a gradient like itself. `progress` shows a bar of tqdm.
+        Default: in a terminal or notebook.
+        """
+        inspect.preview(self, progress)
+
     def memory_report(self) -> inspect.MemoryReport:
-        """The bytes of parameters, gradients and state. print() shows a table."""
+        """The bytes of parameters, gradients and state. print() and notebooks show a table."""
         return inspect.memory_report(self)
 
     # ---- checkpoints and copies

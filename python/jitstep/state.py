@@ -331,6 +331,12 @@ def bind(
     return buffers, binding.conversion
 
 
+def weights(p: Tensor, plan: _core.ParamPlan, state: State) -> Tensor:
+    """The weights with their residual, in float32. Changes nothing."""
+    with torch.no_grad():
+        return Binding(p, plan, state, {}).held_weights(state.get("residual.format")).to(torch.float32)
+
+
 def values(p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs) -> State:
     """All state buffers as values in torch's shape, for export. Changes nothing."""
     with torch.no_grad():

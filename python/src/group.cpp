@@ -9,6 +9,8 @@ namespace jitstep::python {
 namespace {
 
 constexpr const char* kConstructed = "constructed";
+// torch's Adam is AdamW with this option. It selects another rule, which the package then makes another Group for.
+constexpr const char* kDecoupled = "decoupled_weight_decay";
 
 PyObject* item(nb::dict dict, const nb::object& key) {
   return PyDict_GetItemWithError(dict.ptr(), key.ptr());
@@ -28,6 +30,11 @@ bool is_immutable(PyObject* value) {
   return true;
 }
 
+bool is_true(nb::dict group, const char* name) {
+  PyObject* const value = PyDict_GetItemString(group.ptr(), name);
+  return value != nullptr && PyObject_IsTrue(value) == 1;
+}
+
 // The value that an option that is None had when its group was made, or null.
 nb::object constructed_value(nb::dict group, const std::string& name) {
   PyObject* const all = PyDict_GetItemString(group.ptr(), kConstructed);
@@ -42,6 +49,7 @@ Group::Group(const std::string& rule) : values_(rule) {
   for (const std::string& name : values_.names()) add_key(name, &values_.declaration(name));
   for (const char* name : {"state", "weights", "seed", "min_quantized_size", kConstructed})
     add_key(name, nullptr);
+  if (values_.rule().find(kDecoupled) == nullptr) add_key(kDecoupled, nullptr);
 }
 
 void Group::add_key(const std::string& name, const jit::Option* option) {
@@ -87,13 +95,16 @@ Group::Change Group::refresh(nb::dict group, bool check) {
   jit::Formats formats = formats_changed ? to_formats(group) : formats_;
   if (formats_changed) jit::check_formats(formats, values);
   const HyperParams fresh = values.at_step(0, formats.seed.value_or(0));
-  const bool other_plan = !known_ || !(formats == formats_) || !values.same_flags(values_);
+  const bool decoupled = is_true(group, kDecoupled);
+  const bool other_plan =
+      !known_ || decoupled != decoupled_ || !(formats == formats_) || !values.same_flags(values_);
   const Change change = other_plan          ? Change::plan
                         : values == values_ ? Change::none
                                             : Change::numbers;
   values_ = std::move(values);
   formats_ = std::move(formats);
   hyper_params_ = fresh;
+  decoupled_ = decoupled;
   remember(group);
   known_ = true;
   if (other_plan) ++revision_, plans_.clear();

@@ -34,6 +34,7 @@ class Group {
   /// `constructed` stores them.
   nb::dict constructed() const;
 
+  const std::string& rule() const { return values_.rule().name; }
   const jit::OptionValues& values() const { return values_; }
   const jit::Formats& formats() const { return formats_; }
   /// Hyperparameters of a step, without its number.
@@ -63,6 +64,7 @@ class Group {
   HyperParams hyper_params_{};
   std::vector<Key> keys_;
   bool known_ = false;
+  bool decoupled_ = false;  // the group's decoupled_weight_decay, for rules without this option
   int revision_ = 0;
   std::map<std::pair<jit::Dtype, std::vector<std::int64_t>>, std::shared_ptr<const jit::Plan>>
       plans_;

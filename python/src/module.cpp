@@ -7,7 +7,9 @@
 #include "backends.h"
 #include "errors.h"
 #include "exchange.h"
+#include "gradient_sums.h"
 #include "group.h"
+#include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/step.h"
@@ -59,6 +61,21 @@ void add_catalog(nb::module_& m) {
       [](const std::string& path) { return jit::default_catalog().load_codec(path).name; },
       "path"_a);
   m.def("parse_spec", &parse_spec, "text"_a);
+  m.def(
+      "formats_to_json", [](nb::dict group) { return jit::to_json(to_formats(group)); }, "group"_a,
+      "The formats of a parameter group, as archives of C++ have them.");
+  m.def(
+      "formats_from_json",
+      [](const std::string& text) { return from_formats(jit::formats_from_json(text)); }, "text"_a);
+  m.def(
+      "codec_aux",
+      [](const std::string& codec) {
+        std::vector<std::string> fields;
+        for (const jit::AuxField& field : jit::default_catalog().codec(codec).aux_state)
+          fields.push_back(field.name);
+        return fields;
+      },
+      "codec"_a, "The names of a codec's auxiliary state.");
 }
 
 void add_process(nb::module_& m) {
@@ -80,7 +97,8 @@ void add_group(nb::module_& m) {
   nb::class_<Group>(m, "Group", nb::type_slots(group_slots))
       .def(nb::init<const std::string&>(), "rule"_a)
       .def("refresh", &Group::refresh, "group"_a, "check"_a = false)
-      .def("constructed", &Group::constructed);
+      .def("constructed", &Group::constructed)
+      .def_prop_ro("rule", &Group::rule);
 }
 
 void add_plan(nb::module_& m) {
@@ -110,6 +128,7 @@ void add_plan(nb::module_& m) {
       .def("with_codec", &ParamPlan::with_codec, "slot"_a, "format"_a)
       .def("with_weights", &ParamPlan::with_weights, "format"_a)
       .def("with_strides", &ParamPlan::with_strides, "strides"_a)
+      .def("with_offset", &ParamPlan::with_offset, "offset"_a)
       .def("slots", &ParamPlan::slots)
       .def("aux", &ParamPlan::aux)
       .def("same_codes", &ParamPlan::same_codes, "slot"_a, "format"_a)
@@ -117,6 +136,8 @@ void add_plan(nb::module_& m) {
       .def("encode", &ParamPlan::encode, "buffers"_a, "t"_a, "slot"_a, "values"_a)
       .def("sizes", &ParamPlan::sizes)
       .def("compact_strides", &ParamPlan::compact_strides)
+      .def_prop_ro("needs_all_tensors", &ParamPlan::needs_all_tensors)
+      .def_prop_ro("is_elementwise", &ParamPlan::is_elementwise)
       .def_prop_ro("name", &ParamPlan::name)
       .def_prop_ro("weights", &ParamPlan::weights)
       .def_prop_ro("residual", &ParamPlan::residual)
@@ -140,8 +161,8 @@ void add_stepper(nb::module_& m) {
   nb::class_<Stepper>(m, "Stepper", nb::type_slots(stepper_slots))
       .def(nb::init<>())
       .def("begin", &Stepper::begin, "groups"_a, "owners"_a)
-      .def("add", &Stepper::add, "group"_a, "plan"_a, "buffers"_a, "step"_a.none(), "gradient"_a,
-           "state"_a)
+      .def("add", &Stepper::add, "p"_a, "group"_a, "plan"_a, "buffers"_a, "step"_a.none(),
+           "gradient"_a, "state"_a)
       .def("add_inactive", &Stepper::add_inactive, "p"_a)
       .def("finish", &Stepper::finish, "state"_a, "scaled"_a)
       .def("step", &Stepper::step, "param_groups"_a, "state"_a, "grad_scale"_a.none(),
@@ -151,8 +172,17 @@ void add_stepper(nb::module_& m) {
       .def("shared_state", &Stepper::shared_state)
       .def("set_shared_state", &Stepper::set_shared_state, "values"_a)
       .def("kernels", &Stepper::kernels)
+      .def("batch_count", &Stepper::batch_count)
+      .def("tune", &Stepper::tune, "on"_a, "agree"_a.none())
+      .def("tuning_progress", &Stepper::tuning_progress)
       .def("is_ready", &Stepper::is_ready)
       .def("drop", &Stepper::drop);
+}
+
+void add_gradient_sums(nb::module_& m) {
+  nb::class_<GradientSums>(m, "GradientSums")
+      .def(nb::init<bool, std::uint64_t>(), "stochastic"_a, "seed"_a)
+      .def("add", &GradientSums::add, "additions"_a, "t"_a);
 }
 
 }  // namespace
@@ -164,6 +194,7 @@ NB_MODULE(_core, m) {
   add_group(m);
   add_plan(m);
   add_stepper(m);
+  add_gradient_sums(m);
 }
 
 }  // namespace jitstep::python

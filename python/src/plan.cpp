@@ -1,6 +1,7 @@
 #include "plan.h"
 
 #include "backends.h"
+#include "jit/codegen/shared_sums.h"
 #include "jit/codegen/spec_text.h"
 #include "jit/step/convert.h"
 #include "jitstep/jit/error.h"
@@ -80,6 +81,16 @@ ParamPlan ParamPlan::with_strides(const std::vector<std::int64_t>& strides) cons
   return other;
 }
 
+ParamPlan ParamPlan::with_offset(std::int64_t first) const {
+  ParamPlan other = *this;
+  other.offset = first;
+  return other;
+}
+
+bool ParamPlan::needs_all_tensors() const { return jit::needs_all_tensors(*plan); }
+
+bool ParamPlan::is_elementwise() const { return jit::is_elementwise(*plan); }
+
 ParamPlan ParamPlan::with_weights(const std::string& format) const {
   jit::KernelSpec spec = plan->spec;
   spec.state.weights = format;
@@ -136,8 +147,15 @@ jit::StepTensor ParamPlan::tensor(const Buffers& buffers) const {
   tensor.shape = shape;
   tensor.g_strides = shape.strides;
   tensor.id = number;
+  tensor.offset = offset;
   tensor.layout = layout;
   return tensor;
+}
+
+bool is_strided(const jit::StepTensor& tensor) {
+  const auto compact = jit::compact_strides(tensor.shape);
+  return !jit::is_dense(tensor.shape, compact) ||
+         !jit::is_dense({tensor.shape.sizes, tensor.g_strides}, compact);
 }
 
 namespace {

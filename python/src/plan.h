@@ -55,6 +55,8 @@ class ParamPlan {
   ParamPlan with_codec(int slot, const std::string& format) const;
   ParamPlan with_weights(const std::string& format) const;
   ParamPlan with_strides(const std::vector<std::int64_t>& strides) const;
+  /// The same for a shard whose element 0 has this number in the whole tensor. Random bits depend on it.
+  ParamPlan with_offset(std::int64_t offset) const;
 
   std::vector<SlotInfo> slots() const;
   std::vector<AuxInfo> aux() const;
@@ -69,6 +71,11 @@ class ParamPlan {
   const std::vector<std::int64_t>& sizes() const { return shape.sizes; }
   std::vector<std::int64_t> compact_strides() const { return jit::compact_strides(shape); }
 
+  /// True if a step needs the gradients of all parameters, as with max_grad_norm.
+  bool needs_all_tensors() const;
+  /// True if a shard of the parameter can be stepped alone.
+  bool is_elementwise() const;
+
   /// Decodes or encodes a slot, or the weights (slot -1), after step `t`. `values` is a tensor of float (double for
   /// float64 parameters) in the parameter's storage order.
   void decode(const Buffers& from, std::int64_t t, int slot, nb::handle values) const;
@@ -82,10 +89,14 @@ class ParamPlan {
   jit::StateLayout layout;
   std::vector<double> slot_initial, hyper;
   int number = 0;
+  std::int64_t offset = 0;
 
  private:
   ParamPlan with(jit::KernelSpec spec) const;
   std::string slot_name(int component) const;
 };
+
+/// True if a kernel must compute the addresses of this tensor from indices.
+bool is_strided(const jit::StepTensor& tensor);
 
 }  // namespace jitstep::python

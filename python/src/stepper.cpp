@@ -1,8 +1,12 @@
 #include "stepper.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
 
 #include "backends.h"
+#include "jit/tuning/hardware.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::python {
@@ -25,10 +29,11 @@ void Stepper::clear() {
   watch_.clear();
 }
 
-void Stepper::add(int group, const ParamPlan& plan, const Buffers& buffers, nb::object step,
-                  nb::handle gradient, nb::object state) {
+void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers,
+                  nb::object step, nb::handle gradient, nb::object state) {
   Member member;
-  member.p = buffers.p;
+  member.sharded = p.ptr() != buffers.p.ptr();
+  member.p = std::move(p);
   member.group = group;
   member.plan = plan;
   member.tensor = plan.tensor(buffers);
@@ -94,12 +99,20 @@ bool is_lazy(const nb::object& tensor, bool is_complex) {
   return answer.ptr() == Py_True;
 }
 
+// The part of a DTensor that this process has.
+nb::object local_of(nb::handle tensor) {
+  static PyObject* const kLocal = PyUnicode_InternFromString("_local_tensor");
+  const nb::object local = nb::steal(PyObject_GetAttr(tensor.ptr(), kLocal));
+  if (!local.is_valid()) throw nb::python_error();
+  return local;
+}
+
 }  // namespace
 
 bool Stepper::read_member(Member& member, PyObject* p, const float* grad_scale, bool& changed) {
   if (member.p.ptr() != p) return false;
   static PyObject* const kGrad = PyUnicode_InternFromString("grad");
-  const nb::object grad = nb::steal(PyObject_GetAttr(p, kGrad));
+  nb::object grad = nb::steal(PyObject_GetAttr(p, kGrad));
   if (!grad.is_valid()) throw nb::python_error();
   if (grad.is_none()) {
     if (member.plan) inputs_[member.index] = {.inactive = true};
@@ -109,8 +122,10 @@ bool Stepper::read_member(Member& member, PyObject* p, const float* grad_scale, 
   }
   TensorView view;
   const jit::StepTensor& tensor = member.tensor;
-  if (!member.plan || !try_read(p, view) || view.data != tensor.p || view.dtype != member.p_dtype ||
-      !view.has_shape(tensor.shape.sizes, tensor.shape.strides))
+  nb::object local = nb::borrow(p);
+  if (member.sharded) local = local_of(local), grad = local_of(grad);
+  if (!member.plan || !try_read(local.ptr(), view) || view.data != tensor.p ||
+      view.dtype != member.p_dtype || !view.has_shape(tensor.shape.sizes, tensor.shape.strides))
     return false;
   if (!try_read(grad.ptr(), view) || view.dtype != member.g_dtype || !view.is_cpu ||
       !view.has_shape(tensor.shape.sizes, tensor.g_strides) || is_lazy(grad, view.is_complex))
@@ -157,13 +172,51 @@ Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle 
   return Result::done;
 }
 
+void Stepper::tune(bool on, nb::object agree) {
+  tuner_.reset();
+  tuning_is_settled_ = tables_are_new_ = true;
+  if (!on) return;
+  jit::Agreement agreement;
+  // Copies of the function are made without the GIL, so they share one reference.
+  if (!agree.is_none())
+    agreement = [shared = std::make_shared<nb::object>(agree)](const std::vector<double>& own) {
+      const nb::gil_scoped_acquire acquire;
+      return nb::cast<std::vector<double>>((*shared)(own));
+    };
+  tuner_ = jit::make_step_tuner(true, std::move(agreement));
+}
+
+std::pair<std::size_t, std::size_t> Stepper::tuning_progress() const {
+  if (!tuner_) return {};
+  const jit::TuningProgress now = tuner_->progress();
+  return {now.tried, now.candidates};
+}
+
+// The step with the configurations that the tuner tries or has chosen, or the default one.
+jit::Step& Stepper::step_to_run() {
+  if (!std::exchange(tuning_is_settled_, true)) tuner_ = jit::make_step_tuner(false, {});
+  if (!tuner_) return *step_;
+  const jit::TunedTables tables{
+      cpu_backend(), batches_, shared_state_.get(),
+      [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }};
+  if (std::exchange(tables_are_new_, false)) tuner_->begin(tables, jit::host_hardware());
+  jit::Step* const tuned = tuner_->choose(tables, inputs_, hyper_params_);
+  return tuned != nullptr ? *tuned : *step_;
+}
+
 void Stepper::run(nb::handle transform) {
   const nb::gil_scoped_release release;
-  if (transform.is_none()) return step_->run(inputs_, hyper_params_);
-  step_->run(inputs_, hyper_params_, [&](const std::vector<jit::TransformedTensor>& tensors) {
-    const nb::gil_scoped_acquire acquire;
-    call_transform(transform, tensors);
-  });
+  jit::Step& step = step_to_run();
+  const auto start = std::chrono::steady_clock::now();
+  if (transform.is_none())
+    step.run(inputs_, hyper_params_);
+  else
+    step.run(inputs_, hyper_params_, [&](const std::vector<jit::TransformedTensor>& tensors) {
+      const nb::gil_scoped_acquire acquire;
+      call_transform(transform, tensors);
+    });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (tuner_ && tuner_->is_trial()) tuner_->record(seconds.count());
 }
 
 // Gives the function (group, address, sizes, strides, is_double) of each tensor.

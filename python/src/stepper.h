@@ -10,6 +10,7 @@
 
 #include "exchange.h"
 #include "group.h"
+#include "jit/search/step_tuner.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 #include "plan.h"
@@ -31,12 +32,19 @@ class Stepper {
   /// Result of step(). rebuild: something has changed; call begin(), add() and finish(), and then step() again.
   enum class Result { done, rebuild, skipped };
 
+  /// Tunes the kernels in the following steps, or not. `agree`: makes processes that train together choose the same
+  /// configurations; a function from numbers to numbers, or None. Without a call, the setting JITSTEP_TUNE decides.
+  void tune(bool on, nb::object agree);
+  /// The configurations that were tried, and all candidates. Zeros if nothing is tuned.
+  std::pair<std::size_t, std::size_t> tuning_progress() const;
+
   /// Drops all parameters. The groups stay in use.
   void begin(std::vector<Group*> groups, nb::list owners);
-  /// Adds the next parameter of the groups, with its buffers. `step`: the tensor that counts its steps. `gradient`: a
+  /// Adds the next parameter of the groups, with its buffers. `p`: the object in the groups, whose local tensor the
+  /// buffers name if it is a DTensor. `step`: the tensor that counts its steps. `gradient`: a
   /// tensor with the form of its gradients. `state`: its dict, whose entries must stay the same objects. Entries of
   /// auxiliary state become views of the buffer that a step has written.
-  void add(int group, const ParamPlan& plan, const Buffers& buffers, nb::object step,
+  void add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers, nb::object step,
            nb::handle gradient, nb::object state);
   /// Adds the next parameter, which has neither a gradient nor state.
   void add_inactive(nb::object p);
@@ -56,6 +64,8 @@ class Stepper {
   std::vector<double> shared_state() const;
   void set_shared_state(const std::vector<double>& values);
   std::vector<KernelInfo> kernels() const;
+  /// The kernels that finish() has made or found.
+  std::size_t batch_count() const { return batches_.size(); }
   bool is_ready() const { return ready_; }
   void drop() { ready_ = false; }
 
@@ -65,6 +75,7 @@ class Stepper {
  private:
   struct Member {
     nb::object p;
+    bool sharded = false;  // a DTensor: its local tensor and that of its gradient are stepped
     int group = 0;
     std::optional<ParamPlan> plan;  // none: not in the tables
     jit::StepTensor tensor;
@@ -83,6 +94,7 @@ class Stepper {
   void make_shared_state();
   void make_step();
   void run(nb::handle transform);
+  jit::Step& step_to_run();
   void call_transform(nb::handle transform, const std::vector<jit::TransformedTensor>& tensors);
   void count_steps();
 
@@ -99,6 +111,10 @@ class Stepper {
   StateWatch watch_;
   nb::list stepped_;
   bool ready_ = false, scaled_ = false;
+
+  std::unique_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned
+  bool tuning_is_settled_ = false;         // tuner_ is made, if one is needed
+  bool tables_are_new_ = false;            // to the tuner
 };
 
 }  // namespace jitstep::python

@@ -13,13 +13,6 @@ bool same_kind(const jit::StepTensor& a, const jit::StepTensor& b) {
   return a.shape == b.shape && a.g_strides == b.g_strides;
 }
 
-// True if the kernel must compute addresses from indices.
-bool is_strided(const jit::StepTensor& tensor) {
-  const auto compact = jit::compact_strides(tensor.shape);
-  return !jit::is_dense(tensor.shape, compact) ||
-         !jit::is_dense({tensor.shape.sizes, tensor.g_strides}, compact);
-}
-
 }  // namespace
 
 // The batch of a parameter's kernel. resolve() is slow, so a parameter like the last one has its batch.
@@ -126,7 +119,7 @@ void Stepper::finish(nb::dict state, bool scaled) {
   watch_.remember(state);
   for (Member& member : members_)
     for (NewestView& view : member.newest) view.entry = &watch_.find(view.dict, view.key);
-  ready_ = true;
+  ready_ = tables_are_new_ = true;
 }
 
 }  // namespace jitstep::python

@@ -125,31 +125,44 @@ nb::dict describe(const jit::Manifest& rule) {
   d["no_step_number"] = rule.no_step_number;
   d["options"] = describe_options(rule);
   nb::list slots, shared;
-  for (const jit::Slot& slot : rule.slots) slots.append(slot.torch_name);
-  for (const jit::AuxField& field : rule.aux_state)
+  nb::dict slot_names,
+      aux_names;  // torch's names by those in the rule's file, which archives of C++ have
+  for (const jit::Slot& slot : rule.slots) {
+    slots.append(slot.torch_name);
+    slot_names[slot.name.c_str()] = slot.torch_name;
+  }
+  for (const jit::AuxField& field : rule.aux_state) {
     if (field.is_shared()) shared.append(field.torch_name);
+    aux_names[field.name.c_str()] = field.torch_name;
+  }
   d["slots"] = slots;
   d["shared"] = shared;
+  d["slot_names"] = slot_names;
+  d["aux_names"] = aux_names;
   return d;
+}
+
+nb::dict from_formats(const jit::Formats& given) {
+  nb::dict formats;
+  if (given.state) formats["state"] = from_codec(*given.state);
+  if (!given.slots.empty()) {
+    nb::dict slots;
+    for (const auto& [slot, codec] : given.slots) slots[slot.c_str()] = from_codec(codec);
+    formats["state"] = slots;
+  }
+  if (given.weights) formats["weights"] = *given.weights;
+  if (given.seed) formats["seed"] = *given.seed;
+  if (given.min_quantized_size) formats["min_quantized_size"] = *given.min_quantized_size;
+  return formats;
 }
 
 nb::dict parse_spec(const std::string& text) {
   const jit::SpecText spec = jit::parse_spec(text);
-  nb::dict out, options, formats;
+  nb::dict out, options;
   for (const auto& [name, value] : spec.options) options[name.c_str()] = from_value(value);
-  if (spec.formats.state) formats["state"] = from_codec(*spec.formats.state);
-  if (!spec.formats.slots.empty()) {
-    nb::dict slots;
-    for (const auto& [slot, codec] : spec.formats.slots) slots[slot.c_str()] = from_codec(codec);
-    formats["state"] = slots;
-  }
-  if (spec.formats.weights) formats["weights"] = *spec.formats.weights;
-  if (spec.formats.seed) formats["seed"] = *spec.formats.seed;
-  if (spec.formats.min_quantized_size)
-    formats["min_quantized_size"] = *spec.formats.min_quantized_size;
   out["rule"] = spec.rule;
   out["options"] = options;
-  out["formats"] = formats;
+  out["formats"] = from_formats(spec.formats);
   return out;
 }
 

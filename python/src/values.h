@@ -23,6 +23,9 @@ nb::object from_value(const jit::Value& value);
 /// codec's name, {"codec": name, option: value, ...}, or a dict of these by slot.
 jit::Formats to_formats(nb::dict group);
 
+/// The keys of to_formats() that are set.
+nb::dict from_formats(const jit::Formats& formats);
+
 /// A rule's declarations, for classes, docstrings and state: plain dicts, lists, strings and numbers.
 nb::dict describe(const jit::Manifest& rule);
 

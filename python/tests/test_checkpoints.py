@@ -242,7 +242,7 @@ def test_a_checkpoint_holds_no_more_than_its_state():
     optimizer = jitstep.Adafactor(net.parameters())
     train(net, optimizer, 2)
     for entries in optimizer.state_dict()["state"].values():
-        for value in entries.values():
+        for value in (one for one in entries.values() if isinstance(one, torch.Tensor)):
             assert value.untyped_storage().nbytes() == value.numel() * value.element_size()
 
 
@@ -277,13 +277,6 @@ def test_a_damaged_checkpoint_is_refused_and_changes_nothing():
             optimizer.load_state_dict(damaged)
     after = optimizer.state_dict()["state"][0]
     assert all(torch.equal(after[k], v) for k, v in good["state"][0].items() if isinstance(v, torch.Tensor))
-
-
-def test_a_decoupled_adam_is_not_loaded_as_another_rule():
-    theirs = torch.optim.Adam(make().parameters(), decoupled_weight_decay=True)
-    with pytest.raises(ValueError, match=r"Load it into jitstep\.AdamW"):
-        jitstep.Adam(make().parameters()).load_state_dict(theirs.state_dict())
-    jitstep.AdamW(make().parameters()).load_state_dict(theirs.state_dict())
 
 
 def test_incomplete_shared_state_is_refused():

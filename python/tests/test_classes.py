@@ -36,13 +36,11 @@ def test_arguments_are_torchs_in_torchs_order(name):
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     wanted = [p.name for p in theirs if p.kind is positional]
     assert [p.name for p in ours if p.kind is positional] == wanted
-    left_out = {"decoupled_weight_decay"} if name == "Adam" else set()  # that is jitstep.AdamW
-    assert {p.name for p in theirs} <= {p.name for p in ours} | left_out
+    assert {p.name for p in theirs} <= {p.name for p in ours}
     by_name = {p.name: p for p in ours}
     for p in theirs:
         if (
-            p.name not in left_out
-            and p.default is not p.empty
+            p.default is not p.empty
             and not isinstance(p.default, str)
             and p.default is not None
         ):

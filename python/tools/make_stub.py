@@ -26,6 +26,9 @@ from ._core import CompileError as CompileError
 from ._core import CudaError as CudaError
 from ._core import Error as Error
 from ._core import MissingCompilerError as MissingCompilerError
+from .accumulate import GradAccumulator as GradAccumulator
+from .archives import read_archive as read_archive
+from .archives import write_archive as write_archive
 from .catalog import from_spec as from_spec
 from .catalog import load_codec as load_codec
 from .catalog import load_rule as load_rule
@@ -51,6 +54,7 @@ TYPES = {
 }
 OTHERS = {
     "params": "ParamsT",
+    "decoupled_weight_decay": "bool",
     "state": "_State | None",
     "weights": "str | None",
     "seed": "int | None",

@@ -59,6 +59,7 @@ struct StepRun::State {
   bool counts() const { return found_inf != nullptr || is_captured(); }
   double gradient_value();
   void send_gradient(TensorData& data, bool refused);
+  void send_inputs(TensorData& data);
   jit::HostTransform transform_for(const std::vector<jit::Batch>& batches) const;
   template <class T>
   void halve(T* values, std::size_t count) const;
@@ -120,6 +121,16 @@ void StepRun::State::send_gradient(TensorData& data, bool refused) {
   data.g.send(backend);
 }
 
+// Values of all inputs. They are negative, too.
+void StepRun::State::send_inputs(TensorData& data) {
+  const Dtype real = jit::real_bytes(plan.spec.state.dtype) == 8 ? Dtype::float64 : Dtype::float32;
+  for (GuardedBuffer& input : data.inputs) {
+    for (std::int64_t i = 0; i < data.n; ++i)
+      put(input.host() + i * bytes_of(real), real, gradient_value());
+    input.send(backend);
+  }
+}
+
 // The host transform of the run, for any rule that declares one. It halves the values, which is exact.
 jit::HostTransform StepRun::State::transform_for(const std::vector<jit::Batch>& batches) const {
   if (plan.rule().host_transform.empty()) return {};
@@ -159,6 +170,8 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
                              .hyper_index = hyper_index_for(hyper_params, *data),
                              .aligned = c.misalignment == 0,
                              .cleared = case_.clears ? data->g.device() : nullptr});
+    for (std::size_t i = 0; i < data->inputs.size(); ++i)
+      inputs[batch].back().inputs[i] = data->inputs[i].device();
   }
   std::vector<jit::Batch> used;
   std::vector<jit::StepInput> given;
@@ -205,6 +218,7 @@ void StepRun::State::try_step(int number, bool refused) {
   for (auto& data : all) {
     const TensorCase& c = case_.tensors[data.tensor.id];
     send_gradient(data, refused);
+    if (!refused) send_inputs(data);
     if (number < c.first_step || number == c.skipped_step) continue;
     ++data.counted;
     if (!refused) ++data.t;

@@ -19,7 +19,7 @@ void add_aux_state(jit::Backend& backend, TensorData& data,
   data.aux_state.push_back(std::move(pair));
 }
 
-// Uploads all buffers but the gradient, which each step uploads.
+// Uploads all buffers but the gradient and the inputs, which each step uploads.
 void bind(jit::Backend& backend, TensorData& data) {
   const auto on_device = [&](const GuardedBuffer& buffer) {
     buffer.send(backend);
@@ -69,6 +69,9 @@ TensorData make_tensor(jit::Backend& backend, const jit::Plan& plan,
     data.meta.push_back(buffer(slot.meta));
   }
   for (const auto& field : layout.aux_state) add_aux_state(backend, data, field);
+  if (id % 2 == 0)
+    for (std::size_t i = 0; i < plan.rule().inputs.size(); ++i)
+      data.inputs.push_back(buffer(data.n * jit::real_bytes(plan.spec.state.dtype)));
   fill_parameter(data, plan.spec.state.dtype, c.gaps, random);
   bind(backend, data);
   return data;

@@ -20,6 +20,7 @@ struct TensorData {
   GuardedBuffer p, g, residual;
   std::vector<GuardedBuffer> codes = {}, meta = {};
   std::vector<std::array<GuardedBuffer, 2>> aux_state = {};
+  std::vector<GuardedBuffer> inputs = {};  // of the rule, in addition to the gradient
   jit::StepTensor tensor = {};
   std::shared_ptr<void> step_offset = {};  // an int64 on the device; null if the host counts steps
   std::int64_t n = 0;
@@ -27,8 +28,8 @@ struct TensorData {
   std::int64_t counted = 0;  // steps, with skipped ones
 };
 
-/// Creates the tensor before its first step, and uploads all but the gradient, which each step uploads. `random`
-/// generates the parameter's values.
+/// Creates the tensor before its first step, and uploads all but the gradient and the inputs, which each step uploads.
+/// Tensors with an even id have inputs. `random` generates the parameter's values.
 TensorData make_tensor(jit::Backend& backend, const jit::Plan& plan,
                        const jit::OptionValues& options, const TensorCase& c, int id,
                        std::mt19937_64& random);

@@ -64,6 +64,7 @@ struct StepRecord {
   const void* g;
   void* cleared;      // the gradient, if the step sets it to zero; else null
   void* transformed;  // input and result of a host transform: values of `real`, in element order
+  const void* inputs[kMaxInputs];  // values of `real`, in element order; null: not given
   int hyper_index;
   int layout;
 };

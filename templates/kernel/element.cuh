@@ -41,13 +41,31 @@ class PreviousValue {
 
 // Sets the previous value of slot I of an element.
 template <class S, int I>
-KHD void set_slot(Element<typename S::Slots>& e, real prev) {
+KHD void set_slot(ElementOf<S>& e, real prev) {
   auto& slot = S::template slot<I>(e);
   slot.prev = prev;
 #if defined(JITSTEP_CHECK)
   slot.next = static_cast<real>(kNaN);  // `update_state` must set it
   if (!kStored<typename S::template Codec<I>>) slot.prev = slot.next;
 #endif
+}
+
+// Which inputs a step has, as local variables. Compilers assume that a write of bytes may change a record in memory.
+template <class S>
+struct GivenInputs {
+  bool of[S::inputs > 0 ? S::inputs : 1];
+  KHD explicit GivenInputs(const StepRecord& step) {
+    for (int i = 0; i < S::inputs; ++i) of[i] = step.inputs[i] != nullptr;
+  }
+};
+
+// Sets the inputs of an element. value(i): that of input i, or 0 if it is not given.
+template <class S, class F>
+KHD void set_inputs(const GivenInputs<S>& given, ElementOf<S>& e, F&& value) {
+  static_for<S::inputs>([&](auto i) {
+    constexpr int I = decltype(i)::value;
+    e.*At<I, typename S::InputFields>::type::pointer = {value(i), given.of[I]};
+  });
 }
 
 // A separate template, because in a lambda NVRTC treats an unsatisfied requirement as an error.

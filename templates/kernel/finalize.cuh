@@ -161,7 +161,7 @@ KHD Scope<S> scope_of_set(const Args& args, int hyper_index) {
   Prepared<S> prepared{};
   load_prev_aux_state<S, kRuleComponent, all>(args.tensors[0], args.hyper_params[hyper_index], 0,
                                               prepared.aux);
-  prepare_set<S>(args.hyper_params[hyper_index], prepared);
+  prepare_set<S>(args.hyper_params[hyper_index], args.tensors[0], prepared);
   Scope<S> scope{args, args.tensors[0], args.steps[0], args.hyper_params[hyper_index], {},
                  {},   prepared.aux};
   static_cast<ScalarsOf<typename S::Gradient>&>(scope.gradient) = prepared.gradient;

@@ -16,6 +16,7 @@ inline constexpr int kMaxSlots = 8;
 inline constexpr int kCommonHyper = 8;  // numbers of the common options, stored before a rule's own
 inline constexpr int kMaxRuleHyper = 32;
 inline constexpr int kMaxHyper = kCommonHyper + kMaxRuleHyper;
+inline constexpr int kMaxInputs = 2;  // in addition to the gradient
 
 // The stored state of one slot: codes, and metadata per block.
 struct SlotBuffers {

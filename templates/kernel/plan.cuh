@@ -35,8 +35,12 @@ inline constexpr bool kCoded<Absent> = false;
 // ---- optional functions of a body --------------------------------------------------------------
 
 template <class P>
-KHD auto prepare(const typename P::Hyper& h, int64 t, typename P::AuxState& m) {
-  if constexpr (requires { P::Body::prepare(h, t, m); })
+KHD auto prepare(const typename P::Hyper& h, int64 t, const Sizes& size, typename P::AuxState& m) {
+  if constexpr (requires { P::Body::prepare(h, t, size, m); })
+    return P::Body::prepare(h, t, size, m);
+  else if constexpr (requires { P::Body::prepare(h, t, size); })
+    return P::Body::prepare(h, t, size);
+  else if constexpr (requires { P::Body::prepare(h, t, m); })
     return P::Body::prepare(h, t, m);
   else if constexpr (requires { P::Body::prepare(h, t); })
     return P::Body::prepare(h, t);
@@ -44,8 +48,20 @@ KHD auto prepare(const typename P::Hyper& h, int64 t, typename P::AuxState& m) {
     return NoScalars{};
 }
 template <class P>
-using ScalarsOf =
-    decltype(prepare<P>(declare<typename P::Hyper>(), 1, declare<typename P::AuxState>()));
+using ScalarsOf = decltype(prepare<P>(declare<typename P::Hyper>(), 1, declare<const Sizes>(),
+                                      declare<typename P::AuxState>()));
+
+// Whether `prepare` reads the sizes of the tensor, or its auxiliary state.
+template <class Body, class Hyper, class AuxState>
+concept PreparesFromSizes = requires(const Hyper& h, const Sizes& size) {
+  Body::prepare(h, 1, size);
+}
+|| requires(const Hyper& h, const Sizes& size, AuxState& m) { Body::prepare(h, 1, size, m); };
+template <class Body, class Hyper, class AuxState>
+concept PreparesFromAuxState = requires(const Hyper& h, AuxState& m) {
+  Body::prepare(h, 1, m);
+}
+|| requires(const Hyper& h, const Sizes& size, AuxState& m) { Body::prepare(h, 1, size, m); };
 
 // The result of `measure`: Meta, or a type derived from it. Its other fields are for `encode` and are not stored.
 template <class Codec>
@@ -124,11 +140,13 @@ KHD int64 global_step_number(const HyperParams& hyper_params) {
              : hyper_params.global_step - *hyper_params.shared_step_offset;
 }
 
-template <int ComponentNumber, int Number, auto Pointer>
+// OfElements: elements read their entry's value.
+template <int ComponentNumber, int Number, auto Pointer, bool OfElements = false>
 struct AuxField : FieldRef<Pointer> {
   using Domain = typename FieldRef<Pointer>::Type::Domain;
   using Value = typename FieldRef<Pointer>::Type::Value;
   static constexpr int component = ComponentNumber, number = Number;
+  static constexpr bool of_elements = OfElements;
   // Each step of the tensor swaps the two buffers. For domain `all`, each step of the optimizer does.
   KHD static Value* next(const TensorRecord& t, const HyperParams& hyper_params) {
     return static_cast<Value*>(t.aux[number][parity(hyper_params) & 1]);
@@ -150,10 +168,11 @@ struct TileTraversal;
 struct LoopTraversal;
 
 // SlotFields: a FieldRef of Slots for each codec. Strided: some p or g is not dense, and needs its strides. The flag
-// after it: the rule has a host transform.
+// after it: the rule has a host transform. InputFields: a FieldRef of Inputs for each input.
 template <class Gradient_, class Rule_, class Slots_, class SlotFields, class Codecs_,
           class Reductions_, class AuxFields_, class Weights_, class G_, bool Strided,
-          bool Transformed, KernelConfig V, class Traversal_>
+          bool Transformed, KernelConfig V, class Traversal_, class Inputs_ = NoInputs,
+          class InputFields_ = List<>>
 struct Spec {
   using Gradient = Gradient_;
   using Rule = Rule_;
@@ -165,6 +184,9 @@ struct Spec {
   using P = typename Weights::Format;
   using G = G_;
   using Traversal = Traversal_;
+  using Inputs = Inputs_;
+  using InputFields = InputFields_;
+  static constexpr int inputs = InputFields::size;
   static constexpr bool strided = Strided;
   static constexpr bool transformed = Transformed;
   static constexpr KernelConfig config = V;
@@ -176,6 +198,26 @@ struct Spec {
     return e.*At<I, SlotFields>::type::pointer;
   }
 };
+
+// Whether elements read auxiliary state of their own entries.
+template <class S>
+constexpr bool elements_read_state() {
+  bool reads = false;
+  for_list(typename S::AuxFields{}, [&](auto row) { reads = reads || decltype(row)::of_elements; });
+  return reads;
+}
+
+// The element that a rule's functions see.
+template <class S, bool ReadsState>
+struct ElementType {
+  using type = Element<typename S::Slots, NoAuxState, typename S::Inputs>;
+};
+template <class S>
+struct ElementType<S, true> {
+  using type = Element<typename S::Slots, typename S::Rule::AuxState, typename S::Inputs>;
+};
+template <class S>
+using ElementOf = typename ElementType<S, elements_read_state<S>()>::type;
 
 // Calls f(Reduction) for every active reduction.
 template <class S, class F>

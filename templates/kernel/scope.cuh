@@ -110,9 +110,14 @@ KHD typename S::Rule::Hyper rule_hyper(const HyperParams& hyper_params) {
   return hyper;
 }
 
+KHD Sizes sizes_of(const TensorRecord& tensor) {
+  return {&tensor.dim[0].size, sizeof(Dim) / sizeof(int64), tensor.dims, tensor.n};
+}
+
 // Computes the scalars. The rule's `prepare` reads and writes the auxiliary state in `result`.
 template <class S>
-KHD void prepare_set(const HyperParams& hyper_params, Prepared<S>& result) {
+KHD void prepare_set(const HyperParams& hyper_params, const TensorRecord& tensor,
+                     Prepared<S>& result) {
   using Gradient = typename S::Gradient;
   using Rule = typename S::Rule;
   NoAuxState none;
@@ -121,8 +126,9 @@ KHD void prepare_set(const HyperParams& hyper_params, Prepared<S>& result) {
     if (hyper_params.grad_scale != nullptr)
       gradient_hyper.grad_scale *= static_cast<double>(*hyper_params.grad_scale);
   const int64 t = step_number(hyper_params);
-  result.gradient = prepare<Gradient>(gradient_hyper, t, none);
-  result.rule = prepare<Rule>(rule_hyper<S>(hyper_params), t, result.aux);
+  const Sizes sizes = sizes_of(tensor);
+  result.gradient = prepare<Gradient>(gradient_hyper, t, sizes, none);
+  result.rule = prepare<Rule>(rule_hyper<S>(hyper_params), t, sizes, result.aux);
 }
 
 template <class S>
@@ -130,7 +136,7 @@ KHD Prepared<S> prepare_tensor(const TensorRecord& tensor, const HyperParams& hy
   Prepared<S> result;
   load_prev_aux_state<S, kRuleComponent, jitstep::tensor>(tensor, hyper_params, 0, result.aux);
   load_prev_aux_state<S, kRuleComponent, all>(tensor, hyper_params, 0, result.aux);
-  prepare_set<S>(hyper_params, result);
+  prepare_set<S>(hyper_params, tensor, result);
   return result;
 }
 
@@ -204,7 +210,7 @@ template <class S>
 class Preparation {
  public:
   KHD const Prepared<S>& of(const Args& args, int tensor) {
-    const int key = S::Rule::has_aux_state ? tensor : args.steps[tensor].hyper_index;
+    const int key = kPerTensor ? tensor : args.steps[tensor].hyper_index;
     if (key != key_) {
       block_barrier();
       if (thread_index() == 0)
@@ -217,6 +223,11 @@ class Preparation {
   }
 
  private:
+  using Rule = typename S::Rule;
+  static constexpr bool kPerTensor =
+      Rule::has_aux_state ||
+      PreparesFromSizes<typename Rule::Body, typename Rule::Hyper, typename Rule::AuxState>;
+
   Prepared<S>* shared_ = shared<Prepared<S>, 0>();
   int key_ = -1;
 };

@@ -2,6 +2,7 @@
 // rules, formats and threads.
 #pragma once
 #include "formats.cuh"
+#include "random.cuh"
 #include "refused.cuh"
 
 namespace jitstep {
@@ -28,6 +29,38 @@ struct List {
 };
 }  // namespace rules
 
+// ---- sizes of a parameter ----------------------------------------------------------------------
+
+// The sizes of a parameter, for `prepare`. A shard has its own sizes.
+class Sizes {
+ public:
+  // `first`: the size of dimension 0. The size of dimension d is at first[d * step].
+  KHD Sizes(const int64* first, int step, int dims, int64 elements)
+      : first_(first), step_(step), dims_(dims), elements_(elements) {}
+  // At least 1: a scalar is a vector with one element.
+  KHD int dims() const { return dims_; }
+  KHD int64 numel() const { return elements_; }
+  // The size of dimension d, counted from the last one if d is negative. 1 if there is no such dimension.
+  KHD int64 operator()(int d) const {
+    const int from_first = d < 0 ? d + dims_ : d;
+    return from_first < 0 || from_first >= dims_ ? 1 : first_[from_first * step_];
+  }
+  // Inputs and outputs of a layer, as torch.nn.init counts them. A vector has one input, and its size of outputs.
+  KHD int64 fan_in() const { return product_from(1); }
+  KHD int64 fan_out() const { return (*this)(0) * product_from(2); }
+
+ private:
+  KHD int64 product_from(int d) const {
+    int64 product = 1;
+    for (; d < dims_; ++d) product *= first_[d * step_];
+    return product;
+  }
+
+  const int64* first_;
+  int step_, dims_;
+  int64 elements_;
+};
+
 // ---- slots: one value per element, stored by a codec -------------------------------------------
 
 struct Slot {
@@ -37,11 +70,22 @@ struct Slot {
 struct Signed : Slot {};
 struct NonNegative : Slot {};
 
-template <class Slots>
-struct Element : Slots {
+// An input of a step in addition to the gradient, such as an estimate of the Hessian's diagonal.
+struct Input {
+  real value;  // 0 if not given
+  bool
+      given;  // whether the program has given the input for this step; the same for all elements of a tensor
+};
+
+// State: the rule's auxiliary state, with `prev` of the element's own entries, or NoAuxState.
+template <class Slots, class State, class Inputs>
+struct Element : Slots, State, Inputs {
   real p, g;
   int64 index;       // number of the element in its parameter, in storage order
   real transformed;  // for `update_param`: the host transform's result
+  RandomKey random_key;
+  // 32 random bits number k, for k in [0, 256).
+  KHD uint32 random(int k) const { return random_bits(random_key, index, k); }
 };
 
 // ---- domains: what one entry of a reduction or of auxiliary state covers -----------------------
@@ -145,6 +189,7 @@ struct Entry {
 struct NoHyper {};
 struct NoFlags {};
 struct NoSlots {};
+struct NoInputs {};
 struct NoScalars {};
 struct NoReductions {};
 struct NoAuxState {};

@@ -118,10 +118,21 @@ class Case {
                                       ? torch::Tensor()
                                       : to_torch(grad->second).to(params_[i].dtype());
     }
+    for (const auto& [name, value] : file_.tensors) give_input(name, value, t);
     optimizer_->step();
     for (const json& recorded : meta_["record"])
       if (recorded == t) check_parameters(t);
     for (const auto& [name, value] : file_.tensors) check_state(name, value, t);
+  }
+
+  // p{i}.input.{name}.{t}
+  void give_input(const std::string& name, const RecordedTensor& value, int t) {
+    const auto at = name.find(".input.");
+    const auto last = name.rfind('.');
+    if (at == std::string::npos || name.substr(last + 1) != std::to_string(t)) return;
+    const std::size_t i = std::stoul(name.substr(1, at - 1));
+    optimizer_->set_input(params_[i], name.substr(at + 7, last - at - 7),
+                          to_torch(value).view(params_[i].sizes()));
   }
 
   // In a case with sum_atol, the original puts the decay into its residual. The parameter shows it one step later.

@@ -27,7 +27,7 @@ std::string key(std::size_t i, const std::string& rest) {
   return "p" + std::to_string(i) + "." + rest;
 }
 
-// Requires float or double throughout, a rule without host transform, and known formats.
+// Requires float or double throughout, a rule without host transform or inputs, and known formats.
 bool can_be_followed(const support::RecordedFile& file) {
   if (!file.metadata.contains("case")) return false;
   const json meta = json::parse(file.metadata.at("case"));
@@ -39,6 +39,7 @@ bool can_be_followed(const support::RecordedFile& file) {
   const std::string dtype = file.tensors.at("p0.init").dtype;
   return (dtype == "F32" || dtype == "F64") &&
          std::all_of(file.tensors.begin(), file.tensors.end(), [&](const auto& one) {
+           if (one.first.find(".input.") != std::string::npos) return false;
            return one.first.find(".grad.") == std::string::npos || one.second.dtype == dtype;
          });
 }

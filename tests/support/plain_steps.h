@@ -1,6 +1,7 @@
 // Steps of plain arrays on the CPU, for tests that evaluate the same formulas themselves.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -35,6 +36,7 @@ class PlainSteps {
 
   std::vector<std::vector<P>> p;
   std::vector<std::vector<G>> g;
+  std::vector<std::array<const void*, kMaxInputs>> given;  // inputs of each tensor; empty: none
 
   /// `offset`: number of each tensor's first element in the unsharded tensor.
   PlainSteps(OwnTemplates& own, jit::Backend& backend, const jit::KernelSpec& spec,
@@ -58,7 +60,10 @@ class PlainSteps {
   void step(const std::vector<HyperParams>& sets, const std::vector<int>& set_of = {}) {
     std::vector<jit::StepInput> inputs;
     for (std::size_t i = 0; i < g.size(); ++i)
-      inputs.push_back({g[i].data(), set_of.empty() ? 0 : set_of[i], false});
+      inputs.push_back(
+          {.g = g[i].data(),
+           .hyper_index = set_of.empty() ? 0 : set_of[i],
+           .inputs = given.empty() ? std::array<const void*, kMaxInputs>{} : given[i]});
     step_->run(inputs, sets, [](const auto&) {});
   }
 

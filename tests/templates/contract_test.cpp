@@ -29,6 +29,13 @@ struct Hyper {
 struct Slots {
   Signed m;
 };
+struct Inputs {
+  Input noise;
+};
+struct AuxState {
+  Entry<tensor> largest;  // elements
+  Entry<tensor> hidden;
+};
 struct Scalars { real lr; };
 struct First { real norm; };
 struct Second { real norm; };
@@ -38,6 +45,9 @@ struct Reductions {
 };
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static real drawn(const auto& e) {
+    return e.noise.given ? e.noise.value : e.largest.prev * uniform_of(e.random(3));
+  }
   KHD static real size(const Totals<1>& sum) { return static_cast<real>(sqrt(sum[0])); }
   KHD static Reals<1> terms(Of<First>, const auto& e, const auto&) { return {e.g * e.g}; }
   KHD static First finalize(Of<First>, const Totals<1>& sum, int64, const auto&) { return {size(sum)}; }
@@ -46,7 +56,9 @@ struct Rule {
   KHD static Second finalize(Of<Second>, const Totals<1>& sum, int64, const auto& c) {
     return {c.first.norm + size(sum)};
   }
-  KHD static real transformed(const auto& e, const auto& c) { return e.m.next * c.second.norm + e.p; }
+  KHD static real transformed(const auto& e, const auto& c) {
+    return e.m.next * c.second.norm + e.p + drawn(e);
+  }
   KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.second.norm; }
   KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.prev; }
   KHD static void train(auto& e, const auto& c) { e.p -= c.lr * e.m.prev; }
@@ -224,7 +236,7 @@ const std::vector<Mistake>& mistakes() {
        "{ return {e.transformed}; }",
        {"no member", "only `update_param` of a rule with a host transform reads e.transformed"}},
       {"ReadsWhatTheStageMakesForIt",
-       "return e.m.next * c.second.norm + e.p",
+       "return e.m.next * c.second.norm + e.p + drawn(e)",
        "return e.transformed",
        {"no member", "only `update_param` of a rule with a host transform reads e.transformed"}},
       {"WritesWhatTheStageMakes",
@@ -238,11 +250,42 @@ const std::vector<Mistake>& mistakes() {
         "const auto& "
         "c)'"},
        kRuleBegins},
+      // ---- inputs, auxiliary state and random bits of elements
+      {"ReadsAnInputThatIsNotDeclared",
+       "c.lr * e.m.next",
+       "c.lr * e.hessian.value",
+       {"no member", "hessian"}},
+      {"WritesAnInput",
+       "{ e.p -= c.lr",
+       "{ e.noise.value = 0; e.p -= c.lr",
+       {"`update_param` sets e.p"}},
+      {"WritesItsOwnEntry",
+       "{ e.p -= c.lr",
+       "{ e.largest.prev = 0; e.p -= c.lr",
+       {"`update_param` sets e.p"}},
+      {"ReadsItsNextEntry", "c.lr * e.m.next", "c.lr * e.largest.next", {"OwnEntry", "next"}},
+      {"ReadsAFieldWithoutTheNoteElements",
+       "c.lr * e.m.next",
+       "c.lr * e.hidden.prev",
+       {"no member", "hidden"}},
+      {"ReadsAnInputInEval",
+       "e.p += c.lr * e.m.prev",
+       "e.p += c.lr * e.noise.value",
+       {"no member", "noise"}},
+      {"DrawsInTrain",
+       "e.p -= c.lr * e.m.prev",
+       "e.p -= c.lr * uniform_of(e.random(0))",
+       {"no member", "random"}},
       // ---- functions that a rule needs
       {"HasNoApply",
        "static void update_param(",
        "static void applied(",
        {"the rule needs 'static void update_param(auto& e, const auto& c)'"},
+       kRuleBegins},
+      {"TakesACopyOfTheAuxStateInPrepare",
+       "prepare(const Hyper& h, int64)",
+       "prepare(const Hyper& h, int64, AuxState)",
+       {"'prepare' takes 'AuxState& m': what it writes to a copy is lost"},
        kRuleBegins},
       {"HasAnApplyOfOneArgument",
        "static void update_param(auto& e, const auto& c) {",
@@ -257,7 +300,8 @@ const std::vector<Mistake>& mistakes() {
       {"HasAPrepareOfOneArgument",
        "prepare(const Hyper& h, int64)",
        "prepare(const Hyper& h)",
-       {"'prepare' takes 'const Hyper& h, int64 t', then perhaps 'AuxState& m'"},
+       {"'prepare' takes 'const Hyper& h, int64 t', then perhaps 'const Sizes& size', then perhaps "
+        "'AuxState& m'"},
        kRuleBegins},
       {"ReturnsANumberFromPrepare",
        "Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }",
@@ -280,7 +324,7 @@ const std::vector<Mistake>& mistakes() {
        "finis(Of<Second>",
        {"the reduction 'second' needs 'static Second finalize(Of<Second>, const Totals<1>& sums, "
         "int64 count, "
-        "const auto& c)'"},
+        "const auto& c, AuxState& m)'"},
        kRuleBegins},
       {"ReturnsAnotherResult",
        "KHD static First finalize(Of<First>, const Totals<1>& sum, int64, const auto&) { return "

@@ -1,9 +1,11 @@
 // Random bits: against published test vectors, and the bits of whole steps against the documented counter.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
-#include "../../templates/lang/philox.cuh"
+#include "../../templates/lang/random.cuh"
 #include "emulation/emulated_backend.h"
 #include "support/plain_steps.h"
 
@@ -55,6 +57,57 @@ TEST(Philox, GivesEachOfEightElementsSixteenBits) {
   const RandomWords words = philox({42, 3, 9, 1}, 5);
   for (int i = 0; i < 8; ++i)
     EXPECT_EQ(words.field(i), words.word[i / 2] >> (16 * (i % 2)) & 0xffffu);
+}
+
+// ---- numbers of a rule -------------------------------------------------------------------------
+
+TEST(RandomNumbers, OfARuleAreWordsOfACounterPerElement) {
+  const RandomKey key{0x0123456789abcdefull, 3, 9, 77};
+  const std::int64_t element = (std::int64_t{5} << 32) + 123;
+  for (int k = 0; k < 256; ++k) {
+    const Words words = philox_by_definition(
+        {123, 3, 9, static_cast<std::uint32_t>(64 + k / 4) << 24 | 5}, {0x89abcdefu, 0x01234567u});
+    EXPECT_EQ(random_bits(key, element, k), words[static_cast<std::size_t>(k) % 4]) << k;
+  }
+}
+
+TEST(RandomNumbers, UniformOnesAreMultiplesOfTwoToTheMinus24) {
+  EXPECT_EQ(uniform_of(0), 0);
+  EXPECT_EQ(uniform_of(0xffu), 0);
+  EXPECT_EQ(uniform_of(0x100u), 0x1p-24f);
+  EXPECT_EQ(uniform_of(~0u), 1 - 0x1p-24f);
+}
+
+// The formula of Box and Muller, in double.
+double normal_by_definition(std::uint32_t a, std::uint32_t b) {
+  const double u = (2.0 * (a >> 9) + 1) / (1 << 24), angle = (b >> 8) / double{1 << 23} - 1;
+  return std::sqrt(-2 * std::log(u)) * std::cos(3.14159265358979323846 * angle);
+}
+
+TEST(RandomNumbers, NormalOnesFollowBoxAndMuller) {
+  double worst = 0, sum = 0, squares = 0;
+  constexpr int kCount = 200000;
+  for (int i = 0; i < kCount; ++i) {
+    const std::uint32_t a = random_bits({1, 2, 3, 0}, i, 0), b = random_bits({1, 2, 3, 0}, i, 1);
+    const double x = normal_of(a, b);
+    worst = std::max(worst, std::abs(x - normal_by_definition(a, b)));
+    sum += x;
+    squares += x * x;
+  }
+  EXPECT_LT(worst, 2e-6);
+  EXPECT_NEAR(sum / kCount, 0, 0.01);  // four standard deviations
+  EXPECT_NEAR(squares / kCount, 1, 0.013);
+  for (const std::uint32_t a : {0u, 0x1ffu, 0x200u, 0x7fffffffu, 0x80000000u, ~0u})
+    for (const std::uint32_t b : {0u, 0xffu, 0x100u, 0x3fffffffu, 0x40000000u, 0x80000000u, ~0u})
+      EXPECT_NEAR(normal_of(a, b), normal_by_definition(a, b), 2e-6) << a << " " << b;
+}
+
+TEST(RandomNumbers, OfDoublePrecisionHaveItsPrecision) {
+  for (int i = 0; i < 1000; ++i) {
+    const double u = (2 * i + 1) * 0x1p-11, y = i * 0x1p-11;
+    EXPECT_NEAR(random_numbers::log2_of(u), std::log2(u), 1e-14);
+    EXPECT_NEAR(random_numbers::sine_of_half_turns(y), std::sin(3.14159265358979323846 * y), 4e-16);
+  }
 }
 
 // ---- steps --------------------------------------------------------------------------------------
@@ -165,6 +218,56 @@ TEST(RandomBits, OfAStepFollowTheDocumentedCounter) {
       expect_documented_bits(own, *backend, above - 264);  // includes the boundary
       expect_documented_bits(own, *backend, above + 8);
     }
+}
+
+// A rule that copies its random bits into the parameter, from a pass and from the last launch.
+const std::map<std::string, std::string> kDrawing = {{"rules/drawing.cuh", R"(// A probe.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::drawing {
+struct Slots {
+  Signed m;
+};
+struct Column {
+  real size;
+};
+struct Reductions {
+  Max<columns, 1, Column> column;
+};
+struct Rule {
+  KHD static real bits(const auto& e, int k) { return static_cast<real>(e.random(k)); }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = bits(e, 255); }
+  KHD static Reals<1> terms(Of<Column>, const auto& e, const auto&) { return {bits(e, 6)}; }
+  KHD static Column finalize(Of<Column>, const Totals<1>& sum, int64, const auto&) {
+    return {static_cast<real>(sum[0])};
+  }
+  KHD static void update_param(auto& e, const auto& c) {
+    e.p = c.column.size == bits(e, 6) ? bits(e, 0) : real(-1);
+  }
+};
+}
+)"}};
+
+// Vectors, whose columns have one element.
+TEST(RandomBits, OfARuleAreTheSameInEveryPassAndOnEveryTarget) {
+  OwnTemplates own(kDrawing);
+  jit::CpuBackend cpu(own.engine);
+  EmulatedBackend gpu(own.engine, 2, BlockOrder::kReverse, LaneOrder::kReverse);
+  const jit::OptionValues options("drawing", own.catalog);
+  jit::KernelSpec spec = plain_spec(options);
+  spec.state.dtype = spec.gradient = jit::Dtype::float64;
+  for (jit::Backend* backend : std::initializer_list<jit::Backend*>{&cpu, &gpu}) {
+    constexpr std::int64_t kOffset = (std::int64_t{1} << 32) - 8;
+    PlainSteps<double> steps(own, *backend, spec, options, {{5}, {300}}, kOffset);
+    steps.step(3, 42);
+    for (std::uint32_t id = 0; id < 2; ++id)
+      for (std::size_t i = 0; i < steps.p[id].size(); ++i) {
+        const RandomKey key{42, id, 3, 0};
+        const std::int64_t e = kOffset + static_cast<std::int64_t>(i);
+        ASSERT_EQ(steps.p[id][i], random_bits(key, e, 0)) << i;
+        ASSERT_EQ(steps.codes<double>(id, 0)[i], random_bits(key, e, 255)) << i;
+      }
+  }
 }
 
 TEST(RandomBits, OfTheFirstElementsFollowTheDocumentedCounter) {

@@ -35,6 +35,12 @@ std::string slots(const Manifest& manifest) {
   return section(rows);
 }
 
+std::string inputs(const Manifest& manifest) {
+  Rows rows = {{"input", "meaning"}};
+  for (const RuleInput& input : manifest.inputs) rows.push_back({input.name, input.note});
+  return section(rows);
+}
+
 std::string aux_state(const Manifest& manifest) {
   Rows rows = {{"auxiliary state", "one per", "type", "in torch", "stored if"}};
   for (const AuxField& field : manifest.aux_state)
@@ -81,6 +87,13 @@ json slots_of(const Manifest& manifest) {
   return all;
 }
 
+json inputs_of(const Manifest& manifest) {
+  json all = json::array();
+  for (const RuleInput& input : manifest.inputs)
+    all.push_back({{"name", input.name}, {"note", input.note}});
+  return all;
+}
+
 json aux_state_of(const Manifest& manifest) {
   json all = json::array();
   for (const AuxField& field : manifest.aux_state)
@@ -102,7 +115,7 @@ std::string declared_text(const Manifest& manifest, const std::string& path) {
   const std::string name =
       manifest.class_name.empty() ? "" : str_cat(", class ", manifest.class_name);
   return str_cat(path, ": the ", kind_name(manifest.kind), " ", manifest.name, name, "\n",
-                 manifest.description, "\n\n", options(manifest), slots(manifest),
+                 manifest.description, "\n\n", options(manifest), slots(manifest), inputs(manifest),
                  aux_state(manifest));
 }
 
@@ -110,7 +123,7 @@ json declared_json(const Manifest& manifest) {
   return {{"kind", kind_name(manifest.kind)}, {"name", manifest.name},
           {"class", manifest.class_name},     {"description", manifest.description},
           {"options", options_of(manifest)},  {"slots", slots_of(manifest)},
-          {"memory", aux_state_of(manifest)}};
+          {"inputs", inputs_of(manifest)},    {"memory", aux_state_of(manifest)}};
 }
 
 }  // namespace jitstep::tool

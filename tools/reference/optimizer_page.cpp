@@ -64,6 +64,14 @@ std::string memory_table(const Manifest& rule) {
   return table(rows);
 }
 
+std::string inputs_section(const Manifest& rule) {
+  if (rule.inputs.empty()) return "";
+  Rows rows = {{"input", "meaning"}};
+  for (const RuleInput& input : rule.inputs) rows.push_back({code(input.name), input.note});
+  return str_cat("## Inputs\n\n", table(rows), "[How to give an input]",
+                 "(../guides/gradients.md#inputs-in-addition-to-gradients).\n\n");
+}
+
 bool takes(const Manifest& rule, const std::string& weights, Dtype dtype) {
   KernelSpec spec{.rule = rule.name};
   for (std::size_t i = 0; i < rule.slots.size(); ++i)
@@ -184,8 +192,8 @@ Page optimizer_page(const Manifest& rule, const Catalog& catalog) {
           str_cat(kGenerated, "# ", title_of(rule), "\n\n", first_sentence(rule.description),
                   "\n\n", facts(rule), sample(rule), "## Options\n\n", options_table(rule),
                   "[Options of every optimizer](index.md#options-of-every-optimizer).\n\n",
-                  state_section(rule), "## Weight formats\n\n", weights_table(rule, catalog),
-                  notes(rule))};
+                  inputs_section(rule), state_section(rule), "## Weight formats\n\n",
+                  weights_table(rule, catalog), notes(rule))};
 }
 
 }  // namespace jitstep::reference

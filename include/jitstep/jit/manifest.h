@@ -165,10 +165,18 @@ struct JITSTEP_API AuxField {
   std::string torch_name;
   std::optional<Expression> condition;
   Initial initial;
+  bool of_elements = false;  // a rule's elements read the value of their own entry
   int line = 0;
 
   /// True if all tensors that step together share one value (SharedState).
   bool is_shared() const { return domain.kind == Domain::Kind::all; }
+};
+
+/// An input of a step in addition to the gradient: one value per element.
+struct JITSTEP_API RuleInput {
+  std::string name;
+  std::string note;  // for people
+  int line = 0;
 };
 
 /// A combination of options that the rule does not support, and the error message.
@@ -206,10 +214,12 @@ struct JITSTEP_API Manifest {
   std::vector<RuleDefault> default_states;
   std::string default_weights;  // unless the user sets one or the dtype does not fit; may be empty
   std::vector<RuleDefault> min_quantized_sizes;
+  std::vector<RuleInput> inputs;
   std::string host_transform;   // its registered name; empty: none
   bool modes = false;           // trains at one point and evaluates at another
   bool early_state = false;     // state exists before the first step
   bool no_step_number = false;  // a slot that is set before the first step is continued from
+  bool reads_sizes = false;     // `prepare` takes the sizes of the tensor
 
   // rules, gradient: flags. codecs: options.
   std::vector<Option> flags;
@@ -240,6 +250,8 @@ struct JITSTEP_API Manifest {
 
   /// An option by name, including lifted ones, or null.
   const Option* find(std::string_view name) const;
+  /// The index of an input, or -1.
+  int input(std::string_view name) const;
   /// True if one of its numbers has this name.
   bool has_number(std::string_view name) const;
   /// The names of options that users may set: numbers, then flags.

@@ -56,6 +56,7 @@ struct JITSTEP_API ResolvedAuxState {
   Domain domain;
   int bytes = 4;  // of one entry
   bool is_double = false;
+  bool of_elements = false;  // elements read the value of their own entry
   Initial initial = {};
   int index = 0;  // among the rule's fields of domain `all`, in SharedState::buffers
 };

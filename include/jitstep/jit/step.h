@@ -40,9 +40,11 @@ struct JITSTEP_API StepTensor {
 struct JITSTEP_API StepInput {
   const void* g = nullptr;
   int hyper_index = 0;      // index into the step's HyperParams
-  bool aligned = false;     // p, g, residual and codes are aligned to 16 bytes
+  bool aligned = false;     // p, g, residual, codes and inputs are aligned to 16 bytes
   void* cleared = nullptr;  // g, if the step must set it to zero, also when it is skipped
   bool inactive = false;    // excluded from this step and its sums; other fields are ignored
+  /// The rule's inputs in this step: values in the dtype of the arithmetic, in element order. Null: not given.
+  std::array<const void*, kMaxInputs> inputs = {};
   bool operator==(const StepInput&) const = default;
 };
 

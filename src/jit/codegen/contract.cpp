@@ -18,6 +18,19 @@ std::string slots_view(const Manifest& rule) {
   return str_cat("template <class T>\nstruct UnitSlots {\n", fields, "};\n");
 }
 
+// A struct with the inputs, and with the auxiliary state that elements read.
+std::string of_element_view(const Plan& plan) {
+  std::string fields;
+  for (const RuleInput& input : plan.rule().inputs)
+    fields += str_cat("  const jitstep::Input ", input.name, ";\n");
+  for (const auto* state : {&plan.aux_state, &plan.shared_state})
+    for (const ResolvedAuxState& field : *state)
+      if (field.of_elements)
+        fields += str_cat("  jitstep::OwnEntry<", field.is_double ? "double" : "jitstep::real",
+                          "> ", field.name, ";\n");
+  return str_cat("struct UnitOfElement {\n", fields, "};\n");
+}
+
 // A struct with the results of all reductions that a function called in pass P may read.
 std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
   std::string fields;
@@ -68,10 +81,11 @@ std::string rule_text(const Plan& plan) {
   }
   const char* const modes =
       "static_assert(jitstep::ModesCheck<UnitSpec, UnitSlots>::read_bodies());\n";
-  return str_cat(slots_view(rule), results_view(rule, passes),
+  return str_cat(slots_view(rule), of_element_view(plan), results_view(rule, passes),
                  "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
-                 plan.slots_known, ">;\n", asserts, "static_assert(UnitCheck::read_bodies<",
-                 joined(active), ">());\n", rule.modes ? modes : "");
+                 plan.slots_known, ", UnitOfElement>;\n", asserts,
+                 "static_assert(UnitCheck::read_bodies<", joined(active), ">());\n",
+                 rule.modes ? modes : "");
 }
 
 std::string codec_asserts(const Manifest& codec, int slot) {

@@ -61,6 +61,7 @@ ResolvedAuxState resolved(const Plan& plan, const AuxField& field, int part) {
           .domain = field.domain,
           .bytes = field.is_double ? 8 : real_bytes(parameter),
           .is_double = field.is_double,
+          .of_elements = field.of_elements,
           .initial = field.initial};
 }
 

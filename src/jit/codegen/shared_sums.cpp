@@ -69,6 +69,21 @@ void check_same_sums(const Plan& a, const Plan& b) {
 
 }  // namespace
 
+bool needs_all_tensors(const Plan& plan) {
+  return !plan.shared_state.empty() ||
+         std::any_of(plan.reductions.begin(), plan.reductions.end(), is_sum);
+}
+
+bool is_elementwise(const Plan& plan) {
+  const bool reduces = std::any_of(plan.reductions.begin(), plan.reductions.end(),
+                                   [](const ResolvedReduction& r) { return r.active(); });
+  const bool per_tensor =
+      std::all_of(plan.aux_state.begin(), plan.aux_state.end(), [](const ResolvedAuxState& field) {
+        return field.domain.kind == Domain::Kind::tensor && field.component == kRuleComponent;
+      });
+  return !reduces && per_tensor && plan.shared_state.empty() && plan.rule().host_transform.empty();
+}
+
 std::vector<SumName> sums_of(const Plan& plan) {
   std::vector<SumName> names;
   for (const ResolvedReduction& r : plan.reductions)

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/export.h"
 #include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {
@@ -23,6 +24,13 @@ std::vector<SumName> sums_of(const Plan& plan);
 
 /// A kernel's reduction for this sum. Null if the kernel does not compute it.
 const ResolvedReduction* find_sum(const Plan& plan, const SumName& name);
+
+/// True if a step of one tensor needs all others: the kernel has a sum over all tensors, or shared state.
+JITSTEP_API bool needs_all_tensors(const Plan& plan);
+
+/// True if a step of each element needs no other element, except for blocks of a codec. A shard of a tensor can then be
+/// stepped like a tensor of its own: there are no reductions, no host transform, and auxiliary state is per tensor.
+JITSTEP_API bool is_elementwise(const Plan& plan);
 
 /// Makes the plans of kernels that step together consistent. If one plan has a sum of a gradient option over all
 /// tensors, all plans get it, with their own numbers. A gradient transform with a neutral number changes nothing. Plans

@@ -121,8 +121,19 @@ std::string aux_state_text(const Plan& plan) {
     for (const ResolvedAuxState& m : *fields)
       rows.push_back(str_cat("jitstep::AuxField<", m.component, ", ", m.number, ", &",
                              namespace_of(*plan.components[static_cast<std::size_t>(m.component)]),
-                             "AuxState::", m.name, ">"));
+                             "AuxState::", m.name, m.of_elements ? ", true>" : ">"));
   return str_cat("using UnitMemory = jitstep::List<", joined(rows, ",\n    "), ">;\n");
+}
+
+// The last arguments of the specification, if the rule has inputs.
+std::string inputs_text(const Plan& plan) {
+  const std::vector<RuleInput>& inputs = plan.rule().inputs;
+  if (inputs.empty()) return "";
+  const std::string type = namespace_of(plan.rule()) + "Inputs";
+  const auto field = [&](const RuleInput& input) {
+    return str_cat("jitstep::FieldRef<&", type, "::", input.name, ">");
+  };
+  return str_cat(",\n    ", type, ", jitstep::List<", joined(inputs, ", ", field), ">");
 }
 
 // ---- assertions that host and compiler agree ----------------------------------------------------
@@ -178,7 +189,8 @@ std::string types_text(const Plan& plan, const KernelConfig& v, Traversal traver
       ">, ", template_type(spec.gradient), ", ", spec.strided ? "true" : "false", ", ",
       plan.rule().host_transform.empty() ? "false" : "true", ",\n    ", "jitstep::KernelConfig{",
       v.threads, ", ", v.tile_lanes, ", ", v.vector_elems, ", ", v.leaves_per_item,
-      "}, jitstep::", traversal == Traversal::loops ? "LoopTraversal" : "TileTraversal", ">;\n");
+      "}, jitstep::", traversal == Traversal::loops ? "LoopTraversal" : "TileTraversal",
+      inputs_text(plan), ">;\n");
 }
 
 }  // namespace

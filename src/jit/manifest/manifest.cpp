@@ -159,6 +159,12 @@ const Option* Manifest::find(std::string_view option) const {
   return number != nullptr ? number : find_named(flags, option);
 }
 
+int Manifest::input(std::string_view wanted) const {
+  const auto found = std::find_if(inputs.begin(), inputs.end(),
+                                  [&](const RuleInput& one) { return one.name == wanted; });
+  return found == inputs.end() ? -1 : static_cast<int>(found - inputs.begin());
+}
+
 bool Manifest::has_number(std::string_view option) const {
   return find_named(hyper, option) != nullptr;
 }

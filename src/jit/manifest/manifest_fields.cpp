@@ -290,6 +290,18 @@ void check_shared_state(const AuxField& field, const Location& location) {
 
 }  // namespace
 
+RuleInput read_input(const SourceLine& line) {
+  Cursor cursor(line.code, line.location);
+  RuleInput input;
+  input.line = line.location.line;
+  if (!cursor.take_word("Input")) cursor.fail("Input");
+  input.name = cursor.identifier("the input's name");
+  end_declaration(cursor);
+  for (const auto segment : segments_of(line.notes))
+    add_free_text(segment, line.location, &input.note);
+  return input;
+}
+
 AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {
   Cursor cursor(line.code, line.location);
   AuxField field;
@@ -309,6 +321,8 @@ AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {
       field.torch_name = read_name(value_of(segment), line.location, "torch's name");
     else if (key_of(segment) == "initial")
       field.initial = read_initial(value_of(segment), line.location);
+    else if (segment == "elements")
+      field.of_elements = true;
     else if (segment.starts_with("if "))
       field.condition = read_condition(segment.substr(3), flags, line.location);
     else

@@ -32,6 +32,9 @@ Slot read_slot(const SourceLine& line, const Symbols& flags);
 Reduction read_reduction(const SourceLine& line, const Symbols& flags,
                          const std::vector<Reduction>& earlier);
 
+/// A field of Inputs.
+RuleInput read_input(const SourceLine& line);
+
 /// `flags`: the names that its condition may use.
 AuxField read_aux_state(const SourceLine& line, const Symbols& flags);
 

@@ -118,6 +118,7 @@ class Cutter {
       const std::string code = without_quotes(here_.code);
       result_.braces.take(code, here_.indent, location_);
       check.take(code, location_);
+      result_.names_sizes = result_.names_sizes || contains_word(code, "Sizes");
     }
     std::tie(at_, location_) = saved;
   }

@@ -34,6 +34,7 @@ struct SourceLines {
   std::map<std::string, std::vector<std::string>, std::less<>> enums;
   std::vector<SourceLine> refusals;  // the text after `refuse:`, in `notes`
   Braces braces;                     // over the whole file
+  bool names_sizes = false;          // whether the code contains the type `Sizes`
   /// The right-hand sides of `using NAME = ...;` and `static constexpr bool NAME = ...;`.
   std::map<std::string, std::vector<SourceLine>, std::less<>> aliases, constants;
 };

@@ -32,7 +32,7 @@ struct Grammar {
 
 const Grammar& grammar_of(Kind kind) {
   static const Grammar rule = {"jitstep::rules",
-                               {"Hyper", "Flags", "Slots", "Reductions", "AuxState"}};
+                               {"Hyper", "Flags", "Slots", "Inputs", "Reductions", "AuxState"}};
   static const Grammar codec = {"jitstep::codecs",
                                 {"Hyper", "Options", "Meta", "Reductions", "AuxState"}};
   static const Grammar weights = {"jitstep::weights", {}};
@@ -64,6 +64,7 @@ class Reader {
   Reader(std::string_view content, const std::string& path, Kind kind)
       : top_{path, 1}, lines_(cut_source(content, path, grammar_of(kind).structs)) {
     made_.kind = kind;
+    made_.reads_sizes = lines_.names_sizes;
     made_.path = made_.source = path;
   }
 
@@ -77,6 +78,7 @@ class Reader {
       check_slot(made_.slots.back(), line.location);
       check_archived(made_.slots, line.location);
     });
+    if (made_.kind == Kind::rule) read_inputs();
     each("Reductions", made_.has_reductions, [&](const SourceLine& line) {
       add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.location,
           kMostLines, "reductions");
@@ -204,11 +206,7 @@ class Reader {
   // ---- slots, reductions, auxiliary state
 
   void check_slot(const Slot& slot, const Location& location) {
-    if (slot.name == "transformed")
-      location.fail("`transformed` is the result of a host transform. Rename the slot.");
-    if (slot.name == "p" || slot.name == "g")
-      location.fail(
-          str_cat("`", slot.name, "` is the parameter or the gradient. Rename the slot."));
+    check_member(slot.name, "slot", location);
     for (const std::string& name : {slot.name, slot.torch_name}) {
       if (name == "step")
         location.fail("`step` is the step count of every state. Rename the slot.");
@@ -217,10 +215,44 @@ class Reader {
     check_initial(slot.initial, false, location);
   }
 
+  // Elements have members of these names.
+  void check_member(const std::string& name, std::string_view what,
+                    const Location& location) const {
+    const auto refuse = [&](std::string_view meaning) {
+      location.fail(str_cat("`", name, "` is ", meaning, ". Rename the ", what, "."));
+    };
+    if (name == "transformed") refuse("the result of a host transform");
+    if (name == "random" || name == "random_key") refuse("a function of elements");
+    if (name == "p" || name == "g") refuse("the parameter or the gradient");
+  }
+
+  void read_inputs() {
+    bool declared = false;
+    each("Inputs", declared, [&](const SourceLine& line) {
+      add(made_.inputs, read_input(line), line.location, kMaxInputs, "inputs");
+      const std::string& name = made_.inputs.back().name;
+      check_member(name, "input", line.location);
+      for (const Slot& slot : made_.slots)
+        if (slot.name == name)
+          line.location.fail(str_cat("`", name, "` is also a slot. Rename one."));
+    });
+  }
+
+  // A field that elements read is a member of each element.
+  void check_of_elements(const AuxField& field, const Location& location) const {
+    if (!field.of_elements) return;
+    if (made_.kind != Kind::rule)
+      location.fail("only elements of a rule read auxiliary state. Remove the note `elements`.");
+    check_member(field.name, "field", location);
+    if (made_.input(field.name) >= 0)
+      location.fail(str_cat("`", field.name, "` is also an input. Rename one."));
+  }
+
   // A field must have a writer: a reduction over the same domain or, for a rule's fields per tensor and its shared
   // state, `prepare`.
   void check_aux_state(const AuxField& field, const Location& location) {
     check_initial(field.initial, true, location);
+    check_of_elements(field, location);
     const bool prepared = made_.kind == Kind::rule &&
                           (field.domain.kind == Domain::Kind::tensor || field.is_shared());
     if (field.is_shared() && made_.kind != Kind::rule)

@@ -109,7 +109,7 @@ constexpr std::array<View, 97> kCppKeywords = {"alignas",
                                                "std"};
 
 // Names that the files of lang/, kernel/args.cuh and kernel/hyper_params.cuh declare.
-constexpr std::array<View, 121> kKernelLanguageNames = {
+constexpr std::array<View, 129> kKernelLanguageNames = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",
     "weights",       "gradient",      "real",
@@ -150,7 +150,9 @@ constexpr std::array<View, 121> kKernelLanguageNames = {
     "kGlobalLayout", "SlotBuffers",   "TensorRecord",
     "Layout",        "StepRecord",    "HyperParams",
     "Item",          "AllRecord",     "ReductionRecord",
-    "NoCode"};
+    "NoCode",        "Sizes",         "RandomKey",
+    "RandomWords",   "philox",        "random_bits",
+    "uniform_of",    "normal_of",     "random_numbers"};
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
 constexpr std::array<View, 13> kBackendNames = {
@@ -214,6 +216,15 @@ bool begins_with_word(View text, View word) {
       text.size() >= word.size() && std::equal(word.begin(), word.end(), text.begin(),
                                                [](char a, char b) { return a == lower(b); });
   return same && (text.size() == word.size() || View(" :").find(text[word.size()]) != View::npos);
+}
+
+bool contains_word(View code, View word) {
+  for (std::size_t at = code.find(word); at != View::npos; at = code.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || !in_word(code[at - 1])) && (end == code.size() || !in_word(code[end])))
+      return true;
+  }
+  return false;
 }
 
 std::string name_problem(View name) {

@@ -12,6 +12,9 @@ bool is_word(std::string_view text);
 /// Whether the text starts with this lower-case word, compared without case. A space, a colon or the end must follow.
 bool begins_with_word(std::string_view text, std::string_view word);
 
+/// Whether the code contains the word, not only as a part of another one.
+bool contains_word(std::string_view code, std::string_view word);
+
 /// Why a file cannot declare this name ("is a reserved word of C++"). Empty if it can.
 std::string name_problem(std::string_view name);
 

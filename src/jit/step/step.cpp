@@ -192,8 +192,13 @@ void Step::State::send(const std::vector<StepInput>& inputs,
       void* const values = has_host_transform && !target_mode
                                ? device_tables().transformed.all()[records.size()]
                                : nullptr;
-      records.push_back({input.g, input.cleared, values, input.inactive ? -1 : input.hyper_index,
-                         layout | (input.aligned ? kAligned : 0)});
+      records.push_back({.g = input.g,
+                         .cleared = input.cleared,
+                         .transformed = values,
+                         .inputs = {},
+                         .hyper_index = input.inactive ? -1 : input.hyper_index,
+                         .layout = layout | (input.aligned ? kAligned : 0)});
+      std::copy(input.inputs.begin(), input.inputs.end(), records.back().inputs);
     }
   auto& steps = device_tables().steps;
   auto& table = device_tables().hyper_params;

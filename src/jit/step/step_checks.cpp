@@ -32,7 +32,7 @@ bool holds_state_of(const Plan& plan, const StepTensor& tensor) {
 // Whether the kernels can treat the tensor as one dimension.
 bool can_be_flat(const Plan& plan, const StepTensor& tensor) {
   const auto compact = compact_strides(tensor.shape);
-  return is_dense(tensor.shape, compact) &&
+  return !plan.rule().reads_sizes && is_dense(tensor.shape, compact) &&
          is_dense({tensor.shape.sizes, tensor.g_strides}, compact) &&
          std::none_of(
              plan.reductions.begin(), plan.reductions.end(),
@@ -77,8 +77,8 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
     if (size < 0) refuse(plan, tensor.id, "has a size of ", size, ". Sizes must be at least 0.");
   if (dims > kMaxDims && !can_be_flat(plan, tensor))
     refuse(plan, tensor.id, "has ", dims, " dimensions. At most ", kMaxDims,
-           " are supported if the rule has reductions over ",
-           "rows or similar domains, or if the tensor is not dense. Reshape it.");
+           " are supported if the rule has reductions over rows or similar domains, if it reads ",
+           "sizes, or if the tensor is not dense. Reshape it.");
   if (tensor.slots.size() > plan.spec.state.slots.size())
     refuse(plan, tensor.id, "has ", tensor.slots.size(), " slots, but the rule has ",
            plan.spec.state.slots.size());

@@ -193,6 +193,7 @@ void Optimizer::Impl::check_distinct(const ParamGroup* more, const ParameterName
 void Optimizer::Impl::check_distinct() const { check_distinct(nullptr, {}); }
 
 void Optimizer::add_param_group(const ParamGroup& group) {
+  impl_->check_groups_fixed();
   if (!impl_->groups_unchanged()) impl_->sync_groups();
   ParamGroup whole = impl_->merged(group);
   const ParameterName first{param_groups_.size(), 0};
@@ -207,6 +208,7 @@ void Optimizer::add_param_group(const ParamGroup& group) {
 }
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
+  impl_->check_groups_fixed();
   if (!impl_->groups_unchanged()) impl_->sync_groups();
   TORCH_CHECK(
       !param_groups_.empty(),
@@ -240,6 +242,7 @@ bool Optimizer::Impl::groups_unchanged() const {
 // Updates the records after the groups changed. Groups that were added through torch's base class get their options
 // merged. New groups and parameters are checked.
 void Optimizer::Impl::sync_groups() {
+  check_groups_fixed();
   const std::size_t known = groups.size();
   for (std::size_t g = known; g < param_groups().size(); ++g)
     param_groups()[g] = merged(param_groups()[g]);
@@ -315,6 +318,15 @@ ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
 }
 
 std::vector<torch::Tensor> Optimizer::fp32_weights() const {
+  std::vector<torch::Tensor> weights;
+  impl_->together(RankCall::fp32_weights, [&] {
+    impl_->agree();
+    weights = weights_of_all();
+  });
+  return weights;
+}
+
+std::vector<torch::Tensor> Optimizer::weights_of_all() const {
   const OwnOperations own;
   std::vector<torch::Tensor> weights;
   for (const ParamGroup& group : param_groups_)
@@ -322,6 +334,10 @@ std::vector<torch::Tensor> Optimizer::fp32_weights() const {
       const auto found = state_.find(key_of(p));
       const auto* const state =
           found == state_.end() ? nullptr : dynamic_cast<const ParamState*>(found->second.get());
+      if (impl_->sharding) {
+        weights.push_back(impl_->shared_weights(key_of(p), p, state));
+        continue;
+      }
       const bool more = state != nullptr && state->has_residual(p);
       weights.push_back((more ? state->weights() : p.detach()).to(torch::kFloat32, false, !more));
     }

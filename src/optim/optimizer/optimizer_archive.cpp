@@ -75,6 +75,14 @@ bool has_stepped(const StateMap& states) {
 }  // namespace
 
 void Optimizer::save(OutputArchive& archive) const {
+  impl_->together(RankCall::save, [&] {
+    impl_->agree();
+    save_all(archive);
+  });
+}
+
+// False if another rank writes the archive.
+bool Optimizer::save_all(OutputArchive& archive) const {
   // States from another optimizer may have taken steps although this optimizer has not.
   auto shared_state = impl_->shared_state.values();
   if (!shared_state && !shared_names(impl_->default_options().manifest()).empty() &&
@@ -83,36 +91,51 @@ void Optimizer::save(OutputArchive& archive) const {
   // The parameter of a state without slots may have another shape now. The archive has the state as the next step would
   // resize it.
   std::map<void*, ParamState> resized;
+  if (impl_->sharding && !impl_->gather_states(resized)) return false;
   for (const ParamGroup& group : param_groups_)
     for (const torch::Tensor& p : group.params()) {
       const auto held = state_.find(p.unsafeGetTensorImpl());
       if (held == state_.end()) continue;
       const auto* const state = dynamic_cast<const ParamState*>(held->second.get());
-      if (state != nullptr && state->data().has_id() && !has_slots(state->data().buffers) &&
+      if (!impl_->sharding && state != nullptr && state->data().has_id() && !has_slots(state->data().buffers) &&
           p.sizes() != state->data().layout.sizes)
         resized.try_emplace(held->first, *state).first->second.data().resize(p.sizes());
     }
   write_archive(archive, impl_->default_options(), impl_->mode, {state_, resized}, param_groups_,
                 shared_state);
+  return true;
 }
 
+// Ranks agree once more, so that all of them see an error of the rank that writes the file.
 void Optimizer::save(const std::string& file) const {
   OutputArchive archive;
-  save(archive);
-  write_file(archive, file);
+  bool writes = false;
+  impl_->together(RankCall::save, [&] {
+    impl_->agree();
+    writes = save_all(archive);
+  });
+  impl_->together(RankCall::save, [&] {
+    if (writes) write_file(archive, file);
+  });
 }
 
 void Optimizer::load(const std::string& file) {
-  InputArchive archive = open_archive(file);
-  try {
-    load(archive);
-  } catch (c10::Error& error) {
-    error.add_context("loading " + file);
-    throw;
-  }
+  impl_->together(RankCall::load, [&] {
+    InputArchive archive = open_archive(file);
+    try {
+      load_all(archive);
+    } catch (c10::Error& error) {
+      error.add_context("loading " + file);
+      throw;
+    }
+  });
 }
 
 void Optimizer::load(InputArchive& archive) {
+  impl_->together(RankCall::load, [&] { load_all(archive); });
+}
+
+void Optimizer::load_all(InputArchive& archive) {
   const OwnOperations own;
   if (!impl_->groups_unchanged()) impl_->sync_groups();
   check_origin(archive, impl_->default_options(), param_groups_);
@@ -123,6 +146,7 @@ void Optimizer::load(InputArchive& archive) {
   Impl::Conversions conversions;
   for (std::size_t g = 0; g < groups.size(); ++g) impl_->bind_archived(g, groups[g], conversions);
   const std::set<int> loaded = distinct_ids(groups);
+  impl_->agree();
   for (std::size_t g = 0; g < groups.size(); ++g) impl_->take_archived(g, groups[g]);
   impl_->renumber(loaded);
   impl_->shared_state.clear();
@@ -149,6 +173,7 @@ void Optimizer::Impl::bind_archived(std::size_t g, ArchivedGroup& group,
       ParamState::Data& state = group.states[i]->data();
       state.bind(p, plan, state.has_id() ? state.buffers.id : param_record.id,
                  record.initial(*plan, param_record.number));
+      if (sharding) keep_part(g, i, state);
     });
   }
 }

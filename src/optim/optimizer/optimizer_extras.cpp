@@ -116,6 +116,10 @@ void Optimizer::Impl::point_to_lr(std::size_t g) {
 }
 
 void Optimizer::Impl::check_extras() const {
+  TORCH_CHECK(
+      !extras.capturable || given_inputs.empty(),
+      "jitstep: a step with inputs of set_input() does not work with capturable(): a replay "
+      "would read the same inputs again. Call capturable(false).");
   if (lrs.empty() && !extras.grad_scale.defined() && !extras.found_inf.defined()) return;
   for (const StepParam* const param : active) {
     if (param->name.group < lrs.size()) check_device(lrs[param->name.group], "lr", *param);
@@ -135,7 +139,7 @@ void Optimizer::Impl::check_numbers() const {
 // Checks gradients that the step clears. Repeats the check only after the storage of a gradient or state changed.
 void Optimizer::Impl::check_cleared() {
   const bool same = pending.empty() && new_gradients.empty() && materialized.empty();
-  if (!extras.clears || (clearing_checked && same)) return;
+  if (!extras.clears || sharding || (clearing_checked && same)) return;
   clearing_checked = false;
   std::vector<StepMemory> used;
   for (const StepParam* const param : active) add_memory(*param, used);
@@ -169,13 +173,13 @@ void Optimizer::Impl::count_steps() {
 
 // Kernels have read and cleared a copy of lazily negated gradients. This clears the gradients themselves.
 void Optimizer::Impl::clear_materialized() {
-  if (!extras.clears || materialized.empty()) return;
+  if (!extras.clears || sharding || materialized.empty()) return;
   for (const StepParam* const param : active)
     if (param->p->grad().is_neg()) param->p->mutable_grad().zero_();
 }
 
 void Optimizer::set_tuning_agreement(TuningAgreement agree) {
-  impl_->agree = std::move(agree);
+  impl_->agree_on_tuning = std::move(agree);
   impl_->tuning_is_settled = false;
 }
 

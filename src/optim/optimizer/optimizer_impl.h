@@ -21,6 +21,7 @@
 #include "optim/optimizer/group_record.h"
 #include "optim/optimizer/host_transforms.h"
 #include "optim/optimizer/stepper.h"
+#include "optim/shard/rank_check.h"
 #include "optim/state/archive.h"
 #include "optim/state/param_state_data.h"
 #include "optim/state/shared_state_tensors.h"
@@ -30,13 +31,11 @@
 
 namespace jitstep {
 
-// True if a kernel has a reduction over all parameters, or shared state.
-bool shares(const jit::Plan& plan);
-
 // Everything private to an Optimizer. It reads torch's groups and states through the Optimizer, which may move.
 struct Optimizer::Impl {
   enum class Operation { step, switch_mode };
   class Conversions;
+  class Sharding;
   // Cached data about one parameter, from the last time it was checked.
   struct ParamRecord : StepParam {
     void* key = nullptr;
@@ -52,8 +51,14 @@ struct Optimizer::Impl {
     int id = 0;
     int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
     bool repeated = false;              // a duplicate in its group, which is not stepped
-    bool shares = false;                // see shares(plan)
+    bool shares = false;                // see jit::needs_all_tensors()
     std::optional<Stepper> alone = {};  // for steps inside backward()
+    // If ranks share the state: the part of the parameter that this rank steps, [n], and of its gradient. Undefined if
+    // that is all of it.
+    torch::Tensor part = {}, part_grad = {};
+
+    // What this rank steps.
+    const torch::Tensor& stepped() const { return part.defined() ? part : *p; }
 
     void set_state(ParamState* now) {
       held = state = now;
@@ -71,7 +76,7 @@ struct Optimizer::Impl {
       return state != nullptr && &state->data() == data && revision == group_revision &&
              data->is_bound() && state->is_unharmed() && buffers->revision == binding &&
              has_stepped(buffers->t) &&
-             ((storage_unchanged && !data->escaped.is_set()) || data->fits(*p));
+             ((storage_unchanged && !data->escaped.is_set()) || data->fits(stepped()));
     }
     static bool has_stepped(const StepCount& t) {
       return t.counted() > 0 && t.counted() < std::numeric_limits<std::int64_t>::max();
@@ -109,6 +114,8 @@ struct Optimizer::Impl {
   bool several_devices = false;  // this step's parameters are on more than one
   bool memory_checked = false;   // valid while no parameter's storage changes
   StepExtras extras;
+  std::unordered_map<void*, std::vector<torch::Tensor>>
+      given_inputs;                 // by parameter; see set_input()
   std::vector<torch::Tensor> lrs;   // by group, may be shorter; undefined: the option lr is used
   int versions = 0;                 // the last ParamRecord::version
   bool clearing_checked = false;    // valid while the storage of no gradient and state changes
@@ -117,10 +124,11 @@ struct Optimizer::Impl {
   bool ever_capturable = false;    // some step counts may be on the device
   bool tunes = false;              // the options request tuning in steps
   bool tuning_is_settled = false;  // it is decided whether the stepper has a tuner
-  jit::Agreement agree = {};
+  jit::Agreement agree_on_tuning = {};
   jit::Mode mode = jit::Mode::train;  // for a rule with modes
   std::mutex stepping;                // inside backward(), which uses one thread per device
   std::optional<GradHooks> hooks;     // while step_in_backward() is on
+  std::shared_ptr<Sharding> sharding;  // the ranks that share the state; null: it is all here
 
   void resize(std::size_t count) {
     groups.resize(count);
@@ -188,6 +196,7 @@ struct Optimizer::Impl {
   std::vector<double> shared_values() const;
 
   // ---- steps (optimizer_step.cpp, optimizer_extras.cpp)
+  void step_all();
   void check_training() const;
   void switch_mode(jit::Mode to);
   void with_rollback(const std::function<void()>& launch);
@@ -205,6 +214,7 @@ struct Optimizer::Impl {
   void check_cleared();
   void count_steps();
   void clear_materialized();
+  void forget_inputs();
 
   // ---- states (optimizer_step.cpp)
   bool find_state(ParamRecord& record, bool storage_unchanged) const;
@@ -221,6 +231,21 @@ struct Optimizer::Impl {
   void hook_gradients();
   void step_alone(const ParameterName& name);
   void collect_alone(const ParameterName& name);
+
+  // ---- ranks that share the state (optimizer_shard.cpp). Without them, together() only calls its argument, and the
+  // other functions do nothing.
+  void shard(std::shared_ptr<RankGroup> ranks);
+  void together(RankCall call, const std::function<void()>& action);
+  void agree();
+  void check_groups_fixed() const;
+  void find_part(ParamRecord& record, const torch::Tensor& p) const;
+  void check_part(const ParamRecord& record, const jit::Plan& plan) const;
+  void use_parts();
+  void share_parameters();
+  void keep_part(std::size_t group, std::size_t index, ParamState::Data& state) const;
+  bool gather_states(std::map<void*, ParamState>& whole) const;
+  torch::Tensor shared_weights(const void* key, const torch::Tensor& p,
+                               const ParamState* state) const;
 
   // ---- checkpoints and reports (optimizer_archive.cpp, kernel_report.cpp)
   void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;

@@ -1,6 +1,7 @@
 // Steps inside backward(): each parameter separately, as soon as its gradient is complete.
 #include <torch/types.h>
 
+#include "jit/codegen/shared_sums.h"
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_impl.h"
 #include "optim/tensor/own_operations.h"
@@ -26,6 +27,8 @@ void check_unskipped(const torch::Tensor& found_inf) {
 
 void Optimizer::step_in_backward(bool on) {
   if (!on) return impl_->hooks.reset();
+  TORCH_CHECK(!impl_->sharding, "jitstep: step_in_backward() does not work with shard(): ranks must ",
+              "take a step together. Call step() after backward().");
   const OwnOperations own;
   if (!impl_->groups_unchanged()) impl_->sync_groups();
   check_unskipped(impl_->extras.found_inf);
@@ -34,8 +37,9 @@ void Optimizer::step_in_backward(bool on) {
     impl_->refresh_options(g);
     for (std::size_t i = 0; i < group.param_records.size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
-      check_alone(p, {g, i}, group.rule,
-                  with_context(p, {g, i}, [&] { return shares(*group.record.plan(p)); }));
+      check_alone(p, {g, i}, group.rule, with_context(p, {g, i}, [&] {
+                    return jit::needs_all_tensors(*group.record.plan(p));
+                  }));
     }
   }
   if (!impl_->memory_checked) impl_->check_memory();
@@ -80,6 +84,7 @@ void Optimizer::Impl::step_alone(const ParameterName& name) {
     count_steps();
     param_record.alone->step({active, inactive, hyper_params}, nullptr, alone, transform());
   });
+  forget_inputs();
   param_groups()[g].params()[i].mutable_grad().reset();
 }
 

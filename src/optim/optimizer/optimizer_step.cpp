@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "jit/codegen/shared_sums.h"
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/optimizer_impl.h"
 #include "optim/state/weight_conversion.h"
@@ -14,33 +15,35 @@
 
 namespace jitstep {
 
-bool shares(const jit::Plan& plan) {
-  return !plan.shared_state.empty() ||
-         std::any_of(plan.reductions.begin(), plan.reductions.end(),
-                     [](const auto& r) { return r.is_global && r.active(); });
+torch::Tensor Optimizer::step(LossClosure closure) {
+  torch::Tensor loss;
+  impl_->together(RankCall::step, [&] {
+    impl_->check_training();
+    if (closure != nullptr) {
+      at::AutoGradMode enable_grad(true);
+      loss = closure();
+      impl_->check_training();
+    }
+    impl_->step_all();
+  });
+  return loss;
 }
 
-torch::Tensor Optimizer::step(LossClosure closure) {
-  impl_->check_training();
-  torch::Tensor loss;
-  if (closure != nullptr) {
-    at::AutoGradMode enable_grad(true);
-    loss = closure();
-    impl_->check_training();
-  }
+void Optimizer::Impl::step_all() {
   const OwnOperations own;
-  impl_->gather_inputs(Impl::Operation::step);
-  if (!std::exchange(impl_->tuning_is_settled, true))
-    impl_->stepper.tune(make_step_tuner(impl_->tunes, impl_->agree));
-  impl_->with_rollback([&] {
-    impl_->check_cleared();
-    impl_->count_steps();
-    const StepExtras& extras = impl_->extras;
-    impl_->stepper.step({impl_->active, impl_->inactive, impl_->hyper_params},
-                        impl_->shared_state.aux_state(), extras, impl_->transform());
+  gather_inputs(Operation::step);
+  if (!std::exchange(tuning_is_settled, true))
+    stepper.tune(jit::make_step_tuner(tunes, agree_on_tuning));
+  with_rollback([&] {
+    check_cleared();
+    count_steps();
+    StepExtras of_step = extras;
+    if (sharding) of_step.clears = false;  // share_parameters() clears whole gradients
+    stepper.step({active, inactive, hyper_params}, shared_state.aux_state(), of_step, transform());
   });
-  impl_->clear_materialized();
-  return loss;
+  share_parameters();
+  clear_materialized();
+  forget_inputs();
 }
 
 void Optimizer::Impl::check_training() const {
@@ -57,11 +60,14 @@ bool Optimizer::is_training() const { return impl_->mode == jit::Mode::train; }
 
 void Optimizer::Impl::switch_mode(jit::Mode to) {
   if (!default_options().manifest().modes || mode == to) return;
-  const OwnOperations own;
-  gather_inputs(Operation::switch_mode);
-  with_rollback([&] {
-    std::erase_if(active, [](const StepParam* param) { return param->buffers->t == 0; });
-    stepper.switch_mode(to, {active, inactive, hyper_params}, shared_state.aux_state());
+  together(to == jit::Mode::eval ? RankCall::eval : RankCall::train, [&] {
+    const OwnOperations own;
+    gather_inputs(Operation::switch_mode);
+    with_rollback([&] {
+      std::erase_if(active, [](const StepParam* param) { return param->buffers->t == 0; });
+      stepper.switch_mode(to, {active, inactive, hyper_params}, shared_state.aux_state());
+    });
+    share_parameters();
   });
   mode = to;
 }
@@ -88,6 +94,7 @@ void Optimizer::Impl::gather_inputs(Operation operation) {
   if (operation == Operation::step) check_devices(), check_extras();
   if (!memory_checked || !pending.empty()) check_memory();
   if (operation == Operation::step) check_new_gradients();
+  use_parts();
 }
 
 // Each device would sum over its own parameters only, so a sum over all parameters would be wrong.
@@ -170,6 +177,7 @@ void Optimizer::Impl::gather_param(ParamRecord& record, const torch::Tensor& p,
                                    Operation operation) {
   record.p = &p;
   const bool storage_unchanged = check_storage(record);
+  find_part(record, p);
   record.grad = operation == Operation::step ? gradient_of(record) : &p;
   if (record.grad == nullptr) {
     if (record.knows(held_state(record.key)) &&
@@ -181,6 +189,8 @@ void Optimizer::Impl::gather_param(ParamRecord& record, const torch::Tensor& p,
   if (operation == Operation::switch_mode && (record.state == nullptr || record.state->step() == 0))
     return;
   if (!bound) add_pending(record);
+  const auto given = given_inputs.find(record.key);
+  record.inputs = given == given_inputs.end() ? nullptr : &given->second;
   active.push_back(&record);
   several_devices |= p.device() != active.front()->p->device();
 }
@@ -189,7 +199,8 @@ void Optimizer::Impl::add_pending(ParamRecord& record) {
   check_tensor(*record.p, record.name);
   auto plan = with_context(*record.p, record.name,
                            [&] { return groups[record.name.group].record.plan(*record.p); });
-  record.shares = shares(*plan);
+  record.shares = jit::needs_all_tensors(*plan);
+  check_part(record, *plan);
   pending.push_back({&record, std::move(plan), false, std::nullopt});
 }
 
@@ -279,6 +290,7 @@ void Optimizer::Impl::bind_states() {
     }
     ParamState& state = state_for(p, record.name.group);
     with_context(p, record.name, [&] {
+      if (sharding) keep_part(record.name.group, record.name.index, state.data());
       state.data().bind(p, one.plan, new_ids[next++], group.initial(*one.plan, record.number));
     });
     record.set_state(&state);

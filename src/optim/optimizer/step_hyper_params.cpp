@@ -38,7 +38,9 @@ int StepHyperParams::add(std::size_t group, std::int64_t t, const torch::Tensor&
 }
 
 void count_empty(const StepParam& param, const torch::Tensor& found_inf) {
-  if (param.p->numel() == 0) param.buffers->t.step_offset().add_(found_inf.reshape({}).ne(0));
+  // An empty part of a parameter has work, so that the device counts its steps.
+  if (param.p->numel() == 0 && param.buffers->whole == 0)
+    param.buffers->t.step_offset().add_(found_inf.reshape({}).ne(0));
 }
 
 bool is_skipped(const StepExtras& extras) {

@@ -168,6 +168,9 @@ bool Stepper::State::set_inputs(const StepMembers& now, const StepExtras& extras
         param->g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
         device.device.is_cpu() || is_aligned(device.tensor(row), param->g),
         extras.clears ? param->grad->mutable_data_ptr() : nullptr};
+    for (std::size_t i = 0; param->inputs != nullptr && i < param->inputs->size(); ++i)
+      if (const torch::Tensor& one = (*param->inputs)[i]; one.defined())
+        device.inputs[input].inputs[i] = one.const_data_ptr();
   }
   return true;
 }
@@ -191,6 +194,18 @@ void run_transform(const TransformOfGroup& transform, const DeviceStep& device,
 }
 
 }  // namespace
+
+// The same on whole parameters, which other ranks have parts of.
+static void run_transform(StepRanks& ranks, const TransformOfGroup& transform,
+                          const DeviceStep& device,
+                          const std::vector<jit::TransformedTensor>& tensors) {
+  std::vector<TransformedPart> parts;
+  for (const jit::TransformedTensor& one : tensors) {
+    const StepParam* const param = device.params[one.tensor];
+    parts.push_back({param, values_at(one.values, *param->p)});
+  }
+  ranks.transform(parts, transform);
+}
 
 // The addresses of the shared state.
 static std::array<double*, 2> buffers_of(const jit::SharedState* shared_state) {
@@ -224,10 +239,16 @@ void Stepper::prepare(const std::vector<StepParam*>& active,
   fresh.number_inputs();
   for (DeviceStep& device : fresh.devices)
     check_no_sharing(device),
-        as_torch_error([&] { device.step.emplace(*device.backend, device.batches, shared_state); });
+        as_torch_error([&] { device.step.emplace(*device.backend, device.batches, shared_state); }),
+        device.step->set_exchange(exchange());
   for (DeviceStep& device : state_->devices)
     if (device.step && !device.backend->is_capturing()) device.step->activate_step();
   *state_ = std::move(fresh);
+}
+
+jit::Exchange Stepper::exchange() const {
+  if (ranks_ == nullptr) return {};
+  return [ranks = ranks_](const auto& partials) { ranks->exchange(partials); };
 }
 
 // After a capture its graph owns the tables. Steps outside the capture start with new ones.
@@ -256,10 +277,12 @@ jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_sta
                                const StepExtras& extras) {
   if (!tuner_ || state_->devices.size() != 1) return nullptr;
   const DeviceStep& device = state_->devices[0];
-  const TunedTables tables{*device.backend, device.batches, shared_state,
-                           [at = device.device](void* to, const void* from, std::size_t bytes) {
-                             download(at, to, from, bytes);
-                           }};
+  const jit::TunedTables tables{
+      *device.backend, device.batches, shared_state,
+      [at = device.device](void* to, const void* from, std::size_t bytes) {
+        download(at, to, from, bytes);
+      },
+      exchange()};
   if (tables_are_new) activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
   if (extras.capturable) return nullptr;  // a graph repeats the step with tables that it owns
   if (device.backend->is_capturing()) return nullptr;  // the default step throws
@@ -289,12 +312,16 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   // Prepare all devices before the first one changes anything.
   for (DeviceStep& device : state.devices)
     step_on(device).prepare(device.inputs, state.hyper_params.all());
+  if (ranks_ != nullptr) ranks_->agree();
   if (is_trial) wait_for_all(state.devices[0].device);
   const auto start = std::chrono::steady_clock::now();
   if (transform)
     for (DeviceStep& device : state.devices)
       step_on(device).host_transform([&](const std::vector<jit::TransformedTensor>& tensors) {
-        run_transform(transform, device, tensors);
+        if (ranks_ != nullptr)
+          run_transform(*ranks_, transform, device, tensors);
+        else
+          run_transform(transform, device, tensors);
       });
   for (DeviceStep& device : state.devices) step_on(device).launch();
   if (is_trial) wait_for_all(state.devices[0].device);
@@ -318,6 +345,7 @@ void Stepper::switch_mode(jit::Mode to, const StepMembers& now, jit::SharedState
   activate(nullptr);
   for (DeviceStep& device : state.devices)
     device.step->prepare(to, device.inputs, state.hyper_params.all());
+  if (ranks_ != nullptr) ranks_->agree();
   for (DeviceStep& device : state.devices) device.step->launch();
   for (const StepParam* const param : now.active) bump_version(*param->p);
 }

@@ -9,10 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "jit/search/step_tuner.h"
 #include "jitstep/hyper_params.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/reports.h"
-#include "optim/optimizer/step_tuner.h"
 #include "optim/state/state_buffers.h"
 #include "optim/tensor/errors.h"
 
@@ -33,6 +33,8 @@ struct StepParam {
   const torch::Tensor* p = nullptr;     // set for each step
   const torch::Tensor* grad = nullptr;  // set for each step; null: inactive
   const void* g = nullptr;  // address of the gradient's elements; not read when the mode changes
+  /// Set for each step: the rule's inputs, in element order; an undefined tensor is not given. Null: none is given.
+  const std::vector<torch::Tensor>* inputs = nullptr;
   StateBuffers* buffers = nullptr;  // null: no state yet
   int version = 0;    // changes with the storage of p, and the metadata of p or the gradient
   TableRow row = {};  // written by the Stepper
@@ -54,9 +56,32 @@ struct StepExtras {
   bool capturable = false;   // the device counts the step: every StepCount is_on_device()
 };
 
+/// The values of a parameter's part inside a step.
+struct TransformedPart {
+  const StepParam* param;
+  torch::Tensor values;
+};
+
 /// Applies a group's host transform: replaces `values`, one tensor per parameter.
 using TransformOfGroup =
     std::function<void(std::size_t group, const std::vector<torch::Tensor>& values)>;
+
+/// The other ranks, for steps of parts of parameters. A step calls these functions in this order.
+class StepRanks {
+ public:
+  StepRanks() = default;
+  StepRanks(const StepRanks&) = delete;
+  StepRanks& operator=(const StepRanks&) = delete;
+  virtual ~StepRanks() = default;
+
+  /// After everything that may fail on this rank alone, before the first launch. Throws if ranks cannot go on together.
+  virtual void agree() = 0;
+  /// See jit::Exchange.
+  virtual void exchange(const std::vector<jit::PartialSums>& partials) = 0;
+  /// Applies the host transforms to whole parameters. `parts`: those with elements on this rank.
+  virtual void transform(const std::vector<TransformedPart>& parts,
+                         const TransformOfGroup& transform) = 0;
+};
 
 /// Not thread-safe. Belongs to one optimizer.
 class Stepper {
@@ -85,7 +110,10 @@ class Stepper {
             const TransformOfGroup& transform = {});
 
   /// Tunes the following steps if all parameters are on one device. Null: does not tune.
-  void tune(std::unique_ptr<StepTuner> tuner) { tuner_ = std::move(tuner); }
+  void tune(std::unique_ptr<jit::StepTuner> tuner) { tuner_ = std::move(tuner); }
+
+  /// Makes the next prepare(), and all later steps, those of parts. Null: of whole parameters. `ranks` must outlive this.
+  void share(StepRanks* ranks) { ranks_ = ranks; }
 
   /// Switches parameters that have taken a step to another mode. Errors as for `step`. Ignores gradients.
   void switch_mode(jit::Mode to, const StepMembers& members,
@@ -100,13 +128,15 @@ class Stepper {
   bool update(const StepMembers& members, jit::SharedState* shared_state, const StepExtras& extras,
               int ahead);
   void leave_to_graphs();
+  jit::Exchange exchange() const;
   jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state,
                         const StepExtras& extras);
   void activate(jit::Step* tuned);
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // tables that captured graphs use
-  std::unique_ptr<StepTuner> tuner_;              // null: steps are not tuned
+  std::unique_ptr<jit::StepTuner> tuner_;         // null: steps are not tuned
   jit::Step* last_tuned_ = nullptr;               // the last step's; null: the default step
+  StepRanks* ranks_ = nullptr;                    // null: no other ranks
 };
 
 }  // namespace jitstep

@@ -306,6 +306,8 @@ void ParamState::Data::bind(const torch::Tensor& p, std::shared_ptr<const jit::P
   StateBuffers fresh = make_state(p, std::move(plan), id, initial.aux_state);
   // Steps without slots do not count for new slots: the step number restarts with them.
   if (has_slots(buffers) || !has_slots(fresh)) fresh.t = buffers.t;
+  fresh.first = buffers.first;
+  fresh.whole = buffers.whole;
   fresh.revision = next_revision();
   fresh.hyper = initial.hyper;
   if (manifest().early_state) fresh.initial = initial.slots;

@@ -14,8 +14,9 @@
 
 namespace jitstep {
 namespace jit {
+struct Part;
 struct ResolvedAuxState;
-}
+}  // namespace jit
 
 /// True once a state tensor was returned to the user or copied. Never reset.
 class Escaped {
@@ -105,6 +106,8 @@ struct ParamState::Data {
   bool fits(const torch::Tensor& parameter) const;
   /// A copy for the rollback of a failed step. Only the optimizer has it, so the copy does not mark its source.
   Data snapshot();
+  /// Replaces the state of a whole parameter by that of some of its elements. The next bind() binds it to them.
+  void keep_part(const torch::Tensor& parameter, const jit::Part& part);
 
   const jit::Catalog& catalog() const;
   const jit::Manifest& manifest() const;

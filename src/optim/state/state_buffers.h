@@ -42,6 +42,8 @@ struct StateBuffers {
   std::vector<double> initial;   // of slots at t = 0, for rules with early state; else empty
   StepCount t;                   // steps taken
   int id = 0;                    // order of add_parameter(); selects the random bits
+  std::int64_t first = 0;        // of a part of a parameter: its first element, in storage order
+  std::int64_t whole = 0;        // of a part: elements of the whole parameter; 0: this is no part
   int revision = 0;              // the caller must change it when it replaces the plan or a tensor
 
   /// Visits codes, metadata, auxiliary state and residual, including undefined tensors, always in the same order.

@@ -145,6 +145,8 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
   tensor.shape = shape_of(p);
   tensor.g_strides = p.dim() == 0 ? std::vector<std::int64_t>{1} : g_strides.vec();
   tensor.id = state.id;
+  tensor.offset = state.first;
+  tensor.whole = state.whole;
   return tensor;
 }
 

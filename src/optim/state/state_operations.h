@@ -10,6 +10,7 @@
 
 namespace jitstep {
 namespace jit {
+struct Part;
 struct Slot;
 struct StepTensor;
 }  // namespace jit
@@ -30,6 +31,11 @@ std::vector<StateBuffers::AuxState> make_aux_state(const torch::Tensor& p, const
 /// strides, in the parameter's logical order.
 jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
                             torch::IntArrayRef g_strides);
+
+/// The state of elements `part` of a parameter, from the state of the whole parameter. Copies. `p`: the whole
+/// parameter. The state must have a plan, which can be cut (jit::part_grain) unless the part is empty or all of it.
+StateBuffers part_of_state(const StateBuffers& whole, const torch::Tensor& p,
+                           const jit::Part& part);
 
 /// A unique number for `revision`, because new state may have the address of freed state.
 int next_revision();

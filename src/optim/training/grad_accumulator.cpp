@@ -14,7 +14,7 @@
 #include <set>
 #include <utility>
 
-#include "jitstep/jit/option_values.h"
+#include "jit/codegen/gradient_sum.h"
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stepper.h"
@@ -29,9 +29,6 @@
 
 namespace jitstep {
 namespace {
-
-// Adding a gradient is a step of this rule. Its parameter is the sum.
-jit::OptionValues rule_values() { return jit::OptionValues("jitstep_gradient_sum"); }
 
 namespace autograd = torch::autograd;
 
@@ -51,10 +48,9 @@ const autograd::GraphTask* current_task() {
 using Plans = std::map<torch::Dtype, std::shared_ptr<const jit::Plan>>;
 
 std::shared_ptr<const jit::Plan> make_plan(torch::Dtype dtype, Rounding rounding) {
-  jit::Formats formats;
-  formats.weights = rounding == Rounding::stochastic ? "stochastic" : "native";
   const jit::Dtype sum_dtype = dtype_of(torch::empty({0}, dtype));
-  return std::make_shared<jit::Plan>(jit::resolve(rule_values(), formats, {.dtype = sum_dtype}));
+  return std::make_shared<jit::Plan>(
+      jit::gradient_sum_plan(sum_dtype, rounding == Rounding::stochastic));
 }
 
 // One parameter and its sum.
@@ -285,7 +281,7 @@ GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
   TORCH_CHECK(options.max_waiting_bytes() >= 0, "jitstep: GradAccumulator: max_waiting_bytes is ",
               options.max_waiting_bytes(), ". Set it to 0 or more.");
   state_->options = options;
-  state_->hyper_params = {rule_values().at_step(1, options.seed())};
+  state_->hyper_params = {jit::gradient_sum_params(options.seed())};
   state_->add_parameters(parameters);
   state_->hooks.emplace(
       "a GradAccumulator", parameters_of(state_->sums),

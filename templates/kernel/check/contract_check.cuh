@@ -87,11 +87,19 @@ constexpr bool may_read(int now, int pass, bool marked_update_state) {
   return pass < 0 || (now == kInUpdateState ? marked_update_state : pass < now);
 }
 
-template <class Slots, class P>
-struct ElementView : Slots {
+// A field of auxiliary state that elements read, of their own entry.
+template <class Value>
+struct OwnEntry {
+  const Value prev;
+};
+
+// OfElement: the inputs of a step, and auxiliary state of the element's own entries.
+template <class Slots, class OfElement, class P>
+struct ElementView : Slots, OfElement {
   P p;
   const real g;
   const int64 index;
+  KHD uint32 random(int) const { return 0; }
   ElementView(const ElementView&) = delete;  // a write to a copy would be lost
   void operator&() const = delete;           // a rule sees one element only
 };
@@ -121,15 +129,16 @@ concept NamesPrepare = requires {
   &B::prepare;
 };
 template <class B, class H, class M>
-concept HasPrepare = requires(const H& h, M& m) {
-  B::prepare(h, 1, m);
-}
-|| requires(const H& h) { B::prepare(h, 1); };
+concept HasPrepare = PreparesFromAuxState<B, H, M> || PreparesFromSizes<B, H, M> ||
+    requires(const H& h) {
+  B::prepare(h, 1);
+};
 // A write to a copy of the auxiliary state would be lost, too.
 template <class B, class Scalars, class H, class M>
 concept PreparesACopy = requires {
   static_cast<Scalars (*)(const H&, int64, M)>(&B::prepare);
-};
+}
+|| requires { static_cast<Scalars (*)(const H&, int64, const Sizes&, M)>(&B::prepare); };
 template <class B, class R, class C, class M>
 concept FinalizesACopy = requires {
   static_cast<typename R::Coefficients (*)(Of<typename R::Coefficients>, const Totals<R::terms>&,
@@ -166,10 +175,6 @@ template <class B, class R, class C>
 concept HasFinalizeWithoutAuxState = requires(Of<typename R::Coefficients> name,
                                               Totals<R::terms>& sums, C& c) {
   requires kSame<decltype(B::finalize(name, sums, 1, c)), typename R::Coefficients>;
-};
-template <class B, class H, class M>
-concept PreparesFromAuxState = requires(const H& h, M& m) {
-  B::prepare(h, 1, m);
 };
 struct ScalarsOfOneTensor {};
 template <bool OfAll, class Scalars>
@@ -214,13 +219,14 @@ class ModesCheck {
 };
 
 // KnownPass: first pass in which new slots can be computed: after all reductions that `update_state` reads.
-template <class S, template <class> class SlotsOf, template <int> class ResultsIn, int KnownPass>
+template <class S, template <class> class SlotsOf, template <int> class ResultsIn, int KnownPass,
+          class OfElement>
 class RuleCheck {
   using Rule = typename S::Rule;
   using Body = typename Rule::Body;
   using AuxState = typename Rule::AuxState;
-  using Open = ElementView<SlotsOf<OpenSlot>, const real>;
-  using New = ElementView<SlotsOf<NewSlot>, real>;
+  using Open = ElementView<SlotsOf<OpenSlot>, OfElement, const real>;
+  using New = ElementView<SlotsOf<NewSlot>, OfElement, real>;
   template <class View, bool Transformed = S::transformed>
   struct Applied {
     using type = View;
@@ -234,7 +240,8 @@ class RuleCheck {
   using Context = const ContextView<ScalarsOf<Rule>, ResultsIn<Now>>;
 
   static_assert(!NamesPrepare<Body> || HasPrepare<Body, typename Rule::Hyper, AuxState>,
-                "'prepare' takes 'const Hyper& h, int64 t', then perhaps 'AuxState& m'");
+                "'prepare' takes 'const Hyper& h, int64 t', then perhaps 'const Sizes& size', then "
+                "perhaps 'AuxState& m'");
   static_assert(!PreparesACopy<Body, ScalarsOf<Rule>, typename Rule::Hyper, AuxState>,
                 "'prepare' takes 'AuxState& m': what it writes to a copy is lost");
   static_assert(kIsClass<ScalarsOf<Rule>>, "'prepare' returns a structure of scalars");
@@ -251,7 +258,7 @@ class RuleCheck {
   // The argument of a reduction's `terms`.
   template <class R, bool Over = R::has_source, bool Known = (R::pass >= KnownPass)>
   struct From {
-    using type = const ElementView<SlotsOf<PreviousSlot>, const real>;
+    using type = const ElementView<SlotsOf<PreviousSlot>, OfElement, const real>;
   };
   template <class R>
   struct From<R, false, true> {
@@ -278,12 +285,14 @@ class RuleCheck {
 
   template <class R>
   static constexpr bool terms_fit = HasTerms<Body, R, typename From<R>::type, Context<R::pass>>;
+  static constexpr bool prepares_for_one_tensor =
+      PreparesFromSizes<Body, typename Rule::Hyper, AuxState> ||
+      (rule_has_aux_state<S, tensor>() &&
+       PreparesFromAuxState<Body, typename Rule::Hyper, AuxState>);
   // The context that a `finalize` may read.
   template <class R>
   using FinalizeContext = const ContextView<
-      typename FinalizeScalars<R::is_global && rule_has_aux_state<S, tensor>() &&
-                                   PreparesFromAuxState<Body, typename Rule::Hyper, AuxState>,
-                               ScalarsOf<Rule>>::type,
+      typename FinalizeScalars<R::is_global && prepares_for_one_tensor, ScalarsOf<Rule>>::type,
       ResultsIn<R::pass>>;
   template <class R>
   static constexpr bool fits() {

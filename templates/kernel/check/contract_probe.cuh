@@ -78,18 +78,23 @@ class ContractProbe {
     e_.g = unit / 4;
     e_.index = 0;
     e_.transformed = Poison();
+    e_.random_key = {hyper_params.seed, 0, static_cast<uint32>(hyper_params.t), 0};
     static_for<S::slots>([&](auto i) {
       auto& slot = S::template slot<decltype(i)::value>(e_);
       slot.prev =
           kStored<typename S::template Codec<decltype(i)::value>> ? unit / 8 : real(Poison());
       slot.next = Poison();
     });
+    set_inputs(unit, hyper_params.t % 2 == 0);
+    if constexpr (elements_read_state<S>()) static_cast<AuxState&>(e_) = empty_aux_state();
     AuxState aux = empty_aux_state();
     const auto& hyper =
         *reinterpret_cast<const typename Rule::Hyper*>(hyper_params.hyper + kCommonHyper);
-    static_cast<ScalarsOf<Rule>&>(c_) = prepare<Rule>(hyper, hyper_params.t, aux);
+    static constexpr int64 kOnes[] = {1, 1};
+    const Sizes sizes(kOnes, 1, 2, 1);
+    static_cast<ScalarsOf<Rule>&>(c_) = prepare<Rule>(hyper, hyper_params.t, sizes, aux);
     ProbeWriter::prepared(findings_, c_, aux);
-    if constexpr (requires { Body::prepare(hyper, 1, aux); }) {
+    if constexpr (PreparesFromAuxState<Body, typename Rule::Hyper, AuxState>) {
       watch_prepared<tensor>(aux);
       watch_prepared<all>(aux);
     }
@@ -100,7 +105,7 @@ class ContractProbe {
     static_for<Passes>([&](auto pass) { this->template sums<decltype(pass)::value>(); });
     if constexpr (KnownPass >= Passes) update_state();
     if constexpr (S::transformed) {
-      e_.transformed = Body::transformed(static_cast<const Element<typename S::Slots>&>(e_), c_);
+      e_.transformed = Body::transformed(static_cast<const ElementOf<S>&>(e_), c_);
       ProbeWriter::transformed(findings_, e_);
     }
     Body::update_param(e_, c_);
@@ -117,6 +122,12 @@ class ContractProbe {
   }
 
  private:
+  void set_inputs(real unit, bool given) {
+    for_list(typename S::InputFields{}, [&](auto field) {
+      e_.*decltype(field)::pointer = {given ? unit / 16 : real(0), given};
+    });
+  }
+
   static AuxState empty_aux_state() {
     AuxState aux{};
     for_aux_state<S, kRuleComponent, void>(aux, [](auto, auto& value) {
@@ -174,7 +185,7 @@ class ContractProbe {
       using From = typename At<R::source, typename S::Reductions>::type;
       return Body::terms(name, static_cast<const typename From::Coefficients&>(result<From>()), c_);
     } else {
-      return Body::terms(name, static_cast<const Element<typename S::Slots>&>(e_), c_);
+      return Body::terms(name, static_cast<const ElementOf<S>&>(e_), c_);
     }
   }
 
@@ -200,7 +211,7 @@ class ContractProbe {
   }
 
   Findings& findings_;
-  Element<typename S::Slots> e_;
+  ElementOf<S> e_;
   Context<Rule> c_;
 };
 

@@ -168,6 +168,32 @@ struct FieldsOfRange {
   using Of = OfField<typename At<I, typename S::AuxFields>::type>;
 };
 
+// The auxiliary state that a rule's elements read, of their own entries.
+template <class S, class Field, bool Wanted>
+class OwnFieldOfRange {
+ public:
+  KHD OwnFieldOfRange(const Scope<S>& scope, const ElementRange& elements)
+      : of_(scope, elements, Field::prev(scope.tensor, scope.hyper_params)) {}
+  KHD void put(int i, auto& e) const { (e.*Field::pointer).prev = of_[i]; }
+
+ private:
+  ValuesOfRange<typename Field::Domain, typename Field::Value, kLeaf, false> of_;
+};
+template <class S, class Field>
+struct OwnFieldOfRange<S, Field, false> {
+  KHD OwnFieldOfRange(const Scope<S>&, const ElementRange&) {}
+  KHD void put(int, auto&) const {}
+};
+template <class S>
+struct OwnFieldsOfRange {
+  template <class Field>
+  using OfField = OwnFieldOfRange<S, Field, Field::of_elements>;
+  template <int I>
+  using Of = OfField<typename At<I, typename S::AuxFields>::type>;
+};
+template <class S>
+using OwnState = Each<S::AuxFields::size, OwnFieldsOfRange<S>::template Of>;
+
 // The auxiliary state of slot I's codec for each element of a range.
 template <class S, int I, int Count, bool Fresh>
 class AuxStateOfRange {

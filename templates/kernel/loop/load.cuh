@@ -145,7 +145,7 @@ KHD void with_prev_values(const Scope<S>& scope, const ElementRange& elements, F
 }
 
 template <class S, int I, class Values>
-KHD void set_numbered(Element<typename S::Slots>& e, const Numbered<I, Values>& slot, int i) {
+KHD void set_numbered(ElementOf<S>& e, const Numbered<I, Values>& slot, int i) {
   set_slot<S, I>(e, slot.values[i]);
 }
 
@@ -174,6 +174,48 @@ struct StoredSlotsOfRange {
 template <class S, int Pass>
 using StoredSlots = Each<S::slots, StoredSlotsOfRange<S, Pass>::template Of>;
 
+// Input I of a range, or zeros if it is not given.
+template <class S, int I>
+class InputOfRange {
+ public:
+  KHD InputOfRange(const Scope<S>& scope, const ElementRange& elements) {
+    if (scope.step.inputs[I] != nullptr)
+      values_ = static_cast<const real*>(scope.step.inputs[I]) + elements.base;
+    else
+      for (real& x : zeros_) x = 0;
+  }
+  InputOfRange(const InputOfRange&) = delete;
+  KHD real operator[](int i) const { return values_[i]; }
+
+ private:
+  real zeros_[kLeaf];
+  const real* values_ = zeros_;
+};
+
+// The inputs of a range.
+template <class S, int Count = S::inputs>
+class InputsOfRange : InputsOfRange<S, Count - 1> {
+  using Before = InputsOfRange<S, Count - 1>;
+
+ public:
+  KHD InputsOfRange(const Scope<S>& scope, const ElementRange& elements)
+      : Before(scope, elements), last_(scope, elements) {}
+  template <int I>
+  KHD real value(int i) const {
+    if constexpr (I == Count - 1)
+      return last_[i];
+    else
+      return Before::template value<I>(i);
+  }
+
+ private:
+  InputOfRange<S, Count - 1> last_;
+};
+template <class S>
+struct InputsOfRange<S, 0> {
+  KHD InputsOfRange(const Scope<S>&, const ElementRange&) {}
+};
+
 // Calls f(i, element, gradient context, rule context) for the elements of a range. Computes new slots if this pass
 // has all values that they depend on.
 template <class S, int Pass, class F>
@@ -182,18 +224,27 @@ KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
   const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + elements.base;
   const EntryCoefficients<S, Pass> entries(scope, elements);
   const StoredSlots<S, Pass> stored(scope, elements);
+  const OwnState<S> own(scope, elements);
+  const InputsOfRange<S> inputs(scope, elements);
+  const GivenInputs<S> given(scope.step);
   const auto gradient = scope.gradient;
   const auto rule = scope.rule;
   const int64 first = scope.tensor.offset + elements.base;
+  const RandomKey key = random_key(scope, 0);
   with_prev_values<S>(scope, elements, [&](const auto&... slots) {
     // vectorized: the loop over elements
     INDEPENDENT
     for (int i = elements.begin; i < elements.end; ++i) {
-      Element<typename S::Slots> e;
+      ElementOf<S> e;
       e.p = p[i];
       e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
       e.index = first + i;
+      e.random_key = key;
       (set_numbered<S>(e, slots, i), ...);
+      own.visit([&](auto, const auto& of) { of.put(i, e); });
+      if constexpr (S::inputs > 0)
+        set_inputs<S>(given, e,
+                      [&](auto n) { return inputs.template value<decltype(n)::value>(i); });
       auto element_gradient = gradient;
       auto element_rule = rule;
       entries.visit([&](auto, const auto& of) { of.put(i, element_gradient, element_rule); });

@@ -11,6 +11,7 @@ struct Fragment {
   real p[Shape::fragment];
   real g[Shape::fragment];
   real prev[S::slots > 0 ? S::slots : 1][Shape::fragment];
+  real input[S::inputs > 0 ? S::inputs : 1][S::inputs > 0 ? Shape::fragment : 1];
 };
 
 // The memory offset of element e in p or g.
@@ -173,18 +174,48 @@ KHD void load_slots(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>&
   }
 }
 
+// Loads the inputs that are given. The others are 0.
+template <class S, class Shape, class Cursor>
+KHD void load_inputs(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>& f) {
+  UNROLL
+  for (int n = 0; n < S::inputs; ++n) {
+    UNROLL
+    for (int i = 0; i < Shape::fragment; ++i) f.input[n][i] = 0;
+    if (scope.step.inputs[n] != nullptr)
+      load_values<Shape>(
+          static_cast<const real*>(scope.step.inputs[n]), at, [](int64 e) { return e; },
+          [&](int i, real x) { f.input[n][i] = x; });
+  }
+}
+
 template <class S, class Shape, class Cursor>
 KHD void load_fragment(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>& f) {
   load_weights<S, Shape>(scope, at, f.p);
   load_gradient<S, Shape>(scope, at, f.g);
+  if constexpr (S::inputs > 0) load_inputs<S, Shape>(scope, at, f);
   load_slots<S, Shape>(scope, at, f);
 }
 
 // Sets the previous values of all slots, from index i of the fragment.
 template <class S, class Shape>
-KHD void set_slots(const Fragment<S, Shape>& from, int i, Element<typename S::Slots>& e) {
+KHD void set_slots(const Fragment<S, Shape>& from, int i, ElementOf<S>& e) {
   static_for<S::slots>(
       [&](auto s) { set_slot<S, decltype(s)::value>(e, from.prev[decltype(s)::value][i]); });
+}
+
+// Sets the auxiliary state of an element's own entries. Missing elements get zeros.
+template <class S>
+KHD void set_own_state(const Scope<S>& scope, int64 element, bool exists, ElementOf<S>& e) {
+  for_list(typename S::AuxFields{}, [&](auto row) {
+    using Field = decltype(row);
+    if constexpr (Field::of_elements) {
+      auto& value = e.*Field::pointer;
+      value.prev = 0;
+      if (exists)
+        value.prev = Field::prev(scope.tensor, scope.hyper_params)[entry_of(
+            scope.tensor, Field::Domain::reduced(scope.tensor.dims), element)];
+    }
+  });
 }
 
 // Replaces the new values of all slots without codes whose auxiliary state is known in this pass.
@@ -202,11 +233,17 @@ KHD void set_stored_slots(const Scope<S>& scope, int64 element, auto& e) {
 template <class S, int Pass, class Shape, class Cursor, class F>
 KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
                       int i, uint32 within, F&& f) {
-  Element<typename S::Slots> e;
+  ElementOf<S> e;
   e.p = from.p[i];
   e.g = from.g[i];
   e.index = scope.tensor.offset + at.element(within);
+  e.random_key = random_key(scope, 0);
   set_slots<S>(from, i, e);
+  if constexpr (S::inputs > 0)
+    set_inputs<S>(GivenInputs<S>(scope.step), e,
+                  [&](auto n) { return from.input[decltype(n)::value][i]; });
+  if constexpr (elements_read_state<S>())
+    set_own_state<S>(scope, at.element(within), at.has(within), e);
   const auto elements = [&](const auto& gradient, const auto& rule) {
     advance<S, Pass>(e, gradient, rule);
     if (at.has(within)) set_stored_slots<S, Pass>(scope, at.element(within), e);

@@ -28,7 +28,7 @@ KHD void switch_mode_tile(const Scope<S>& last, const Scope<S>& held, const Curs
     UNROLL
     for (int k = 0; k < Shape::vector; ++k) {
       const int i = row * Shape::vector + k;
-      Element<typename S::Slots> e;
+      ElementOf<S> e;
       e.p = f.p[i];
       e.index = held.tensor.offset + at.element(Shape::row_start(row) + k);
       set_slots<S>(f, i, e);

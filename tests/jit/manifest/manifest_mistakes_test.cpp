@@ -34,6 +34,27 @@ struct Mistake {
 
 const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> all = {
+      // ---- inputs, and auxiliary state that elements read
+      {Kind::rule, 3, RULE "struct Inputs {\nSigned x;\n};\n", "expected Input, found `Signed"},
+      {Kind::rule, 3, RULE "struct Inputs {\nInput p;\n};\n",
+       "`p` is the parameter or the gradient. Rename the input."},
+      {Kind::rule, 3, RULE "struct Inputs {\nInput random;\n};\n",
+       "`random` is a function of elements. Rename the input."},
+      {Kind::rule, 6, SLOTS "Signed m;\n};\nstruct Inputs {\nInput m;\n};\n",
+       "`m` is also a slot. Rename one."},
+      {Kind::rule, 5, RULE "struct Inputs {\nInput a;\nInput b;\nInput c;\n};\n",
+       "a file can declare at most 2 inputs"},
+      {Kind::rule, 3, SLOTS "Signed random;\n};\n",
+       "`random` is a function of elements. Rename the slot."},
+      {Kind::rule, 6,
+       RULE "struct Inputs {\nInput x;\n};\nstruct AuxState {\nEntry<tensor> x;  // elements\n};\n",
+       "`x` is also an input. Rename one."},
+      {Kind::rule, 3, MEMORY "Entry<tensor> g;  // elements\n};\n",
+       "`g` is the parameter or the gradient. Rename the field."},
+      {Kind::codec, 6,
+       CODEC "using Code = uint8;\nstruct A { real x; };\nstruct Reductions { Sum<tensor, 1, A> a; "
+             "};\nstruct AuxState {\nEntry<tensor> x;  // elements\n};\n",
+       "only elements of a rule read auxiliary state. Remove the note `elements`."},
       // ---- the file
       {Kind::rule, 2, RULE "KHD static void moments(auto& e) {}\n",
        "`moments` is now called `update_state`"},

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "jit/manifest/manifest_reader.h"
+#include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/template_store.h"
 
@@ -152,6 +153,32 @@ TEST(Manifest, AnIntegerMustFitAnInt) {
   EXPECT_EQ(option.range_problem(2147483648.0),
             "k is 2147483648 and must be an integer >= 1 that fits an int");
   EXPECT_EQ(option.range_problem(1.5), "k is 1.5 and must be an integer >= 1");
+}
+
+TEST(Manifest, ReadsInputsSizesAndTheNoteElements) {
+  const Manifest m = read_manifest(R"(namespace jitstep::rules::mine {
+struct Inputs {
+  Input hessian;  // an estimate
+  Input noise;
+};
+struct AuxState {
+  Entry<tensor> seen;  // elements
+  Entry<tensor> other;
+};
+struct Rule {
+  KHD static int prepare(const Hyper& h, int64 t, const Sizes& size);
+};
+}
+)",
+                                   "rules/mine.cuh", Manifest::Kind::rule);
+  ASSERT_EQ(m.inputs.size(), 2u);
+  EXPECT_EQ(m.inputs[0].note, "an estimate");
+  EXPECT_EQ(m.input("noise"), 1);
+  EXPECT_EQ(m.input("noises"), -1);
+  EXPECT_TRUE(m.aux_state[0].of_elements);
+  EXPECT_FALSE(m.aux_state[1].of_elements);
+  EXPECT_TRUE(m.reads_sizes);
+  EXPECT_FALSE(default_catalog().rule("adamw").reads_sizes);
 }
 
 TEST(Manifest, ReadsReductionsAndAuxState) {

@@ -153,8 +153,8 @@ TEST_F(StepErrors, PartsThatCannotBeStepped) {
 TEST_F(StepErrors, MoreDimensionsThanKernelsTake) {
   const std::string what =
       "cannot step the tensor with id 4 by sgd_int8_float32: it has 9 dimensions. At most 8 are "
-      "supported if the rule has reductions over rows or similar domains, or if the tensor is not "
-      "dense. Reshape it.";
+      "supported if the rule has reductions over rows or similar domains, if it reads sizes, or if "
+      "the tensor is not dense. Reshape it.";
   const auto with_dims = [](std::vector<std::int64_t> g_strides) {
     return [=](auto& tensors, auto&, auto&) {
       tensors[1].layout.reset();

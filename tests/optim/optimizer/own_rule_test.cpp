@@ -206,10 +206,12 @@ TEST_F(AnchoredRule, KeepsThatRateThroughSchedulesAndArchives) {
   EXPECT_EQ(initial_lr(other), jit::Value(0.5));
 }
 
-TEST(UserRule, IsTheOneInTheReadme) {
-  EXPECT_NE(text_of_file(JITSTEP_SOURCE_DIR "/README.md")
-                .find(text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh")),
-            std::string::npos);
+TEST(UserRule, HasTheFormulasOfTheReadme) {
+  const std::string readme = text_of_file(JITSTEP_SOURCE_DIR "/README.md");
+  const auto start = readme.find("struct Rule {"), end = readme.find("```", start);
+  ASSERT_LT(start, end);
+  EXPECT_HAS(text_of_file(JITSTEP_SOURCE_DIR "/examples/signum.cuh"),
+             readme.substr(start, end - start));
 }
 
 TEST(UserRule, OfTheGuideIsTheOneInTheExamples) {

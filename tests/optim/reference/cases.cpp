@@ -17,6 +17,18 @@ constexpr const char* kMoved = R"({
 "adam": [
   {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "weight_decay": 0.1, "amsgrad": true},
   {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "weight_decay": 0.1}],
+"adahessian": [
+  {"lr": 0.02, "betas": [0.7, 0.8], "hessian_power": 0.8, "eps": 0.05, "weight_decay": 0.1, "fixed_decay": true},
+  {"lr": 0.02, "betas": [0.7, 0.8], "weight_decay": 0.1}],
+"adam_mini": [
+  {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "weight_decay": 0.2, "partition": "whole"},
+  {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "weight_decay": 0.2, "partition": "output"},
+  {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "weight_decay": 0.2, "partition": "element"}],
+"adamp": [
+  {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.02, "weight_decay": 0.1, "delta": 1.8, "wd_ratio": 0.4,
+   "nesterov": true, "fixed_decay": true},
+  {"lr": 0.02, "betas": [0.7, 0.6], "weight_decay": 0.1, "delta": 5},
+  {"lr": 0.02, "betas": [0.7, 0.6], "weight_decay": 0.1}],
 "adamax": [{"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.05, "weight_decay": 0.1}],
 "adamw": [
   {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "weight_decay": 0.1, "clipping_threshold": 0.8, "initial_lr": 0.05,
@@ -40,6 +52,9 @@ constexpr const char* kMoved = R"({
    "decoupled": true, "caution": true, "corrected_weight_decay": true},
   {"lr": 0.02, "betas": [0.7, 0.8], "clip_exp": null, "weight_decay": 0.1},
   {"lr": 0.02, "betas": [0.7, 0.8], "weight_decay": 0.1, "decoupled": true, "corrected_weight_decay": true}],
+"amos": [
+  {"lr": 0.2, "beta": 0.8, "momentum": 0.6, "extra_l2": 0.05, "c_coef": 0.7, "d_coef": 0.8, "eps": 0.01},
+  {"lr": 0.2, "beta": 0.8}],
 "asgd": [{"lr": 0.05, "lambd": 0.2, "alpha": 0.6, "t0": 2, "weight_decay": 0.1}],
 "came": [
   {"lr": 0.01, "betas": [0.7, 0.8, 0.9], "weight_decay": 0.1, "clip_threshold": 0.7, "eps1": 0.001, "eps2": 0.01,
@@ -51,6 +66,8 @@ constexpr const char* kMoved = R"({
   {"lr": 0.8, "betas": [0.7, 0.8], "eps": 0.01, "weight_decay": 0.1, "d0": 0.002, "growth_rate": 1.08,
    "decouple": true, "use_bias_correction": true},
   {"lr": 0.8, "betas": [0.7, 0.8], "weight_decay": 0.1, "d0": 0.002}],
+"fromage": [{"lr": 0.1, "p_bound": 1.01}, {"lr": 0.1}],
+"grams": [{"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "weight_decay": 0.1}],
 "lamb": [
   {"lr": 0.02, "betas": [0.7, 0.8], "eps": 0.01, "weight_decay": 0.1, "weight_norm_max": 2, "bias_correction": false},
   {"lr": 0.02, "betas": [0.7, 0.8], "eps": 0.01, "weight_decay": 0.1},
@@ -135,6 +152,17 @@ constexpr const char* kMoved = R"({
   {"lr": 0.05, "momentum": 0.8, "dampening": 0.3, "weight_decay": 0.1, "max_unorm": 0.03},
   {"lr": 0.05, "momentum": 0.8, "weight_decay": 0.1, "nesterov": true},
   {"lr": 0.05, "weight_decay": 0.1, "max_unorm": 0.03}],
+"sgld": [
+  {"lr": 0.02, "temperature": 0.01, "weight_decay": 0.1, "alpha": 0.7, "eps": 0.05, "preconditioned": true},
+  {"lr": 0.02, "temperature": 0.01, "weight_decay": 0.1}],
+"sm3": [
+  {"lr": 0.05, "momentum": 0.6, "beta": 0.8, "eps": 0.02},
+  {"lr": 0.05, "momentum": 0.6},
+  {"lr": 0.05, "beta": 0.8}],
+"sophia": [{"lr": 0.02, "betas": [0.7, 0.8], "rho": 0.6, "eps": 0.1, "weight_decay": 0.2}],
+"stable_adamw": [
+  {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.02, "weight_decay": 0.2},
+  {"lr": 0.02, "betas": [0.7, 0.6], "weight_decay": 0.2, "weight_decouple": false}],
 "sgdw": [
   {"lr": 0.05, "momentum": 0.8, "dampening": 0.3, "weight_decay": 0.1, "initial_lr": 0.1, "caution": true,
    "corrected_weight_decay": true},

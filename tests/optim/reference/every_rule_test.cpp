@@ -59,7 +59,11 @@ class Subject {
   json default_of(const std::string& name) const { return to_json(declaration(name).initial); }
   const jit::Manifest& manifest() const { return declared_.rule(); }
 
-  Trajectory trajectory(const json& options) const { return {rule_, options, !takes_vectors()}; }
+  Trajectory trajectory(const json& options) const {
+    std::vector<std::string> inputs;
+    for (const jit::RuleInput& input : manifest().inputs) inputs.push_back(input.name);
+    return {rule_, options, !takes_vectors(), inputs};
+  }
   std::unique_ptr<Optimizer> optimizer(const Tensors& params, const json& options) const {
     return Optimizer::from_spec(params, json{{"rule", rule_}, {"options", options}}.dump());
   }
@@ -108,6 +112,7 @@ class Comparison {
             expected_.has_gradient(i, step)
                 ? torch::tensor(gradients[i], torch::kFloat64).view(params_[i].sizes())
                 : torch::Tensor();
+      for (std::size_t i = 0; i < params_.size(); ++i) give_inputs(i, step);
       if (step == Trajectory::kChange)
         optimizer_->param_groups()[0].options().set_lr(expected_.lr_at(step));
       optimizer_->step();
@@ -118,6 +123,13 @@ class Comparison {
   }
 
  private:
+  void give_inputs(std::size_t i, int step) {
+    if (!expected_.has_gradient(i, step) || !expected_.has_inputs(i, step)) return;
+    for (const jit::RuleInput& one : subject_.manifest().inputs)
+      optimizer_->set_input(params_[i], one.name,
+                            torch::tensor(expected_.input(i, one.name, step), torch::kFloat64)
+                                .view(params_[i].sizes()));
+  }
   void check(const std::string& when) {
     for (const reference::Tensor& x : expected_.tensors()) {
       const std::string label = when + ", parameter " + std::to_string(x.number);

@@ -10,8 +10,8 @@ namespace jitstep::tests::reference {
 const Rules& rules() {
   static const Rules all = [] {
     Rules rules;
-    for (const auto family :
-         {torch_rules, adam_rules, cautious_rules, layerwise_rules, factored_rules, shared_rules})
+    for (const auto family : {torch_rules, adam_rules, cautious_rules, layerwise_rules,
+                              factored_rules, shared_rules, paper_rules})
       rules.merge(family());
     return rules;
   }();

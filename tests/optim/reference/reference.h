@@ -38,6 +38,7 @@ struct Tensor {
   Numbers p, g;
   int t = 0;  // its own steps, including this one
   std::map<std::string, Numbers> state;
+  std::map<std::string, Numbers> inputs;  // those that the rule gets in this step
 
   std::size_t size() const { return p.size(); }
   /// One value per element under the name of the rule's slot. It is `initial` before the first step.
@@ -79,6 +80,7 @@ Rules adam_rules();
 Rules cautious_rules();
 Rules layerwise_rules();
 Rules factored_rules();
+Rules paper_rules();
 Rules shared_rules();
 
 // ---- shared functions ----

@@ -26,8 +26,9 @@ Preparation preparation(const std::string& rule, const Options& o) {
 
 }  // namespace
 
-Trajectory::Trajectory(const std::string& rule, nlohmann::json options, bool matrices)
-    : rule_(rule), options_(std::move(options)) {
+Trajectory::Trajectory(const std::string& rule, nlohmann::json options, bool matrices,
+                       std::vector<std::string> inputs)
+    : rule_(rule), options_(std::move(options)), inputs_(std::move(inputs)) {
   using Shapes = std::vector<std::vector<std::int64_t>>;
   for (const auto& shape :
        matrices ? Shapes{{5, 7}, {7, 4}, {1, 3}} : Shapes{{5, 7}, {11}, {2, 3, 4, 5}}) {
@@ -45,6 +46,13 @@ Trajectory::Trajectory(const std::string& rule, nlohmann::json options, bool mat
 
 bool Trajectory::has_gradient(std::size_t i, int step) const {
   return !(i == 1 && step == 4) && !(i == 2 && step == 1);
+}
+
+Numbers Trajectory::input(std::size_t i, const std::string& name, int step) const {
+  const std::uint64_t seed = 1000 * static_cast<std::uint64_t>(step) + i + 500 + name.size();
+  Numbers values = uniform(tensors_[i].size(), seed);
+  for (double& x : values) x = 0.4 * x + 0.3;
+  return values;
 }
 
 // The gradient of a bowl, plus noise.
@@ -75,6 +83,9 @@ void Trajectory::step(int step) {
   for (Tensor& x : tensors_) {
     if (!has_gradient(x.number, step)) continue;
     x.g = gradient[x.number];
+    x.inputs.clear();
+    for (const std::string& name : inputs_)
+      if (has_inputs(x.number, step)) x.inputs[name] = input(x.number, name, step);
     ++x.t;
     stepped.push_back(&x);
   }

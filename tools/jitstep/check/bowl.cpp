@@ -75,7 +75,10 @@ class Descent {
     const double first = height(p_, goal_);
     for (int t = 1; t <= kSteps; ++t) {
       for (std::size_t i = 0; i < p_.size(); ++i) g_[i] = p_[i] - goal_[i];
-      step.run({{.g = g_.data()}}, {plan_.at_step(options_, t)}, identity);
+      StepInput input{.g = g_.data()};
+      // An input may be an estimate of the Hessian's diagonal, which is 1.
+      for (std::size_t i = 0; i < plan_.rule().inputs.size(); ++i) input.inputs[i] = ones_.data();
+      step.run({input}, {plan_.at_step(options_, t)}, identity);
       if (!std::isfinite(height(p_, goal_))) return {.warning = where_ + infinite(t)};
       if (std::string found = negative(plan_, tensor_, p_.size()); !found.empty())
         return {.problem = where_ + str_cat("step ", t, ": ") + found};
@@ -103,6 +106,7 @@ class Descent {
   const OptionValues options_;
   CpuBackend cpu_;
   const Floats start_ = random_numbers(384, 1), goal_ = random_numbers(384, 2);
+  const Floats ones_ = Floats(384, 1);
   Floats p_ = start_, g_ = start_;
   const StateStorage state_;
   const StepTensor tensor_;

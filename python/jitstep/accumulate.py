@@ -1,0 +1,238 @@
+"""Sums of the gradients of micro-batches, in few bits without a loss of small gradients."""
+
+import sys
+import threading
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _core
+from .backward import GradHooks
+from .sharded import is_dtensor
+
+# torch's engine: calls a function after the backward that runs in this thread.
+_engine = torch.autograd.Variable._execution_engine
+
+
+def _outermost() -> tuple[int, Any]:
+    """How many backward() calls of Python run in this thread, and the roots of the outermost one.
+
+    A backward is nested in another one with torch.utils.checkpoint(use_reentrant=True).
+    """
+    depth, roots = 0, None
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "_engine_run_backward":
+            depth, roots = depth + 1, frame.f_locals.get("t_outputs")
+        frame = frame.f_back  # type: ignore[assignment]
+    return depth, roots[0] if roots else None
+
+
+def _is_unshared(tensor: Tensor, references: int) -> bool:
+    """True if nobody else can read the tensor: neither Python, nor torch, nor a view. `references`: of the caller."""
+    try:
+        storage = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)  # type: ignore[attr-defined]
+        return sys.getrefcount(tensor) <= references + 2 and tensor._use_count() == 1 and storage <= 2  # type: ignore[attr-defined]
+    except AttributeError:  # another version of torch
+        return False
+
+
+class _Sum:
+    """One parameter and its sum."""
+
+    def __init__(self, p: Tensor, dtype: torch.dtype) -> None:
+        self.p, self.dtype = p, dtype
+        self.values: Tensor | None = None
+        self.started = False  # a gradient was added in this window
+        self.waits = False  # p has a gradient that is not added yet
+
+    def begin(self) -> Tensor:
+        """-0 everywhere, the neutral element of additions. The tensor is used again if nobody else has it."""
+        known = self.values
+        if known is None or known.shape != self.p.shape or not _is_unshared(known, references=2):
+            known = self.values = torch.empty_like(self.p, dtype=self.dtype, requires_grad=False)
+        return known.fill_(-0.0)
+
+
+class GradAccumulator:
+    """Moves the gradients of every backward() out of the parameters, and sums them in its own buffers.
+
+        sums = jitstep.GradAccumulator(model.parameters())
+        for micro_batches in data:
+            for x, y in micro_batches:
+                loss(model(x), y).backward()
+            sums.assign_gradients()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    Additions are computed in float32 (float64 for float64 parameters) and rounded once. bfloat16 sums are rounded
+    stochastically: the rounding error is zero on average. Results do not depend on the number of threads.
+
+    Args:
+        parameters: leaf tensors on the CPU. Duplicates are ignored.
+        dtype: of the sums, torch.bfloat16 or torch.float32. Sums of float64 parameters are float64. Default: bfloat16.
+        rounding: of bfloat16 sums, "stochastic" or "nearest". Default: "stochastic".
+        seed: of the random bits. Use the same in all replicas. Default: 0.
+        max_waiting_bytes: limit for gradients that wait for one launch at the end of backward(). 0 adds each gradient
+            at once, with the least memory and the most launches. Default: 256 MiB.
+        mean: assign_gradients() divides by the number of micro-batches. Default: False.
+
+    Raises ValueError for wrong arguments, and for parameters of another GradAccumulator or of an optimizer that steps in
+    backward(). If a gradient cannot be added, for example a sparse one, backward() raises, and no sum has changed.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        *,
+        dtype: torch.dtype = torch.bfloat16,
+        rounding: str = "stochastic",
+        seed: int = 0,
+        max_waiting_bytes: int = 1 << 28,
+        mean: bool = False,
+    ) -> None:
+        if dtype not in (torch.bfloat16, torch.float32):
+            raise ValueError(f"jitstep: GradAccumulator: dtype is {dtype}. Set it to bfloat16 or float32.")
+        if rounding not in ("stochastic", "nearest"):
+            raise ValueError(f'jitstep: GradAccumulator: rounding is {rounding!r}. Use "stochastic" or "nearest".')
+        if max_waiting_bytes < 0:
+            raise ValueError(f"jitstep: GradAccumulator: max_waiting_bytes is {max_waiting_bytes}. Use 0 or more.")
+        listed = {id(p): p for p in parameters}
+        if any(is_dtensor(p) for p in listed.values()):
+            raise ValueError("jitstep: GradAccumulator cannot use DTensor parameters. Let FSDP2 accumulate gradients.")
+        self._sums = [_Sum(p, torch.float64 if p.dtype == torch.float64 else dtype) for p in listed.values()]
+        self._new_tables = lambda: _core.GradientSums(rounding == "stochastic", seed)
+        self._limit, self._mean = max_waiting_bytes, mean
+        self._lock = threading.RLock()
+        self._tables: list[_core.GradientSums] = []  # one per addition of a backward, so that the next one reuses it
+        self._backwards = self._micro_batches = 0  # since construction; in this window
+        # About the outermost backward that is running:
+        self._root: Any = None  # its root
+        self._task = -1  # torch's number of the backward of the last gradient
+        self._waiting: list[int] = []  # sums whose gradients are not added yet
+        self._bytes = self._additions = 0  # of these gradients; so far
+        weak = weakref.ref(self)
+        self._hooks = GradHooks(
+            "a GradAccumulator",
+            [one.p for one in self._sums],
+            lambda number: (found := weak()) and found._on_gradient(number),
+        )
+
+    # ---- during a backward
+
+    def _on_gradient(self, number: int) -> None:
+        with self._lock:
+            self._note_backward()
+            one = self._sums[number]
+            if not one.waits:
+                one.waits = True
+                self._waiting.append(number)
+            grad = one.p.grad
+            if grad is not None and grad.layout == torch.strided:
+                self._bytes += grad.nbytes
+            if self._bytes > self._limit:
+                self._add_waiting()
+
+    def _note_backward(self) -> None:
+        """Each backward has its own number, because random bits depend on it. Nested ones are one micro-batch."""
+        task = torch._C._current_graph_task_id()
+        if task == self._task:
+            return
+        self._task = task
+        self._backwards += 1
+        depth, root = _outermost()
+        if root is None or self._root is None or self._root() is not root:
+            self._micro_batches += 1
+            self._root = None if root is None else weakref.ref(root)
+        weak = weakref.ref(self)
+        _engine.queue_callback(lambda: (found := weak()) and found._end_backward(forget=depth <= 1))
+
+    def _end_backward(self, *, forget: bool) -> None:
+        """Adds what waits. `forget`: the outermost backward has ended."""
+        with self._lock:
+            try:
+                self._add_waiting()
+            finally:
+                self._additions = 0
+                self._task = -1
+                if forget:
+                    self._root = None
+
+    def _add_waiting(self) -> None:
+        numbers, self._waiting, self._bytes = self._waiting, [], 0
+        additions = []
+        for number in numbers:
+            one = self._sums[number]
+            one.waits = False
+            grad = one.p.grad
+            if grad is None:
+                continue
+            values = one.values if one.started else one.begin()
+            assert values is not None
+            additions.append((number, values, grad.detach().resolve_conj().resolve_neg()))
+        if not additions:
+            return
+        if self._additions == len(self._tables):
+            self._tables.append(self._new_tables())
+        _core.set_threads(torch.get_num_threads())
+        self._tables[self._additions].add(additions, self._backwards)
+        self._additions += 1
+        for number, _, _ in additions:
+            self._sums[number].started = True
+            self._sums[number].p.grad = None
+
+    # ---- between backwards
+
+    @property
+    def micro_batches(self) -> int:
+        """The number of micro-batches in the sums: backward() calls that reached a parameter."""
+        return self._micro_batches
+
+    @torch.no_grad()
+    def assign_gradients(self) -> None:
+        """Assigns the sums to the parameters' gradients, and starts new sums.
+
+        The gradients have the sums' dtype. torch before 2.10 does not allow that: there they are converted to the
+        parameter's dtype. A parameter without a gradient keeps its current one, usually none.
+        """
+        with self._lock:
+            for number, one in enumerate(self._sums):
+                if one.started and one.values is not None and one.values.shape != one.p.shape:
+                    raise ValueError(
+                        f"jitstep: GradAccumulator: the sum of parameter {number} has the shape "
+                        f"{list(one.values.shape)}, but the parameter now has the shape {list(one.p.shape)}. Call "
+                        "reset() after parameters change."
+                    )
+            self._end_backward(forget=True)  # in case a backward failed
+            count, self._micro_batches = self._micro_batches, 0
+            for one in self._sums:
+                if not one.started or one.values is None:
+                    continue
+                one.started = False
+                if self._mean:
+                    one.values.div_(count)
+                if one.dtype == one.p.dtype:
+                    one.p.grad = one.values
+                elif hasattr(one.p, "grad_dtype"):
+                    one.p.grad_dtype = None  # any
+                    one.p.grad = one.values
+                else:
+                    one.p.grad = one.values.to(one.p.dtype)
+
+    def reset(self) -> None:
+        """Discards the sums, and gradients that a failed backward() has left."""
+        with self._lock:
+            for number in self._waiting:
+                self._sums[number].p.grad = None
+            for one in self._sums:
+                one.started = one.waits = False
+            self._waiting = []
+            self._micro_batches = 0
+            self._end_backward(forget=True)
+
+    def close(self) -> None:
+        """Discards the sums. Later gradients stay in the parameters."""
+        self._hooks.close()

@@ -1,0 +1,346 @@
+"""Archives of the C++ front end, which torch::save writes: read as a state_dict, and written from one.
+
+src/optim/state/STATE_FORMAT.md has the layout. An archive is a module of TorchScript whose attributes are its entries.
+"""
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import _core
+from .checkpoint import SCHEMA
+from .groups import decoupled_rule
+from .state import row_major
+
+_LAYOUT = "1.5.0"  # the version of torch that introduced the layout
+_STATE_SCHEMA = 2
+
+
+def is_archive(path: str | Path) -> bool:
+    """True for a file of torch::save, False for one of Python's torch.save."""
+    import zipfile
+
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as file:
+        return any(name.endswith("/constants.pkl") for name in file.namelist())
+
+
+# ---- reading
+
+
+class _Part:
+    """A part of an archive that is read."""
+
+    def __init__(self, module: Any, path: str | Path) -> None:
+        self._module, self._path = module, path
+
+    def __contains__(self, key: str) -> bool:
+        return bool(self._module.hasattr(key))
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self:
+            raise ValueError(f"jitstep: {self._path} has no entry {key!r}. It is damaged, or no optimizer's archive.")
+        return self._module.getattr(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._module.getattr(key) if key in self else default
+
+    def part(self, key: str) -> "_Part":
+        return _Part(self[key], self._path)
+
+
+def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
+    """The state_dict of an optimizer that C++ has saved with torch::save, for load_state_dict().
+
+    `rule` is for archives of torch's C++ optimizers, which do not name theirs. Raises ValueError for a file that is no
+    such archive, for one of a newer version, and for one with several rules.
+    """
+    try:
+        archive = _Part(torch.jit.load(str(path), map_location="cpu")._c, path)
+    except RuntimeError as error:
+        raise ValueError(f"jitstep: {path} is not an archive of torch::save: {str(error).splitlines()[0]}") from None
+    if archive["pytorch_version"] != _LAYOUT:
+        raise ValueError(f"jitstep: {path} has the layout {archive['pytorch_version']}. Install a newer jitstep.")
+    ours = archive.part("jitstep") if "jitstep" in archive else None
+    if ours and ours["schema"] > SCHEMA:
+        raise ValueError(f"jitstep: {path} has the schema {ours['schema']}. Install a newer jitstep.")
+    rule = _rule_of(path, ours, rule)
+    description = _core.describe(rule)
+    own = {"rule": rule, "schema": SCHEMA, "mode": ours.get("mode", "train") if ours else "train"}
+    own["shared_state"] = {
+        torch_name: ours[f"memory_{name}"]
+        for name, torch_name in description["aux_names"].items()
+        if ours and f"memory_{name}" in ours
+    }
+    all_groups, states = archive.part("param_groups"), archive.part("state")
+    held: dict[int, Any] = {}
+    groups, number = [], 0
+    for g in range(int(all_groups["param_groups/size"])):
+        group = all_groups.part(f"param_groups/{g}")
+        count = int(group["params/size"])
+        for i in range(count):
+            key = group[f"params/{i}"]
+            if key in states:
+                held[number + i] = _read_state(description, states.part(key))
+        params = list(range(number, number + count))
+        groups.append({**_read_options(description, group.part("options")), **own, "params": params})
+        number += count
+    return {"state": held, "param_groups": groups}
+
+
+def _rule_of(path: str | Path, ours: _Part | None, asked: str | None) -> str:
+    found: str | None = ours["rule"] if ours else asked
+    if found is None:
+        raise ValueError(f"jitstep: {path} does not name its optimizer, like all archives of torch. Pass its rule.")
+    if asked is not None and asked != found:
+        raise ValueError(f"jitstep: {path} has state of {found}, and not of {asked}.")
+    if ", " in found:
+        raise ValueError(f"jitstep: {path} has the rules {found}. An optimizer of Python has one rule.")
+    return found
+
+
+def _nullable(value: Any) -> Any:
+    """Archives have NaN for None."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _read_options(description: dict[str, Any], options: _Part) -> dict[str, Any]:
+    group: dict[str, Any] = {}
+    constructed = {}
+    for option in description["options"]:
+        name = option["name"]
+        if name not in options:
+            continue
+        value = options[name]
+        if isinstance(value, tuple):
+            value = tuple(_nullable(x) for x in value)
+        value = _nullable(value)
+        if option["at_construction"]:
+            constructed[name] = value
+        else:
+            group[name] = value
+    if constructed:
+        group["constructed"] = constructed
+    if "jitstep_formats" in options:
+        group |= _core.formats_from_json(options["jitstep_formats"])
+    return group
+
+
+def _read_state(description: dict[str, Any], part: _Part) -> dict[str, Any]:
+    slots: dict[str, str] = description["slot_names"]
+    held: dict[str, Any] = {name: part[name] for name in slots.values() if name in part}
+    t = int(part.get("step", bool(held)))
+    held["step"] = torch.tensor(float(t))
+    if "jitstep" not in part:
+        return held
+    ours = part.part("jitstep")
+    if ours["schema"] > _STATE_SCHEMA:
+        raise ValueError(f"jitstep: the archive has state of schema {ours['schema']}. Install a newer jitstep.")
+    newest = t & 1
+    aux = dict(description["aux_names"])
+    for name, torch_name in slots.items():
+        if f"codec_{name}" not in ours:
+            continue
+        codec = held[f"{torch_name}.format"] = ours[f"codec_{name}"]
+        for key, what in (("codes", "codes"), ("meta", "scales")):
+            if f"{key}_{name}" in ours and ours[f"{key}_{name}"].numel():
+                held[f"{torch_name}.{what}"] = ours[f"{key}_{name}"]
+        for field in _core.codec_aux(json.loads(codec)["codec"] if "{" in codec else codec):
+            aux[f"{name}.{field}"] = f"{torch_name}.{field}"
+    for name, torch_name in aux.items():
+        if f"memory_{name}_{newest}" in ours:
+            held[torch_name] = ours[f"memory_{name}_{newest}"]
+    if "extra" in ours:
+        held |= {"residual": ours["extra"], "residual.format": ours["weights"]}
+    sizes, strides = list(ours["sizes"]), list(ours["strides"])
+    if strides != row_major(sizes):
+        held["strides"] = tuple(strides)
+    held |= {"dtype": ours["dtype"], "sizes": tuple(sizes)}
+    return held
+
+
+# ---- writing
+
+
+class _Writer:
+    """A module whose attributes are an archive's entries."""
+
+    def __init__(self, unit: Any, name: str) -> None:
+        self._unit, self.module = unit, torch._C.ScriptModule(name, unit, True)  # type: ignore[call-arg]
+
+    def write(self, key: str, value: Any, kind: Any = None) -> None:
+        kind = kind or torch._C._jit_try_infer_type(value).type()
+        self.module._register_attribute(key, kind, value)  # type: ignore[attr-defined]
+
+    def write_integers(self, key: str, values: list[int]) -> None:
+        self.write(key, values, torch._C.ListType(torch._C.IntType.get()))
+
+    def part(self) -> "_Writer":
+        return _Writer(self._unit, "__torch__.Module")
+
+    def write_part(self, key: str, part: "_Writer") -> None:
+        """After the part is complete."""
+        self.module._register_attribute(key, part.module._type(), part.module)  # type: ignore[attr-defined]
+
+
+def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
+    """Writes a state_dict() of jitstep as an archive, which C++ loads with torch::load.
+
+    The file is complete or not written. Raises ValueError for a state_dict that does not name its rule, such as one of
+    torch, and for sharded state.
+    """
+    groups = state_dict["param_groups"]
+    rule = groups[0].get("rule") if groups else None
+    if rule is None:
+        raise ValueError("jitstep: the state_dict does not name its rule. Save it with state_dict() of jitstep.")
+    rules = [decoupled_rule(rule, group) for group in groups]
+    description = _core.describe(rules[0])
+    archive = _Writer(torch._C.CompilationUnit(), "__torch__.Module")
+    archive.write("pytorch_version", _LAYOUT)
+    archive.write_part("jitstep", _origin(archive, description, groups[0], rules))
+    states = archive.part()
+    for number, held in state_dict["state"].items():
+        states.write_part(str(number), _state_part(archive, description, int(number), held))
+    archive.write_part("state", states)
+    all_groups = archive.part()
+    all_groups.write("param_groups/size", torch.tensor(len(groups)))
+    for g, group in enumerate(groups):
+        all_groups.write_part(f"param_groups/{g}", _group_part(archive, _core.describe(rules[g]), group))
+    archive.write_part("param_groups", all_groups)
+    _save(archive.module, Path(path))
+
+
+def _save(module: Any, path: Path) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        module.save(name)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _origin(archive: _Writer, description: dict[str, Any], group: dict[str, Any], rules: list[str]) -> _Writer:
+    ours = archive.part()
+    ours.write("schema", SCHEMA)
+    ours.write("rule", rules[0] if len(set(rules)) == 1 else ", ".join(rules))
+    for name, torch_name in description["aux_names"].items():
+        if torch_name in (group.get("shared_state") or {}):
+            ours.write(f"memory_{name}", float(group["shared_state"][torch_name]))
+    if description["modes"]:
+        ours.write("mode", group["mode"])
+    return ours
+
+
+def _group_part(archive: _Writer, description: dict[str, Any], group: dict[str, Any]) -> _Writer:
+    part, options = archive.part(), archive.part()
+    part.write("params/size", torch.tensor(len(group["params"])))
+    for i, number in enumerate(group["params"]):
+        part.write(f"params/{i}", str(number))
+    for option in description["options"]:
+        name = option["name"]
+        value = group.get(name, option["default"])
+        if value is None:
+            value = group.get("constructed", {}).get(name)
+        _write_option(options, option, value)
+    options.write("jitstep_formats", _core.formats_to_json(group))
+    part.write_part("options", options)
+    return part
+
+
+def _write_option(options: _Writer, option: dict[str, Any], value: Any) -> None:
+    name, kind = option["name"], option["type"]
+    if kind == "boolean":
+        options.write(name, bool(value))
+    elif kind == "choice":
+        options.write(name, option["default"] if value is None else str(value))
+    elif kind == "numbers":
+        options.write(name, tuple(math.nan if x is None else float(x) for x in value))
+    elif kind == "list":
+        options.write(name, [float(x) for x in value], torch._C.ListType(torch._C.FloatType.get()))
+    else:
+        options.write(name, math.nan if value is None else float(value))
+
+
+def _state_part(archive: _Writer, description: dict[str, Any], number: int, held: dict[str, Any]) -> _Writer:
+    if any(hasattr(value, "_local_tensor") for value in held.values()):
+        raise ValueError("jitstep: an archive cannot have sharded state. Gather it: full_state_dict=True.")
+    part = archive.part()
+    part.write("step", int(held.get("step", 0)))
+    slots: dict[str, str] = description["slot_names"]
+    for name in slots.values():
+        if name in held:
+            part.write(name, held[name].detach())
+    if "sizes" not in held:
+        return part  # as torch's state
+    ours = archive.part()
+    sizes = list(held["sizes"])
+    ours.write("schema", _STATE_SCHEMA)
+    ours.write("id", number)
+    ours.write("dtype", held["dtype"])
+    ours.write("weights", held.get("residual.format", "native"))
+    ours.write_integers("sizes", sizes)
+    ours.write_integers("strides", list(held.get("strides", row_major(sizes))))
+    for name, torch_name in slots.items():
+        _write_codes(ours, name, torch_name, held)
+    for name, torch_name in description["aux_names"].items():
+        _write_aux(ours, name, held.get(torch_name))
+    if "residual" in held:
+        ours.write("extra", held["residual"])
+    part.write_part("jitstep", ours)
+    return part
+
+
+def _write_codes(ours: _Writer, name: str, torch_name: str, held: dict[str, Any]) -> None:
+    codec = held.get(f"{torch_name}.format")
+    if codec is None:
+        return
+    ours.write(f"codec_{name}", codec)
+    ours.write(f"codes_{name}", held.get(f"{torch_name}.codes", torch.empty(0, dtype=torch.uint8)))
+    if f"{torch_name}.scales" in held:
+        ours.write(f"meta_{name}", held[f"{torch_name}.scales"])
+    for key, value in held.items():
+        slot, _, field = key.rpartition(".")
+        if slot == torch_name and field not in ("format", "codes", "scales"):
+            _write_aux(ours, f"{name}.{field}", value)
+
+
+def _write_aux(ours: _Writer, name: str, value: Tensor | None) -> None:
+    """Both buffers, of which the next step reads the newest and writes the other one."""
+    if value is not None:
+        for half in range(2):
+            ours.write(f"memory_{name}_{half}", value.detach().clone())
+
+
+# ---- python -m jitstep convert
+
+
+def _state_dict_in(path: str, key: str | None) -> dict[str, Any]:
+    held = torch.load(path, map_location="cpu", weights_only=True)
+    if key is None and "param_groups" not in held:
+        key = next((name for name, value in held.items() if isinstance(value, dict) and "param_groups" in value), None)
+    found: dict[str, Any] = held if key is None else held[key]
+    if "param_groups" not in found:
+        raise ValueError(f"jitstep: {path} has no state_dict of an optimizer. Name its key with --key.")
+    return found
+
+
+def convert(source: str, target: str, *, to: str, rule: str | None, key: str | None, overwrite: bool) -> str:
+    """Converts a checkpoint between Python and C++, and returns a line that says what was written."""
+    if not overwrite and os.path.lexists(target):
+        raise ValueError(f"{target} exists already. Name another file, or pass --overwrite.")
+    read = read_archive(source, rule) if is_archive(source) else _state_dict_in(source, key)
+    if to == "c++":
+        write_archive(target, read)
+    else:
+        torch.save(read, target)
+    kind = "an archive for C++" if to == "c++" else "a state_dict for Python"
+    return f"{read['param_groups'][0].get('rule')}, {len(read['state'])} parameters with state: {target} is {kind}"

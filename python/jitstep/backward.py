@@ -1,0 +1,138 @@
+"""Steps inside backward(): each parameter alone, as soon as its gradient is complete."""
+
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from . import _core, transforms
+from .sharded import local
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
+
+# A gradient has one consumer only: a parameter's is named here.
+_consumers: Any = WeakIdKeyDictionary()
+
+
+class GradHooks:
+    """Hooks that torch calls after it has accumulated a parameter's gradient, until close()."""
+
+    def __init__(self, owner: str, parameters: list[Tensor], on_gradient: Callable[[int], None]) -> None:
+        """Raises ValueError, before anything changes, if a gradient has a consumer or its parameter is no leaf."""
+        self._parameters: list[Tensor] = []
+        self._handles: list[Any] = []
+        for number, p in enumerate(parameters):
+            if p in _consumers:
+                raise ValueError(
+                    f"jitstep: {owner} cannot use parameter {number} of shape {list(p.shape)}: its gradients already "
+                    f"go to {_consumers[p]}. Close or switch off that one first."
+                )
+            if not p.is_leaf:
+                raise ValueError(f"jitstep: {owner} cannot use parameter {number}: it is not a leaf tensor.")
+        self._parameters = [p for p in parameters if p.requires_grad]
+        for number, p in enumerate(parameters):
+            if not p.requires_grad:
+                continue
+            _consumers[p] = owner
+            self._handles.append(p.register_post_accumulate_grad_hook(self._hook(number, on_gradient)))
+
+    @staticmethod
+    def _hook(number: int, on_gradient: Callable[[int], None]) -> Callable[[Tensor], None]:
+        def hook(p: Tensor) -> None:
+            if p.grad is not None:
+                on_gradient(number)
+
+        return hook
+
+    def close(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        for p in self._parameters:
+            _consumers.pop(p, None)
+        self._handles, self._parameters = [], []
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _Alone:
+    """One parameter with tables of its own."""
+
+    def __init__(self, number: int, group: int, p: Tensor) -> None:
+        self.number, self.group, self.p = number, group, p
+        self.stepper = _core.Stepper()
+
+    def prepare(self, optimizer: "Optimizer", options: dict[str, Any]) -> None:
+        core = _core.Group(optimizer._rule_of(options))
+        core.refresh(options)
+        plan = optimizer._plan(core, self.p, self.number)
+        check_alone(optimizer, plan, self.number, self.p)
+        buffers, conversion = optimizer._bind(self.p, plan)
+        held, grad = optimizer.state[self.p], self.p.grad
+        assert grad is not None
+        self.stepper.begin([core], [core])
+        self.stepper.add(self.p, 0, plan, buffers, held["step"], local(grad), held)
+        self.stepper.finish({self.p: held}, False)
+        conversion.warn(stacklevel=4)
+
+    def step(self, optimizer: "Optimizer") -> None:
+        optimizer._check_training()
+        options = optimizer.param_groups[self.group]
+        alone = [{**options, "params": [self.p]}]
+        named = optimizer._description["host_transform"]
+        transform = partial(transforms.run, named, groups=[options]) if named else None
+        optimizer._use_threads()
+        with optimizer._dense_gradients([self.p]):
+            for _ in range(2):
+                held = optimizer.state[self.p]  # not get(): the state is created here
+                if self.stepper.step(alone, {self.p: held}, None, None, transform) == _core.Result.done:
+                    break
+                self.prepare(optimizer, options)
+            else:
+                raise RuntimeError("jitstep: parameters or state changed during a step. Use one thread.")
+        torch.autograd.graph.increment_version([self.p])
+        self.p.grad = None
+
+
+def check_alone(optimizer: "Optimizer", plan: _core.ParamPlan, number: int, p: Tensor) -> None:
+    if plan.needs_all_tensors:
+        raise ValueError(
+            f"jitstep: step_in_backward() cannot step parameter {number} ({str(p.dtype).removeprefix('torch.')} "
+            f"{list(p.shape)}) of {optimizer.rule}: max_grad_norm, another sum over all parameters, or shared state "
+            "needs all gradients at once. Leave it out, or call step() after backward()."
+        )
+
+
+class BackwardSteps:
+    """All parameters of an optimizer. Closed when the optimizer is deleted."""
+
+    def __init__(self, optimizer: "Optimizer") -> None:
+        """Raises ValueError if a parameter cannot be stepped alone."""
+        groups = optimizer._core_groups()
+        self._alone = []
+        for number, g, p in optimizer._numbered():
+            check_alone(optimizer, optimizer._plan(groups[g], p, number), number, p)
+            self._alone.append(_Alone(number, g, p))
+        weak, alone, lock = weakref.ref(optimizer), self._alone, threading.Lock()
+
+        def on_gradient(number: int) -> None:
+            found = weak()
+            if found is not None:
+                with lock:
+                    alone[number].step(found)
+
+        self._hooks = GradHooks(
+            "an optimizer that steps in backward()", [one.p for one in self._alone], on_gradient
+        )
+
+    def kernels(self) -> list[_core.KernelInfo]:
+        return [info for one in self._alone for info in one.stepper.kernels()]
+
+    def close(self) -> None:
+        self._hooks.close()

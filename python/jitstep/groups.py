@@ -1,0 +1,207 @@
+"""Parameter groups, and the state of their parameters: the base of Optimizer."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch._compile import _disable_dynamo
+
+from . import _core, sharded, state, words
+
+if TYPE_CHECKING:
+    from .backward import BackwardSteps
+    from .inspect import Tuning
+
+# Arguments of all classes, in addition to the options of their rule.
+FORMATS: dict[str, Any] = {"state": None, "weights": None, "seed": None, "min_quantized_size": None}
+# torch's own arguments that select an implementation. jitstep has one, which is fused.
+TORCH_FLAGS: dict[str, Any] = {"foreach": None, "capturable": False, "differentiable": False, "fused": None}
+# torch's Adam is AdamW with this option.
+_DECOUPLED = {"adam": "adamw"}
+
+
+def option_defaults(description: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of all options, except those that other options set when a group is made.
+
+    torch's schedulers set such a key, `initial_lr`, unless it exists.
+    """
+    options = {o["name"]: o["default"] for o in description["options"] if not o["at_construction"]}
+    if description["name"] in _DECOUPLED:
+        options["decoupled_weight_decay"] = False
+    return options
+
+
+def decoupled_rule(rule: str, options: Mapping[str, Any]) -> str:
+    """The rule of a group with these options."""
+    return _DECOUPLED[rule] if rule in _DECOUPLED and options.get("decoupled_weight_decay") else rule
+
+
+class GroupedOptimizer(torch.optim.Optimizer):
+    """torch's groups, with options that are checked, and state in the formats of the kernels."""
+
+    rule: str = ""
+    _description: dict[str, Any]
+    _groups: list[_core.Group]
+    _stepper: _core.Stepper
+    _pairs: dict[Tensor, state.Pairs]
+    _mode: str
+    _threads: int
+    _backward: "BackwardSteps | None"
+    _tuning: "Tuning | None"
+
+    def __init__(self, rule: str, params: Any, **options: Any) -> None:
+        self._setup(rule)
+        name = type(self).__name__
+        if options.get("fused") and options.get("foreach"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        if options.get("differentiable"):
+            raise RuntimeError(f"`fused` does not support `differentiable`: autograd does not record steps of {name}.")
+        known = {o["name"] for o in self._description["options"]} | set(option_defaults(self._description))
+        known |= set(FORMATS) | set(TORCH_FLAGS)
+        for option in options:
+            if option not in known:
+                raise TypeError(f"{name} has no option {option!r}. Options: {', '.join(sorted(known))}")
+        defaults = {**option_defaults(self._description), **FORMATS, **TORCH_FLAGS, **options}
+        lr = defaults.get("lr")
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
+        self._checked_group(defaults)
+        super().__init__(params, defaults)
+
+    def _setup(self, rule: str) -> None:
+        # Through __dict__, because torch's own __setstate__ may run before __init__.
+        self.__dict__.update(
+            rule=rule,
+            _description=_core.describe(rule),
+            _groups=[],
+            _stepper=_core.Stepper(),
+            _pairs={},
+            _mode="train",
+            _threads=0,
+            _backward=None,
+            _tuning=None,
+        )
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """With fused=True, GradScaler leaves the unscaling and the check for infinities to the step, as in torch."""
+        return bool(self.defaults.get("fused"))
+
+    # ---- parameter groups
+
+    def _rule_of(self, options: Mapping[str, Any]) -> str:
+        """The rule of a group."""
+        return decoupled_rule(self.rule, options)
+
+    def _checked_group(self, options: dict[str, Any]) -> _core.Group:
+        """The options of a group. Raises ValueError, in torch's words where it has some."""
+        group = _core.Group(self._rule_of(options))
+        try:
+            group.refresh(options, True)
+        except _core.OptionError as error:
+            raise words.option_error(self.rule, error, options) from None
+        except ValueError as error:
+            raise words.refusal(self.rule, error, options) from None
+        return group
+
+    @_disable_dynamo
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        super().add_param_group(param_group)
+        try:
+            self._accept_group(self.param_groups[-1])
+        except Exception:
+            self.param_groups.pop()
+            raise
+        self._stepper.drop()
+
+    def _accept_group(self, group: dict[str, Any]) -> None:
+        checked = self._checked_group(group)
+        constructed = checked.constructed()
+        if constructed:
+            group.setdefault("constructed", constructed)
+        number = sum(len(other["params"]) for other in self.param_groups[:-1])
+        for p in group["params"]:
+            if p.device.type == "cpu" and p.layout == torch.strided:
+                plan = self._plan(checked, p, number)
+                if self._description["early_state"]:
+                    self._bind(p, plan)
+            number += 1
+        self._groups.append(checked)
+
+    def _plan(self, group: _core.Group, p: Tensor, number: int) -> _core.ParamPlan:
+        try:
+            plan = _core.ParamPlan(group, sharded.local(p).detach(), number)
+            if sharded.is_dtensor(p):
+                sharded.check(p, plan.is_elementwise, type(self).__name__)
+                plan = plan.with_offset(sharded.first_element(p))
+            return plan
+        except ValueError as error:
+            raise words.parameter_error(self.rule, type(self).__name__, error, number, p) from None
+
+    def _core_groups(self) -> list[_core.Group]:
+        """The options of all groups, up to date."""
+        rules = [self._rule_of(group) for group in self.param_groups]
+        if [core.rule for core in self._groups] != rules:
+            self._groups = [_core.Group(rule) for rule in rules]
+        for core, group in zip(self._groups, self.param_groups, strict=True):
+            core.refresh(group)
+        return list(self._groups)
+
+    def _numbered(self) -> Iterator[tuple[int, int, Tensor]]:
+        """Number, group and tensor of each parameter."""
+        number = 0
+        for g, group in enumerate(self.param_groups):
+            for p in group["params"]:
+                yield number, g, p
+                number += 1
+
+    def plan_of(self, parameter: Tensor) -> _core.ParamPlan:
+        """The kernel and the state layout of a parameter, for tools."""
+        groups = self._core_groups()
+        for number, g, p in self._numbered():
+            if p is parameter:
+                return self._plan(groups[g], p, number)
+        raise ValueError("the tensor is not a parameter of this optimizer")
+
+    # ---- state
+
+    def _bind(self, p: Tensor, plan: _core.ParamPlan, *, with_weights: bool = True) -> Any:
+        pairs = self._pairs.setdefault(p, {})
+        return state.bind(sharded.local(p), plan, self.state[p], pairs, with_weights=with_weights)
+
+    @_disable_dynamo
+    def init_state(self) -> None:
+        """Creates the state of all parameters that require gradients and have none, without a step.
+
+        torch.distributed.checkpoint otherwise takes a step with lr=0 for that, and that step counts.
+        """
+        groups = self._core_groups()
+        for number, g, p in self._numbered():
+            if p.requires_grad and p.device.type == "cpu" and not self.state.get(p):
+                self._bind(p, self._plan(groups[g], p, number))
+
+    def fp32_weights(self) -> list[Tensor]:
+        """The weights that the optimizer computes with, in the order of the parameters: new float32 tensors.
+
+        They include the residual of the weight format, so they can be more precise than the parameters.
+        """
+        groups = self._core_groups()
+        found = []
+        for number, g, p in self._numbered():
+            plan = self._plan(groups[g], p, number)
+            weights = state.weights(sharded.local(p), plan, self.state.get(p, {}))
+            found.append(sharded.whole(p, weights) if sharded.is_dtensor(p) else weights)
+        return found
+
+    def value(self, parameter: Tensor, name: str) -> Tensor:
+        """A state buffer such as "exp_avg" as a new tensor of float values, for any state format."""
+        found = self._values(parameter, self.plan_of(parameter))
+        if name not in found:
+            raise KeyError(f"{self.rule} has no state {name!r} for this parameter. It has: {', '.join(found)}")
+        value: Tensor = found[name]
+        return value
+
+    def _values(self, p: Tensor, plan: _core.ParamPlan) -> dict[str, Any]:
+        held = self.state.get(p, {})
+        return state.values(sharded.local(p), plan, held, self._pairs.get(p, {}))

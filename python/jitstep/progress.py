@@ -1,0 +1,58 @@
+"""Progress bars of tqdm, in terminals and notebooks."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def _tqdm() -> Any:
+    """tqdm's bar for a notebook or a terminal. None without either, or without tqdm."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    in_notebook = shell is not None and "IPKernelApp" in shell.config
+    return tqdm if in_notebook or sys.stderr.isatty() else None
+
+
+def bar(total: int, what: str, unit: str, show: bool | None) -> Any:
+    """A bar, or None. `show`: None shows one in a terminal or notebook only."""
+    if show is False:
+        return None
+    made = _tqdm()
+    if made is None and show:
+        try:
+            from tqdm.auto import tqdm as made
+        except ImportError as error:
+            raise ImportError("progress=True needs tqdm. Run `pip install tqdm`.") from error
+    return made and made(total=total, desc=what, unit=f" {unit}", delay=0 if show else 0.5, leave=bool(show))
+
+
+@contextmanager
+def polled(total: int, what: str, unit: str, count: Callable[[], int], show: bool | None) -> Iterator[None]:
+    """A bar that a thread moves to count() while the block runs."""
+    shown = bar(total, what, unit, show)
+    if shown is None:
+        yield
+        return
+    first, ended = count(), threading.Event()
+
+    def move() -> None:
+        shown.update(min(total, count() - first) - shown.n)
+
+    def poll() -> None:
+        while not ended.wait(0.1):
+            move()
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        move()
+        shown.close()

@@ -1,0 +1,91 @@
+"""Parameters of which this process has a part: torch's DTensor, as FSDP2's fully_shard() makes them.
+
+Kernels and `optimizer.state` have the local tensors. state_dict() has DTensors, so that torch.distributed.checkpoint
+can distribute them to another number of processes.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def is_dtensor(tensor: Any) -> bool:
+    return hasattr(tensor, "_local_tensor")
+
+
+def local(tensor: Tensor) -> Tensor:
+    """The part of a DTensor that this process has. Other tensors are returned as they are."""
+    found: Tensor = getattr(tensor, "_local_tensor", tensor)
+    return found
+
+
+def is_shard(p: Tensor) -> bool:
+    """True if this process lacks some elements."""
+    return is_dtensor(p) and any(not placement.is_replicate() for placement in p.placements)  # type: ignore[attr-defined]
+
+
+def check(p: Tensor, elementwise: bool, name: str) -> None:
+    """Raises ValueError for a part that its rule cannot step alone."""
+    if not is_dtensor(p):
+        return
+    if any(placement.is_partial() for placement in p.placements):  # type: ignore[attr-defined]
+        raise ValueError("its placement is Partial. Shard or replicate it.")
+    if is_shard(p) and not elementwise:
+        raise ValueError(
+            f"{name} with these options needs all elements of a tensor, and this process has a shard. Use an optimizer "
+            "that steps each element alone, such as AdamW without max_grad_norm, or DistributedDataParallel."
+        )
+    if not local(p).is_contiguous():
+        raise ValueError("its shard is not contiguous. Use a contiguous parameter.")
+
+
+def _bounds(p: Any) -> tuple[list[int], list[int]]:
+    """Sizes of the local part, and the indices of its first element."""
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    sizes, first = compute_local_shape_and_global_offset(p.shape, p.device_mesh, p.placements)
+    return list(sizes), list(first)
+
+
+def first_element(p: Tensor) -> int:
+    """The number of the local part's first element, rounded down as kernels need it. Random bits depend on it."""
+    if not is_shard(p):
+        return 0
+    number = 0
+    for size, index in zip(p.shape, _bounds(p)[1], strict=True):
+        number = number * size + index
+    return number // 8 * 8
+
+
+def whole(p: Tensor, part: Tensor) -> Tensor:
+    """A DTensor with this local part, and with p's distribution. `part` may have further dimensions."""
+    from torch.distributed.tensor import DTensor
+
+    shape = (*p.shape, *part.shape[p.dim() :])
+    strides = torch.empty(shape, device="meta").stride()
+    made: Tensor = DTensor.from_local(
+        part,
+        p.device_mesh,  # type: ignore[attr-defined]
+        p.placements,  # type: ignore[attr-defined]
+        run_check=False,
+        shape=torch.Size(shape),
+        stride=strides,
+    )
+    return made
+
+
+def part_of(value: Tensor, p: Tensor) -> Tensor:
+    """The part of a loaded tensor that belongs to the local part of p. Tensors of other shapes are returned whole."""
+    if is_dtensor(value) and not is_dtensor(p):
+        whole_value: Tensor = value.full_tensor()  # type: ignore[attr-defined]
+        return whole_value
+    if is_dtensor(value):
+        if value.placements != p.placements or value.device_mesh != p.device_mesh:  # type: ignore[attr-defined]
+            value = value.redistribute(p.device_mesh, p.placements)  # type: ignore[attr-defined]
+        return local(value)
+    if not is_shard(p) or value.shape[: p.dim()] != p.shape:
+        return value
+    for dim, (size, first) in enumerate(zip(*_bounds(p), strict=True)):
+        value = value.narrow(dim, min(first, value.shape[dim]), size)
+    return value

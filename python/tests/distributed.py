@@ -1,0 +1,138 @@
+"""Programs of several processes, for test_frameworks.py: python distributed.py NAME FOLDER.
+
+Processes are forked, so that torch is imported once. An assertion that fails in one of them ends the program.
+"""
+
+import os
+import pathlib
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+import jitstep
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/python"))
+import train_ddp  # noqa: E402
+import train_fsdp2  # noqa: E402
+import train_zero  # noqa: E402
+
+# Formats of FSDP2's tests. State of int8 and int4 has scales per block. It is saved as values, and rounded again.
+FORMATS = [
+    {},
+    {"state": {"exp_avg": "bf16", "exp_avg_sq": "fp16"}},
+    {"state": "int8", "min_quantized_size": 0},
+    {"state": "int4", "min_quantized_size": 0},
+]
+EXACT = FORMATS[:2]
+
+
+def _entry(rank, body, world, folder, arguments):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=world)
+    body(folder, *arguments)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def run(body, world, folder, *arguments):
+    rendezvous = pathlib.Path(folder) / "rendezvous"
+    rendezvous.unlink(missing_ok=True)
+    torch.multiprocessing.start_processes(_entry, (body, world, folder, arguments), nprocs=world, start_method="fork")
+
+
+def full(model):
+    """All parameters, gathered."""
+    return [p.full_tensor() if hasattr(p, "full_tensor") else p.detach() for p in model.parameters()]
+
+
+def assert_close(a, b, rtol=1e-5, atol=1e-6):
+    for p, q in zip(a, b, strict=True):
+        torch.testing.assert_close(p, q, rtol=rtol, atol=atol)
+
+
+def same(a, b):
+    return all(torch.equal(p, q) for p, q in zip(a, b, strict=True))
+
+
+def ddp(folder):
+    assert_close(full(train_ddp.main(torch.optim.AdamW)), full(train_ddp.main(jitstep.AdamW)))
+    model = train_ddp.main(state="int8", min_quantized_size=0)
+    for p in full(model):
+        gathered = [torch.empty_like(p) for _ in range(dist.get_world_size())]
+        dist.all_gather(gathered, p)
+        assert torch.equal(gathered[0], gathered[1])
+
+
+def zero(folder):
+    assert_close(full(train_zero.main(torch.optim.AdamW)), full(train_zero.main(jitstep.AdamW)))
+    train_zero.main(state="int8", min_quantized_size=0)
+
+
+def fsdp2_follows_torch(folder):
+    theirs, _ = train_fsdp2.main(torch.optim.AdamW)
+    ours, optimizer = train_fsdp2.main(jitstep.AdamW)
+    assert_close(full(theirs), full(ours))
+    p = next(iter(ours.parameters()))
+    held = optimizer.state_dict()["state"][0]["exp_avg"]
+    assert held.placements == p.placements
+    assert held.shape == p.shape
+    assert optimizer.state[p]["exp_avg"].shape == p._local_tensor.shape
+    assert optimizer.fp32_weights()[0].shape == p.shape
+    assert optimizer.memory_report().bytes_of("exp_avg") < 4 * sum(q.numel() for q in ours.parameters())
+
+
+def fsdp2_resumes(folder):
+    for number, formats in enumerate(FORMATS):
+        save = f"{folder}/checkpoint{number}"
+        whole, _ = train_fsdp2.main(steps=5, **formats)
+        train_fsdp2.main(steps=3, save=save, **formats)
+        resumed, _ = train_fsdp2.main(steps=2, load=save, first=3, **formats)
+        if formats in EXACT:
+            assert same(full(whole), full(resumed)), formats
+        else:
+            assert_close(full(whole), full(resumed), rtol=5e-2, atol=1e-2)
+
+
+def _reshard(folder, number, save, load, first):
+    train_fsdp2.main(steps=2, first=first, save=save and f"{folder}/{save}", load=load and f"{folder}/{load}",
+                     **FORMATS[number])  # fmt: skip
+
+
+def _check_resharded(folder, number, load):
+    model, optimizer = train_fsdp2.main(steps=0, load=f"{folder}/{load}", **FORMATS[number])
+    whole, reference = train_fsdp2.main(torch.optim.AdamW, steps=6)
+    tolerance = {"rtol": 1e-5, "atol": 1e-6} if not FORMATS[number] else {"rtol": 5e-2, "atol": 2e-2}
+    assert_close(full(whole), full(model), **tolerance)
+    assert all(int(held["step"]) == 6 for held in optimizer.state.values())
+    if not FORMATS[number]:
+        for ours, theirs in zip(optimizer.state_dict()["state"].values(), reference.state_dict()["state"].values(),
+                                strict=True):  # fmt: skip
+            torch.testing.assert_close(ours["exp_avg"].full_tensor(), theirs["exp_avg"].full_tensor())
+
+
+def fsdp2_reshards(folder):
+    for number in range(len(FORMATS)):
+        run(_reshard, 4, folder, number, f"a{number}", None, 0)
+        run(_reshard, 2, folder, number, f"b{number}", f"a{number}", 2)
+        run(_reshard, 3, folder, number, f"c{number}", f"b{number}", 4)
+        run(_check_resharded, 2, folder, number, f"c{number}")
+
+
+def fsdp2_refuses(folder):
+    for cls, options in ((jitstep.LAMB, {}), (jitstep.AdamW, {"max_grad_norm": 1.0}), (jitstep.Adafactor, {})):
+        try:
+            train_fsdp2.main(cls, **options)
+        except ValueError as error:
+            assert "this process has a shard" in str(error)
+        else:
+            raise AssertionError(cls)
+
+
+if __name__ == "__main__":
+    name, folder = sys.argv[1:]
+    os.makedirs(folder, exist_ok=True)
+    if name == "fsdp2_reshards":
+        fsdp2_reshards(folder)
+    else:
+        run(globals()[name], 2, folder)

@@ -1,0 +1,100 @@
+"""Archives of the C++ front end: written, loaded by C++, read, and continued bit for bit."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+from test_reports import _environment
+from training import make, same, train
+
+import jitstep
+from jitstep.__main__ import tool
+
+CASES = [
+    ("adamw", torch.float32, {}),
+    ("adamw", torch.float32, {"state": "int8", "min_quantized_size": 0}),
+    ("adamw", torch.bfloat16, {"state": {"exp_avg": "int4", "exp_avg_sq": "bf16"}, "weights": "split16", "seed": 3}),
+    ("adam", torch.float32, {"decoupled_weight_decay": True, "weight_decay": 0.1}),
+    ("sgd", torch.float32, {"lr": 0.1, "momentum": 0.9, "state": "fp8"}),
+    ("adafactor", torch.float32, {}),
+    ("nadam", torch.float64, {}),
+    ("prodigy", torch.float32, {}),
+    ("schedulefree_adamw", torch.float32, {"state": "bf16"}),
+]
+
+
+def program(name):
+    """A program next to the command-line tool, or None."""
+    found = tool() and pathlib.Path(tool()).resolve().with_name(name)
+    return found if found and found.exists() else None
+
+
+def continued(rule, dtype, options, through):
+    """Networks after steps with the optimizer, and with another one that gets its state by `through`."""
+    net = make(dtype)
+    optimizer = jitstep.Optimizer(rule, net.parameters(), **options)
+    train(net, optimizer, 3)
+    other_net = make(dtype)
+    other_net.load_state_dict(net.state_dict())
+    other = jitstep.Optimizer(rule, other_net.parameters(), **options)
+    read = through(optimizer.state_dict())
+    assert read["param_groups"][0]["rule"] == ("adamw" if rule == "adam" else rule)
+    other.load_state_dict(read)
+    train(net, optimizer, 2, seed=5)
+    train(other_net, other, 2, seed=5)
+    return net, other_net
+
+
+@pytest.mark.parametrize(("rule", "dtype", "options"), CASES, ids=str)
+def test_an_archive_continues_bit_for_bit(tmp_path, rule, dtype, options):
+    def through(state):
+        jitstep.write_archive(tmp_path / "a.pt", state)
+        return jitstep.read_archive(tmp_path / "a.pt")
+
+    assert same(*continued(rule, dtype, options, through))
+
+
+@pytest.mark.skipif(program("jitstep-convert") is None, reason="jitstep-convert is not built")
+@pytest.mark.parametrize(("rule", "dtype", "options"), CASES, ids=str)
+def test_cpp_loads_and_saves_an_archive_of_python(tmp_path, rule, dtype, options):
+    def through(state):
+        jitstep.write_archive(tmp_path / "a.pt", state)
+        command = [program("jitstep-convert"), tmp_path / "a.pt", tmp_path / "b.pt"]
+        run = subprocess.run(command, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        return jitstep.read_archive(tmp_path / "b.pt")
+
+    assert same(*continued(rule, dtype, options, through))
+
+
+def run_tool(*arguments):
+    command = [sys.executable, "-m", "jitstep", "convert", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=_environment())
+
+
+def test_the_tool_converts_both_ways(tmp_path):
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), state="int8", min_quantized_size=0)
+    train(net, optimizer, 2)
+    torch.save({"model": net.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "python.pt")
+    made = run_tool(tmp_path / "python.pt", tmp_path / "cpp.pt", "--to", "c++")
+    assert made.returncode == 0, made.stderr
+    assert "adamw, 4 parameters with state" in made.stdout
+    made = run_tool(tmp_path / "cpp.pt", tmp_path / "back.pt", "--to", "python")
+    assert made.returncode == 0, made.stderr
+    back = torch.load(tmp_path / "back.pt", weights_only=True)
+    for number, held in optimizer.state_dict()["state"].items():
+        for name, value in held.items():
+            found = back["state"][number][name]
+            assert torch.equal(found, value) if isinstance(value, torch.Tensor) else found == value
+
+
+def test_a_file_that_is_no_archive_is_refused_and_nothing_is_written(tmp_path):
+    torch.save({"state": {}, "param_groups": [{"params": []}]}, tmp_path / "a.pt")
+    with pytest.raises(ValueError, match="is not an archive"):
+        jitstep.read_archive(tmp_path / "a.pt")
+    with pytest.raises(ValueError, match="does not name its rule"):
+        jitstep.write_archive(tmp_path / "b.pt", torch.load(tmp_path / "a.pt"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pt"]

@@ -1,0 +1,398 @@
+"""What the C++ front end has, too: steps in backward(), sums of gradients, tuning, weights in float32, reports."""
+
+import copy
+import gc
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from test_reports import _environment
+from torch.utils.checkpoint import checkpoint
+from training import assert_close, make, same, saved, train
+
+import jitstep
+
+# ---- decoupled weight decay
+
+
+def test_adam_with_decoupled_weight_decay_is_adamw():
+    nets = [make(), make(), make()]
+    options = {"lr": 1e-2, "weight_decay": 0.1}
+    train(nets[0], torch.optim.Adam(nets[0].parameters(), decoupled_weight_decay=True, **options), 5)
+    ours = jitstep.Adam(nets[1].parameters(), decoupled_weight_decay=True, **options)
+    train(nets[1], ours, 5)
+    train(nets[2], jitstep.AdamW(nets[2].parameters(), **options), 5)
+    assert_close(nets[0], nets[1])
+    assert same(nets[1], nets[2])
+    assert ours.kernels()[0].name.startswith("adamw_")
+
+
+def test_groups_may_differ_in_decoupled_weight_decay_and_change_it():
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        groups = [
+            {"params": net[0].parameters(), "decoupled_weight_decay": True},
+            {"params": net[2].parameters()},
+        ]
+        optimizer = module.Adam(groups, lr=1e-2, weight_decay=0.1)
+        train(net, optimizer, 3)
+        optimizer.param_groups[0]["decoupled_weight_decay"] = False
+        optimizer.param_groups[1]["decoupled_weight_decay"] = True
+        train(net, optimizer, 3, seed=4)
+        nets.append(net)
+    assert_close(*nets)
+
+
+@pytest.mark.parametrize("name", ["NAdam", "RAdam"])
+def test_decoupled_weight_decay_follows_torch(name):
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        train(net, getattr(module, name)(net.parameters(), weight_decay=0.1, decoupled_weight_decay=True), 5)
+        nets.append(net)
+    assert_close(*nets)
+
+
+def test_a_decoupled_adam_is_exchanged_with_torch():
+    a, b = make(), make()
+    theirs = torch.optim.Adam(a.parameters(), weight_decay=0.1, decoupled_weight_decay=True)
+    train(a, theirs, 3)
+    b.load_state_dict(a.state_dict())
+    ours = jitstep.Adam(b.parameters())
+    ours.load_state_dict(saved(theirs.state_dict()))
+    train(a, theirs, 3, seed=4)
+    train(b, ours, 3, seed=4)
+    assert_close(a, b)
+    torch.optim.Adam(a.parameters()).load_state_dict(saved(ours.export()))
+
+
+# ---- state and weights
+
+
+def test_init_state_creates_state_without_a_step():
+    a, b = make(), make()
+    first = jitstep.AdamW(a.parameters(), state="int8", min_quantized_size=512)
+    first.init_state()
+    assert all(held["step"] == 0 for held in first.state.values())
+    assert len(first.state) == 4
+    second = jitstep.AdamW(b.parameters(), state="int8", min_quantized_size=512)
+    train(a, first, 3)
+    train(b, second, 3)
+    assert same(a, b)
+
+
+@pytest.mark.parametrize("rule", ["sgd", "muon", "adafactor", "prodigy", "adagrad"])
+def test_initial_state_changes_no_step(rule):
+    nets = []
+    for early in (False, True):
+        net = make()
+        options = {"momentum": 0.9} if rule == "sgd" else {}
+        optimizer = jitstep.Optimizer(rule, [p for p in net.parameters() if p.dim() == 2], **options)
+        if early:
+            optimizer.init_state()
+            optimizer.load_state_dict(saved(optimizer.state_dict()))
+        train(net, optimizer, 3)
+        nets.append(net)
+    assert same(*nets)
+
+
+def test_a_fresh_distributed_checkpoint_counts_no_step():
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    optimizer.init_state()
+    held = get_optimizer_state_dict(net, optimizer)["state"]
+    assert all(entries["step"] == 0 for entries in held.values())
+
+
+@pytest.mark.parametrize("weights", jitstep.weight_formats())
+def test_the_weights_in_float32_include_the_residual(weights):
+    net = make(torch.bfloat16)
+    optimizer = jitstep.AdamW(net.parameters(), weights=weights, lr=1e-4)
+    assert torch.equal(optimizer.fp32_weights()[0], net[0].weight.float())
+    train(net, optimizer, 5)
+    before = copy.deepcopy(net)
+    found = optimizer.fp32_weights()
+    assert [w.dtype for w in found] == [torch.float32] * 4
+    assert same(net, before)
+    exact = all(torch.equal(w, p.float()) for w, p in zip(found, net.parameters(), strict=True))
+    assert exact == (weights in ("native", "stochastic"))
+    for w, p in zip(found, net.parameters(), strict=True):
+        torch.testing.assert_close(w, p.float(), rtol=2**-8, atol=1e-30)
+
+
+# ---- steps in backward()
+
+
+def closure_loss(net, seed):
+    x = torch.randn(32, 64, generator=torch.Generator().manual_seed(seed))
+    return (net(x) - x.sin()).pow(2).mean()
+
+
+@pytest.mark.parametrize("rule", ["adamw", "lamb", "adafactor", "muon", "sgd"])
+def test_steps_in_backward_have_the_same_bits(rule):
+    nets = []
+    for in_backward in (False, True):
+        net = make()
+        parameters = [p for p in net.parameters() if p.dim() == 2] if rule == "muon" else net.parameters()
+        formats = {"state": "int8", "min_quantized_size": 0} if rule in ("adamw", "lamb") else {}
+        optimizer = jitstep.Optimizer(rule, parameters, **formats)
+        optimizer.step_in_backward(in_backward)
+        for step in range(4):
+            closure_loss(net, step).backward()
+            if in_backward:
+                assert all(p.grad is None for group in optimizer.param_groups for p in group["params"])
+            optimizer.step()
+            optimizer.zero_grad()
+        nets.append(net)
+        assert optimizer.state[net[0].weight]["step"] == 4
+        assert len(optimizer.kernels()) >= 1
+    assert same(*nets)
+
+
+def test_schedulers_and_checkpoints_work_with_steps_in_backward():
+    nets = []
+    for in_backward in (False, True):
+        net = make()
+        optimizer = jitstep.AdamW(net.parameters(), lr=1e-2)
+        optimizer.step_in_backward(in_backward)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        for step in range(4):
+            closure_loss(net, step).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            scheduler.step()
+            if step == 1:
+                optimizer.load_state_dict(saved(optimizer.state_dict()))
+        assert optimizer.steps_in_backward == in_backward
+        nets.append(net)
+    assert same(*nets)
+
+
+def test_a_group_that_is_added_later_is_stepped_in_backward_too():
+    net = make()
+    optimizer = jitstep.SGD(net[0].parameters(), lr=0.1)
+    optimizer.step_in_backward()
+    optimizer.add_param_group({"params": net[2].parameters()})
+    before = net[2].weight.detach().clone()
+    closure_loss(net, 1).backward()
+    assert net[2].weight.grad is None
+    assert not torch.equal(net[2].weight, before)
+
+
+@pytest.mark.parametrize("options", [{"max_grad_norm": 1.0}, {"rule": "prodigy"}])
+def test_what_needs_all_gradients_is_refused_in_backward(options):
+    net = make()
+    optimizer = jitstep.Optimizer(**{"rule": "adamw", "params": net.parameters(), **options})
+    with pytest.raises(ValueError, match="needs all gradients at once"):
+        optimizer.step_in_backward()
+    closure_loss(net, 1).backward()
+    assert net[0].weight.grad is not None
+    optimizer.step()
+
+
+def test_a_gradient_has_one_consumer():
+    net = make()
+    optimizer = jitstep.SGD(net.parameters(), lr=0.1)
+    optimizer.step_in_backward()
+    with pytest.raises(ValueError, match="already go to an optimizer that steps in backward"):
+        jitstep.GradAccumulator(net.parameters())
+    optimizer.step_in_backward(False)
+    jitstep.GradAccumulator(net.parameters())
+    closure_loss(net, 1).backward()
+    assert net[0].weight.grad is not None
+
+
+def test_a_deleted_optimizer_leaves_gradients_alone():
+    net = make()
+    optimizer = jitstep.SGD(net.parameters(), lr=0.1)
+    optimizer.step_in_backward()
+    del optimizer
+    gc.collect()
+    closure_loss(net, 1).backward()
+    assert net[0].weight.grad is not None
+
+
+def test_a_scaler_is_refused_with_steps_in_backward():
+    net = make()
+    optimizer = jitstep.SGD(net.parameters(), lr=0.1, fused=True)
+    optimizer.step_in_backward()
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(closure_loss(net, 1)).backward()
+    with pytest.raises((RuntimeError, AssertionError)):
+        scaler.step(optimizer)
+
+
+# ---- sums of gradients
+
+
+def micro_gradients(net, count):
+    found = []
+    for micro in range(count):
+        closure_loss(net, micro).backward()
+        found.append([p.grad.clone() for p in net.parameters()])
+        net.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 28])
+def test_a_float32_sum_is_that_of_torch(limit):
+    net = make()
+    reference = [torch.stack(grads).sum(0) for grads in zip(*micro_gradients(net, 3), strict=True)]
+    sums = jitstep.GradAccumulator(net.parameters(), dtype=torch.float32, max_waiting_bytes=limit)
+    for _ in range(2):
+        for micro in range(3):
+            closure_loss(net, micro).backward()
+            assert all(p.grad is None for p in net.parameters())
+        assert sums.micro_batches == 3
+        sums.assign_gradients()
+        assert sums.micro_batches == 0
+        for p, wanted in zip(net.parameters(), reference, strict=True):
+            torch.testing.assert_close(p.grad, wanted)
+        net.zero_grad()
+
+
+def test_a_bfloat16_sum_keeps_small_gradients_on_average():
+    p = torch.nn.Parameter(torch.zeros(20_000))
+    results = {}
+    for rounding in ("nearest", "stochastic"):
+        sums = jitstep.GradAccumulator([p], rounding=rounding)
+        (p * 1.0).sum().backward()
+        for _ in range(64):
+            (p * 1e-3).sum().backward()
+        sums.assign_gradients()
+        assert p.grad.dtype == torch.bfloat16
+        results[rounding] = p.grad.float().mean().item()
+        sums.close()
+        p.grad = None
+    assert results["nearest"] == 1.0
+    assert results["stochastic"] == pytest.approx(1.064, abs=2e-3)
+
+
+def test_sums_repeat_bit_for_bit_and_are_stepped_in_their_dtype():
+    nets = []
+    for _ in range(2):
+        net = make()
+        sums = jitstep.GradAccumulator(net.parameters(), seed=5, mean=True)
+        optimizer = jitstep.AdamW(net.parameters())
+        for step in range(3):
+            for micro in range(4):
+                closure_loss(net, 4 * step + micro).backward()
+            sums.assign_gradients()
+            assert net[0].weight.grad.dtype == torch.bfloat16
+            optimizer.step()
+            optimizer.zero_grad()
+        nets.append(net)
+    assert same(*nets)
+    plain = make()
+    optimizer = jitstep.AdamW(plain.parameters())
+    for step in range(3):
+        for micro in range(4):
+            (closure_loss(plain, 4 * step + micro) / 4).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert_close(plain, nets[0], rtol=0.1, atol=1e-2)
+
+
+def test_a_nested_backward_belongs_to_the_outer_micro_batch():
+    net = make()
+    sums = jitstep.GradAccumulator(net.parameters(), dtype=torch.float32, mean=True)
+    for _ in range(2):
+        x = torch.ones(4, 64, requires_grad=True)
+        out = checkpoint(net[0], x, use_reentrant=True)
+        checkpoint(net[2], out.tanh(), use_reentrant=True).pow(2).mean().backward()
+    assert sums.micro_batches == 2
+    sums.assign_gradients()
+    plain = make()
+    plain(torch.ones(4, 64)).pow(2).mean().backward()
+    for p, q in zip(net.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)
+
+
+def test_a_gradient_that_the_program_holds_is_not_overwritten():
+    net = make()
+    sums = jitstep.GradAccumulator(net.parameters(), dtype=torch.float32)
+    closure_loss(net, 1).backward()
+    sums.assign_gradients()
+    held = net[0].weight.grad
+    before = held.clone()
+    net.zero_grad()
+    closure_loss(net, 2).backward()
+    assert torch.equal(held, before)
+
+
+def test_a_sparse_gradient_is_refused_and_changes_no_sum():
+    table = torch.nn.Embedding(10, 4, sparse=True)
+    sums = jitstep.GradAccumulator(table.parameters())
+    with pytest.raises(TypeError, match="not a strided tensor"):
+        table(torch.tensor([1])).sum().backward()
+    assert table.weight.grad.is_sparse
+    sums.assign_gradients()
+    assert table.weight.grad.is_sparse
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"dtype": torch.float16}, {"rounding": "up"}, {"max_waiting_bytes": -1}], ids=str
+)
+def test_wrong_arguments_of_sums_are_refused(arguments):
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        jitstep.GradAccumulator(make().parameters(), **arguments)
+
+
+# ---- tuning and reports
+
+TUNE = """
+import torch, jitstep
+p = torch.nn.Parameter(torch.zeros(30_000)); q = torch.nn.Parameter(torch.zeros(30_000))
+tuned, plain = jitstep.SGD([p], lr=0.1), jitstep.SGD([q], lr=0.1)
+tuned.tune(progress=False)
+for step in range(2000):
+    p.grad = q.grad = torch.full((30_000,), 0.5)
+    tuned.step(); plain.step()
+    tried, candidates = tuned.tuning_progress()
+    if candidates and tried == candidates:
+        break
+print("equal", torch.equal(p, q), "done", tried == candidates > 0)
+"""
+
+
+@pytest.mark.long
+def test_steps_tune_kernels_without_a_change_of_results(tmp_path):
+    environment = dict(_environment(), JITSTEP_CACHE_DIR=str(tmp_path))
+    run = subprocess.run([sys.executable, "-c", TUNE], env=environment, capture_output=True, text=True)
+    assert run.stdout == "equal True done True\n", run.stderr
+    assert "sgd" in (tmp_path / "tuning.jsonl").read_text()
+
+
+def test_reports_are_tables_in_notebooks():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), state="int8", min_quantized_size=512)
+    train(net, optimizer, 1)
+    kernels, memory = optimizer.kernels(), optimizer.memory_report()
+    assert len(re.findall("<tr>", kernels._repr_html_())) == 3
+    assert "adamw_int8_float32" in kernels._repr_html_()
+    assert "adamw_int8_float32" in str(kernels)
+    assert f"{memory.total:,}" in memory._repr_html_()
+
+
+def test_compile_makes_the_kernels_and_shows_a_bar(capsys):
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), state="bf16", min_quantized_size=0)
+    optimizer.compile(progress=True)
+    assert "jitstep compiles" in capsys.readouterr().err
+    assert not optimizer.state
+    optimizer.compile()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_mode_is_a_property():
+    optimizer = jitstep.ScheduleFreeAdamW(make().parameters())
+    assert optimizer.training
+    optimizer.eval()
+    assert not optimizer.training
+    optimizer.train()
+    assert optimizer.training

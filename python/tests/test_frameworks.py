@@ -1,0 +1,67 @@
+"""Frameworks with their real packages, by the programs in examples/python. `tools/setup.sh --frameworks` installs them."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+from test_reports import _environment
+from training import assert_close, same
+
+import jitstep
+
+pytestmark = pytest.mark.long
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples/python"))
+
+
+def distributed(name, folder):
+    """Runs a part of distributed.py, which starts its processes itself."""
+    program = pathlib.Path(__file__).with_name("distributed.py")
+    environment = dict(_environment(), OMP_NUM_THREADS="1")
+    run = subprocess.run([sys.executable, program, name, folder], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("name", ["ddp", "zero", "fsdp2_follows_torch", "fsdp2_resumes", "fsdp2_reshards", "fsdp2_refuses"])
+def test_processes_train_together(name, tmp_path):
+    distributed(name, str(tmp_path))
+
+
+def test_the_trainer_of_hugging_face_follows_torch_and_resumes(tmp_path):
+    pytest.importorskip("transformers")
+    from train_hf_trainer import main
+
+    theirs, ours = main(torch.optim.AdamW, str(tmp_path / "a")), main(jitstep.AdamW, str(tmp_path / "b"))
+    assert isinstance(getattr(ours.optimizer, "optimizer", ours.optimizer), jitstep.AdamW)
+    assert_close(theirs.model, ours.model, rtol=1e-4, atol=1e-5)
+    formats = {"state": "int8", "min_quantized_size": 0}
+    whole = main(jitstep.AdamW, str(tmp_path / "c"), **formats)
+    resumed = main(jitstep.AdamW, str(tmp_path / "d"), resume=str(tmp_path / "c/checkpoint-2"), **formats)
+    assert same(whole.model, resumed.model)
+
+
+def test_accelerate_follows_torch(tmp_path):
+    pytest.importorskip("accelerate")
+    from train_accelerate import main
+
+    assert_close(main(torch.optim.AdamW, str(tmp_path / "a")), main(jitstep.AdamW, str(tmp_path / "b")))
+    main(state="int8", min_quantized_size=0, folder=str(tmp_path / "c"))
+
+
+def test_lightning_follows_torch_and_resumes(tmp_path):
+    pytest.importorskip("lightning")
+    from train_lightning import main
+
+    assert_close(main(torch.optim.AdamW), main(jitstep.AdamW))
+    formats = {"state": "int8", "min_quantized_size": 0}
+    whole = main(**formats)
+    main(steps=3, save=str(tmp_path / "a.ckpt"), **formats)
+    assert same(whole, main(resume=str(tmp_path / "a.ckpt"), **formats))
+
+
+def test_every_example_is_run_by_a_test():
+    found = {path.stem for path in (ROOT / "examples/python").glob("*.py")}
+    assert found == {"train_ddp", "train_zero", "train_fsdp2", "train_hf_trainer", "train_accelerate", "train_lightning"}
+    assert all(len((ROOT / f"examples/python/{name}.py").read_text().splitlines()) < 50 for name in found)

@@ -1,0 +1,51 @@
+// Compares what ranks are about to do, before they exchange data. Without it a difference would end in a wait, or in a
+// back end that ends the process.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "optim/shard/rank_group.h"
+
+namespace jitstep {
+
+/// Calls of an optimizer that all ranks must make together.
+enum class RankCall : std::int64_t { failed, shard, step, train, eval, save, load, fp32_weights };
+
+/// A hash of anything that ranks must have in common.
+class Digest {
+ public:
+  Digest& add(std::string_view bytes);
+  template <class T>
+  requires(std::is_trivially_copyable_v<T> &&
+           !std::is_convertible_v<T, std::string_view>) Digest& add(const T& value) {
+    return add(std::string_view(reinterpret_cast<const char*>(&value), sizeof(T)));
+  }
+  Digest& add(torch::IntArrayRef values);
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 14695981039346656037u;
+};
+
+/// What ranks must have in common for one parameter. Digests.
+struct ParameterDigest {
+  std::uint64_t shape = 0;     // sizes, strides, dtype
+  std::uint64_t options = 0;   // rule, options, formats, seed, step number
+  std::uint64_t gradient = 0;  // whether the parameter has one, or before the first step, state
+};
+
+/// Throws a c10::Error on all ranks, of the same cause, unless all ranks make the same call with equal parameters. The
+/// message names a rank and the first parameter that differs. `describe`: a parameter by its index.
+void check_same(RankGroup& group, RankCall call, const std::vector<ParameterDigest>& parameters,
+                const std::function<std::string(std::size_t)>& describe);
+
+/// Makes check_same() of the other ranks throw. Call it instead of check_same() after an error on this rank. Throws
+/// nothing.
+void report_failure(RankGroup& group) noexcept;
+
+}  // namespace jitstep

@@ -1,0 +1,91 @@
+// Inputs of a step in addition to gradients: set_input().
+#include "optim/training.h"
+
+namespace jitstep::tests {
+namespace {
+
+// AdaHessian without betas: a step of lr in the direction of g / (|h| + eps).
+std::unique_ptr<Optimizer> adahessian(const Tensors& params) {
+  return Optimizer::from_spec(params, R"({"rule": "adahessian", "options":
+      {"lr": 1, "betas": [0, 0], "eps": 0.5}})");
+}
+
+torch::Tensor parameter(torch::IntArrayRef sizes, torch::Dtype dtype = torch::kFloat64) {
+  auto p = torch::zeros(sizes, dtype).requires_grad_();
+  p.mutable_grad() = torch::ones(sizes, dtype);
+  return p;
+}
+
+TEST(StepInputs, AreReadOnceByTheNextStep) {
+  const auto p = parameter({3, 5});
+  const auto opt = adahessian({p});
+  const auto h = torch::rand({3, 5}, torch::kFloat64) + 1;
+  opt->set_input(p, "hessian", h);
+  opt->step();
+  EXPECT_TRUE(torch::allclose(p, -1 / (h + 0.5)));
+  const auto before = p.detach().clone();
+  opt->step();  // the second moment keeps its value
+  EXPECT_TRUE(torch::allclose(p - before, -1 / (h + 0.5)));
+}
+
+TEST(StepInputs, FollowTheStorageOrderOfTheParameter) {
+  auto p = torch::zeros({5, 3}, torch::kFloat64).t().requires_grad_();
+  p.mutable_grad() = torch::ones_like(p);
+  const auto opt = adahessian({p});
+  const auto h = torch::rand({3, 5}, torch::kFloat32) + 1;
+  opt->set_input(p, "hessian", h);
+  opt->step();
+  EXPECT_TRUE(torch::allclose(p, -1 / (h.to(torch::kFloat64) + 0.5)));
+}
+
+TEST(StepInputs, WaitForAGradient) {
+  auto p = parameter({4}), other = parameter({4});
+  const auto opt = adahessian({p, other});
+  p.mutable_grad() = torch::Tensor();
+  opt->set_input(p, "hessian", torch::ones({4}, torch::kFloat64));
+  opt->step();
+  p.mutable_grad() = torch::ones({4}, torch::kFloat64);
+  opt->step();
+  EXPECT_TRUE(torch::allclose(p, torch::full({4}, -1 / 1.5, torch::kFloat64)));
+}
+
+TEST(StepInputs, CanBeTakenBack) {
+  const auto p = parameter({4});
+  const auto opt = adahessian({p});
+  opt->set_input(p, "hessian", torch::ones({4}, torch::kFloat64));
+  opt->set_input(p, "hessian", {});
+  opt->step();
+  EXPECT_TRUE(torch::allclose(p, torch::full({4}, -2.0, torch::kFloat64)));
+}
+
+TEST(StepInputs, WorkInBackward) {
+  auto p = torch::zeros({4}, torch::kFloat64).requires_grad_();
+  const auto opt = adahessian({p});
+  opt->step_in_backward();
+  opt->set_input(p, "hessian", torch::ones({4}, torch::kFloat64));
+  p.sum().backward();
+  EXPECT_TRUE(torch::allclose(p, torch::full({4}, -1 / 1.5, torch::kFloat64)));
+}
+
+TEST(StepInputs, RefuseWhatTheyDoNotFit) {
+  const auto p = parameter({4}), other = parameter({4});
+  const auto opt = adahessian({p});
+  const auto h = torch::ones({4}, torch::kFloat64);
+  EXPECT_THROW(opt->set_input(other, "hessian", h), c10::Error);
+  EXPECT_THROW(opt->set_input(p, "hessians", h), c10::Error);
+  EXPECT_THROW(opt->set_input(p, "hessian", torch::ones({5}, torch::kFloat64)), c10::Error);
+  AdamW adamw({other}, AdamWOptions(1e-3));
+  EXPECT_THROW(adamw.set_input(other, "hessian", h), c10::Error);
+}
+
+TEST(StepInputs, AreRefusedByCapturableSteps) {
+  const auto p = parameter({4});
+  const auto opt = adahessian({p});
+  opt->capturable();
+  opt->set_input(p, "hessian", torch::ones({4}, torch::kFloat64));
+  EXPECT_THROW(opt->step(), c10::Error);
+  EXPECT_TRUE(torch::equal(p, torch::zeros_like(p)));
+}
+
+}  // namespace
+}  // namespace jitstep::tests

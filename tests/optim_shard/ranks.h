@@ -1,0 +1,116 @@
+// Ranks as threads of the test, each with its own process group over gloo, and a model that all of them train.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <jitstep/jitstep.h>
+#include <jitstep/sharding.h>
+#include <torch/types.h>
+
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace jitstep::tests {
+
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+using Tensors = std::vector<torch::Tensor>;
+
+inline Group gloo_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                        std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  options->threads = 1;
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
+  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
+  group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  group->setGroupName("ranks");
+  return group;
+}
+
+/// Runs `work` on so many ranks. Returns the message of each rank's error, "" for none.
+inline std::vector<std::string> on_ranks(
+    int size, const std::function<void(int rank, const Group& group)>& work,
+    std::chrono::milliseconds timeout = std::chrono::seconds(120)) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
+  const auto run = [&](int rank) {
+    try {
+      work(rank, gloo_group(store, rank, size, timeout));
+    } catch (const std::exception& error) {
+      errors[static_cast<std::size_t>(rank)] = error.what();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 1; rank < size; ++rank) threads.emplace_back(run, rank);
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+inline std::vector<std::string> no_errors(int size) {
+  return std::vector<std::string>(static_cast<std::size_t>(size));
+}
+
+/// Parameters of fixed values: matrices and vectors of odd sizes, one that is transposed in memory, and an empty one.
+inline Tensors model(torch::ScalarType dtype = torch::kFloat32, bool only_matrices = false) {
+  auto random = at::detail::createCPUGenerator(7);
+  const auto make = [&](std::vector<std::int64_t> sizes) {
+    return (torch::randn(sizes, random) * 0.1).to(dtype).set_requires_grad(true);
+  };
+  if (only_matrices) return {make({90, 57}), make({64, 128}), make({33, 100}), make({1, 5000})};
+  Tensors all = {make({5001}), make({90, 57}), make({}), make({4095}), make({4097})};
+  all.push_back(make({100, 90}).detach().t().set_requires_grad(true));
+  all.push_back(make({0}));
+  all.push_back(make({33}));
+  return all;
+}
+
+/// The same gradients on all ranks. The second has another layout than its parameter.
+inline void set_gradients(const Tensors& parameters, int step) {
+  auto random = at::detail::createCPUGenerator(static_cast<std::uint64_t>(1000 + step));
+  for (const torch::Tensor& p : parameters)
+    p.mutable_grad() = torch::randn(p.sizes(), random).to(p.scalar_type());
+  if (parameters[1].dim() == 2)
+    parameters[1].mutable_grad() = parameters[1].grad().t().contiguous().t();
+}
+
+/// Parameters and, in float32, all slots of all states.
+struct Outcome {
+  Tensors parameters, weights, slots;
+};
+
+inline Outcome outcome_of(Optimizer& whole, const Tensors& parameters) {
+  Outcome outcome{{}, whole.fp32_weights(), {}};
+  for (const torch::Tensor& p : parameters) {
+    outcome.parameters.push_back(p.detach().clone());
+    const auto found = whole.state().find(p.unsafeGetTensorImpl());
+    if (found == whole.state().end()) continue;
+    const auto& state = static_cast<const ParamState&>(*found->second);
+    state.buffers().for_each_tensor([&](const torch::Tensor& tensor) {
+      if (tensor.defined()) outcome.slots.push_back(tensor.clone());
+    });
+  }
+  return outcome;
+}
+
+inline void expect_equal(const Tensors& one, const Tensors& other, const std::string& what) {
+  ASSERT_EQ(one.size(), other.size()) << what;
+  for (std::size_t i = 0; i < one.size(); ++i)
+    EXPECT_TRUE(torch::equal(one[i], other[i])) << what << " " << i;
+}
+
+inline void expect_equal(const Outcome& one, const Outcome& other, const std::string& what) {
+  expect_equal(one.parameters, other.parameters, what + ": parameter");
+  expect_equal(one.weights, other.weights, what + ": weights of parameter");
+  expect_equal(one.slots, other.slots, what + ": state tensor");
+}
+
+}  // namespace jitstep::tests
