@@ -68,6 +68,6 @@ int main() {
     // [docs:shard-step end]
     if (step % 20 == 0 && group->getRank() == 0)
       std::cout << "step " << step << ": loss " << loss.item<float>() << ", state of this rank "
-                << opt.state_bytes() << " bytes\n";
+                << opt.memory_report().state_bytes() << " bytes\n";
   }
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "jit/step/partition.h"
+#include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
 #include "optim/state/param_state_data.h"
 #include "optim/state/state_operations.h"
