@@ -82,7 +82,7 @@ inline void set_gradients(const Tensors& parameters, int step) {
     parameters[1].mutable_grad() = parameters[1].grad().t().contiguous().t();
 }
 
-/// Parameters and, in float32, all slots of all states.
+/// Parameters, weights in float32, and codes, scales and residuals of all states.
 struct Outcome {
   Tensors parameters, weights, slots;
 };
@@ -94,9 +94,11 @@ inline Outcome outcome_of(Optimizer& whole, const Tensors& parameters) {
     const auto found = whole.state().find(p.unsafeGetTensorImpl());
     if (found == whole.state().end()) continue;
     const auto& state = static_cast<const ParamState&>(*found->second);
-    state.buffers().for_each_tensor([&](const torch::Tensor& tensor) {
+    std::vector<torch::Tensor> stored = {state.residual()};
+    for (const auto& [slot, codec] : whole.formats_of(p).slots)
+      stored.push_back(state.codes(slot)), stored.push_back(state.meta(slot));
+    for (const torch::Tensor& tensor : stored)
       if (tensor.defined()) outcome.slots.push_back(tensor.clone());
-    });
   }
   return outcome;
 }

@@ -102,12 +102,12 @@ TEST(SharedOptimizer, StepsSeveralRulesTogether) {
 
 TEST(SharedOptimizer, SkipsTheStepOnAllRanksIfOneFindsInfinities) {
   const Tensors expected = model();
-  Lamb one(expected, LambOptions(0.01));
+  LAMB one(expected, LAMBOptions(0.01));
   for (const int step : {1, 3}) set_gradients(expected, step), one.step();
   EXPECT_EQ(on_ranks(3,
                      [&](int rank, const Group& group) {
                        const Tensors parameters = model();
-                       Lamb optimizer(parameters, LambOptions(0.01));
+                       LAMB optimizer(parameters, LAMBOptions(0.01));
                        optimizer.shard(group);
                        const torch::Tensor found = torch::zeros({});
                        optimizer.set_found_inf(found);
@@ -177,12 +177,12 @@ TEST(SharedOptimizer, StepsOnlyParametersWithGradients) {
     }
   };
   const Tensors expected = model();
-  Lamb one(expected, LambOptions(0.01).max_grad_norm(0.5));
+  LAMB one(expected, LAMBOptions(0.01).max_grad_norm(0.5));
   train(one, expected);
   EXPECT_EQ(on_ranks(2,
                      [&](int, const Group& group) {
                        const Tensors parameters = model();
-                       Lamb optimizer(parameters, LambOptions(0.01).max_grad_norm(0.5));
+                       LAMB optimizer(parameters, LAMBOptions(0.01).max_grad_norm(0.5));
                        optimizer.shard(group);
                        train(optimizer, parameters);
                        expect_equal(parameters, expected, "parameter");

@@ -164,7 +164,9 @@ class Rank {
     const jit::Part part = world_.parts.part(rank_, i);
     const std::int64_t n = world_.elements[i];
     const bool all = part.count() == n;
-    const auto sizes = all ? world_.c.sizes[i] : std::vector<std::int64_t>{part.count()};
+    std::vector<std::int64_t> sizes = world_.c.sizes[i];
+    if (!all)
+      sizes = sizes.size() == 2 ? decltype(sizes){1, part.count()} : decltype(sizes){part.count()};
     const int width = jit::bytes_of(world_.c.dtype);
     states_.push_back(std::make_unique<jit::StateStorage>(
         device_.backend, plan(i), world_.groups[world_.group_of(i)], sizes));

@@ -56,6 +56,7 @@ struct Optimizer::Impl {
     // If ranks share the state: the part of the parameter that this rank steps, [n], and of its gradient. Undefined if
     // that is all of it.
     torch::Tensor part = {}, part_grad = {};
+    std::vector<torch::Tensor> part_inputs = {};  // the same of its inputs
 
     // What this rank steps.
     const torch::Tensor& stepped() const { return part.defined() ? part : *p; }

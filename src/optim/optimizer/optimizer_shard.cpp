@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "jitstep/jit/layout.h"
 #include "jit/step/partition.h"
+#include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/spec.h"
 #include "optim/optimizer/optimizer_impl.h"
@@ -192,6 +192,8 @@ class Optimizer::Impl::Sharding final : public StepRanks {
                           .add(param->buffers->t.counted())
                           .value();
         one.gradient = 1;
+        for (std::size_t i = 0; param->inputs != nullptr && i < param->inputs->size(); ++i)
+          one.gradient = 2 * one.gradient + ((*param->inputs)[i].defined() ? 1 : 0);
       }
     else
       for (std::size_t i = 0; i < names_.size(); ++i)
@@ -353,6 +355,12 @@ void Optimizer::Impl::use_parts() {
         record.grad = &record.part_grad;
         record.g = record.part_grad.const_data_ptr();
       }
+      if (record.grad != nullptr && record.inputs != nullptr) {
+        record.part_inputs = *record.inputs;
+        for (torch::Tensor& one : record.part_inputs)
+          if (one.defined()) one = range_of(one, sharding->part(record.key));
+        record.inputs = &record.part_inputs;
+      }
       record.p = &record.part;
     }
 }
@@ -363,6 +371,7 @@ void Optimizer::Impl::share_parameters() {
   for (StepParam* const param : active) {
     auto& record = static_cast<ParamRecord&>(*param);
     record.part_grad.reset();
+    record.part_inputs.clear();
     const torch::Tensor& p = sharding->parameter(param->name);
     if (!p.is_inference() && record.part.defined()) p.unsafeGetTensorImpl()->bump_version();
     if (extras.clears && p.grad().defined()) p.mutable_grad().detach_().zero_();
