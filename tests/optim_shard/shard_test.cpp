@@ -74,7 +74,7 @@ const std::vector<Case> kCases = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Of, Ranks, testing::ValuesIn(kCases),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& c) { return c.param.name; });
 
 TEST(SharedOptimizer, StepsSeveralRulesTogether) {
   const auto make = [](const Tensors& parameters) {
@@ -133,7 +133,8 @@ TEST(SharedOptimizer, CutsStateThatExistsAlready) {
                        for (int step = 1; step <= 2; ++step)
                          set_gradients(parameters, step), optimizer.step();
                        optimizer.shard(group);
-                       EXPECT_LT(optimizer.state_bytes(), one.state_bytes());
+                       EXPECT_LT(optimizer.memory_report().state_bytes(),
+                                 one.memory_report().state_bytes());
                        for (int step = 3; step <= 4; ++step)
                          set_gradients(parameters, step), optimizer.step();
                        expect_equal(parameters, expected, "parameter");
@@ -155,7 +156,8 @@ TEST(SharedOptimizer, KeepsAnEqualShareOfTheState) {
                        optimizer.shard(group);
                        set_gradients(own, 1);
                        optimizer.step();
-                       bytes[static_cast<std::size_t>(rank)] = optimizer.state_bytes();
+                       bytes[static_cast<std::size_t>(rank)] =
+                           optimizer.memory_report().state_bytes();
                        parts[static_cast<std::size_t>(rank)] = optimizer.part_of(own[0]);
                      }),
             no_errors(4));

@@ -31,7 +31,7 @@ struct JITSTEP_API StepTensor {
   int id = 0;               // index in the optimizer: selects random bits, orders sums
   std::int64_t offset = 0;  // global number of element 0, a multiple of 8; nonzero for a shard
   /// Elements of the whole tensor, if this is a part of it that begins at `offset`. Its sums then cover the whole
-  /// tensor, and the step needs an Exchange. A part has any shape without gaps, and may be empty. 0: this is no part.
+  /// tensor, and the step needs an Exchange. A part has one dimension, and may be empty. 0: this is the whole tensor.
   std::int64_t whole = 0;
   std::optional<StateLayout> layout = std::nullopt;  // of its state, if known; then it is checked
 };
