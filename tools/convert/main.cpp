@@ -59,7 +59,7 @@ std::string to_json(const Conversion& made) {
                     {"elements", made.elements},
                     {"state_bytes_before", made.state_bytes_before},
                     {"state_bytes", made.state_bytes},
-                    {"entries", entries}});
+                    {"parts", entries}});
 }
 
 // Drops an optimizer's warnings: about different formats, which the user asked for, and about duplicate parameters,
