@@ -374,7 +374,7 @@ void Optimizer::Impl::share_parameters() {
     record.part_inputs.clear();
     const torch::Tensor& p = sharding->parameter(param->name);
     if (!p.is_inference() && record.part.defined()) p.unsafeGetTensorImpl()->bump_version();
-    if (extras.clears && p.grad().defined()) p.mutable_grad().detach_().zero_();
+    if (extras.clears && p.grad().defined()) p.grad().detach().zero_();  // it may be a view
   }
 }
 
