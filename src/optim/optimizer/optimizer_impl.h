@@ -223,7 +223,7 @@ struct Optimizer::Impl {
   void add_pending(ParamRecord& record);
   std::set<int> ids_except(const std::set<const ParamState*>& excluded) const;
   std::vector<int> ids_of_pending() const;
-  ParamState& state_for(const torch::Tensor& p, std::size_t group);
+  ParamState& state_for(const ParamRecord& record);
   void bind_states();
   void bind_shared_state();
   void restore_states();

@@ -374,7 +374,7 @@ void Optimizer::Impl::share_parameters() {
     record.part_inputs.clear();
     const torch::Tensor& p = sharding->parameter(param->name);
     if (!p.is_inference() && record.part.defined()) p.unsafeGetTensorImpl()->bump_version();
-    if (extras.clears && p.grad().defined()) p.mutable_grad().detach_().zero_();
+    if (extras.clears && p.grad().defined()) p.grad().detach().zero_();  // it may be a view
   }
 }
 
@@ -422,7 +422,7 @@ torch::Tensor Optimizer::Impl::shared_weights(const void* key, const torch::Tens
     flat.narrow(0, own.first, own.count()).copy_(part.as_strided({own.count()}, {1}));
   }
   gather_parts(sharding->ranks(), sharding->partition(), {{sharding->index_of(key), flat}});
-  if (p.dim() == 0) return flat.view({});
+  if (p.dim() == 0) return flat.view(torch::IntArrayRef());
   return flat.as_strided(p.sizes(), jit::compact_strides(shape_of(p)));
 }
 

@@ -228,9 +228,10 @@ void Optimizer::Impl::look_up(ParamRecord& record, torch::optim::OptimizerParamS
   });
 }
 
-ParamState& Optimizer::Impl::state_for(const torch::Tensor& p, std::size_t g) {
-  auto& held = states()[p.unsafeGetTensorImpl()];
-  if (!held) held = make_param_state(groups[g].rule, default_options().catalog());
+// Found by the parameter's key: the record's tensor may be this rank's part.
+ParamState& Optimizer::Impl::state_for(const ParamRecord& record) {
+  auto& held = states()[record.key];
+  if (!held) held = make_param_state(groups[record.name.group].rule, default_options().catalog());
   return static_cast<ParamState&>(*held);
 }
 
@@ -288,7 +289,7 @@ void Optimizer::Impl::bind_states() {
       one.before.emplace(record.state->data().snapshot());
       one.parameter = copy_if_rewritten(one.before->buffers, *one.plan, p);
     }
-    ParamState& state = state_for(p, record.name.group);
+    ParamState& state = state_for(record);
     with_context(p, record.name, [&] {
       if (sharding) keep_part(record.name.group, record.name.index, state.data());
       state.data().bind(p, one.plan, new_ids[next++], group.initial(*one.plan, record.number));

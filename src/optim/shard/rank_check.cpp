@@ -60,8 +60,9 @@ void check_rows(const torch::Tensor& rows, int own) {
 const char* difference(const ParameterDigest& own, const std::int64_t* other) {
   if (static_cast<std::int64_t>(own.shape) != other[0]) return "shape, layout or dtype";
   if (static_cast<std::int64_t>(own.options) != other[1]) return "options, formats or step number";
-  return static_cast<std::int64_t>(own.gradient) != other[2] ? "gradient or inputs (one of them has none)"
-                                                             : nullptr;
+  return static_cast<std::int64_t>(own.gradient) != other[2]
+             ? "gradient or inputs (one of them has none)"
+             : nullptr;
 }
 
 // Finds the first parameter that differs between rank 0 and another rank.

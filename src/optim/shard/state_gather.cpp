@@ -38,7 +38,7 @@ class Gathering {
   torch::Tensor values(const torch::Tensor& bytes, torch::ScalarType dtype) const {
     if (!bytes.defined()) return bytes;
     const torch::Tensor flat = bytes.view(dtype);
-    if (p_.dim() == 0) return flat.view({});
+    if (p_.dim() == 0) return flat.view(torch::IntArrayRef());
     return flat.as_strided(p_.sizes(), jit::compact_strides(shape_of(p_)));
   }
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "jit/step/partition.h"
-#include "optim/state/state_buffers.h"
 #include "optim/shard/rank_group.h"
+#include "optim/state/state_buffers.h"
 
 namespace jitstep {
 
