@@ -45,6 +45,7 @@ TEST(CoveringSet, HasEveryRuleInEachCodec) {
   });
   const auto rules = jit::default_catalog().names(Kind::rule);
   for (const auto& rule : rules) {
+    if (jit::default_catalog().rule(rule).slots.empty()) continue;
     const auto met = std::count_if(codecs.begin(), codecs.end(), [&](const std::string& codec) {
       return found.contains(rule + " " + codec);
     });

@@ -173,9 +173,9 @@ struct Scalars {
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64, const Sizes& size) {
     double code = static_cast<double>(size.numel());
-    for (const int64 digit : {int64{size.dims()}, size(0), size(1), size(-1), size(-9), size(9),
-                              size.fan_in(), size.fan_out()})
-      code = code * h.base + static_cast<double>(digit);
+    const int64 digits[] = {size.dims(), size(0), size(1), size(-1), size(-9), size(9),
+                            size.fan_in(), size.fan_out()};
+    for (const int64 digit : digits) code = code * h.base + static_cast<double>(digit);
     return {static_cast<real>(code)};
   }
   KHD static void update_param(auto& e, const auto& c) { e.p = c.code; }
