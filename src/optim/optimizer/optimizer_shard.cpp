@@ -68,6 +68,9 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   const jit::Partition& partition() const { return partition_; }
   const std::vector<ParameterName>& names() const { return names_; }
   std::size_t index_of(const void* key) const { return index_.at(key); }
+  std::size_t index_of(const StepParam& param) const {
+    return index_of(static_cast<const ParamRecord&>(param).key);
+  }
   const jit::Part& part(const void* key) const {
     return partition_.part(ranks_->rank(), index_of(key));
   }
@@ -114,8 +117,8 @@ class Optimizer::Impl::Sharding final : public StepRanks {
       const auto own = std::find_if(parts.begin(), parts.end(),
                                     [&](const auto& one) { return one.param == param; });
       const torch::Tensor& p = parameter(param->name);
-      all.push_back({index_of(static_cast<const ParamRecord*>(param)->key), param->name.group, p,
-                     real_dtype(dtype_of(p)), own == parts.end() ? torch::Tensor() : own->values});
+      all.push_back({index_of(*param), param->name.group, p, real_dtype(dtype_of(p)),
+                     own == parts.end() ? torch::Tensor() : own->values});
     }
     transform_whole(*ranks_, partition_, all, transform);
   }
@@ -130,19 +133,12 @@ class Optimizer::Impl::Sharding final : public StepRanks {
       if (p.numel() == 0) continue;
       torch::Tensor dense = p;
       if (!is_dense_like(p, p)) gaps.emplace_back(p, dense = p.contiguous());
-      flat.push_back({index_of(static_cast<const ParamRecord*>(param)->key),
-                      dense.as_strided({p.numel()}, {1}, dense.storage_offset())});
+      flat.push_back(
+          {index_of(*param), dense.as_strided({p.numel()}, {1}, dense.storage_offset())});
     }
     gather_parts(*ranks_, partition_, flat);
     for (const auto& [p, dense] : gaps) p.copy_(dense);
     lost_ = false;
-  }
-
-  std::uint64_t digest_of(const std::shared_ptr<const jit::Plan>& plan) {
-    const auto [known, added] = plans_.try_emplace(plan.get(), plan, 0);
-    if (added)
-      known->second.second = Digest().add(plan->name).add(jit::to_string(plan->spec)).value();
-    return known->second.second;
   }
 
  private:
@@ -153,7 +149,7 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   void find_ids() {
     index_of_id_.clear();
     for (const StepParam* const param : impl_.active)
-      index_of_id_[param->buffers->id] = index_of(static_cast<const ParamRecord*>(param)->key);
+      index_of_id_[param->buffers->id] = index_of(*param);
   }
   void check_device(const ParameterName& name) const {
     const torch::Tensor &p = parameter(name), &first = parameter(names_.front());
@@ -161,6 +157,13 @@ class Optimizer::Impl::Sharding final : public StepRanks {
                 "jitstep: shard() needs all parameters on one device, ", "but ", describe(p, name),
                 " is on ", p.device(), ", and ", describe(first, names_.front()), " is on ",
                 first.device(), ". Use one optimizer per device.");
+  }
+
+  std::uint64_t digest_of(const std::shared_ptr<const jit::Plan>& plan) {
+    const auto [known, added] = plans_.try_emplace(plan.get(), plan, 0);
+    if (added)
+      known->second.second = Digest().add(plan->name).add(jit::to_string(plan->spec)).value();
+    return known->second.second;
   }
 
   std::uint64_t digest_of_group(std::size_t group) const {
@@ -184,7 +187,7 @@ class Optimizer::Impl::Sharding final : public StepRanks {
     for (std::size_t g = 0; g < impl_.groups.size(); ++g) of_group.push_back(digest_of_group(g));
     if (is_launch())
       for (const StepParam* const param : impl_.active) {
-        ParameterDigest& one = all[index_of(static_cast<const ParamRecord*>(param)->key)];
+        ParameterDigest& one = all[index_of(*param)];
         one.options = Digest()
                           .add(digest_of(param->buffers->plan))
                           .add(of_group[param->name.group])
