@@ -172,7 +172,6 @@ void add_stepper(nb::module_& m) {
       .def("shared_state", &Stepper::shared_state)
       .def("set_shared_state", &Stepper::set_shared_state, "values"_a)
       .def("kernels", &Stepper::kernels)
-      .def("batch_count", &Stepper::batch_count)
       .def("tune", &Stepper::tune, "on"_a, "agree"_a.none())
       .def("tuning_progress", &Stepper::tuning_progress)
       .def("is_ready", &Stepper::is_ready)

@@ -65,7 +65,6 @@ class Stepper {
   void set_shared_state(const std::vector<double>& values);
   std::vector<KernelInfo> kernels() const;
   /// The kernels that finish() has made or found.
-  std::size_t batch_count() const { return batches_.size(); }
   bool is_ready() const { return ready_; }
   void drop() { ready_ = false; }
 
