@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -43,6 +44,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> init_process_group() {
 }  // namespace
 
 int main() {
+  std::signal(SIGPIPE, SIG_IGN);  // as Python: gloo throws if another rank has ended
   const auto group = init_process_group();
   torch::manual_seed(1);  // the same weights on all ranks
   torch::nn::Sequential model(torch::nn::Linear(1, 512), torch::nn::Tanh(),

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -39,6 +40,8 @@ inline Group gloo_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, 
 inline std::vector<std::string> on_ranks(
     int size, const std::function<void(int rank, const Group& group)>& work,
     std::chrono::milliseconds timeout = std::chrono::seconds(120)) {
+  // gloo writes to the socket of a rank that has ended. The signal would end the process before gloo throws.
+  std::signal(SIGPIPE, SIG_IGN);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::string> errors(static_cast<std::size_t>(size));
   const auto run = [&](int rank) {
