@@ -13,10 +13,13 @@
 #define INDEPENDENT_LOOP _Pragma("GCC ivdep")
 #endif
 // SLOW_PATH: a function that is not inlined, because inlining would only slow down compilation.
+// INLINED: after the parameters of a lambda that contains a loop over elements or is called in one. Compilers vectorize
+// no loop across a call, and g++ inlines no large lambda by itself.
 // ONE_BY_ONE: before a loop that the compiler should not unroll.
 #if defined(__CUDACC_RTC__)
 #define KHD __device__ __forceinline__
 #define SLOW_PATH static __device__ __noinline__
+#define INLINED
 #define UNROLL _Pragma("unroll")
 #define ONE_BY_ONE _Pragma("unroll 1")
 #define INDEPENDENT
@@ -28,6 +31,7 @@
 #elif defined(JITSTEP_EMULATION)
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH static inline __attribute__((noinline))
+#define INLINED __attribute__((always_inline))
 #define UNROLL
 #define ONE_BY_ONE
 #define INDEPENDENT INDEPENDENT_LOOP
@@ -39,6 +43,7 @@
 #else
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH static inline __attribute__((noinline))
+#define INLINED __attribute__((always_inline))
 #define UNROLL
 #define ONE_BY_ONE
 #define INDEPENDENT INDEPENDENT_LOOP

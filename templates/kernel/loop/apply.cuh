@@ -121,7 +121,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
     const RandomRange<W::random ? kLeaf : 0> random(random_key(scope, weights_stream<S>()),
                                                     scope.tensor.offset + first);
     const ElementRange elements = whole_range(first, length);
-    for_range<S, Pass>(scope, elements, [&](int i, auto& e, const auto&, const auto& rule) {
+    for_range<S, Pass>(scope, elements, [&](int i, auto& e, const auto&, const auto& rule) INLINED {
       if constexpr (S::transformed) e.transformed = transformed[i];
       S::Rule::Body::update_param(e, rule);
       store_weight<S>(p, residual, i, e.p, random[i]);

@@ -231,7 +231,7 @@ KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
   const auto rule = scope.rule;
   const int64 first = scope.tensor.offset + elements.base;
   const RandomKey key = random_key(scope, 0);
-  with_prev_values<S>(scope, elements, [&](const auto&... slots) {
+  with_prev_values<S>(scope, elements, [&](const auto&... slots) INLINED {
     // vectorized: the loop over elements
     INDEPENDENT
     for (int i = elements.begin; i < elements.end; ++i) {
