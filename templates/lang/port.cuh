@@ -335,6 +335,28 @@ struct Widened<16> {
   }
 };
 #endif
+
+// Rounds kRoundedAtOnce floats to bfloat16, to nearest even. Returns 0 if no value is a NaN or subnormal. For those the
+// instruction has rules of its own. Assembly, because compilers disagree about the types of the intrinsics.
+inline constexpr int kRoundedAtOnce = 32;
+#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
+inline constexpr bool kRoundsToBf16 = true;
+KHD uint32 round_to_bf16(const float* x, uint16* to) {
+  typedef float Floats __attribute__((vector_size(64)));
+  Floats low, high, rounded;
+  uint16 low_special, high_special;
+  copy_bytes(&low, x, sizeof low);
+  copy_bytes(&high, x + 16, sizeof high);
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(rounded) : "v"(low), "v"(high));
+  asm("vfpclassps $0xa1, %1, %0" : "=k"(low_special) : "v"(low));
+  asm("vfpclassps $0xa1, %1, %0" : "=k"(high_special) : "v"(high));
+  copy_bytes(to, &rounded, sizeof rounded);
+  return low_special | high_special;
+}
+#else
+inline constexpr bool kRoundsToBf16 = false;
+KHD uint32 round_to_bf16(const float*, uint16*) { return 1; }
+#endif
 #endif
 
 }  // namespace jitstep

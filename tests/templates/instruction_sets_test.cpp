@@ -51,6 +51,25 @@ void expect_the_same_bits(const std::string& level) {
   }
 }
 
+// Strips of 16-bit values, incomplete ones, and values that are rounded one by one.
+void expect_the_same_rounding(const std::string& level) {
+  const Level old(level);
+  for (const char* weights : {"native", "split8"}) {
+    StepCase c{
+        .spec = spec_of("adamw", "bf16", weights, jit::Dtype::bfloat16, jit::Dtype::bfloat16),
+        .options = {},
+        .tensors = {},
+        .steps = 3};
+    for (const std::int64_t size : {1000, 256, 33, 31}) c.tensors.push_back({.sizes = {size}});
+    for (const bool special : {false, true}) {
+      SCOPED_TRACE(std::string(weights) + (special ? ", special values" : ""));
+      c.special_values = special;
+      EXPECT_EQ(differences(run_with(gcc(), c), run_with(old.compiler(), c)),
+                std::vector<Difference>());
+    }
+  }
+}
+
 #if defined(__x86_64__)
 TEST(InstructionSets, WithoutBytePermutationsGiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("sse4.2")) return;
@@ -59,6 +78,10 @@ TEST(InstructionSets, WithoutBytePermutationsGiveTheSameBits) {
 TEST(InstructionSets, WithVectorsOfEightFloatsGiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
   expect_the_same_bits("v3");
+}
+TEST(InstructionSets, WithoutInstructionsForBFloat16GiveTheSameBits) {
+  if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
+  expect_the_same_rounding("v3");
 }
 #endif
 

@@ -216,10 +216,10 @@ struct InputsOfRange<S, 0> {
   KHD InputsOfRange(const Scope<S>&, const ElementRange&) {}
 };
 
-// Calls f(i, element, gradient context, rule context) for the elements of a range. Computes new slots if this pass
-// has all values that they depend on.
+// Calls f(visit). visit(i, g) calls g(element, gradient context, rule context) for element i of a range. It computes
+// new slots if this pass has all values that they depend on.
 template <class S, int Pass, class F>
-KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
+KHD void with_elements(const Scope<S>& scope, const ElementRange& elements, F&& f) {
   const PreviousWeights<S> p(scope, elements.base);
   const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + elements.base;
   const EntryCoefficients<S, Pass> entries(scope, elements);
@@ -232,9 +232,7 @@ KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
   const int64 first = scope.tensor.offset + elements.base;
   const RandomKey key = random_key(scope, 0);
   with_prev_values<S>(scope, elements, [&](const auto&... slots) INLINED {
-    // vectorized: the loop over elements
-    INDEPENDENT
-    for (int i = elements.begin; i < elements.end; ++i) {
+    f([&](int i, auto&& visit) INLINED {
       ElementOf<S> e;
       e.p = p[i];
       e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
@@ -250,8 +248,26 @@ KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
       entries.visit([&](auto, const auto& of) { of.put(i, element_gradient, element_rule); });
       advance<S, Pass>(e, element_gradient, element_rule);
       stored.visit([&](auto, const auto& of) { of.put(i, e); });
-      f(i, e, element_gradient, element_rule);
-    }
+      visit(e, element_gradient, element_rule);
+    });
+  });
+}
+
+// Calls f(i, element, gradient context, rule context) for elements `begin` to elements.end - 1 of a range.
+KHD void for_each_element(const ElementRange& elements, int begin, const auto& with_element,
+                          auto&& f) {
+  // vectorized: the loop over elements
+  INDEPENDENT
+  for (int i = begin; i < elements.end; ++i)
+    with_element(i, [&](auto& e, const auto& gradient, const auto& rule)
+                        INLINED { f(i, e, gradient, rule); });
+}
+
+// The same, for all elements of a range.
+template <class S, int Pass, class F>
+KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
+  with_elements<S, Pass>(scope, elements, [&](const auto& with_element) INLINED {
+    for_each_element(elements, elements.begin, with_element, f);
   });
 }
 
