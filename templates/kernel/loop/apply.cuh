@@ -122,6 +122,17 @@ constexpr bool has_strips() {
   return any;
 }
 
+// What the instructions round, of a slot's new value. They flush no subnormal number: those of bfloat16 are special.
+template <class C>
+KHD real before_rounding(real x) {
+  if constexpr (requires { C::floored(x); })
+    return C::floored(flush_subnormal(x));
+  else if constexpr (kSame<typename C::Rounded, BFloat16>)
+    return x;
+  else
+    return flush_subnormal(x);
+}
+
 // The new values of a strip, between the rule and instructions that round all of them. Without Used: of elements that
 // are in no strip.
 template <class S, bool Used>
@@ -138,13 +149,14 @@ struct Strip {
   // first: the index of the strip's first element. p: its weight.
   KHD void store(const CodesOfSlots<S>& codes, int64 first, typename S::P::Bits* p) const {
     if constexpr (rounds_weights)
-      store_strip(weight, p, [](real x) INLINED { return W::store(x, 0); });
+      store_strip<typename W::Rounded>(weight, p, [](real x) INLINED { return W::store(x, 0); });
     static_for<S::slots>([&](auto s) INLINED {
       constexpr int I = decltype(s)::value;
       if constexpr (rounds<I>) {
         using C = typename S::template Codec<I>::Body;
-        store_strip(next[I], static_cast<typename C::Code*>(codes.of[I]) + first,
-                    [](real x) INLINED { return C::encode(flush_subnormal(x), {}, 0); });
+        store_strip<typename C::Rounded>(
+            next[I], static_cast<typename C::Code*>(codes.of[I]) + first,
+            [](real x) INLINED { return C::encode(flush_subnormal(x), {}, 0); });
       }
     });
   }
@@ -180,7 +192,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
         if constexpr (kCoded<Component>) {
           const real x = S::template slot<I>(e).next;
           if constexpr (Strip<S, Used>::template rounds<I>)
-            strip.next[I][k] = x;
+            strip.next[I][k] = before_rounding<typename Component::Body>(x);
           else if constexpr (encodes_at_once<Component>())
             (static_cast<typename Component::Body::Code*>(codes.of[I]) + first)[i] =
                 Component::Body::encode(flush_subnormal(x), {}, 0);

@@ -4,6 +4,7 @@
 #include "../element.cuh"
 #include "encoded_range.cuh"
 #include "entry_ranges.cuh"
+#include "strip.cuh"
 
 namespace jitstep {
 
@@ -99,9 +100,9 @@ class PreviousWeights {
   using Bits = decltype(bits_of(real()));
 
  public:
-  KHD PreviousWeights(const Scope<S>& scope, int64 base)
-      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + base),
-        residual_(static_cast<const Residual*>(scope.tensor.residual) + base),
+  KHD PreviousWeights(const Scope<S>& scope, const ElementRange& elements)
+      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + elements.base),
+        residual_(static_cast<const Residual*>(scope.tensor.residual) + elements.base),
         held_(residual_is_set(scope) ? ~Bits{0} : Bits{0}) {}
   KHD real operator[](int i) const {
     const Bits stored = bits_of(S::Weights::load(p_[i], residual_[i]));
@@ -116,12 +117,22 @@ class PreviousWeights {
 template <class S>
 class PreviousWeights<S, NoResidual> {
  public:
-  KHD PreviousWeights(const Scope<S>& scope, int64 base)
-      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + base) {}
+  KHD PreviousWeights(const Scope<S>& scope, const ElementRange& elements)
+      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + elements.base) {}
   KHD real operator[](int i) const { return S::Weights::load(p_[i]); }
 
  private:
   const typename S::P::Bits* p_;
+};
+template <class S>
+requires(rounds_strips<typename S::Weights>()) class PreviousWeights<S, NoResidual> {
+ public:
+  KHD PreviousWeights(const Scope<S>& scope, const ElementRange& elements)
+      : p_(scope.tensor.p, elements.base, elements.count) {}
+  KHD real operator[](int i) const { return p_[i]; }
+
+ private:
+  WidenedRange<typename S::P> p_;
 };
 
 // A slot's previous values, with the slot's number.
@@ -220,8 +231,8 @@ struct InputsOfRange<S, 0> {
 // new slots if this pass has all values that they depend on.
 template <class S, int Pass, class F>
 KHD void with_elements(const Scope<S>& scope, const ElementRange& elements, F&& f) {
-  const PreviousWeights<S> p(scope, elements.base);
-  const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + elements.base;
+  const PreviousWeights<S> p(scope, elements);
+  const WidenedRange<typename S::G> g(scope.step.g, elements.base, elements.count);
   const EntryCoefficients<S, Pass> entries(scope, elements);
   const StoredSlots<S, Pass> stored(scope, elements);
   const OwnState<S> own(scope, elements);
@@ -235,7 +246,7 @@ KHD void with_elements(const Scope<S>& scope, const ElementRange& elements, F&& 
     f([&](int i, auto&& visit) INLINED {
       ElementOf<S> e;
       e.p = p[i];
-      e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
+      e.g = S::Gradient::Body::scale(g[i], gradient);
       e.index = first + i;
       e.random_key = key;
       (set_numbered<S>(e, slots, i), ...);
