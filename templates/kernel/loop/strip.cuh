@@ -83,7 +83,7 @@ class WidenedRange<Dtype, true> {
     return least < 0x1ffu;
   }
 
-  real values_[kLeaf];
+  float values_[kLeaf];
 };
 
 }  // namespace jitstep
