@@ -99,7 +99,7 @@ TEST_P(Vectorized, TheLoopOverElementsOfEveryWeightFormat) {
 }
 
 TEST_P(Vectorized, LoopsWithResultsByRowAndColumn) {
-  const Loop value_of_a_row = {"kernel/loop/entry_ranges.cuh", "const T value = from[entry]"};
+  const Loop value_of_a_row = {"kernel/loop/entry_ranges.cuh", "KHD void spread(T value)"};
   expect_vectorized(spec_of("adafactor", "fp32"), {kElements, kLeavesSideBySide, value_of_a_row});
 }
 
