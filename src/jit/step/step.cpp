@@ -68,9 +68,9 @@ struct Step::State {
   DeviceTables& device_tables() { return capturing ? captured.back() : live; }
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
-  std::vector<PartialSums> partials_of(int pass) const;
+  std::vector<PartialSums> partials_of(int pass, bool after_transform) const;
   void check_exchange() const;
-  void launch_sums();
+  void launch_sums(bool after_transform);
   void launch_host_transform(const HostTransform& transform);
   void finish_step();
 };
@@ -272,13 +272,14 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
 }
 
 // The sums of a pass that other parts have terms of, in the order of ids and then of reductions.
-std::vector<PartialSums> Step::State::partials_of(int pass) const {
+std::vector<PartialSums> Step::State::partials_of(int pass, bool after_transform) const {
   std::vector<PartialSums> partials;
   const char* skipped = inactive.data();
   for (const LaunchBatch& batch : batches)
     for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
       const TensorRecord& tensor = batch.tensors()[i];
-      if (*skipped++ || !batch.is_part(i)) continue;
+      if (*skipped++ || !batch.is_part(i) || batch.is_after_transform(pass) != after_transform)
+        continue;
       for (const ResolvedReduction& r : batch.plan().reductions) {
         if (r.pass != pass || r.reduction_layout != 0) continue;
         const ReductionLayout& layout = tensor.reduction_layouts[0];
@@ -303,11 +304,16 @@ void Step::State::check_exchange() const {
         "Step::set_exchange() first.");
 }
 
-void Step::State::launch_sums() {
+// Launches the passes of each batch before its host transform, or after it. Batches that share a sum compute it in the
+// same pass, and all of them before their transforms or all after.
+void Step::State::launch_sums(bool after_transform) {
   for (int pass = 0; pass < passes; ++pass) {
-    for (LaunchBatch& batch : batches) batch.launch_partials(pass);
-    if (const auto partials = partials_of(pass); !partials.empty()) exchange(partials);
-    for (LaunchBatch& batch : batches) batch.launch_finalize(pass);
+    for (LaunchBatch& batch : batches)
+      if (batch.is_after_transform(pass) == after_transform) batch.launch_partials(pass);
+    const auto partials = partials_of(pass, after_transform);
+    if (!partials.empty()) exchange(partials);
+    for (LaunchBatch& batch : batches)
+      if (batch.is_after_transform(pass) == after_transform) batch.launch_finalize(pass);
   }
 }
 
@@ -321,6 +327,7 @@ void Step::State::launch_host_transform(const HostTransform& transform) {
 }
 
 void Step::State::finish_step() {
+  if (has_host_transform) launch_sums(true);
   for (LaunchBatch& batch : batches) batch.launch_apply();
   if (!capturing) live.transformed.release();
   if (counter) {
@@ -367,7 +374,7 @@ void Step::host_transform(const HostTransform& transform) {
     throw Error("Step::host_transform() needs a prepared step. Call prepare() first.");
   state.phase = State::Phase::idle;
   try {
-    state.launch_sums();
+    state.launch_sums(false);
     if (state.has_host_transform) state.launch_host_transform(transform);
   } catch (...) {
     state.live.transformed.release();
@@ -386,7 +393,7 @@ void Step::launch() {
       throw Error(
           "Step::launch() of a rule with a host transform needs its result. Call "
           "Step::host_transform() first.");
-    state.launch_sums();
+    state.launch_sums(false);
   }
   if (!state.target_mode) state.finish_step();
   for (LaunchBatch& batch : state.batches)

@@ -117,12 +117,10 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
     const int64 first = base + start;
     auto* p = static_cast<typename S::P::Bits*>(scope.tensor.p) + first;
     auto* residual = static_cast<typename W::Residual*>(scope.tensor.residual) + first;
-    const auto* transformed = static_cast<const real*>(scope.step.transformed) + first;
     const RandomRange<W::random ? kLeaf : 0> random(random_key(scope, weights_stream<S>()),
                                                     scope.tensor.offset + first);
     const ElementRange elements = whole_range(first, length);
     for_range<S, Pass>(scope, elements, [&](int i, auto& e, const auto&, const auto& rule) {
-      if constexpr (S::transformed) e.transformed = transformed[i];
       S::Rule::Body::update_param(e, rule);
       store_weight<S>(p, residual, i, e.p, random[i]);
       static_for<S::slots>([&](auto s) {
