@@ -112,6 +112,7 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   void transform(const std::vector<TransformedPart>& parts,
                  const TransformOfGroup& transform) override {
     std::vector<PartialValues> all;
+    std::vector<const StepParam*> params;  // of `all`
     for (const StepParam* const param : impl_.active) {
       if (!impl_.groups[param->name.group].transform) continue;
       const auto own = std::find_if(parts.begin(), parts.end(),
@@ -119,8 +120,15 @@ class Optimizer::Impl::Sharding final : public StepRanks {
       const torch::Tensor& p = parameter(param->name);
       all.push_back({index_of(*param), param->name.group, p, real_dtype(dtype_of(p)),
                      own == parts.end() ? torch::Tensor() : own->values});
+      params.push_back(param);
     }
-    transform_whole(*ranks_, partition_, all, transform);
+    transform_whole(*ranks_, partition_, all,
+                    [&](std::size_t group, const std::vector<WholeValues>& values) {
+                      std::vector<TransformedPart> parameters;
+                      for (const WholeValues& one : values)
+                        parameters.push_back({params[one.index], one.values});
+                      transform(group, parameters);
+                    });
   }
 
   // Parameters with the parts of all ranks. If it fails, own state is ahead of the other ranks' parts.
