@@ -11,7 +11,7 @@ from torch import Tensor
 
 Group = dict[str, Any]
 # Group, address, sizes, strides, whether values are double, and step number.
-Given = tuple[int, int, list[int], list[int], bool, int]
+TransformedTensor = tuple[int, int, list[int], list[int], bool, int]
 # Elements of one batch, which bounds the temporary memory of the iteration.
 _BATCH_ELEMENTS = 1 << 22
 
@@ -115,7 +115,7 @@ def register_parameter_transform(name: str, function: Callable[[TransformCall], 
     _transforms[name] = each
 
 
-def run(name: str, given: list[Given], groups: list[Group]) -> None:
+def run(name: str, given: list[TransformedTensor], groups: list[Group]) -> None:
     """Calls a transform once per group."""
     if name not in _transforms:
         raise ValueError(f"the host transform {name!r} is unknown. Add it with jitstep.register_host_transform().")
