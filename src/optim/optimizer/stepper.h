@@ -66,7 +66,8 @@ struct TransformedPart {
 using TransformOfGroup =
     std::function<void(std::size_t group, const std::vector<TransformedPart>& parameters)>;
 
-/// The other ranks, for steps of parts of parameters. A step calls these functions in this order.
+/// The other ranks, for steps of parts of parameters. A step calls these functions in this order, and `exchange` again
+/// for sums that read the result of a host transform.
 class StepRanks {
  public:
   StepRanks() = default;
