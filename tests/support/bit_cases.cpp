@@ -187,15 +187,11 @@ std::vector<StepCase> transformed(Selection selection) {
 
 // A rule with sums, auxiliary state and a slot after a host transform. `factored` has sums of its own there.
 std::vector<StepCase> after_transform() {
-  std::vector<StepCase> cases;
-  for (const char* const codec : {"fp32", "int4", "factored"})
-    cases.push_back({.spec = spec_of("late_moments", codec),
-                     .options = {{"max_grad_norm", 0.5}},
-                     .tensors = odd_tensors()});
-  cases.push_back(
-      {.spec = spec_of("late_moments", "int8"), .options = {}, .tensors = strided_and_gapped()});
-  cases.push_back(of_many_domains("late_moments", "int8"));
-  return cases;
+  return {{.spec = spec_of("late_moments", "factored"),
+           .options = {{"max_grad_norm", 0.5}},
+           .tensors = odd_tensors()},
+          {.spec = spec_of("late_moments", "int8"), .options = {}, .tensors = strided_and_gapped()},
+          of_many_domains("late_moments", "int8")};
 }
 
 // A case of the test extensions, which it loads first.

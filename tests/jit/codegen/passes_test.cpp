@@ -200,8 +200,8 @@ TEST_F(PassesTest, ATransformComesAfterAllThatDoesNotReadItsResult) {
 }
 
 TEST_F(PassesTest, ARuleWithoutATransformHasNoPassForIt) {
-  EXPECT_EQ(resolve({.rule = "adamw"}, catalog).transform_pass, -1);
-  EXPECT_EQ(resolve({.rule = "muon"}, catalog).transform_pass, 0);
+  EXPECT_EQ(resolve(OptionValues("adamw", catalog), {"fp32"}).transform_pass, -1);
+  EXPECT_EQ(resolve(OptionValues("muon", catalog), {"fp32"}).transform_pass, 0);
 }
 
 TEST_F(PassesTest, SignedSlotsUseAnotherCodecThanFactored) {
