@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <torch/optim/optimizer.h>  // has torch::Tensor, at a tenth of torch/torch.h
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <string>
@@ -35,6 +36,23 @@ using TransformFunction =
 /// later. Thread safe. Throws a c10::Error if the name exists. `newton_schulz`, the iteration of torch's Muon, is built
 /// in.
 JITSTEP_API void register_host_transform(const std::string& name, TransformFunction function);
+
+/// What a host transform gets for one parameter in one step.
+struct JITSTEP_API TransformCall {
+  /// As for a TransformFunction, with the parameter's sizes. The function replaces the elements in place.
+  torch::Tensor values;
+  const jit::OptionValues& options;  // of the parameter's group
+  std::int64_t counted = 1;          // steps that the host has counted, with this one
+  torch::Tensor skipped;             // how many of them the device skipped: one int64; undefined: 0
+
+  /// The number of this step of the parameter, from 1. In a skipped step it is the number that the step would have.
+  /// Waits for the device if `skipped` is defined, so that a CUDA graph cannot capture it.
+  std::int64_t step() const;
+};
+using ParameterTransform = std::function<void(const TransformCall& call)>;
+
+/// Like register_host_transform(), for a function that needs the step number of the parameter.
+JITSTEP_API void register_parameter_transform(const std::string& name, ParameterTransform function);
 
 /// Counts of kernels in this process: compiled, found on disk, and requested again. Other threads may be compiling.
 JITSTEP_API jit::Statistics kernel_statistics();

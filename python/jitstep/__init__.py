@@ -11,7 +11,7 @@ from .accumulate import GradAccumulator
 from .archives import read_archive, write_archive
 from .catalog import classes, from_spec, load_codec, load_rule
 from .optimizer import Optimizer
-from .transforms import register_host_transform
+from .transforms import TransformCall, register_host_transform, register_parameter_transform
 
 globals().update(classes())
 
@@ -38,6 +38,7 @@ __all__ = [
     "GradAccumulator",
     "MissingCompilerError",
     "Optimizer",
+    "TransformCall",
     "__version__",
     "codecs",
     "from_spec",
@@ -45,6 +46,7 @@ __all__ = [
     "load_rule",
     "read_archive",
     "register_host_transform",
+    "register_parameter_transform",
     "rules",
     "weight_formats",
     "write_archive",

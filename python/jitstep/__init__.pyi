@@ -17,7 +17,9 @@ from .catalog import from_spec as from_spec
 from .catalog import load_codec as load_codec
 from .catalog import load_rule as load_rule
 from .optimizer import Optimizer as Optimizer
+from .transforms import TransformCall as TransformCall
 from .transforms import register_host_transform as register_host_transform
+from .transforms import register_parameter_transform as register_parameter_transform
 
 __version__: str
 _Number: TypeAlias = float | Tensor
@@ -239,6 +241,35 @@ class AdamP(Optimizer):
         wd_ratio: _Number = 0.1,
         nesterov: bool = False,
         fixed_decay: bool = False,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class AdaMuon(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        weight_decay: _Number = 0.1,
+        betas: _Numbers = (0.95, 0.95),
+        ns_coefficients: _Numbers = (3.4445, -4.775, 2.0315),
+        eps: _Number = 1e-08,
+        ns_steps: _Number = 5,
+        sign: bool = True,
+        nesterov: bool = False,
+        bias_correction: bool = False,
+        ns_dtype: Literal['bf16', 'real'] | None = 'bf16',
         *,
         grad_scale: _Number = 1.0,
         centralization: _Number = 0.0,
@@ -833,6 +864,35 @@ class NAdam(Optimizer):
         weight_decay: _Number = 0.0,
         momentum_decay: _Number = 0.004,
         decoupled_weight_decay: bool = False,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class NorMuon(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.02,
+        weight_decay: _Number = 0.0,
+        momentum: _Number = 0.95,
+        beta2: _Number = 0.95,
+        ns_coefficients: _Numbers = (3.4445, -4.775, 2.0315),
+        eps: _Number = 1e-10,
+        ns_steps: _Number = 5,
+        nesterov: bool = True,
+        update_scale: Literal['preserve_norm', 'match_rms'] | None = 'preserve_norm',
+        ns_dtype: Literal['bf16', 'real'] | None = 'bf16',
         *,
         grad_scale: _Number = 1.0,
         centralization: _Number = 0.0,

@@ -88,7 +88,7 @@ class Optimizer(GroupedOptimizer):
         if self._tuning is not None:
             self._tuning.show(*self._stepper.tuning_progress())
 
-    def _transform(self, given: list[tuple[int, int, list[int], list[int], bool]]) -> None:
+    def _transform(self, given: list[transforms.TransformedTensor]) -> None:
         transforms.run(self._description["host_transform"], given, self.param_groups)
 
     @contextmanager

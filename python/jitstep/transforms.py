@@ -3,14 +3,29 @@
 import ctypes
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 Group = dict[str, Any]
+# Group, address, sizes, strides, whether values are double, and step number.
+TransformedTensor = tuple[int, int, list[int], list[int], bool, int]
 # Elements of one batch, which bounds the temporary memory of the iteration.
 _BATCH_ELEMENTS = 1 << 22
+
+
+@dataclass(frozen=True)
+class TransformCall:
+    """What a host transform gets for one parameter in one step."""
+
+    values: Tensor
+    """float32 (float64 for float64 parameters) of the parameter's shape. The function replaces its elements in place."""
+    group: Group
+    """The parameter group."""
+    step: int
+    """The number of this step of the parameter, from 1."""
 
 
 def _tensor_at(address: int, sizes: list[int], strides: list[int], is_double: bool) -> Tensor:
@@ -23,7 +38,10 @@ def _tensor_at(address: int, sizes: list[int], strides: list[int], is_double: bo
     return torch.frombuffer(memory, dtype=dtype).as_strided(sizes, strides)
 
 
-def _rate_factor(one: Tensor, adjust: str) -> float:
+def _rate_factor(one: Tensor, group: Group) -> float:
+    if "adjust_lr_fn" not in group:  # the rule scales its updates itself
+        return 1.0
+    adjust = group["adjust_lr_fn"] or "original"
     rows, columns = one.shape
     if adjust == "match_rms_adamw":
         return float(0.2 * max(rows, columns) ** 0.5)
@@ -47,8 +65,9 @@ def _prepared(one: Tensor, dtype: torch.dtype, eps: float) -> Tensor:
     return x.T if one.size(0) > one.size(1) else x
 
 
-def newton_schulz(values: list[Tensor], group: Group) -> None:
+def newton_schulz(calls: list[TransformCall]) -> None:
     """The iteration of torch.optim.Muon, with the same operations, for matrices of equal sizes together."""
+    values, group = [call.values for call in calls], calls[0].group
     a, b, c = (float(x) for x in group["ns_coefficients"])
     for batch in _batches(values):
         dtype = torch.bfloat16 if group["ns_dtype"] == "bf16" else batch[0].dtype
@@ -59,10 +78,10 @@ def newton_schulz(values: list[Tensor], group: Group) -> None:
             x = torch.baddbmm(x, update, x, beta=a)
         for one, made in zip(batch, x, strict=True):
             made = made.T if one.size(0) > one.size(1) else made
-            one.copy_(made.to(one.dtype) * _rate_factor(one, group["adjust_lr_fn"] or "original"))
+            one.copy_(made.to(one.dtype) * _rate_factor(one, group))
 
 
-_transforms: dict[str, Callable[[list[Tensor], Group], None]] = {"newton_schulz": newton_schulz}
+_transforms: dict[str, Callable[[list[TransformCall]], None]] = {"newton_schulz": newton_schulz}
 
 
 def register_host_transform(name: str, function: Callable[[Tensor, Group], Tensor]) -> None:
@@ -71,26 +90,38 @@ def register_host_transform(name: str, function: Callable[[Tensor, Group], Tenso
     It gets one tensor of float32 (float64 for float64 parameters) and the parameter group, and returns a tensor of the
     same shape. A name that is taken raises ValueError.
     """
+
+    def replace(call: TransformCall) -> None:
+        made = function(call.values, call.group)
+        if made.shape != call.values.shape:
+            raise ValueError(f"the host transform {name!r} returned {list(made.shape)} for {list(call.values.shape)}")
+        call.values.copy_(made)
+
+    register_parameter_transform(name, replace)
+
+
+def register_parameter_transform(name: str, function: Callable[[TransformCall], object]) -> None:
+    """Like register_host_transform(), for a function that needs the step number of the parameter.
+
+    It gets a TransformCall and replaces its values in place.
+    """
     if name in _transforms:
         raise ValueError(f"the host transform {name!r} exists already. Choose another name.")
 
-    def each(values: list[Tensor], group: Group) -> None:
-        for one in values:
-            made = function(one, group)
-            if made.shape != one.shape:
-                raise ValueError(f"the host transform {name!r} returned {list(made.shape)} for {list(one.shape)}")
-            one.copy_(made)
+    def each(calls: list[TransformCall]) -> None:
+        for call in calls:
+            function(call)
 
     _transforms[name] = each
 
 
-def run(name: str, given: list[tuple[int, int, list[int], list[int], bool]], groups: list[Group]) -> None:
-    """Calls a transform once per group. `given`: group, address, sizes, strides, and whether values are double."""
+def run(name: str, given: list[TransformedTensor], groups: list[Group]) -> None:
+    """Calls a transform once per group."""
     if name not in _transforms:
         raise ValueError(f"the host transform {name!r} is unknown. Add it with jitstep.register_host_transform().")
-    by_group: dict[int, list[Tensor]] = defaultdict(list)
-    for group, address, sizes, strides, is_double in given:
-        by_group[group].append(_tensor_at(address, sizes, strides, is_double))
+    by_group: dict[int, list[TransformCall]] = defaultdict(list)
+    for group, address, sizes, strides, is_double, step in given:
+        by_group[group].append(TransformCall(_tensor_at(address, sizes, strides, is_double), groups[group], step))
     with torch.no_grad():
-        for group, values in by_group.items():
-            _transforms[name](values, groups[group])
+        for calls in by_group.values():
+            _transforms[name](calls)

@@ -219,7 +219,7 @@ void Stepper::run(nb::handle transform) {
   if (tuner_ && tuner_->is_trial()) tuner_->record(seconds.count());
 }
 
-// Gives the function (group, address, sizes, strides, is_double) of each tensor.
+// Gives the function (group, address, sizes, strides, is_double, step) of each tensor.
 void Stepper::call_transform(nb::handle transform,
                              const std::vector<jit::TransformedTensor>& tensors) {
   nb::list given;
@@ -229,7 +229,8 @@ void Stepper::call_transform(nb::handle transform,
     for (const std::int64_t size : member.tensor.shape.sizes) sizes.append(size);
     for (const std::int64_t stride : member.plan->compact_strides()) strides.append(stride);
     given.append(nb::make_tuple(member.group, reinterpret_cast<std::size_t>(one.values), sizes,
-                                strides, member.p_dtype == jit::Dtype::float64));
+                                strides, member.p_dtype == jit::Dtype::float64,
+                                member.count.get() + 1));
   }
   nb::borrow(transform)(given);
 }

@@ -396,3 +396,46 @@ def test_the_mode_is_a_property():
     assert not optimizer.training
     optimizer.train()
     assert optimizer.training
+
+
+# ---- host transforms
+
+STEPPED = """// A probe.   host transform: stepped
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::stepped {
+struct Hyper {
+  double lr = 1;  // >= 0
+};
+struct Slots {
+  Signed m;  // after: transformed
+};
+struct Rule {
+  KHD static real transformed(const auto& e, const auto&) { return e.g; }
+  KHD static void update_state_after(auto& e, const auto&) { e.m.next = e.m.prev + e.transformed; }
+  KHD static void update_param(auto& e, const auto&) { e.p = e.m.next; }
+};
+}
+"""
+
+
+def test_a_host_transform_gets_sizes_options_and_the_step_number(tmp_path):
+    (tmp_path / "stepped.cuh").write_text(STEPPED)
+    jitstep.load_rule(str(tmp_path / "stepped.cuh"))
+    calls = []
+
+    def multiply(call):
+        calls.append((list(call.values.shape), call.group["lr"], call.step))
+        call.values.mul_(10**call.step)
+
+    jitstep.register_parameter_transform("stepped", multiply)
+    with pytest.raises(ValueError, match="exists already"):
+        jitstep.register_host_transform("stepped", lambda values, group: values)
+    one, other = torch.nn.Parameter(torch.zeros(2, 3)), torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
+    optimizer = jitstep.Optimizer("stepped", [{"params": [one], "lr": 0.5}, {"params": [other]}])
+    for step in (1, 2):
+        one.grad, other.grad = torch.ones(2, 3), torch.ones(4, dtype=torch.float64) if step == 2 else None
+        optimizer.step()
+    assert sorted(calls, key=str) == [([2, 3], 0.5, 1), ([2, 3], 0.5, 2), ([4], 1.0, 1)]
+    assert torch.equal(one.detach(), torch.full((2, 3), 110.0))
+    assert torch.equal(other.detach(), torch.full((4,), 10.0, dtype=torch.float64))

@@ -33,7 +33,9 @@ from .catalog import from_spec as from_spec
 from .catalog import load_codec as load_codec
 from .catalog import load_rule as load_rule
 from .optimizer import Optimizer as Optimizer
+from .transforms import TransformCall as TransformCall
 from .transforms import register_host_transform as register_host_transform
+from .transforms import register_parameter_transform as register_parameter_transform
 
 __version__: str
 _Number: TypeAlias = float | Tensor

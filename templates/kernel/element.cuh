@@ -73,13 +73,19 @@ template <class Rule>
 KHD void compute_state(auto& e, const auto& c) {
   if constexpr (requires { Rule::update_state(e, c); }) Rule::update_state(e, c);
 }
+template <class Rule>
+KHD void compute_state_after(auto& e, const auto& c) {
+  if constexpr (requires { Rule::update_state_after(e, c); }) Rule::update_state_after(e, c);
+}
 
-// Computes the rule's gradient and the new slots, if this pass has all values that they depend on.
-template <class S, int Pass>
+// Computes the rule's gradient and the new slots, if this pass has all values that they depend on. Transformed: the
+// host transform's result is set.
+template <class S, int Pass, bool Transformed>
 KHD void advance(auto& e, const auto& gradient, const auto& rule) {
   if constexpr (gradient_ready<S, Pass>()) {
     e.g = S::Gradient::Body::transform(e.g, gradient);
     compute_state<typename S::Rule::Body>(e, rule);
+    if constexpr (Transformed) compute_state_after<typename S::Rule::Body>(e, rule);
   }
 }
 

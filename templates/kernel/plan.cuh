@@ -167,11 +167,12 @@ struct AuxField : FieldRef<Pointer> {
 struct TileTraversal;
 struct LoopTraversal;
 
-// SlotFields: a FieldRef of Slots for each codec. Strided: some p or g is not dense, and needs its strides. The flag
-// after it: the rule has a host transform. InputFields: a FieldRef of Inputs for each input.
+// SlotFields: a FieldRef of Slots for each codec. Strided: some p or g is not dense, and needs its strides.
+// TransformPass: the number of passes before the host transform; -1: the rule has none. InputFields: a FieldRef of
+// Inputs for each input.
 template <class Gradient_, class Rule_, class Slots_, class SlotFields, class Codecs_,
           class Reductions_, class AuxFields_, class Weights_, class G_, bool Strided,
-          bool Transformed, KernelConfig V, class Traversal_, class Inputs_ = NoInputs,
+          int TransformPass, KernelConfig V, class Traversal_, class Inputs_ = NoInputs,
           class InputFields_ = List<>>
 struct Spec {
   using Gradient = Gradient_;
@@ -188,7 +189,8 @@ struct Spec {
   using InputFields = InputFields_;
   static constexpr int inputs = InputFields::size;
   static constexpr bool strided = Strided;
-  static constexpr bool transformed = Transformed;
+  static constexpr bool transformed = TransformPass >= 0;
+  static constexpr int transform_pass = TransformPass;
   static constexpr KernelConfig config = V;
   static constexpr int slots = Codecs::size;
   template <int I>
@@ -198,6 +200,11 @@ struct Spec {
     return e.*At<I, SlotFields>::type::pointer;
   }
 };
+
+// Whether the launches of a pass come after the host transform and know its result. The launch that computes its input
+// has the number of the first pass after it.
+template <class S, int Pass>
+inline constexpr bool kAfterTransform = S::transformed&& Pass >= S::transform_pass;
 
 // Whether elements read auxiliary state of their own entries.
 template <class S>

@@ -1,5 +1,6 @@
-// The kernels of one optimizer step. For each pass: partial sums, then `finalize`. Then the input of a host
-// transform, if the rule has one. Last: new parameters and state. Also mode switches, which run between steps.
+// The kernels of one optimizer step. For each pass: partial sums, then `finalize`. Between two passes, or after the
+// last one: the input of a host transform, if the rule has one. Last: new parameters and state. Also mode switches,
+// which run between steps.
 #pragma once
 #include "finalize.cuh"
 #include "occupancy.cuh"
@@ -32,7 +33,7 @@ struct Step {
     if (is_skipped(args))
       host_transform_zeros<S>(args, range);
     else
-      jitstep::host_transform<S, Passes>(args, range);
+      jitstep::host_transform<S>(args, range);
   }
   KHD static void apply(const Args& args, Range range) {
     if (is_skipped(args))

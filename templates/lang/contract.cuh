@@ -82,7 +82,7 @@ template <class Slots, class State, class Inputs>
 struct Element : Slots, State, Inputs {
   real p, g;
   int64 index;       // number of the element in its parameter, in storage order
-  real transformed;  // for `update_param`: the host transform's result
+  real transformed;  // the host transform's result, for functions that run after it
   RandomKey random_key;
   // 32 random bits number k, for k in [0, 256).
   KHD uint32 random(int k) const { return random_bits(random_key, index, k); }

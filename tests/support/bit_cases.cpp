@@ -185,6 +185,15 @@ std::vector<StepCase> transformed(Selection selection) {
   return cases;
 }
 
+// A rule with sums, auxiliary state and a slot after a host transform. `factored` has sums of its own there.
+std::vector<StepCase> after_transform() {
+  return {{.spec = spec_of("late_moments", "factored"),
+           .options = {{"max_grad_norm", 0.5}},
+           .tensors = odd_tensors()},
+          {.spec = spec_of("late_moments", "int8"), .options = {}, .tensors = strided_and_gapped()},
+          of_many_domains("late_moments", "int8")};
+}
+
 // A case of the test extensions, which it loads first.
 BitCase extension(const std::string& name, const std::function<std::vector<StepCase>()>& make,
                   std::size_t ways = 2) {
@@ -281,6 +290,7 @@ std::vector<BitCase> extension_bit_cases() {
                                 .options = {},
                                 .tensors = odd_tensors()}};
                 }),
+      extension("SumsAndStateAfterAHostTransform", after_transform),
   };
 }
 

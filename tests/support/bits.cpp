@@ -113,8 +113,9 @@ void expect_same_bits_on_gpu(const StepCase& c) {
 
 namespace {
 const std::vector<std::string> kRules = {
-    "common_estimate",  "factored_moment", "layer_norms",       "chained_entries",
-    "averaged_iterate", "staged_momentum", "numbered_elements", "elementary_functions"};
+    "common_estimate", "factored_moment",   "layer_norms",
+    "chained_entries", "averaged_iterate",  "staged_momentum",
+    "late_moments",    "numbered_elements", "elementary_functions"};
 const std::vector<std::string> kCodecs = {"tensor_scale8", "axis_maxima8"};
 bool is_in(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();

@@ -16,7 +16,8 @@
 namespace jitstep::jit {
 namespace {
 
-// A rule that uses every part of the contract: two sums, of which `update_state` reads the first.
+// A rule that uses every part of the contract: two sums, of which `update_state` reads the first, and a slot and a sum
+// after a host transform.
 const std::string kRule = R"(// modes: train, eval
 // host transform: halved
 #pragma once
@@ -28,6 +29,7 @@ struct Hyper {
 };
 struct Slots {
   Signed m;
+  Signed late;  // after: transformed
 };
 struct Inputs {
   Input noise;
@@ -39,9 +41,11 @@ struct AuxState {
 struct Scalars { real lr; };
 struct First { real norm; };
 struct Second { real norm; };
+struct Third { real norm; };
 struct Reductions {
   Sum<tensor, 1, First> first;    // update_state
   Sum<tensor, 1, Second> second;  // after: first
+  Sum<tensor, 1, Third> third;    // after: transformed
 };
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
@@ -59,6 +63,11 @@ struct Rule {
   KHD static real transformed(const auto& e, const auto& c) {
     return e.m.next * c.second.norm + e.p + drawn(e);
   }
+  KHD static void update_state_after(auto& e, const auto& c) {
+    e.late.next = e.late.prev + e.transformed * c.second.norm;
+  }
+  KHD static Reals<1> terms(Of<Third>, const auto& e, const auto&) { return {e.late.next * e.transformed}; }
+  KHD static Third finalize(Of<Third>, const Totals<1>& sum, int64, const auto&) { return {size(sum)}; }
   KHD static void update_param(auto& e, const auto& c) { e.p -= c.lr * e.m.next * c.second.norm; }
   KHD static void eval(auto& e, const auto& c) { e.p += c.lr * e.m.prev; }
   KHD static void train(auto& e, const auto& c) { e.p -= c.lr * e.m.prev; }
@@ -234,15 +243,37 @@ const std::vector<Mistake>& mistakes() {
       {"ReadsWhatTheStageMakesInTerms",
        "{ return {e.g * e.g}; }",
        "{ return {e.transformed}; }",
-       {"no member", "only `update_param` of a rule with a host transform reads e.transformed"}},
+       {"no member", "only functions after a host transform read e.transformed"}},
       {"ReadsWhatTheStageMakesForIt",
        "return e.m.next * c.second.norm + e.p + drawn(e)",
        "return e.transformed",
-       {"no member", "only `update_param` of a rule with a host transform reads e.transformed"}},
+       {"no member", "only functions after a host transform read e.transformed"}},
       {"WritesWhatTheStageMakes",
        "{ e.p -= c.lr",
        "{ e.transformed = 0; e.p -= c.lr",
        {"`update_param` sets e.p"}},
+      {"ReadsALateSlotInUpdateState",
+       "e.g * c.first.norm",
+       "e.late.next * c.first.norm",
+       {"PreviousSlot", "next"}},
+      {"ReadsALateResultForTheTransform",
+       "return e.m.next * c.second.norm + e.p + drawn(e)",
+       "return e.m.next * c.third.norm",
+       {"LaterResult", "norm"}},
+      {"ReadsALateResultForALateSlot",
+       "e.transformed * c.second.norm",
+       "e.transformed * c.third.norm",
+       {"LaterResult", "norm"}},
+      {"WritesAnEarlySlotAfterTheTransform",
+       "    e.late.next = e.late.prev",
+       "    e.m.next = 0; e.late.next = e.late.prev",
+       {"`update_state` sets each slot's `next`"}},
+      {"HasNoUpdateStateAfter",
+       "static void update_state_after(",
+       "static void update_state_late(",
+       {"the rule has slots after its host transform: it needs 'static void "
+        "update_state_after(auto& e, const auto& c)'"},
+       kRuleBegins},
       {"HasNoStaged",
        "static real transformed(",
        "static real transform(",
@@ -439,7 +470,7 @@ void build(const Case& made, const Target& target, const std::string& cxx) {
   const Catalog catalog(engine.templates());
   KernelSpec spec;
   spec.rule = "odd";
-  spec.state.slots = {CodecChoice{"even"}};
+  spec.state.slots.assign(catalog.rule("odd").slots.size(), CodecChoice{"even"});
   spec.gradient_flags = OptionValues("odd", catalog).gradient_flags();
   const Plan plan = resolve(spec, catalog);
   const Unit made_unit = unit(plan, default_kernel_config(plan, target), target);

@@ -26,6 +26,47 @@ struct Rule {
 }
 )";
 
+// The parameter becomes the sum over all tensors of what a transform returns for the gradients, plus a slot that adds
+// them up. `first`: the transform gets them divided by the tensor's sum of gradients.
+constexpr const char* kSummed = R"(// A probe.   host transform: mirrored
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::summed {
+struct Flags {
+  bool first = false;
+};
+struct Slots {
+  Signed m;  // after: transformed
+};
+struct First {
+  real sum;
+};
+struct All {
+  real sum;
+};
+struct Reductions {
+  Sum<tensor, 1, First> one;  // if first
+  Sum<all, 1, All> total;     // after: transformed
+};
+template <Flags F>
+struct Rule {
+  KHD static Reals<1> terms(Of<First>, const auto& e, const auto&) { return {e.g}; }
+  KHD static First finalize(Of<First>, const Totals<1>& sum, int64, const auto&) {
+    return {static_cast<real>(sum[0])};
+  }
+  KHD static real transformed(const auto& e, const auto& c) {
+    return F.first ? e.g / c.one.sum : e.g;
+  }
+  KHD static void update_state_after(auto& e, const auto&) { e.m.next = e.m.prev + e.transformed; }
+  KHD static Reals<1> terms(Of<All>, const auto& e, const auto&) { return {e.transformed}; }
+  KHD static All finalize(Of<All>, const Totals<1>& sum, int64, const auto&) {
+    return {static_cast<real>(sum[0])};
+  }
+  KHD static void update_param(auto& e, const auto& c) { e.p = c.total.sum + e.m.next; }
+};
+}
+)";
+
 // Records its allocations.
 class RecordingAllocations : public jit::CpuBackend {
  public:
@@ -51,12 +92,14 @@ class HostTransforms : public testing::Test {
   struct Tensor {
     std::vector<std::int64_t> sizes;
     std::string rule = "mirrored";
+    bool first = false;  // of the rule `summed`
   };
 
   void make(const std::vector<Tensor>& tensors) {
     std::vector<jit::Batch> batches;
     for (const Tensor& tensor : tensors) {
-      const jit::OptionValues options(tensor.rule, own.catalog);
+      jit::OptionValues options(tensor.rule, own.catalog);
+      if (tensor.first) options.set("first", true);
       const jit::Plan plan = jit::resolve(options, {"fp32"});
       states.push_back(std::make_unique<jit::StateStorage>(cpu, plan, options, tensor.sizes));
       const auto id = static_cast<int>(p.size());
@@ -69,7 +112,7 @@ class HostTransforms : public testing::Test {
     step = std::make_unique<jit::Step>(cpu, batches);
   }
 
-  OwnTemplates own{{{"rules/mirrored.cuh", kMirrored}}};
+  OwnTemplates own{{{"rules/mirrored.cuh", kMirrored}, {"rules/summed.cuh", kSummed}}};
   RecordingAllocations cpu{own.engine};
   std::vector<std::unique_ptr<jit::StateStorage>> states;
   std::vector<std::vector<float>> p, g;
@@ -95,6 +138,32 @@ TEST_F(HostTransforms, ReceiveTheNewValuesOfEachTensorAndReturnTheirResults) {
   EXPECT_EQ(p[0], (std::vector<float>{99, 98, 97, 96, 95, 94}));
   EXPECT_EQ(p[3], (std::vector<float>{399, 398, 397, 396, 395, 394}));
   EXPECT_NE(p[2], std::vector<float>(6, 5)) << "stepped by its own rule";
+}
+
+// The transforms of the three tensors come after 0 and 1 passes. Both kernels share the sum, in pass 1.
+TEST_F(HostTransforms, AreReadByLaterSumsOverAllTensorsAndByLaterSlots) {
+  make({{.sizes = {6}, .rule = "summed"},
+        {.sizes = {2, 3}, .rule = "summed", .first = true},
+        {.sizes = {6}},
+        {.sizes = {3, 2}, .rule = "summed"}});
+  g[1] = {2, 2, 4, 4, 2, 2};  // with the sum 16
+  for (int t = 1; t <= 2; ++t) {
+    int calls = 0;
+    for (std::size_t i = 0; i < sets.size(); ++i) sets[i].t = t;
+    step->run(inputs, sets, [&](const std::vector<jit::TransformedTensor>& tensors) {
+      ++calls;
+      EXPECT_EQ(tensors.size(), 4u);
+      for (const auto& [tensor, values] : tensors)
+        for (int i = 0; i < 6; ++i) static_cast<float*>(values)[i] *= 8;
+    });
+    EXPECT_EQ(calls, 1);
+    const float sum = 8 * (21 + 1 + 21);
+    for (int i = 0; i < 6; ++i) {
+      EXPECT_EQ(p[0][i], sum + 8.0f * static_cast<float>(t) * g[0][i]);
+      EXPECT_EQ(p[1][i], sum + static_cast<float>(t) * g[1][i] / 2);
+      EXPECT_EQ(p[3][i], p[0][i]);
+    }
+  }
 }
 
 TEST_F(HostTransforms, MayFailBeforeAnythingHasChanged) {

@@ -173,8 +173,9 @@ namespace jitstep {
   for (const Rule& rule : rules) {
     write_options_class(out, rule);
     write_state_class(out, rule);
-    write_optimizer_class(out, rule);
   }
+  // Last, because the default arguments of some need the options of another.
+  for (const Rule& rule : rules) write_optimizer_class(out, rule);
   out << "}  // namespace jitstep\n";
 }
 

@@ -124,6 +124,7 @@ struct JITSTEP_API Slot {
   std::optional<Expression> condition;
   Initial initial;
   std::string codec;  // codec unless the user names one for this slot; empty: that of all slots
+  bool after_transform = false;  // `update_state_after` sets it, from the host transform's result
   int line = 0;
 
   /// True if `wanted` is the slot's name or torch's name.
@@ -152,7 +153,8 @@ struct JITSTEP_API Reduction {
   std::vector<Field> fields;          // of the coefficients
   std::optional<int> source;          // index of the earlier reduction whose entries it reads
   std::vector<int> after;             // indices of reductions that come first, `source` included
-  bool read_by_update_state = false;  // the rule's `update_state` reads it
+  bool after_transform = false;       // comes after the host transform, because of `after`
+  bool read_by_update_state = false;  // `update_state` or, later, `update_state_after` reads it
   std::optional<Expression> condition;
   int line = 0;
 };

@@ -75,6 +75,10 @@ struct JITSTEP_API Plan {
 
   /// First pass in which new state can be computed: after all reductions that `update_state` reads.
   int slots_known = 0;
+  /// The host transform runs directly before this pass, or after the last pass. -1: the rule has none.
+  int transform_pass = -1;
+  /// Like slots_known, for the slots that `update_state_after` sets. At least transform_pass.
+  int slots_known_after = -1;
 
   /// True for the same spec and the same revisions of all files.
   bool is_same_kernel(const Plan& other) const {

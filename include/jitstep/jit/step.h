@@ -69,9 +69,9 @@ struct TransformedTensor {
   void* values;
 };
 
-/// The host transform of rules that name one (Manifest::host_transform). A step calls it between its reductions and
-/// `update_param`, with all tensors that have elements. It replaces the values of each tensor, by work that is ordered
-/// after earlier launches and before later ones.
+/// The host transform of rules that name one (Manifest::host_transform). A step calls it once, after the reductions that
+/// do not read its result (Plan::transform_pass), with all tensors that have elements. It replaces the values of each
+/// tensor, by work that is ordered after earlier launches and before later ones.
 using HostTransform = std::function<void(const std::vector<TransformedTensor>& tensors)>;
 
 /// The partial sums of one reduction over one tensor of which a Step has a part. `sums` is device memory of
@@ -147,7 +147,7 @@ class JITSTEP_API Step {
   void prepare(Mode to, const std::vector<StepInput>& inputs,
                const std::vector<HyperParams>& hyper_params);
 
-  /// For rules with a host transform: launches a prepared step up to `update_param`, and calls `transform`. Parameters
+  /// For rules with a host transform: launches a prepared step up to the transform, and calls `transform`. Parameters
   /// and state are unchanged. If it throws, prepare() must be called again.
   void host_transform(const HostTransform& transform);
 

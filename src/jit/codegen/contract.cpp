@@ -1,5 +1,7 @@
 #include "jit/codegen/contract.h"
 
+#include <algorithm>
+
 #include "jit/base/text.h"
 #include "jit/codegen/translation_unit.h"
 
@@ -11,11 +13,24 @@ std::string assertion(const std::string& requested, const std::string& who,
   return str_cat("static_assert(", requested, ", \"", who, " needs '", needed, "'\");\n");
 }
 
-// A struct with all slots, as members of any type.
+// A struct with all slots, as members of any type: T before the host transform, After after it.
 std::string slots_view(const Manifest& rule) {
   std::string fields;
-  for (const Slot& slot : rule.slots) fields += str_cat("  T ", slot.name, ";\n");
-  return str_cat("template <class T>\nstruct UnitSlots {\n", fields, "};\n");
+  for (const Slot& slot : rule.slots)
+    fields += str_cat(slot.after_transform ? "  After " : "  T ", slot.name, ";\n");
+  return str_cat("template <class T, class After>\nstruct UnitSlots {\n", fields, "};\n");
+}
+
+// When the new values of slots are known.
+std::string slot_timing(const Plan& plan) {
+  const auto any = [&](bool after) {
+    const std::vector<Slot>& slots = plan.rule().slots;
+    const bool found = std::any_of(slots.begin(), slots.end(),
+                                   [&](const Slot& slot) { return slot.after_transform == after; });
+    return found ? "true" : "false";
+  };
+  return str_cat("jitstep::SlotTiming{", plan.slots_known, ", ", plan.slots_known_after, ", ",
+                 any(false), ", ", any(true), "}");
 }
 
 // A struct with the inputs, and with the auxiliary state that elements read.
@@ -36,10 +51,11 @@ std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
   std::string fields;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Reduction& reduction = rule.reductions[i];
-    fields += str_cat("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
-                      ", jitstep::may_read(P, ", passes[i], ", ",
-                      reduction.read_by_update_state ? "true" : "false", ")>::type ",
-                      reduction.name, ";\n");
+    fields +=
+        str_cat("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
+                ", jitstep::may_read(P, ", passes[i], ", ",
+                reduction.read_by_update_state ? "true" : "false", ", ",
+                reduction.after_transform ? "true" : "false", ")>::type ", reduction.name, ";\n");
   }
   return str_cat("template <int P>\nstruct UnitResults {\n", fields, "};\n");
 }
@@ -83,7 +99,7 @@ std::string rule_text(const Plan& plan) {
       "static_assert(jitstep::ModesCheck<UnitSpec, UnitSlots>::read_bodies());\n";
   return str_cat(slots_view(rule), of_element_view(plan), results_view(rule, passes),
                  "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
-                 plan.slots_known, ", UnitOfElement>;\n", asserts,
+                 slot_timing(plan), ", UnitOfElement>;\n", asserts,
                  "static_assert(UnitCheck::read_bodies<", joined(active), ">());\n",
                  rule.modes ? modes : "");
 }

@@ -80,50 +80,108 @@ ResolvedReduction resolved(const Reduction& reduction, const Manifest& part, Dty
   return out;
 }
 
-// Which reductions of a rule must come before `update_state`: those that it reads, and those that they depend on.
+// Which reductions of a rule must come before `update_state` (or `update_state_after`): those that it reads, and those
+// that they depend on.
 std::vector<bool> read_by_update_state(const Manifest& rule) {
   std::vector<bool> read(rule.reductions.size());
   for (std::size_t i = read.size(); i-- > 0;) {
-    read[i] = read[i] || rule.reductions[i].read_by_update_state;
-    for (const int earlier : rule.reductions[i].after)
-      if (read[i]) read[static_cast<std::size_t>(earlier)] = true;
+    const Reduction& one = rule.reductions[i];
+    read[i] = read[i] || one.read_by_update_state;
+    for (const int earlier : one.after) {
+      const auto other = static_cast<std::size_t>(earlier);
+      if (rule.reductions[other].after_transform == one.after_transform)
+        read[other] = read[other] || read[i];
+    }
   }
   return read;
 }
 
-// The first pass after all reductions that `update_state` reads.
-int state_known(const Manifest& rule, const Passes& passes, int ready) {
-  for (std::size_t i = 0; i < passes.size(); ++i)
-    if (rule.reductions[i].read_by_update_state) ready = std::max(ready, passes[i] + 1);
+// The first pass after all reductions that `update_state` reads or, after a transform, `update_state_after`.
+int state_known(const Manifest& rule, const Passes& passes, int ready, bool after_transform) {
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const Reduction& one = rule.reductions[i];
+    if (one.read_by_update_state && one.after_transform == after_transform)
+      ready = std::max(ready, passes[i] + 1);
+  }
   return ready;
 }
 
 // Whether the stored values of a slot follow from its codec's sums alone.
 bool has_no_codes(const Manifest* codec) { return codec != nullptr && codec->code == "NoCode"; }
 
-// The passes of all components. Sets plan.slots_known. A rule's sums over new slots come after the sums of codecs with
-// NoCode, because these determine the stored values.
-std::vector<Passes> all_passes(Plan& plan, const EarliestPasses& earliest) {
-  const auto from = [](int pass) { return [pass](std::size_t) { return pass; }; };
-  std::vector<Passes> all = {passes_of(plan, kGradientComponent, earliest, from(0))};
-  const int ready = last_of(all[kGradientComponent]) + 1;
-  all.push_back(passes_of(plan, kRuleComponent, earliest, from(ready)));
-  plan.slots_known = state_known(plan.rule(), all[kRuleComponent], ready);
-  int stored = ready;  // first pass in which the stored values of slots with NoCode are known
-  for (std::size_t part = kFirstCodecComponent; part < plan.components.size(); ++part) {
-    all.push_back(passes_of(plan, static_cast<int>(part), earliest, from(plan.slots_known)));
-    if (has_no_codes(plan.components[part])) stored = std::max(stored, last_of(all.back()) + 1);
+// Assigns passes to all components.
+class Planner {
+ public:
+  Planner(Plan& plan, const EarliestPasses& earliest)
+      : plan_(plan),
+        earliest_(earliest),
+        all_(plan.components.size()),
+        early_(read_by_update_state(plan.rule())) {}
+
+  // Sets the plan's numbers of passes. The first section ends with the host transform.
+  std::vector<Passes> run() && {
+    all_[kGradientComponent] = passes(kGradientComponent, [](std::size_t) { return 0; });
+    const int ready = last_of(all_[kGradientComponent]) + 1;
+    plan_.slots_known = plan_section(false, ready);
+    plan_.transform_pass = plan_.slots_known_after = -1;
+    if (plan_.rule().host_transform.empty()) return std::move(all_);
+    plan_.transform_pass = 0;
+    for (std::size_t part = 0; part < all_.size(); ++part)
+      for (std::size_t i = 0; i < all_[part].size(); ++i)
+        if (!is_after(part, i))
+          plan_.transform_pass = std::max(plan_.transform_pass, all_[part][i] + 1);
+    plan_.slots_known_after = plan_section(true, plan_.transform_pass);
+    return std::move(all_);
   }
-  const std::vector<bool> early = read_by_update_state(plan.rule());
-  all[kRuleComponent] = passes_of(plan, kRuleComponent, earliest,
-                                  [&](std::size_t i) { return early[i] ? ready : stored; });
-  return all;
-}
+
+ private:
+  // Whether a reduction of a component comes after the host transform.
+  bool is_after(std::size_t part, std::size_t i) const {
+    if (part == kRuleComponent) return plan_.rule().reductions[i].after_transform;
+    return part >= kFirstCodecComponent &&
+           plan_.rule().slots[part - kFirstCodecComponent].after_transform;
+  }
+
+  template <class First>
+  Passes passes(std::size_t part, const First& first) const {
+    return passes_of(plan_, static_cast<int>(part), earliest_, first);
+  }
+
+  // Plans the rule's reductions and the slots' codecs before or after the host transform, from pass `ready`. Returns
+  // the first pass in which new slots are known. A rule's sums over new slots come after the sums of codecs with NoCode,
+  // because these determine the stored values.
+  int plan_section(bool after, int ready) {
+    plan_rule(after, ready, ready);
+    const int known = state_known(plan_.rule(), all_[kRuleComponent], ready, after);
+    int stored = ready;  // first pass in which the stored values of slots with NoCode are known
+    for (std::size_t part = kFirstCodecComponent; part < all_.size(); ++part) {
+      if (is_after(part, 0) != after) continue;
+      all_[part] = passes(part, [&](std::size_t) { return known; });
+      if (has_no_codes(plan_.components[part])) stored = std::max(stored, last_of(all_[part]) + 1);
+    }
+    plan_rule(after, ready, stored);
+    return known;
+  }
+
+  // `ready`: for reductions that new slots depend on. `stored`: for the others. Earlier sections stay.
+  void plan_rule(bool after, int ready, int stored) {
+    const Passes planned = all_[kRuleComponent];
+    all_[kRuleComponent] = passes(kRuleComponent, [&](std::size_t i) {
+      if (after && !is_after(kRuleComponent, i)) return planned[i];
+      return early_[i] ? ready : stored;
+    });
+  }
+
+  Plan& plan_;
+  const EarliestPasses& earliest_;
+  std::vector<Passes> all_;
+  std::vector<bool> early_;
+};
 
 }  // namespace
 
 void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
-  const auto passes = all_passes(plan, earliest);
+  const std::vector<Passes> passes = Planner(plan, earliest).run();
   plan.reductions.clear();
   plan.passes = 0;
   int nested_layout = kNestedLayout, active = 0;

@@ -11,10 +11,12 @@ namespace jitstep::jit {
 /// Earliest passes of sums over all tensors.
 using EarliestPasses = std::map<SumName, int>;
 
-/// Sets Plan::reductions, passes and slots_known, and replaces earlier values. The plan's manifests must be set.
+/// Sets Plan::reductions, passes, slots_known, transform_pass and slots_known_after, and replaces earlier values. The
+/// plan's manifests must be set.
 /// The rule's reductions come after the gradient's. A codec's come after those that the new slots depend on. If a codec
 /// has NoCode, the rule's reductions over new slots come after the codec's. Reductions that would write the same
 /// auxiliary state in one launch get different passes, in the order of declaration.
+/// A host transform comes after all of these. What is declared `after: transformed` comes then, in the same order.
 void plan_reductions(Plan& plan, const EarliestPasses& earliest);
 
 }  // namespace jitstep::jit

@@ -21,7 +21,8 @@ class ProbeWriter {
     out += prepared();
     out += clear();
     out += left_out();
-    out += moved();
+    out += moved("moved", "update_state", false);
+    out += moved("moved_after", "update_state_after", true);
     out += terms();
     out += finished();
     out += transformed();
@@ -95,16 +96,19 @@ class ProbeWriter {
     return function("left_out(auto& m)", body);
   }
 
-  std::string moved() {
+  // The check after the function that sets the slots before a host transform, or after it.
+  std::string moved(const char* name, const char* setter, bool after_transform) {
     std::string body;
     for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
-      if (plan_.codec(static_cast<int>(i)) == nullptr) continue;
+      if (plan_.codec(static_cast<int>(i)) == nullptr ||
+          rule_.slots[i].after_transform != after_transform)
+        continue;
       const std::string at = str_cat("e.", rule_.slots[i].name, ".next");
       body += check(
           "unset", at,
-          str_cat("`update_state` does not set ", at, ", or computes it from an unset value"));
+          str_cat("`", setter, "` does not set ", at, ", or computes it from an unset value"));
     }
-    return function("moved(auto& r, const auto& e)", body);
+    return function(str_cat(name, "(auto& r, const auto& e)"), body);
   }
 
   std::string terms() {
@@ -213,7 +217,7 @@ Probe probe_of(const Plan& plan) {
                       "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
                       "    const void* args, long long, long long) {\n"
                       "  jitstep::probe<UnitSpec, UnitWatch, ",
-                      plan.passes, ", ", plan.slots_known,
+                      plan.passes, ", ", plan.slots_known, ", ", plan.slots_known_after,
                       ">(*static_cast<const jitstep::ProbeArgs*>(args));\n}\n");
   made.findings = std::move(writer).findings();
   return made;

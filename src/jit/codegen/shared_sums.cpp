@@ -49,7 +49,7 @@ bool same_reductions(const Manifest& a, const Manifest& b) {
   if (a.source != b.source) return false;
   const auto same = [](const Reduction& x, const Reduction& y) {
     return x.name == y.name && x.op == y.op && x.domain == y.domain && x.terms == y.terms &&
-           x.after == y.after;
+           x.after == y.after && x.after_transform == y.after_transform;
   };
   return std::equal(a.reductions.begin(), a.reductions.end(), b.reductions.begin(),
                     b.reductions.end(), same);

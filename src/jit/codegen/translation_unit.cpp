@@ -178,19 +178,19 @@ std::string types_text(const Plan& plan, const KernelConfig& v, Traversal traver
   const std::string body =
       space + "Rule" +
       (plan.rule().has_flags ? "<" + flags_text(plan, kRuleComponent, "Flags") + ">" : "");
-  return str_cat(
-      "using UnitGradient = ", part_text(plan, kGradientComponent, transform), ";\n",
-      "using UnitRule = ", part_text(plan, kRuleComponent, body), ";\n", codecs_text(plan),
-      reductions_text(plan), aux_state_text(plan),
-      "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
-      plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
-      ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
-      "jitstep::weights::", spec.state.weights, "::Weights<", template_type(spec.state.dtype),
-      ">, ", template_type(spec.gradient), ", ", spec.strided ? "true" : "false", ", ",
-      plan.rule().host_transform.empty() ? "false" : "true", ",\n    ", "jitstep::KernelConfig{",
-      v.threads, ", ", v.tile_lanes, ", ", v.vector_elems, ", ", v.leaves_per_item,
-      "}, jitstep::", traversal == Traversal::loops ? "LoopTraversal" : "TileTraversal",
-      inputs_text(plan), ">;\n");
+  return str_cat("using UnitGradient = ", part_text(plan, kGradientComponent, transform), ";\n",
+                 "using UnitRule = ", part_text(plan, kRuleComponent, body), ";\n",
+                 codecs_text(plan), reductions_text(plan), aux_state_text(plan),
+                 "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
+                 plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
+                 ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
+                 "jitstep::weights::", spec.state.weights, "::Weights<",
+                 template_type(spec.state.dtype), ">, ", template_type(spec.gradient), ", ",
+                 spec.strided ? "true" : "false", ", ", plan.transform_pass, ",\n    ",
+                 "jitstep::KernelConfig{", v.threads, ", ", v.tile_lanes, ", ", v.vector_elems,
+                 ", ", v.leaves_per_item,
+                 "}, jitstep::", traversal == Traversal::loops ? "LoopTraversal" : "TileTraversal",
+                 inputs_text(plan), ">;\n");
 }
 
 }  // namespace

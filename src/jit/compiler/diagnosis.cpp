@@ -21,7 +21,7 @@ struct Hint {
 constexpr View kWritten = "`update_state` sets each slot's `next`, and `update_param` sets e.p";
 constexpr View kReturned = "a codec's functions return results and write nothing";
 constexpr View kTransformed =
-    "only `update_param` of a rule with a host transform reads e.transformed";
+    "only functions after a host transform read e.transformed, such as `update_param`";
 constexpr View kAlone = "`e` is one element, without neighbors";
 constexpr View kMember = "name a member: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD";
 constexpr View kCopied = "`e` cannot be copied: writes to a copy are lost";
@@ -37,7 +37,9 @@ constexpr std::array kHints = {
     Hint{"overloaded '", kMember, "rules/"},
     Hint{"invalid operands to binary", kMember, "rules/"},
     Hint{"matches these operands", kMember, "rules/"},
-    Hint{"PreviousSlot", "`update_state` sets `next`, after the reductions marked `update_state`"},
+    Hint{"PreviousSlot",
+         "`update_state` sets `next`, after the reductions marked `update_state`. After a host "
+         "transform, `update_state_after` does"},
     Hint{"operator&", kAlone},
     Hint{"operator '&'", kAlone},
     Hint{"read-only", kWritten, "rules/"},

@@ -148,17 +148,24 @@ int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reducti
   return static_cast<int>(found - earlier.begin());
 }
 
+// What a note `after:` names if it is not a reduction.
+constexpr std::string_view kTransformed = "transformed";
+
 void read_after(std::string_view list, const Location& location,
-                const std::vector<Reduction>& earlier, std::vector<int>& after) {
+                const std::vector<Reduction>& earlier, Reduction& reduction) {
   Cursor cursor(list, location);
   do {
     const std::string name = cursor.identifier("the name of an earlier reduction");
     const auto found = std::find_if(earlier.begin(), earlier.end(),
                                     [&](const Reduction& r) { return r.name == name; });
+    if (found == earlier.end() && name == kTransformed) {
+      reduction.after_transform = true;
+      continue;
+    }
     if (found == earlier.end())
       location.fail(
           str_cat("no earlier reduction is named `", name, "`. Declare it before this one."));
-    after.push_back(static_cast<int>(found - earlier.begin()));
+    reduction.after.push_back(static_cast<int>(found - earlier.begin()));
   } while (cursor.take(","));
   cursor.expect_end();
 }
@@ -232,6 +239,8 @@ Slot read_slot(const SourceLine& line, const Symbols& flags) {
       slot.codec = read_name(value_of(segment), line.location, "a codec");
     else if (key_of(segment) == "initial")
       slot.initial = read_initial(value_of(segment), line.location);
+    else if (key_of(segment) == "after" && value_of(segment) == kTransformed)
+      slot.after_transform = true;
     else if (segment.starts_with("if "))
       slot.condition = read_condition(segment.substr(3), flags, line.location);
     else
@@ -264,7 +273,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
   end_declaration(cursor);
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "after")
-      read_after(value_of(segment), line.location, earlier, reduction.after);
+      read_after(value_of(segment), line.location, earlier, reduction);
     else if (segment == "update_state")
       reduction.read_by_update_state = true;
     else if (segment.starts_with("if "))
@@ -273,6 +282,8 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
       add_free_text(segment, line.location, nullptr);
   }
   if (reduction.source) reduction.after.push_back(*reduction.source);
+  for (const int one : reduction.after)
+    reduction.after_transform |= earlier[static_cast<std::size_t>(one)].after_transform;
   return reduction;
 }
 

@@ -51,7 +51,8 @@ constexpr std::array kNoteForms = {
     NoteForm{"initial", "initial: NUMBER or OPTION", "slots and auxiliary state"},
     NoteForm{"if", "if CONDITION", "slots, reductions and auxiliary state"},
     NoteForm{"lifted", "lifted: CONDITION", "flags of type bool"},
-    NoteForm{"after", "after: REDUCTION, ...", "a rule's reductions"},
+    NoteForm{"after", "after: REDUCTION, ...",
+             "a rule's reductions, and `after: transformed` also for slots"},
     NoteForm{"update_state", "update_state", "a rule's reductions"},
     NoteForm{"refuse", "// refuse: CONDITION, SENTENCE", "a line of its own"},
 };

@@ -57,6 +57,11 @@ class LaunchBatch {
   /// stream.
   bool wait_for_last_step();
 
+  /// True for the passes that read the host transform's result.
+  bool is_after_transform(int pass) const {
+    return plan_.transform_pass >= 0 && pass >= plan_.transform_pass;
+  }
+
   // ---- launches. No effect for a pass that the plan does not have
   void launch_partials(int pass);
   void launch_finalize(int pass);

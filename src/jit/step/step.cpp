@@ -185,7 +185,7 @@ void Step::host_transform(const HostTransform& transform) {
     throw Error("Step::host_transform() needs a prepared step. Call prepare() first.");
   state.phase = State::Phase::idle;
   try {
-    state.launch_sums();
+    state.launch_sums(false);
     if (state.has_host_transform) state.launch_host_transform(transform);
   } catch (...) {
     state.live.transformed.release();
@@ -204,7 +204,7 @@ void Step::launch() {
       throw Error(
           "Step::launch() of a rule with a host transform needs its result. Call "
           "Step::host_transform() first.");
-    state.launch_sums();
+    state.launch_sums(false);
   }
   if (!state.target_mode) state.finish_step();
   for (LaunchBatch& batch : state.batches)

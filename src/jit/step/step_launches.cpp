@@ -7,13 +7,14 @@
 namespace jitstep::jit {
 
 // The sums of a pass that other parts have terms of, in the order of ids and then of reductions.
-std::vector<PartialSums> Step::State::partials_of(int pass) const {
+std::vector<PartialSums> Step::State::partials_of(int pass, bool after_transform) const {
   std::vector<PartialSums> partials;
   const char* skipped = inactive.data();
   for (const LaunchBatch& batch : batches)
     for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
       const TensorRecord& tensor = batch.tensors()[i];
-      if (*skipped++ || !batch.is_part(i)) continue;
+      if (*skipped++ || !batch.is_part(i) || batch.is_after_transform(pass) != after_transform)
+        continue;
       for (const ResolvedReduction& r : batch.plan().reductions) {
         if (r.pass != pass || r.reduction_layout != 0) continue;
         const ReductionLayout& layout = tensor.reduction_layouts[0];
@@ -38,11 +39,16 @@ void Step::State::check_exchange() const {
         "Step::set_exchange() first.");
 }
 
-void Step::State::launch_sums() {
+// Launches the passes of each batch before its host transform, or after it. Batches that share a sum compute it in the
+// same pass, and all of them before their transforms or all after.
+void Step::State::launch_sums(bool after_transform) {
   for (int pass = 0; pass < passes; ++pass) {
-    for (LaunchBatch& batch : batches) batch.launch_partials(pass);
-    if (const auto partials = partials_of(pass); !partials.empty()) exchange(partials);
-    for (LaunchBatch& batch : batches) batch.launch_finalize(pass);
+    for (LaunchBatch& batch : batches)
+      if (batch.is_after_transform(pass) == after_transform) batch.launch_partials(pass);
+    const auto partials = partials_of(pass, after_transform);
+    if (!partials.empty()) exchange(partials);
+    for (LaunchBatch& batch : batches)
+      if (batch.is_after_transform(pass) == after_transform) batch.launch_finalize(pass);
   }
 }
 
@@ -56,6 +62,7 @@ void Step::State::launch_host_transform(const HostTransform& transform) {
 }
 
 void Step::State::finish_step() {
+  if (has_host_transform) launch_sums(true);
   for (LaunchBatch& batch : batches) batch.launch_apply();
   if (!capturing) live.transformed.release();
   if (counter) {

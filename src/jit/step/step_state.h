@@ -57,9 +57,9 @@ struct Step::State {
   DeviceTables& device_tables() { return capturing ? captured.back() : live; }
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
-  std::vector<PartialSums> partials_of(int pass) const;
+  std::vector<PartialSums> partials_of(int pass, bool after_transform) const;
   void check_exchange() const;
-  void launch_sums();
+  void launch_sums(bool after_transform);
   void launch_host_transform(const HostTransform& transform);
   void finish_step();
 };

@@ -13,9 +13,15 @@
 namespace jitstep {
 namespace {
 
+void iterate(const std::vector<TransformCall>& calls) {
+  std::vector<torch::Tensor> values;
+  for (const TransformCall& call : calls) values.push_back(call.values);
+  if (!calls.empty()) newton_schulz(values, calls.front().options);
+}
+
 struct Registry {
   jit::ForkSafeMutex mutex;
-  std::map<std::string, GroupTransform> functions = {{"newton_schulz", newton_schulz}};
+  std::map<std::string, GroupTransform> functions = {{"newton_schulz", iterate}};
 };
 
 Registry& registry() {
@@ -31,26 +37,40 @@ void check_made(const torch::Tensor& made, const torch::Tensor& values) {
 }
 
 // Applies the function to one parameter after another.
-GroupTransform each(TransformFunction function) {
-  return [function = std::move(function)](const std::vector<torch::Tensor>& values,
-                                          const jit::OptionValues& options) {
-    for (const torch::Tensor& one : values) {
-      const torch::Tensor made = function(one, options);
-      check_made(made, one);
-      one.copy_(made);
-    }
+GroupTransform each(ParameterTransform function) {
+  return [function = std::move(function)](const std::vector<TransformCall>& calls) {
+    for (const TransformCall& call : calls) function(call);
   };
 }
 
-}  // namespace
-
-void register_host_transform(const std::string& name, TransformFunction function) {
-  TORCH_CHECK(function, "jitstep: register_host_transform(\"", name,
+void add(const char* caller, const std::string& name, bool is_set, ParameterTransform function) {
+  TORCH_CHECK(is_set, "jitstep: ", caller, "(\"", name,
               "\") got an empty function. Pass a function.");
   const std::lock_guard lock(registry().mutex);
   TORCH_CHECK(registry().functions.try_emplace(name, each(std::move(function))).second,
               "jitstep: the host transform \"", name,
               "\" is registered already. Choose another name.");
+}
+
+}  // namespace
+
+std::int64_t TransformCall::step() const {
+  return counted - (skipped.defined() ? skipped.item<std::int64_t>() : 0);
+}
+
+void register_host_transform(const std::string& name, TransformFunction function) {
+  const bool is_set = static_cast<bool>(function);
+  add("register_host_transform", name, is_set,
+      [function = std::move(function)](const TransformCall& call) {
+        const torch::Tensor made = function(call.values, call.options);
+        check_made(made, call.values);
+        call.values.copy_(made);
+      });
+}
+
+void register_parameter_transform(const std::string& name, ParameterTransform function) {
+  const bool is_set = static_cast<bool>(function);
+  add("register_parameter_transform", name, is_set, std::move(function));
 }
 
 GroupTransform find_host_transform(const std::string& rule, const std::string& name) {

@@ -10,9 +10,8 @@
 namespace jitstep {
 
 /// A transform as optimizers call it: it replaces the values of all parameters of one group and device. It may batch
-/// parameters if no result depends on the other parameters. Otherwise like TransformFunction.
-using GroupTransform =
-    std::function<void(const std::vector<torch::Tensor>& values, const jit::OptionValues& options)>;
+/// parameters if no result depends on the other parameters. Otherwise like ParameterTransform.
+using GroupTransform = std::function<void(const std::vector<TransformCall>& calls)>;
 
 /// The transform of this name. Throws a c10::Error that lists the known names if there is none. Thread-safe.
 GroupTransform find_host_transform(const std::string& rule, const std::string& name);
@@ -20,7 +19,7 @@ GroupTransform find_host_transform(const std::string& rule, const std::string& n
 /// `newton_schulz`: replaces each matrix in `values` by an approximation of the nearest orthogonal matrix, times the
 /// factor of adjust_lr_fn for its sizes. Source: torch 2.13's Muon. Here, matrices of equal sizes (or transposed sizes)
 /// share batched products. Options: ns_coefficients, ns_steps, eps, ns_dtype (bf16 or real) and adjust_lr_fn (original
-/// or match_rms_adamw).
+/// or match_rms_adamw). Without the option adjust_lr_fn, there is no such factor.
 void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionValues& options);
 
 }  // namespace jitstep

@@ -16,7 +16,10 @@ constexpr std::int64_t kBatchElements = std::int64_t{1} << 22;
 
 bool is_tall(const torch::Tensor& matrix) { return matrix.size(0) > matrix.size(1); }
 
-double rate_factor(const torch::Tensor& values, const std::string& adjust) {
+// 1 for a rule without the option: it scales its updates itself.
+double rate_factor(const torch::Tensor& values, const jit::OptionValues& options) {
+  if (options.rule().find("adjust_lr_fn") == nullptr) return 1;
+  const std::string adjust = options.get("adjust_lr_fn").choice();
   const auto rows = static_cast<double>(values.size(0)),
              columns = static_cast<double>(values.size(1));
   if (adjust == "match_rms_adamw") return 0.2 * std::sqrt(std::max(rows, columns));
@@ -78,7 +81,7 @@ void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionVa
     for (std::size_t k = 0; k < batch.size(); ++k) {
       const torch::Tensor& one = values[batch[k]];
       const torch::Tensor made = x[static_cast<std::int64_t>(k)];
-      const double factor = rate_factor(one, options.get("adjust_lr_fn").choice());
+      const double factor = rate_factor(one, options);
       one.copy_((is_tall(one) ? made.t() : made).to(one.scalar_type()) * factor);
     }
   }

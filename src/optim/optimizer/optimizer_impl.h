@@ -143,8 +143,13 @@ struct Optimizer::Impl {
     const bool any =
         std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.transform; });
     if (!any) return {};
-    return [this](std::size_t g, const std::vector<torch::Tensor>& values) {
-      groups[g].transform(values, groups[g].record.values());
+    return [this](std::size_t g, const std::vector<TransformedPart>& parameters) {
+      std::vector<TransformCall> calls;
+      for (const TransformedPart& one : parameters) {
+        const StepCount& t = one.param->buffers->t;
+        calls.push_back({one.values, groups[g].record.values(), t.counted() + 1, t.step_offset()});
+      }
+      groups[g].transform(calls);
     };
   }
   void start_gathering() {

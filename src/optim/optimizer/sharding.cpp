@@ -62,6 +62,7 @@ void Optimizer::Impl::Sharding::exchange(const std::vector<jit::PartialSums>& pa
 void Optimizer::Impl::Sharding::transform(const std::vector<TransformedPart>& parts,
                                           const TransformOfGroup& transform) {
   std::vector<PartialValues> all;
+  std::vector<const StepParam*> params;  // of `all`
   for (const StepParam* const param : impl_.active) {
     if (!impl_.groups[param->name.group].transform) continue;
     const auto own = std::find_if(parts.begin(), parts.end(),
@@ -69,8 +70,15 @@ void Optimizer::Impl::Sharding::transform(const std::vector<TransformedPart>& pa
     const torch::Tensor& p = parameter(param->name);
     all.push_back({index_of(*param), param->name.group, p, real_dtype(dtype_of(p)),
                    own == parts.end() ? torch::Tensor() : own->values});
+    params.push_back(param);
   }
-  transform_whole(*ranks_, partition_, all, transform);
+  transform_whole(*ranks_, partition_, all,
+                  [&](std::size_t group, const std::vector<WholeValues>& values) {
+                    std::vector<TransformedPart> parameters;
+                    for (const WholeValues& one : values)
+                      parameters.push_back({params[one.index], one.values});
+                    transform(group, parameters);
+                  });
 }
 
 void Optimizer::Impl::Sharding::share_parameters() {

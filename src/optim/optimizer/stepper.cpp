@@ -23,10 +23,10 @@ void bump_version(const torch::Tensor& p) {
 // Calls the transform once per group, with all of the group's parameters on the device.
 void run_transform(const TransformOfGroup& transform, const DeviceStep& device,
                    const std::vector<jit::TransformedTensor>& tensors) {
-  std::map<std::size_t, std::vector<torch::Tensor>> values;
+  std::map<std::size_t, std::vector<TransformedPart>> values;
   for (const jit::TransformedTensor& one : tensors) {
-    const StepParam& param = *device.params[one.tensor];
-    values[param.name.group].push_back(values_at(one.values, *param.p));
+    const StepParam* const param = device.params[one.tensor];
+    values[param->name.group].push_back({param, values_at(one.values, *param->p)});
   }
   for (const auto& [group, of_group] : values) transform(group, of_group);
 }

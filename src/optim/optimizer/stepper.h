@@ -56,17 +56,18 @@ struct StepExtras {
   bool capturable = false;   // the device counts the step: every StepCount is_on_device()
 };
 
-/// The values of a parameter's part inside a step.
+/// The values of a parameter, or of its part, inside a step.
 struct TransformedPart {
   const StepParam* param;
   torch::Tensor values;
 };
 
-/// Applies a group's host transform: replaces `values`, one tensor per parameter.
+/// Applies a group's host transform: replaces the values of whole parameters.
 using TransformOfGroup =
-    std::function<void(std::size_t group, const std::vector<torch::Tensor>& values)>;
+    std::function<void(std::size_t group, const std::vector<TransformedPart>& parameters)>;
 
-/// The other ranks, for steps of parts of parameters. A step calls these functions in this order.
+/// The other ranks, for steps of parts of parameters. A step calls these functions in this order, and `exchange` again
+/// for sums that read the result of a host transform.
 class StepRanks {
  public:
   StepRanks() = default;

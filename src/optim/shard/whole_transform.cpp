@@ -117,7 +117,7 @@ std::vector<int> transform_owners(const std::vector<PartialValues>& all, int ran
 
 void transform_whole(
     RankGroup& group, const jit::Partition& partition, const std::vector<PartialValues>& all,
-    const std::function<void(std::size_t group, const std::vector<torch::Tensor>&)>& transform) {
+    const std::function<void(std::size_t group, const std::vector<WholeValues>&)>& transform) {
   if (all.empty()) return;
   const Route route(group, partition, all);
   const std::vector<std::int64_t> parts = route.parts(), owned = route.owned();
@@ -128,11 +128,11 @@ void transform_whole(
   });
   torch::Tensor received = group.all_to_all(mine, parts, owned);
   std::vector<torch::Tensor> whole(all.size());
-  std::map<std::size_t, std::vector<torch::Tensor>> of_group;
+  std::map<std::size_t, std::vector<WholeValues>> of_group;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (route.is_mine(i)) {
       whole[i] = whole_values(all[i]);
-      of_group[all[i].group].push_back(whole[i]);
+      of_group[all[i].group].push_back({i, whole[i]});
     }
   route.for_owned([&](std::size_t i, std::int64_t first, std::int64_t at, std::int64_t count) {
     bytes_of(whole[i]).narrow(0, first, count).copy_(received.narrow(0, at, count));

@@ -19,6 +19,12 @@ struct PartialValues {
   torch::Tensor part;       // this rank's part, contiguous; undefined if it is empty
 };
 
+/// All values of one parameter.
+struct WholeValues {
+  std::size_t index;  // among the PartialValues
+  torch::Tensor values;
+};
+
 /// The rank that transforms each of these values. Balances the work of matrix iterations. Equal on all ranks.
 std::vector<int> transform_owners(const std::vector<PartialValues>& all, int ranks);
 
@@ -26,6 +32,6 @@ std::vector<int> transform_owners(const std::vector<PartialValues>& all, int ran
 /// replaces every part by the result. All ranks give the same parameters in the same order.
 void transform_whole(
     RankGroup& group, const jit::Partition& partition, const std::vector<PartialValues>& all,
-    const std::function<void(std::size_t group, const std::vector<torch::Tensor>&)>& transform);
+    const std::function<void(std::size_t group, const std::vector<WholeValues>&)>& transform);
 
 }  // namespace jitstep

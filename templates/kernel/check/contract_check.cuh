@@ -12,11 +12,11 @@ namespace jitstep {
 struct PreviousSlot {  // before `update_state`
   const real prev;
 };
-struct OpenSlot {  // in `update_state`
+struct OpenSlot {  // in that function
   const real prev;
   real next;
 };
-struct NewSlot {  // after `update_state`
+struct NewSlot {  // after it
   const real prev, next;
 };
 
@@ -30,11 +30,22 @@ struct ResultIf<Result, false> {
   using type = LaterResult;
 };
 
-// Whether a function that runs in pass `now` may read a reduction of pass `pass` (-1: inactive).
-inline constexpr int kInUpdateState = -1, kInUpdateParam = 1 << 20;
-constexpr bool may_read(int now, int pass, bool marked_update_state) {
-  return pass < 0 || (now == kInUpdateState ? marked_update_state : pass < now);
+// Whether a function that runs in pass `now` may read a reduction of pass `pass` (-1: inactive). after_transform: the
+// reduction comes after the host transform.
+inline constexpr int kInUpdateState = -1, kInUpdateStateAfter = -2, kInUpdateParam = 1 << 20;
+constexpr bool may_read(int now, int pass, bool marked_update_state, bool after_transform) {
+  if (pass < 0) return true;
+  if (now == kInUpdateState) return marked_update_state && !after_transform;
+  if (now == kInUpdateStateAfter) return marked_update_state || !after_transform;
+  return pass < now;
 }
+
+// When new slots are known, and whether the rule has some that `update_state` sets, or `update_state_after`.
+struct SlotTiming {
+  int known;  // first pass after the reductions that `update_state` reads
+  int known_after;
+  bool any, any_after;
+};
 
 // A field of auxiliary state that elements read, of their own entry.
 template <class Value>
@@ -53,7 +64,7 @@ struct ElementView : Slots, OfElement {
   void operator&() const = delete;           // a rule sees one element only
 };
 template <class View>
-struct TransformedView : View {  // `update_param` of a rule with a host transform
+struct TransformedView : View {  // after a host transform
   const real transformed;
 };
 template <class Scalars, class Results>
@@ -96,6 +107,10 @@ concept FinalizesACopy = requires {
 template <class B, class E, class C>
 concept HasUpdateState = requires(E& e, C& c) {
   B::update_state(e, c);
+};
+template <class B, class E, class C>
+concept HasUpdateStateAfter = requires(E& e, C& c) {
+  B::update_state_after(e, c);
 };
 template <class B, class E, class C>
 concept HasTransformed = requires(E& e, C& c) {
@@ -145,10 +160,10 @@ concept HasTrain = requires(E& e, C& c) {
 };
 
 // Checks a rule with modes.
-template <class S, template <class> class SlotsOf>
+template <class S, template <class, class> class SlotsOf>
 class ModesCheck {
   using Body = typename S::Rule::Body;
-  using View = ElementBetweenSteps<SlotsOf<SlotBetweenSteps>>;
+  using View = ElementBetweenSteps<SlotsOf<SlotBetweenSteps, SlotBetweenSteps>>;
   using Context = const ScalarsBetweenSteps<ScalarsOf<typename S::Rule>>;
 
   static_assert(HasEval<Body, View, Context>,
@@ -167,24 +182,27 @@ class ModesCheck {
   }
 };
 
-// KnownPass: first pass in which new slots can be computed: after all reductions that `update_state` reads.
-template <class S, template <class> class SlotsOf, template <int> class ResultsIn, int KnownPass,
-          class OfElement>
+// SlotsOf: the slots that `update_state` sets, and those that `update_state_after` sets.
+template <class S, template <class, class> class SlotsOf, template <int> class ResultsIn,
+          SlotTiming Timing, class OfElement>
 class RuleCheck {
   using Rule = typename S::Rule;
   using Body = typename Rule::Body;
   using AuxState = typename Rule::AuxState;
-  using Open = ElementView<SlotsOf<OpenSlot>, OfElement, const real>;
-  using New = ElementView<SlotsOf<NewSlot>, OfElement, real>;
-  template <class View, bool Transformed = S::transformed>
+  template <class First, class After, class P>
+  using View = ElementView<SlotsOf<First, After>, OfElement, P>;
+  using Open = View<OpenSlot, PreviousSlot, const real>;
+  using New = View<NewSlot, PreviousSlot, real>;
+  using OpenAfter = TransformedView<View<NewSlot, OpenSlot, const real>>;
+  template <class All, bool Transformed = S::transformed>
   struct Applied {
-    using type = View;
+    using type = All;
   };
-  template <class View>
-  struct Applied<View, true> {
-    using type = TransformedView<View>;
+  template <class All>
+  struct Applied<All, true> {
+    using type = TransformedView<All>;
   };
-  using AtLast = typename Applied<New>::type;
+  using AtLast = typename Applied<View<NewSlot, NewSlot, real>>::type;
   template <int Now>
   using Context = const ContextView<ScalarsOf<Rule>, ResultsIn<Now>>;
 
@@ -194,27 +212,46 @@ class RuleCheck {
   static_assert(!PreparesACopy<Body, ScalarsOf<Rule>, typename Rule::Hyper, AuxState>,
                 "'prepare' takes 'AuxState& m': what it writes to a copy is lost");
   static_assert(kIsClass<ScalarsOf<Rule>>, "'prepare' returns a structure of scalars");
-  static_assert(kSame<typename S::Slots, NoSlots> ||
-                    HasUpdateState<Body, Open, Context<kInUpdateState>>,
+  static_assert(!Timing.any || HasUpdateState<Body, Open, Context<kInUpdateState>>,
                 "the rule has slots: it needs 'static void update_state(auto& e, const auto& c)'");
+  static_assert(!Timing.any_after ||
+                    HasUpdateStateAfter<Body, OpenAfter, Context<kInUpdateStateAfter>>,
+                "the rule has slots after its host transform: it needs 'static void "
+                "update_state_after(auto& e, const auto& c)'");
+  static_assert(S::transformed ||
+                    !HasUpdateStateAfter<Body, OpenAfter, Context<kInUpdateStateAfter>>,
+                "the rule has 'update_state_after', but declares no host transform");
   static_assert(
-      !S::transformed || HasTransformed<Body, const New, Context<kInUpdateParam>>,
+      !S::transformed || HasTransformed<Body, const New, Context<S::transform_pass>>,
       "the rule declares a host transform: it needs 'static real transformed(const auto& e, const "
       "auto& c)'");
   static_assert(HasUpdateParam<Body, AtLast, Context<kInUpdateParam>>,
                 "the rule needs 'static void update_param(auto& e, const auto& c)'");
 
-  // The argument of a reduction's `terms`.
-  template <class R, bool Over = R::has_source, bool Known = (R::pass >= KnownPass)>
+  // The argument of a reduction's `terms`. Stage: what is known, 0 to 3.
+  template <class R>
+  static constexpr int stage() {
+    if (kAfterTransform<S, R::pass>) return R::pass >= Timing.known_after ? 3 : 2;
+    return R::pass >= Timing.known ? 1 : 0;
+  }
+  template <class R, bool Over = R::has_source, int Stage = stage<R>()>
   struct From {
-    using type = const ElementView<SlotsOf<PreviousSlot>, OfElement, const real>;
+    using type = const View<PreviousSlot, PreviousSlot, const real>;
   };
   template <class R>
-  struct From<R, false, true> {
+  struct From<R, false, 1> {
     using type = const New;
   };
-  template <class R, bool Known>
-  struct From<R, true, Known> {
+  template <class R>
+  struct From<R, false, 2> {
+    using type = const TransformedView<New>;
+  };
+  template <class R>
+  struct From<R, false, 3> {
+    using type = const AtLast;
+  };
+  template <class R, int Stage>
+  struct From<R, true, Stage> {
     using type = const typename R::Type::Over::Coefficients;
   };
 
@@ -259,8 +296,13 @@ class RuleCheck {
       Body::update_state(declare<Open>(), declare<Context<kInUpdateState>>());
   }
   static void host_transform() {
-    if constexpr (S::transformed && HasTransformed<Body, const New, Context<kInUpdateParam>>)
-      Body::transformed(declare<const New>(), declare<Context<kInUpdateParam>>());
+    if constexpr (S::transformed && HasTransformed<Body, const New, Context<S::transform_pass>>)
+      Body::transformed(declare<const New>(), declare<Context<S::transform_pass>>());
+  }
+  static void update_state_after() {
+    if constexpr (S::transformed &&
+                  HasUpdateStateAfter<Body, OpenAfter, Context<kInUpdateStateAfter>>)
+      Body::update_state_after(declare<OpenAfter>(), declare<Context<kInUpdateStateAfter>>());
   }
   static void apply() {
     if constexpr (HasUpdateParam<Body, AtLast, Context<kInUpdateParam>>)
@@ -296,6 +338,7 @@ class RuleCheck {
       update_state();
       (reduction<R>(), ...);
       host_transform();
+      update_state_after();
       apply();
     }
     return true;

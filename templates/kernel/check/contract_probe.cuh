@@ -65,7 +65,8 @@ class Findings {
   bool open_[kMaxAuxFields] = {}, written_[kMaxAuxFields] = {};
 };
 
-template <class S, class ProbeWriter, int Passes, int KnownPass>
+// KnownPass, KnownAfter: the first passes in which the new slots of `update_state` and of `update_state_after` are known.
+template <class S, class ProbeWriter, int Passes, int KnownPass, int KnownAfter>
 class ContractProbe {
   using Rule = typename S::Rule;
   using Body = typename Rule::Body;
@@ -103,11 +104,7 @@ class ContractProbe {
 
   void elements() {
     static_for<Passes>([&](auto pass) { this->template sums<decltype(pass)::value>(); });
-    if constexpr (KnownPass >= Passes) update_state();
-    if constexpr (S::transformed) {
-      e_.transformed = Body::transformed(static_cast<const ElementOf<S>&>(e_), c_);
-      ProbeWriter::transformed(findings_, e_);
-    }
+    begin<Passes>();
     Body::update_param(e_, c_);
     ProbeWriter::applied(findings_, e_);
   }
@@ -159,9 +156,23 @@ class ContractProbe {
     }
   }
 
+  // Runs what comes directly before a pass. A function waits for no reduction after the last one.
+  template <int Pass>
+  void begin() {
+    if constexpr (Pass == KnownPass) update_state();
+    if constexpr (S::transformed && Pass == S::transform_pass) {
+      e_.transformed = Body::transformed(static_cast<const ElementOf<S>&>(e_), c_);
+      ProbeWriter::transformed(findings_, e_);
+    }
+    if constexpr (S::transformed && Pass == KnownAfter) {
+      compute_state_after<Body>(e_, c_);
+      ProbeWriter::moved_after(findings_, e_);
+    }
+  }
+
   template <int Pass>
   void sums() {
-    if constexpr (Pass == KnownPass) update_state();
+    begin<Pass>();
     for_reductions<S>([&](auto r) {
       using R = decltype(r);
       if constexpr (R::component == kRuleComponent && R::pass == Pass) this->template reduce<R>();
@@ -216,10 +227,10 @@ class ContractProbe {
 };
 
 // Runs the probe at every given step number, with values of both signs.
-template <class S, class ProbeWriter, int Passes, int KnownPass>
+template <class S, class ProbeWriter, int Passes, int KnownPass, int KnownAfter>
 void probe(const ProbeArgs& args) {
   Findings findings(args.found);
-  using Probe = ContractProbe<S, ProbeWriter, Passes, KnownPass>;
+  using Probe = ContractProbe<S, ProbeWriter, Passes, KnownPass, KnownAfter>;
   for (int i = 0; i < args.hyper_params_count; ++i)
     for (int sign = -1; sign <= 1; sign += 2) {
       const real unit = static_cast<real>(sign);

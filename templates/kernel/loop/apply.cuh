@@ -173,14 +173,12 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
     const int64 first = base + start;
     auto* p = static_cast<typename S::P::Bits*>(scope.tensor.p) + first;
     auto* residual = static_cast<typename W::Residual*>(scope.tensor.residual) + first;
-    const auto* transformed = static_cast<const real*>(scope.step.transformed) + first;
     const RandomRange<W::random ? kLeaf : 0> random(random_key(scope, weights_stream<S>()),
                                                     scope.tensor.offset + first);
     const ElementRange elements = whole_range(first, length);
     // Applies the rule to element i, which is number k of its strip.
     const auto apply = [&]<bool Used>(int i, Strip<S, Used>& strip, int k, auto& e,
                                       const auto& rule) INLINED {
-      if constexpr (S::transformed) e.transformed = transformed[i];
       S::Rule::Body::update_param(e, rule);
       if constexpr (Strip<S, Used>::rounds_weights)
         strip.weight[k] = e.p;

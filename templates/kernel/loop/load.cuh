@@ -227,6 +227,23 @@ struct InputsOfRange<S, 0> {
   KHD InputsOfRange(const Scope<S>&, const ElementRange&) {}
 };
 
+// The host transform's result for the elements of a range, if it is Known.
+template <class S, bool Known>
+class TransformedOfRange {
+ public:
+  KHD TransformedOfRange(const Scope<S>& scope, const ElementRange& elements)
+      : values_(static_cast<const real*>(scope.step.transformed) + elements.base) {}
+  KHD void put(int i, auto& e) const { e.transformed = values_[i]; }
+
+ private:
+  const real* values_;
+};
+template <class S>
+struct TransformedOfRange<S, false> {
+  KHD TransformedOfRange(const Scope<S>&, const ElementRange&) {}
+  KHD void put(int, auto&) const {}
+};
+
 // Calls f(visit). visit(i, g) calls g(element, gradient context, rule context) for element i of a range. It computes
 // new slots if this pass has all values that they depend on.
 template <class S, int Pass, class F>
@@ -238,6 +255,7 @@ KHD void with_elements(const Scope<S>& scope, const ElementRange& elements, F&& 
   const OwnState<S> own(scope, elements);
   const InputsOfRange<S> inputs(scope, elements);
   const GivenInputs<S> given(scope.step);
+  const TransformedOfRange<S, kAfterTransform<S, Pass>> transformed(scope, elements);
   const auto gradient = scope.gradient;
   const auto rule = scope.rule;
   const int64 first = scope.tensor.offset + elements.base;
@@ -257,7 +275,8 @@ KHD void with_elements(const Scope<S>& scope, const ElementRange& elements, F&& 
       auto element_gradient = gradient;
       auto element_rule = rule;
       entries.visit([&](auto, const auto& of) { of.put(i, element_gradient, element_rule); });
-      advance<S, Pass>(e, element_gradient, element_rule);
+      transformed.put(i, e);
+      advance<S, Pass, kAfterTransform<S, Pass>>(e, element_gradient, element_rule);
       stored.visit([&](auto, const auto& of) { of.put(i, e); });
       visit(e, element_gradient, element_rule);
     });

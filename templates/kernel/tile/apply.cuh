@@ -9,16 +9,10 @@ KHD void apply_tile(const Scope<S>& scope, const Cursor& at) {
   using Shape = typename ApplyTile<S>::Shape;
   using Rule = typename S::Rule::Body;
   Fragment<S, Shape> f;
-  load_fragment<S, Shape>(scope, at, f);
+  load_fragment<S, Shape, S::transformed>(scope, at, f);
   real next[S::slots > 0 ? S::slots : 1][Shape::fragment];
-  real transformed[S::transformed ? Shape::fragment : 1];
-  if constexpr (S::transformed)
-    load_values<Shape>(
-        static_cast<const real*>(scope.step.transformed), at, [](int64 e) { return e; },
-        [&](int i, real x) { transformed[i] = x; });
-  for_elements<S, Pass, Shape>(
+  for_elements<S, Pass, Shape, S::transformed>(
       scope, at, f, [&](int i, uint32, auto& e, const auto&, const auto& rule) {
-        if constexpr (S::transformed) e.transformed = transformed[i];
         Rule::update_param(e, rule);
         f.p[i] = e.p;
         static_for<S::slots>([&](auto s) {

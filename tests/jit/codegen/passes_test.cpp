@@ -155,6 +155,55 @@ TEST_F(PassesTest, SumsThatUpdateStateReadsWaitForNoCodec) {
   EXPECT_EQ(passes.at("trust"), 3);
 }
 
+constexpr const char* kTransformed = R"(// A probe.   host transform: halved
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::chained {
+struct Slots {
+  Signed m;
+  NonNegative v;  // after: transformed
+};
+struct Before { real x; };
+struct Read { real x; };
+struct Free { real x; };
+struct Reductions {
+  Sum<tensor, 1, Before> before;
+  Sum<rows, 1, Read> read;    // after: transformed; update_state
+  Sum<tensor, 1, Free> free;  // after: transformed
+};
+}
+)";
+
+TEST_F(PassesTest, ATransformComesAfterAllThatDoesNotReadItsResult) {
+  using Passes = std::map<std::string, int>;
+  load(kTransformed);
+  KernelSpec spec{.rule = "chained", .state = {{CodecChoice{"int4"}, CodecChoice{"int4"}}}};
+  Plan plan = resolve(spec, catalog);
+  EXPECT_EQ(passes_by_name(plan), (Passes{{"before", 0}, {"read", 1}, {"free", 1}}));
+  EXPECT_EQ(plan.slots_known, 0);
+  EXPECT_EQ(plan.transform_pass, 1);
+  EXPECT_EQ(plan.slots_known_after, 2);
+  EXPECT_EQ(plan.passes, 2);
+
+  spec.state.slots = {CodecChoice{"int4_rank1"}, CodecChoice{"factored"}};
+  spec.gradient_flags = {{"clipped", true}};
+  plan = resolve(spec, catalog);
+  const Passes passes = passes_by_name(plan);
+  EXPECT_EQ(passes.at("before"), 1) << "after the gradient's norm";
+  EXPECT_EQ(plan.transform_pass, 2) << "after the codec of m, too";
+  EXPECT_EQ(passes.at("read"), 2);
+  EXPECT_EQ(passes.at("v.of_row"), 3);
+  EXPECT_EQ(passes.at("v.of_rows"), 4);
+  EXPECT_EQ(passes.at("free"), 5) << "it may read v, whose stored values are then known";
+  for (const ResolvedReduction& r : plan.reductions)
+    EXPECT_TRUE(r.component != codec_component(0) || r.pass < plan.transform_pass) << r.name;
+}
+
+TEST_F(PassesTest, ARuleWithoutATransformHasNoPassForIt) {
+  EXPECT_EQ(resolve(OptionValues("adamw", catalog), {"fp32"}).transform_pass, -1);
+  EXPECT_EQ(resolve(OptionValues("muon", catalog), {"fp32"}).transform_pass, 0);
+}
+
 TEST_F(PassesTest, SignedSlotsUseAnotherCodecThanFactored) {
   const Plan plan = resolve(
       {.rule = "adam", .state = {{CodecChoice{"factored"}, CodecChoice{"factored"}, {}}}}, catalog);

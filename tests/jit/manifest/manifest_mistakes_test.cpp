@@ -355,6 +355,11 @@ const std::vector<Mistake>& mistakes() {
        "expected the name of an earlier reduction"},
       {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // after: b\n};\n",
        "no earlier reduction is named `b`. Declare it before this one."},
+      {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // after: transformed\n};\n",
+       "`a` is declared `after: transformed`, but the rule has no host transform. Add `host"},
+      {Kind::rule, 3, SLOTS "Signed m;  // after: transformed\n};\n",
+       "`m` is declared `after: transformed`, but the rule has no host transform. Add `host"},
+      {Kind::rule, 3, SLOTS "Signed m;  // after: a\n};\n", "cannot read `after: a` here"},
       {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<tensor, 1, A> b;\n};\n",
        "`A` is the coefficients' struct of two reductions. Give each reduction its own."},
       {Kind::rule, 5, SUMS "Sum<rows, 1, C> a;\n};\n",
@@ -368,6 +373,10 @@ const std::vector<Mistake>& mistakes() {
              "Sum<rows, 1, A> a;  // update_state\n};\n",
        "only a rule's reductions can have the notes `after:` and `update_state`. Remove the "
        "note."},
+      {Kind::codec, 5,
+       CODEC "using Code = uint8;\nstruct A { real x; };\nstruct Reductions {\n"
+             "Sum<rows, 1, A> a;  // after: transformed\n};\n",
+       "only a rule's reductions can have the notes `after:` and `update_state`"},
       // ---- memory
       {Kind::rule, 3, MEMORY "real x;\n};\n", "expected Entry<domain> or Entry<domain, double>"},
       {Kind::rule, 3, MEMORY "Entry<all> x;\n};\n",

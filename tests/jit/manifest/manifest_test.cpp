@@ -262,6 +262,29 @@ TEST(Manifest, ReadsTheHostTransformOfARule) {
   EXPECT_EQ(rule("", "// Words.\n").host_transform, "");
 }
 
+TEST(Manifest, ReadsWhatComesAfterTheHostTransformOfARule) {
+  const Manifest m = rule(R"(struct Slots {
+  Signed m;
+  NonNegative v;  // torch: exp_avg_sq; after: transformed
+};
+struct A { real x; };
+struct B { real x; };
+struct C { real x; };
+struct Reductions {
+  Sum<tensor, 1, A> a;
+  Sum<rows, 1, B> b;    // after: a, transformed
+  Sum<tensor, 1, C> c;  // after: b
+};
+)",
+                          "// Words.   host transform: newton_schulz\n");
+  EXPECT_FALSE(m.slots[0].after_transform);
+  EXPECT_TRUE(m.slots[1].after_transform);
+  EXPECT_FALSE(m.reductions[0].after_transform);
+  EXPECT_TRUE(m.reductions[1].after_transform);
+  EXPECT_EQ(m.reductions[1].after, std::vector<int>{0});
+  EXPECT_TRUE(m.reductions[2].after_transform) << "after one that is";
+}
+
 TEST(Manifest, ReadsWhetherARuleHasModes) {
   EXPECT_TRUE(rule("", "// Words.   modes: train, eval\n").modes);
   EXPECT_FALSE(rule("", "// Words, which begin with no key: it has modes.\n").modes);

@@ -111,6 +111,28 @@ TEST(HostTransforms, GetTensorsLikeTheParametersAndTheOptionsOfTheirGroups) {
     EXPECT_TRUE(torch::equal(parameters[i].detach(), parameters[i].grad() * (i < 3 ? 2 : 3))) << i;
 }
 
+TEST(HostTransforms, MayReadTheStepNumberOfTheirParameter) {
+  static std::vector<std::pair<std::vector<std::int64_t>, std::int64_t>> calls;
+  register_parameter_transform("numbered", [](const TransformCall& call) {
+    calls.emplace_back(call.values.sizes().vec(), call.step());
+    call.values.mul_(call.options.get("size").number());
+  });
+  Tensors parameters = make_parameters(torch::kFloat32, {{2, 3}, {4}});
+  Optimizer optimizer(rule_with_transform("numbered_steps", "numbered"), parameters);
+  for (int step = 1; step <= 3; ++step) {
+    set_gradients(parameters, step);
+    if (step == 1) parameters[1].mutable_grad().reset();
+    optimizer.set_found_inf(step == 2 ? torch::ones({}) : torch::zeros({}));
+    optimizer.step();
+  }
+  // The second step is skipped: the third one has its number.
+  using Calls = std::vector<std::pair<std::vector<std::int64_t>, std::int64_t>>;
+  EXPECT_EQ(calls, (Calls{{{2, 3}, 1}, {{2, 3}, 2}, {{4}, 1}, {{2, 3}, 2}, {{4}, 1}}));
+  for (const auto& p : parameters) EXPECT_TRUE(torch::equal(p.detach(), 2 * p.grad()));
+  EXPECT_HAS(argument_error([&] { register_parameter_transform("nothing", nullptr); }),
+             "an empty function");
+}
+
 TEST(HostTransforms, ChangeNothingIfTheyFail) {
   const std::string rule = probing();
   Tensors parameters = make_parameters();

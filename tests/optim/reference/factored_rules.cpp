@@ -1,4 +1,4 @@
-// Rules for whole matrices, the last two dimensions of a tensor: factored second moments, and Muon.
+// Rules with factored second moments of matrices, the last two dimensions of a tensor.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -137,92 +137,8 @@ void came(const Options& o, Tensor& x) {
   for (std::size_t i = 0; i < x.size(); ++i) x.p[i] -= lr * step[i];
 }
 
-// ---- Muon ----
-
-// The rows of a matrix.
-struct Matrix {
-  std::size_t rows, columns;
-  Numbers values;
-
-  double& at(std::size_t i, std::size_t k) { return values[i * columns + k]; }
-  double at(std::size_t i, std::size_t k) const { return values[i * columns + k]; }
-};
-
-Matrix transposed(const Matrix& a) {
-  Matrix b{a.columns, a.rows, Numbers(a.values.size())};
-  for (std::size_t i = 0; i < a.rows; ++i)
-    for (std::size_t k = 0; k < a.columns; ++k) b.at(k, i) = a.at(i, k);
-  return b;
-}
-
-Matrix product(const Matrix& a, const Matrix& b) {
-  Matrix c{a.rows, b.columns, Numbers(a.rows * b.columns)};
-  for (std::size_t i = 0; i < a.rows; ++i)
-    for (std::size_t j = 0; j < a.columns; ++j)
-      for (std::size_t k = 0; k < b.columns; ++k) c.at(i, k) += a.at(i, j) * b.at(j, k);
-  return c;
-}
-
-// Rounds to the nearest bfloat16, ties to even.
-double bf16(double x) {
-  if (x == 0) return x;
-  const double unit = std::ldexp(1.0, std::ilogb(x) - 7);
-  return std::nearbyint(x / unit) * unit;
-}
-void round(const Options& o, Matrix& a) {
-  if (o.is("ns_dtype", "bf16"))
-    for (double& x : a.values) x = bf16(x);
-}
-
-Matrix sum(double a, const Matrix& x, double b, const Matrix& y) {
-  Matrix z = x;
-  for (std::size_t k = 0; k < z.values.size(); ++k) z.values[k] = a * x.values[k] + b * y.values[k];
-  return z;
-}
-
-// torch.optim.Muon's Newton-Schulz iteration, for a matrix that is not taller than wide.
-Matrix orthogonal(const Options& o, Matrix x) {
-  const auto c = [&](int i) { return o.number("ns_coefficients", i); };
-  round(o, x);
-  Matrix size{1, 1, {std::max(norm(x.values), o.number("eps"))}};
-  round(o, size);
-  for (double& value : x.values) value /= size.values[0];
-  round(o, x);
-  for (int k = 0; k < o.number("ns_steps"); ++k) {
-    Matrix gram = product(x, transposed(x));
-    round(o, gram);
-    Matrix polynomial = sum(c(1), gram, c(2), product(gram, gram));
-    round(o, polynomial);
-    x = sum(c(0), x, 1, product(polynomial, x));
-    round(o, x);
-  }
-  return x;
-}
-
-void muon(const Options& o, Tensor& x) {
-  const double mu = o.number("momentum"), lr = o.number("lr");
-  Matrix u{static_cast<std::size_t>(x.shape[0]), static_cast<std::size_t>(x.shape[1]), x.g};
-  Numbers& m = x.slot("m");
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    average(m[i], mu, x.g[i]);
-    u.values[i] = o.on("nesterov") ? (1 - mu) * x.g[i] + mu * m[i] : m[i];
-  }
-  const bool tall = u.rows > u.columns;
-  const Matrix wide = orthogonal(o, tall ? transposed(u) : u);
-  u = tall ? transposed(wide) : wide;
-  const double rows = static_cast<double>(u.rows), columns = static_cast<double>(u.columns);
-  const double size = o.is("adjust_lr_fn", "original") ? std::sqrt(std::max(1.0, rows / columns))
-                                                       : 0.2 * std::sqrt(std::max(rows, columns));
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    x.p[i] *= 1 - lr * o.number("weight_decay");
-    x.p[i] -= lr * size * u.values[i];
-  }
-}
-
 }  // namespace
 
-Rules factored_rules() {
-  return {{"adafactor", each(adafactor)}, {"came", each(came)}, {"muon", each(muon)}};
-}
+Rules factored_rules() { return {{"adafactor", each(adafactor)}, {"came", each(came)}}; }
 
 }  // namespace jitstep::tests::reference

@@ -11,7 +11,7 @@ const Rules& rules() {
   static const Rules all = [] {
     Rules rules;
     for (const auto family : {torch_rules, adam_rules, cautious_rules, layerwise_rules,
-                              factored_rules, shared_rules, paper_rules})
+                              factored_rules, orthogonal_rules, shared_rules, paper_rules})
       rules.merge(family());
     return rules;
   }();

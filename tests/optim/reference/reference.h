@@ -80,6 +80,7 @@ Rules adam_rules();
 Rules cautious_rules();
 Rules layerwise_rules();
 Rules factored_rules();
+Rules orthogonal_rules();
 Rules paper_rules();
 Rules shared_rules();
 

@@ -52,15 +52,19 @@ std::vector<Traffic> traffic(const Subject& subject) {
   const StateBytes state = state_bytes(plan, subject.options);
   const double parameter = bytes_of(plan.spec.state.dtype), gradient = bytes_of(plan.spec.gradient);
   const double stored = parameter + state.all - state.aux_state / 2;
-  std::vector<Traffic> all;
-  for (int pass = 0; pass < plan.passes; ++pass)
-    all.push_back(
-        {str_cat("jitstep_partials_", pass),
-         bytes_of_elements(plan, pass, gradient, stored + gradient) + bytes_of_entries(plan, pass),
-         0});
   const double transformed = real_bytes(plan.spec.state.dtype);
-  const bool has_host_transform = !plan.rule().host_transform.empty();
-  if (has_host_transform) all.push_back({"jitstep_host_transform", stored + gradient, transformed});
+  const bool has_host_transform = plan.transform_pass >= 0;
+  std::vector<Traffic> all;
+  for (int pass = 0; pass <= plan.passes; ++pass) {
+    if (pass == plan.transform_pass)
+      all.push_back({"jitstep_host_transform", stored + gradient, transformed});
+    if (pass == plan.passes) break;
+    const double result = has_host_transform && pass >= plan.transform_pass ? transformed : 0;
+    all.push_back({str_cat("jitstep_partials_", pass),
+                   bytes_of_elements(plan, pass, gradient, stored + gradient + result) +
+                       bytes_of_entries(plan, pass),
+                   0});
+  }
   all.push_back(
       {"jitstep_apply", stored + gradient + (has_host_transform ? transformed : 0), stored});
   return all;
