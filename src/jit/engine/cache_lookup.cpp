@@ -33,7 +33,8 @@ std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Com
     // The identity does not show how a wrapper changes the options.
     return fitness.baseline && of.find("\nwrapper: ") == of.npos ? fitness.rank : 0;
   };
-  auto found = disk.find_best(key, rank, {DiskCache::Layer::readonly});
+  constexpr DiskCache::Layer kShipped[] = {DiskCache::Layer::readonly, DiskCache::Layer::packaged};
+  auto found = disk.find_best(key, rank, kShipped);
   if (found && !found->whole) found.reset();
   return found;
 }

@@ -181,6 +181,8 @@ TEST(Isa, CodeRunsIfTheCpuListsEveryFeature) {
   EXPECT_FALSE(machine_runs("gcc 12\nisa: -msse3 -mavx512f\n", cpuinfo));
   EXPECT_TRUE(machine_runs("clang 14\nisa: znver3 +sse2 +bmi -mwaitx -movdiri +shstk\n", cpuinfo));
   EXPECT_FALSE(machine_runs("clang 14\nisa: znver3 +sse2 +avx512f\n", cpuinfo));
+  EXPECT_TRUE(machine_runs("clang 22\nisa: x +sse2 +fast-gather +vzeroupper +slow-lea\n", cpuinfo))
+      << "zig lists what is fast, too";
   EXPECT_FALSE(machine_runs("gcc 12\nisa: -msse3\n", "Features : asimd"));
   EXPECT_FALSE(machine_runs("gcc 12\nisa: armv8-a+crypto\n", cpuinfo)) << "in doubt, no";
 }
