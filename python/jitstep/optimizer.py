@@ -55,11 +55,12 @@ class Optimizer(GroupedOptimizer):
                 return
         self._use_threads()
         transform = self._transform if self._description["host_transform"] else None
-        result = self._stepper.step(self.param_groups, self.state, scale, found_inf, transform)
+        given = (self.state, scale, found_inf, transform, self._inputs)
+        result = self._stepper.step(self.param_groups, *given)
         if result == _core.Result.rebuild:
             with self._dense_gradients():
                 self._prepare(scale is not None)
-                result = self._stepper.step(self.param_groups, self.state, scale, found_inf, transform)
+                result = self._stepper.step(self.param_groups, *given)
                 if result == _core.Result.rebuild:
                     raise RuntimeError("jitstep: parameters or state changed during step(). Use one thread.")
         if result == _core.Result.done:
@@ -80,6 +81,8 @@ class Optimizer(GroupedOptimizer):
         if not stepped:
             return
         torch.autograd.graph.increment_version(stepped)
+        if self._inputs:
+            self._forget_inputs(stepped)
         if scale is not None:  # torch's fused optimizers leave unscaled gradients
             with torch.no_grad():
                 grads = [sharded.local(p.grad) for p in stepped if p.grad is not None]

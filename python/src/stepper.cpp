@@ -158,8 +158,20 @@ bool Stepper::read_members(nb::list param_groups, const float* grad_scale) {
   return true;
 }
 
+// Adds the inputs that the rule reads in addition to the gradient.
+void Stepper::read_given(nb::dict given) {
+  if (PyDict_Size(given.ptr()) == 0) return;
+  for (const Member& member : members_) {
+    PyObject* const own = PyDict_GetItemWithError(given.ptr(), member.p.ptr());
+    if (own == nullptr && PyErr_Occurred()) throw nb::python_error();
+    if (own == nullptr || member.inactive) continue;
+    for (const auto& [number, value] : nb::borrow<nb::dict>(own))
+      inputs_[member.index].inputs.at(nb::cast<std::size_t>(number)) = read(value).data;
+  }
+}
+
 Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle grad_scale,
-                              nb::handle found_inf, nb::handle transform) {
+                              nb::handle found_inf, nb::handle transform, nb::dict given) {
   const float* scale = nullptr;
   if (!grad_scale.is_none()) scale = reinterpret_cast<const float*>(read(grad_scale).data);
   if (!ready_ || (scale != nullptr) != scaled_ || !read_groups(param_groups) ||
@@ -167,6 +179,7 @@ Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle 
     return Result::rebuild;
   if (!found_inf.is_none() && nb::cast<double>(nb::float_(found_inf)) != 0) return Result::skipped;
   if (nb::len(stepped_) == 0) return Result::done;
+  read_given(given);
   run(transform);
   count_steps();
   return Result::done;
