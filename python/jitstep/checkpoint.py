@@ -7,6 +7,7 @@ state_dict() has torch's layout. Each parameter group has these additional keys:
     shared_state   numbers that the rule stores once for all parameters, by name
 """
 
+import json
 from collections import defaultdict
 from copy import deepcopy
 from itertools import chain
@@ -40,7 +41,15 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
         if key in parameters:
             held[key] |= _form(parameters[key], held[key], bool(pairs))
     own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._mode, "shared_state": numbers}
-    return {**packed, "state": held, "param_groups": [{**group, **own} for group in packed["param_groups"]]}
+    groups = [{**group, **own} for group in packed["param_groups"]]
+    if any(sharded.is_dtensor(p) for p in parameters.values()):
+        groups = [{**group, "state": _as_one_entry(group["state"])} for group in groups]
+    return {**packed, "state": held, "param_groups": groups}
+
+
+def _as_one_entry(formats: Any) -> Any:
+    """torch.distributed.checkpoint makes an entry of each key of a dict, and loads no checkpoint that lacks one."""
+    return json.dumps(formats) if isinstance(formats, dict) else formats
 
 
 def _form(p: Tensor, entries: dict[str, Any], has_aux: bool) -> dict[str, Any]:
