@@ -94,6 +94,7 @@ class Stepper {
   void number_tensors();
   void make_shared_state();
   void make_step();
+  void move_parameters();
   void run(nb::handle transform);
   jit::Step& step_to_run();
   void call_transform(nb::handle transform, const std::vector<jit::TransformedTensor>& tensors);
@@ -112,6 +113,7 @@ class Stepper {
   StateWatch watch_;
   nb::list stepped_;
   bool ready_ = false, scaled_ = false;
+  bool moved_ = false;  // a parameter has other memory than the tables
 
   std::unique_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned
   bool tuning_is_settled_ = false;         // tuner_ is made, if one is needed
