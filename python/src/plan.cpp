@@ -40,8 +40,7 @@ void check_complex(const jit::Plan& plan) {
 
 }  // namespace
 
-ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::int64_t elements)
-    : number(index) {
+ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::int64_t elements) : number(index) {
   const TensorView view = read(p);
   if (!view.dtype)
     throw jit::Error("its dtype is not supported. Use " + std::string(jit::kDtypeList) +

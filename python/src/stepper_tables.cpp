@@ -127,8 +127,7 @@ void Stepper::finish(nb::dict state, bool scaled) {
 void Stepper::move_parameters() {
   std::size_t index = 0;
   for (jit::Batch& batch : batches_)
-    for (jit::StepTensor& tensor : batch.tensors)
-      tensor.p = members_[member_of_[index++]].tensor.p;
+    for (jit::StepTensor& tensor : batch.tensors) tensor.p = members_[member_of_[index++]].tensor.p;
   ready_ = false;  // after an error
   make_step();
   ready_ = tables_are_new_ = true;

@@ -67,7 +67,7 @@ TEST(HostCompiler, AMissingCompilerIsNamedWithAFix) {
 }
 
 // A stand-in for zig, which passes what `zig cc` understands to c++.
-constexpr char kZig[] = R"(#!/bin/sh
+constexpr char kZig[] = R"sh(#!/bin/sh
 [ "$1" = cc ] || exit 1
 shift
 for word; do
@@ -81,7 +81,7 @@ for word; do
 done
 [ -d "$ZIG_GLOBAL_CACHE_DIR" ] && [ "$ZIG_LOCAL_CACHE_DIR" = "$TMPDIR" ] || exit 1
 exec c++ "$@"
-)";
+)sh";
 
 TEST(HostCompiler, IsTheOneOfThePackageIfPathHasNone) {
   testing::TemporaryFolder folder;
