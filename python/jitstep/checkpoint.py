@@ -34,6 +34,9 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
     numbers = dict(zip(optimizer._description["shared"], optimizer._stepper.shared_state(), strict=False))
     held = {}
     for key, entries in packed["state"].items():
+        if not isinstance(entries, dict):  # a hook of the user may have put anything there
+            held[key] = entries
+            continue
         pairs = optimizer._pairs.get(parameters[key], {}) if key in parameters else {}
         held[key] = {name: value.clone() if name in pairs else value for name, value in entries.items()}
         if key in parameters and sharded.is_dtensor(parameters[key]):

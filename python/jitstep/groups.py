@@ -128,11 +128,17 @@ class GroupedOptimizer(torch.optim.Optimizer):
         number = sum(len(other["params"]) for other in self.param_groups[:-1])
         for p in group["params"]:
             if p.device.type == "cpu" and p.layout == torch.strided:
-                plan = self._plan(checked, p, number)
-                if self._description["early_state"]:
-                    self._bind(p, plan)
+                self._accept_parameter(checked, p, number)
             number += 1
         self._groups.append(checked)
+
+    def _accept_parameter(self, group: _core.Group, p: Tensor, number: int) -> None:
+        try:
+            plan = self._plan(group, p, number)
+        except RuntimeError:
+            return  # a complex parameter: an error of the step, as in torch
+        if self._description["early_state"]:
+            self._bind(p, plan)
 
     def _plan(self, group: _core.Group, p: Tensor, number: int) -> _core.ParamPlan:
         try:

@@ -123,10 +123,7 @@ class Optimizer(GroupedOptimizer):
                 self._stepper.add_inactive(p)
                 continue
             if p.device.type != "cpu":
-                raise RuntimeError(
-                    f"jitstep: parameter {number} is on {p.device}, and the Python front end has kernels for the CPU "
-                    "only. Move the model to the CPU, or use the C++ front end."
-                )
+                raise words.device_error(number, p, bool(self.param_groups[g]["fused"]))
             plan = self._plan(groups[g], p, number)
             buffers, conversion = self._bind(p, plan)
             converted.include(conversion)

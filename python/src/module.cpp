@@ -191,6 +191,9 @@ void add_gradient_sums(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+#ifdef NDEBUG
+  nb::set_leak_warnings(false);  // a program may end with optimizers in use
+#endif
   add_errors(m);
   add_catalog(m);
   add_process(m);
