@@ -1,5 +1,6 @@
 """Writes the page with the results of bench/compare.py."""
 import os
+import re
 import statistics
 
 from comparison_cases import TARGETS, FUSED, CASES, LOOP
@@ -39,6 +40,12 @@ So there is nothing to compare for smaller formats on such tensors.
 COLUMNS = ["", "Mparam/s", "% of bound", "loop", "fused", "state, B", "extra, B", "cores"]
 
 
+def published(reason):
+    """The reason without the messages of pip and names of exceptions. They are in the JSON file."""
+    reason = re.sub(r"^(pip cannot install it):.*", r"\1", reason, flags=re.S)
+    return re.sub(r"^\w+Error: (.*?)\.?$", r"\1", reason, flags=re.S)
+
+
 def ratio(row, reference):
     """How many times as fast as the reference: the median over the rounds of both."""
     return statistics.median(r / own for own, r in zip(row["seconds"], reference["seconds"]))
@@ -68,7 +75,7 @@ def cell(value, form):
 
 def line(row, rows, elements):
     if "reason" in row:
-        return f"| {row['name']} | not measured: {row['reason']} | | | | | | |"
+        return f"| {row['name']} | not measured: {published(row['reason'])} | | | | | | |"
     of = figures(row, rows, elements)
     cells = [
         row["name"],

@@ -62,10 +62,7 @@ int main() {
     opt.zero_grad();
     auto loss = torch::mse_loss(model->forward(x), torch::sin(x));
     loss.backward();
-    for (const auto& p : model->parameters()) {  // the mean of all ranks
-      std::vector<torch::Tensor> gradient = {p.mutable_grad().div_(group->getSize())};
-      group->allreduce(gradient)->wait();
-    }
+    jitstep::average_gradients(model->parameters(), group);
     opt.step();
     // [docs:shard-step end]
     if (step % 20 == 0 && group->getRank() == 0)

@@ -23,17 +23,22 @@ namespace jitstep::tests {
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Tensors = std::vector<torch::Tensor>;
 
-inline Group gloo_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                        std::chrono::milliseconds timeout) {
-  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  options->threads = 1;
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+inline Group group_of(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                      const c10::intrusive_ptr<c10d::Backend>& backend) {
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
   group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   group->setGroupName("ranks");
   return group;
+}
+
+inline Group gloo_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                        std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  options->threads = 1;
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  return group_of(store, rank, size,
+                  c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options));
 }
 
 /// Runs `work` on so many ranks. Returns the message of each rank's error, "" for none.

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <exception>
 
+#include "jitstep/sharding.h"
+#include "optim/shard/gradient_average.h"
+
 namespace jitstep {
 namespace {
 
@@ -79,9 +82,16 @@ class ProcessRanks final : public RankGroup {
 
 std::shared_ptr<RankGroup> ranks_of(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   TORCH_CHECK(group,
-              "jitstep: shard() got no process group. Pass one, such as a c10d::ProcessGroup "
+              "jitstep: shard() and average_gradients() need a process group. Pass one, such as a "
+              "c10d::ProcessGroup "
               "over gloo or NCCL.");
   return std::make_shared<ProcessRanks>(group);
+}
+
+void average_gradients(const std::vector<torch::Tensor>& parameters,
+                       const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                       std::int64_t bucket_bytes) {
+  average_gradients_of_ranks(*ranks_of(group), parameters, bucket_bytes);
 }
 
 }  // namespace jitstep

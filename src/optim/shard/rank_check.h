@@ -13,8 +13,18 @@
 
 namespace jitstep {
 
-/// Calls of an optimizer that all ranks must make together.
-enum class RankCall : std::int64_t { failed, shard, step, train, eval, save, load, fp32_weights };
+/// Calls that all ranks must make together.
+enum class RankCall : std::int64_t {
+  failed,
+  shard,
+  step,
+  train,
+  eval,
+  save,
+  load,
+  fp32_weights,
+  average_gradients
+};
 
 /// A hash of anything that ranks must have in common.
 class Digest {

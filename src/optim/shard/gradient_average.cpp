@@ -1,0 +1,160 @@
+#include "optim/shard/gradient_average.h"
+
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <string>
+
+#include "optim/shard/rank_check.h"
+
+namespace jitstep {
+namespace {
+
+std::string describe(std::size_t i) { return "parameter " + std::to_string(i); }
+
+void check_gradient(const torch::Tensor& parameter, std::size_t i) {
+  TORCH_CHECK(parameter.defined(), "jitstep: average_gradients() got an undefined tensor as ",
+              describe(i), ". Pass the parameters of the model.");
+  const torch::Tensor& gradient = parameter.grad();
+  if (!gradient.defined()) return;
+  TORCH_CHECK(gradient.layout() == torch::kStrided,
+              "jitstep: average_gradients() cannot average the sparse gradient of ", describe(i),
+              ". Make it dense: p.mutable_grad() = p.grad().to_dense().");
+  TORCH_CHECK(gradient.is_floating_point(), "jitstep: average_gradients() cannot average ",
+              gradient.scalar_type(), " gradients, such as that of ", describe(i),
+              ". Use a floating-point dtype.");
+}
+
+void check_ranks(RankGroup& group, const std::vector<torch::Tensor>& parameters) {
+  std::vector<ParameterDigest> digests(parameters.size());
+  try {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      check_gradient(parameters[i], i);
+      digests[i].shape =
+          Digest().add(parameters[i].sizes()).add(parameters[i].scalar_type()).value();
+    }
+  } catch (const std::exception&) {
+    report_failure(group);
+    throw;
+  }
+  check_same(group, RankCall::average_gradients, digests, describe);
+}
+
+// Of one parameter on one rank: 0, or 1 + the dtype of its gradient.
+using GradientKind = std::uint8_t;
+
+// The common kind of the ranks' gradients. All ranks see the same kinds, so all of them throw here or none.
+GradientKind common_kind(const torch::Tensor& kinds, std::int64_t i) {
+  const auto kind_of = [&](std::int64_t rank) {
+    return kinds.const_data_ptr<GradientKind>()[rank * kinds.size(1) + i];
+  };
+  GradientKind common = 0;
+  for (std::int64_t rank = 0; rank < kinds.size(0); ++rank) {
+    const GradientKind kind = kind_of(rank);
+    TORCH_CHECK(kind == 0 || common == 0 || kind == common,
+                "jitstep: average_gradients() cannot go on: the gradient of ",
+                describe(static_cast<std::size_t>(i)), " on rank ", rank,
+                " has another dtype than on a rank before. Use the same dtype on all ranks.");
+    common = std::max(common, kind);
+  }
+  return common;
+}
+
+// The gradients of parameters that have one on some rank. Ranks without one get zeros.
+std::vector<torch::Tensor> common_gradients(RankGroup& group,
+                                            const std::vector<torch::Tensor>& parameters) {
+  const auto count = static_cast<std::int64_t>(parameters.size());
+  const torch::Tensor mine = torch::zeros({count}, torch::kUInt8);
+  for (std::int64_t i = 0; i < count; ++i)
+    if (const torch::Tensor& gradient = parameters[static_cast<std::size_t>(i)].grad();
+        gradient.defined())
+      mine.mutable_data_ptr<GradientKind>()[i] =
+          static_cast<GradientKind>(1 + static_cast<int>(gradient.scalar_type()));
+  const torch::Tensor kinds = group.all_gather(mine);
+  std::vector<GradientKind> common;
+  for (std::int64_t i = 0; i < count; ++i) common.push_back(common_kind(kinds, i));
+  std::vector<torch::Tensor> gradients;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (common[i] == 0) continue;
+    torch::Tensor& gradient = parameters[i].mutable_grad();
+    if (!gradient.defined())
+      gradient = torch::zeros_like(parameters[i], static_cast<torch::ScalarType>(common[i] - 1));
+    gradients.push_back(gradient);
+  }
+  return gradients;
+}
+
+using Bucket = std::span<const torch::Tensor>;
+
+// The elements of all gradients, and zeros up to `elements`.
+torch::Tensor packed(Bucket gradients, std::int64_t elements) {
+  torch::Tensor all = torch::zeros({elements}, gradients.front().options());
+  std::int64_t at = 0;
+  for (const torch::Tensor& gradient : gradients) {
+    all.narrow(0, at, gradient.numel()).view(gradient.sizes()).copy_(gradient);
+    at += gradient.numel();
+  }
+  return all;
+}
+
+void unpack(const torch::Tensor& all, Bucket gradients) {
+  std::int64_t at = 0;
+  for (torch::Tensor gradient : gradients) {
+    gradient.copy_(all.narrow(0, at, gradient.numel()).view(gradient.sizes()));
+    at += gradient.numel();
+  }
+}
+
+// The sum of the rows of `values` [rows, n], as a tree over their indices: neighbors first, then sums of neighbors.
+// Float64 values are added in float64, others in float32. Returns that dtype.
+torch::Tensor ordered_sum(const torch::Tensor& values) {
+  torch::Tensor rows =
+      values.to(values.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32);
+  while (rows.size(0) > 1) {
+    const std::int64_t pairs = rows.size(0) / 2, count = rows.size(0);
+    const torch::Tensor paired = rows.narrow(0, 0, 2 * pairs).view({pairs, 2, -1});
+    const torch::Tensor sums = paired.select(1, 0) + paired.select(1, 1);
+    rows = count % 2 == 0 ? sums : torch::cat({sums, rows.narrow(0, count - 1, 1)});
+  }
+  return rows.select(0, 0);
+}
+
+// Every rank averages an equal share of the elements, then sends it to all. Shares travel as bytes: back ends support
+// few dtypes.
+void average_bucket(RankGroup& group, Bucket gradients) {
+  std::int64_t elements = 0;
+  for (const torch::Tensor& gradient : gradients) elements += gradient.numel();
+  if (elements == 0) return;
+  const std::int64_t share = (elements + group.size() - 1) / group.size();
+  const torch::Tensor mine = packed(gradients, share * group.size());
+  const auto bytes = share * static_cast<std::int64_t>(mine.element_size());
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()), bytes);
+  const torch::Tensor shares = group.all_to_all(mine.view(torch::kUInt8), counts, counts)
+                                   .view(mine.scalar_type())
+                                   .view({group.size(), share});
+  const torch::Tensor mean = ordered_sum(shares).div_(group.size()).to(mine.scalar_type());
+  unpack(group.all_gather(mean.view(torch::kUInt8)).view({-1}).view(mine.scalar_type()), gradients);
+}
+
+}  // namespace
+
+void average_gradients_of_ranks(RankGroup& group, const std::vector<torch::Tensor>& parameters,
+                                std::int64_t bucket_bytes) {
+  const torch::NoGradGuard no_grad;
+  check_ranks(group, parameters);
+  if (group.size() == 1 || parameters.empty()) return;
+  const std::vector<torch::Tensor> gradients = common_gradients(group, parameters);
+  for (std::size_t begin = 0, end = 0; begin < gradients.size(); begin = end) {
+    const torch::Tensor& first = gradients[begin];
+    std::size_t bytes = 0;
+    for (; end < gradients.size(); ++end) {
+      const torch::Tensor& next = gradients[end];
+      if (next.scalar_type() != first.scalar_type()) break;
+      if (end > begin && bytes + next.nbytes() > static_cast<std::size_t>(bucket_bytes)) break;
+      bytes += next.nbytes();
+    }
+    average_bucket(group, Bucket(gradients).subspan(begin, end - begin));
+  }
+}
+
+}  // namespace jitstep
