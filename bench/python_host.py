@@ -31,7 +31,7 @@ def timed(action):
     return (time.thread_time_ns() - start) / 1000
 
 
-class Contender:
+class Measured:
     def __init__(self, make):
         self.parameters = [torch.nn.Parameter(torch.randn(ELEMENTS)) for _ in range(COUNT)]
         for p in self.parameters:
@@ -61,17 +61,17 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     other = torch.zeros(16 << 20)
-    contenders = {name: Contender(make) for name, make in IMPLEMENTATIONS.items()}
+    all_measured = {name: Measured(make) for name, make in IMPLEMENTATIONS.items()}
     for _ in range(arguments.rounds):
-        for contender in contenders.values():
-            contender.measure(other)
+        for measured in all_measured.values():
+            measured.measure(other)
     for _ in range(arguments.rounds // 4 + 1):
-        for contender in contenders.values():
-            contender.move()
-    fused = contenders["torch fused"].least
+        for measured in all_measured.values():
+            measured.move()
+    fused = all_measured["torch fused"].least
     print(f"| {COUNT} tensors of {ELEMENTS} elements | warm | of fused | cold | of fused | new memory |\n|---|---:|---:|---:|---:|---:|")
-    for name, contender in contenders.items():
-        least = contender.least
+    for name, measured in all_measured.items():
+        least = measured.least
         ratios = {what: least[what] / fused[what] for what in ("warm", "cold")}
         print(f"| {name} | {least['warm']:.0f} | {ratios['warm']:.3f} | {least['cold']:.0f} | {ratios['cold']:.3f} | {least['new']:.0f} |")
 
