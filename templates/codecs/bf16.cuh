@@ -11,6 +11,7 @@ template <class Sign>
 struct Codec {
   using Code = bf16::Code;
   using Meta = NoMeta;
+  using Rounded = BFloat16;
   static constexpr int block = 1;
   static constexpr bool random = false;
   KHD static real decode(Code code, const Meta&) { return bf16_to_float(code); }

@@ -15,11 +15,16 @@ template <class Sign, Options O>
 struct Codec {
   using Code = fp16::Code;
   using Meta = NoMeta;
+  using Rounded = Float16;
   static constexpr int block = 1;
   static constexpr bool random = false;
   static constexpr bool keeps_positive = O.positive_floor && kSame<Sign, NonNegative>;
 
   KHD static real decode(Code code, const Meta&) { return fp16_to_float(code); }
+  // Before rounding. `encode` rounds this, if the value is in the format's range.
+  KHD static float floored(float x) {
+    return keeps_positive ? chosen(x > 0, max(x, 0x1p-24f), x) : x;
+  }
   KHD static Code encode(real value, const Meta&, uint32) {
     const float x = static_cast<float>(value);
     const int code = float_to_fp16(x), magnitude = code & 0x7fff;

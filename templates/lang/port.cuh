@@ -1,5 +1,5 @@
-// The only file that depends on the compiler: NVRTC for GPUs, the host compiler for the CPU, or the host compiler
-// with the GPU source for the SIMT emulation.
+// The only file that depends on the compiler, except port_cpu.cuh: NVRTC for GPUs, the host compiler for
+// the CPU, or the host compiler with the GPU source for the SIMT emulation.
 #pragma once
 
 #ifndef JITSTEP_REAL
@@ -13,10 +13,13 @@
 #define INDEPENDENT_LOOP _Pragma("GCC ivdep")
 #endif
 // SLOW_PATH: a function that is not inlined, because inlining would only slow down compilation.
+// INLINED: after the parameters of a lambda that contains a loop over elements or is called in one. Compilers vectorize
+// no loop across a call, and g++ inlines no large lambda by itself.
 // ONE_BY_ONE: before a loop that the compiler should not unroll.
 #if defined(__CUDACC_RTC__)
 #define KHD __device__ __forceinline__
 #define SLOW_PATH static __device__ __noinline__
+#define INLINED
 #define UNROLL _Pragma("unroll")
 #define ONE_BY_ONE _Pragma("unroll 1")
 #define INDEPENDENT
@@ -28,6 +31,7 @@
 #elif defined(JITSTEP_EMULATION)
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH static inline __attribute__((noinline))
+#define INLINED __attribute__((always_inline))
 #define UNROLL
 #define ONE_BY_ONE
 #define INDEPENDENT INDEPENDENT_LOOP
@@ -39,6 +43,7 @@
 #else
 #define KHD inline __attribute__((always_inline))
 #define SLOW_PATH static inline __attribute__((noinline))
+#define INLINED __attribute__((always_inline))
 #define UNROLL
 #define ONE_BY_ONE
 #define INDEPENDENT INDEPENDENT_LOOP
@@ -255,81 +260,6 @@ KHD uint32 max_of_warp(uint32 x) {
   for (int lane = 1; lane < 32; lane *= 2) x = max(x, shuffle_xor(x, lane));
   return x;
 }
-#endif
-
-// ---- vectors and memory of the CPU ---------------------------------------------------------------
-
-#if !defined(__CUDACC_RTC__)
-inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-typedef uint32 AliasingWord __attribute__((may_alias));  // may access objects of any type
-KHD void copy_bytes(void* to, const void* from, uint64 count) { __builtin_memcpy(to, from, count); }
-
-// kByteLanes, kFloatLanes: how many bytes or floats one permute instruction can select from; 0 if none can.
-#if defined(__GNUC__) && !defined(__clang__)
-#define JITSTEP_VECTORS
-inline constexpr bool kHasVectors = true;
-#else
-inline constexpr bool kHasVectors = false;
-#endif
-#if defined(JITSTEP_VECTORS) && defined(__AVX512VBMI__)
-inline constexpr int kByteLanes = 256;
-#elif defined(JITSTEP_VECTORS) && defined(__SSSE3__)
-inline constexpr int kByteLanes = 16;
-#else
-inline constexpr int kByteLanes = 0;
-#endif
-#if defined(JITSTEP_VECTORS) && defined(__AVX512F__)
-inline constexpr int kFloatLanes = 16;
-#elif defined(JITSTEP_VECTORS) && defined(__AVX2__)
-inline constexpr int kFloatLanes = 8;
-#else
-inline constexpr int kFloatLanes = 0;
-#endif
-
-// A register of values. Functions return it by reference, because its calling convention depends on the instruction
-// set.
-template <class Value, int Bytes>
-struct VectorOf;
-// Widens Width bytes to integers. Compilers that prefer shorter registers would use several instructions.
-template <int Width>
-struct Widened;
-#if defined(JITSTEP_VECTORS)
-template <class Value, int Bytes>
-struct VectorOf {
-  typedef Value type __attribute__((vector_size(Bytes)));
-};
-template <class Values, class Indices>
-KHD void select(const Values& from, const Indices& indices, Values& to) {
-  to = __builtin_shuffle(from, indices);
-}
-template <class Values, class Indices>
-KHD void select(const Values& a, const Values& b, const Indices& indices, Values& to) {
-  to = __builtin_shuffle(a, b, indices);
-}
-#endif
-#if defined(JITSTEP_VECTORS) && defined(__AVX2__)
-template <>
-struct Widened<8> {
-  KHD static void of(const uint8* bytes, VectorOf<int, 32>::type& to) {
-    typedef char Bytes __attribute__((vector_size(16)));
-    typedef long long Pair __attribute__((vector_size(16)));
-    long long eight;
-    __builtin_memcpy(&eight, bytes, sizeof eight);
-    to = __builtin_ia32_pmovzxbd256(reinterpret_cast<Bytes>(Pair{eight, 0}));
-  }
-};
-#endif
-#if defined(JITSTEP_VECTORS) && defined(__AVX512F__)
-template <>
-struct Widened<16> {
-  KHD static void of(const uint8* bytes, VectorOf<int, 64>::type& to) {
-    typedef char Bytes __attribute__((vector_size(16)));
-    Bytes all;
-    __builtin_memcpy(&all, bytes, sizeof all);
-    to = __builtin_ia32_pmovzxbd512_mask(all, VectorOf<int, 64>::type{}, 0xffff);
-  }
-};
-#endif
 #endif
 
 }  // namespace jitstep

@@ -8,6 +8,7 @@ template <class Format_>
 struct Weights {
   using Format = Format_;
   using Residual = NoResidual;
+  using Rounded = Format;
   static constexpr bool random = false;
   KHD static real load(typename Format::Bits bits) { return Format::load(bits); }
   KHD static typename Format::Bits store(real x, uint32) { return Format::store(x); }

@@ -51,6 +51,26 @@ void expect_the_same_bits(const std::string& level) {
   }
 }
 
+// Strips of 16-bit values, incomplete ones, and values that are rounded one by one.
+void expect_the_same_rounding(const std::string& level, const char* codec, jit::Dtype dtype) {
+  const Level old(level);
+  for (const char* weights : {"native", "split8"}) {
+    StepCase c{.spec = spec_of("adamw", codec, weights, dtype, dtype),
+               .options = {},
+               .tensors = {},
+               .steps = 3};
+    for (const std::int64_t size : {1000, 256, 33, 31}) c.tensors.push_back({.sizes = {size}});
+    for (const bool special : {false, true}) {
+      SCOPED_TRACE(std::string(weights) + (special ? ", special values" : ""));
+      c.special_values = special;
+      c.grad_scale = special ? 0 : 0x1p-23;  // gradients up to 2^23, or subnormal ones
+      c.steps = special ? 1 : 3;             // a moment is subnormal after one such gradient
+      EXPECT_EQ(differences(run_with(gcc(), c), run_with(old.compiler(), c)),
+                std::vector<Difference>());
+    }
+  }
+}
+
 #if defined(__x86_64__)
 TEST(InstructionSets, WithoutBytePermutationsGiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("sse4.2")) return;
@@ -59,6 +79,15 @@ TEST(InstructionSets, WithoutBytePermutationsGiveTheSameBits) {
 TEST(InstructionSets, WithVectorsOfEightFloatsGiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
   expect_the_same_bits("v3");
+}
+TEST(InstructionSets, WithoutInstructionsForBFloat16GiveTheSameBits) {
+  if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
+  expect_the_same_rounding("v3", "bf16", jit::Dtype::bfloat16);
+}
+TEST(InstructionSets, WithoutInstructionsForFloat16GiveTheSameBits) {
+  if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
+  for (const char* level : {"v2", "v3"})
+    expect_the_same_rounding(level, "fp16", jit::Dtype::float16);
 }
 #endif
 

@@ -52,7 +52,7 @@ std::string line_of(const Loop& loop) {
 }
 
 // Two kinds of CPU: with AVX2, and with AVX-512 and byte permutations.
-class Vectorized : public testing::TestWithParam<const char*> {
+class LoopsOnTheCpu : public testing::Test {
  protected:
   void SetUp() override {
     if (gcc().empty()) GTEST_SKIP() << "needs the report of g++, which is not installed";
@@ -61,16 +61,23 @@ class Vectorized : public testing::TestWithParam<const char*> {
 #endif
   }
 
-  void expect_vectorized(const jit::KernelSpec& spec, const std::vector<Loop>& loops) {
-    const std::set<std::string> lines = vectorized_lines(spec, GetParam());
+  void expect_vectorized(const jit::KernelSpec& spec, const std::vector<Loop>& loops,
+                         const std::string& cpu_name) {
+    const std::set<std::string> lines = vectorized_lines(spec, cpu_name);
     for (const Loop& loop : loops)
       EXPECT_TRUE(lines.contains(line_of(loop))) << to_string(spec) << ": " << loop.text;
   }
 };
+class Vectorized : public LoopsOnTheCpu, public testing::WithParamInterface<const char*> {
+ protected:
+  void expect_vectorized(const jit::KernelSpec& spec, const std::vector<Loop>& loops) {
+    LoopsOnTheCpu::expect_vectorized(spec, loops, GetParam());
+  }
+};
 
 constexpr const char* kRun = "kernel/loop/encoded_range.cuh";
-constexpr Loop kElements = {"kernel/loop/load.cuh",
-                            "const int64 first = scope.tensor.offset + elements.base;"};
+constexpr Loop kElements = {"kernel/loop/load.cuh", "// vectorized: the loop over elements"};
+constexpr Loop kStrip = {"kernel/loop/apply.cuh", "// vectorized: the loop over a strip"};
 constexpr Loop kBlockOfOldValues = {kRun, "i < start + kBlock"};
 constexpr Loop kKeys = {kRun, "most = max(most, Codec::key("};
 constexpr Loop kCandidates = {kRun, "C::candidate("};
@@ -85,15 +92,14 @@ TEST_P(Vectorized, TheLoopOverElementsOfEveryCodec) {
 }
 
 TEST_P(Vectorized, TheLoopOverElementsOfEveryWeightFormat) {
-  // Not split8: g++ 12 never vectorized it for AVX2, and no longer does for AVX-512 since elements have a random key.
-  for (const std::string weights : {"native", "master", "split16", "kahan"}) {
+  for (const std::string weights : {"native", "master", "split16", "split8", "kahan"}) {
     const auto spec = spec_of("adamw", "bf16", weights, jit::Dtype::bfloat16, jit::Dtype::bfloat16);
     expect_vectorized(spec, {kElements});
   }
 }
 
 TEST_P(Vectorized, LoopsWithResultsByRowAndColumn) {
-  const Loop value_of_a_row = {"kernel/loop/entry_ranges.cuh", "const T value = from[entry]"};
+  const Loop value_of_a_row = {"kernel/loop/entry_ranges.cuh", "KHD void spread(T value)"};
   expect_vectorized(spec_of("adafactor", "fp32"), {kElements, kLeavesSideBySide, value_of_a_row});
 }
 
@@ -108,6 +114,13 @@ TEST_P(Vectorized, TheRandomBits) {
   expect_vectorized(
       spec_of("adamw", "fp32", "stochastic", jit::Dtype::bfloat16, jit::Dtype::bfloat16),
       {kElements, {kRun, "RandomRange(const RandomKey& key, int64 first)"}});
+}
+
+// A CPU with AVX-512 instructions for bfloat16.
+TEST_F(LoopsOnTheCpu, VectorizeStripsOfEveryWeightFormat) {
+  for (const char* weights : {"native", "split8"})
+    expect_vectorized(spec_of("adamw", "bf16", weights, jit::Dtype::bfloat16, jit::Dtype::bfloat16),
+                      {kStrip, kElements}, "cooperlake");
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpus, Vectorized, testing::Values("x86-64-v3", "icelake-server"),

@@ -416,12 +416,6 @@ TEST_F(CheckTool, KeepsTheCodecOfSlotsThatNameTheirOwn) {
   EXPECT_FALSE(says(checked, "m 1.016")) << checked.output;
 }
 
-TEST_F(CheckTool, AcceptsSumsByRowAndColumn) {
-  const Finished checked =
-      run(JITSTEP_TEST_DATA "/templates/extensions/axis_maxima8.cuh", {"--target", "cpu"});
-  EXPECT_EQ(checked.status, 0) << checked.output;
-}
-
 TEST_F(CheckTool, ReportsThatGpusWereNotCheckedWithoutNvrtc) {
   const Args args = {"--states", "fp32", "--weights", "stochastic"};
   const Variables nowhere = {{"JITSTEP_NVRTC", folder_.path()}};

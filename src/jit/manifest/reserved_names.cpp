@@ -109,7 +109,7 @@ constexpr std::array<View, 97> kCppKeywords = {"alignas",
                                                "std"};
 
 // Names that the files of lang/, kernel/args.cuh and kernel/hyper_params.cuh declare.
-constexpr std::array<View, 131> kKernelLanguageNames = {
+constexpr std::array<View, 138> kKernelLanguageNames = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",
     "weights",       "gradient",      "real",
@@ -151,9 +151,11 @@ constexpr std::array<View, 131> kKernelLanguageNames = {
     "Layout",        "StepRecord",    "HyperParams",
     "Item",          "AllRecord",     "ReductionRecord",
     "NoCode",        "Sizes",         "RandomKey",
-    "Input",         "NoInputs",      "RandomWords",
-    "philox",        "random_bits",   "uniform_of",
-    "normal_of",     "random_numbers"};
+    "Input",         "NoInputs",      "widen_fp16",
+    "INLINED",       "kRoundsToBf16", "kConvertsFp16",
+    "round_to_bf16", "round_to_fp16", "kRoundedAtOnce",
+    "RandomWords",   "philox",        "random_bits",
+    "uniform_of",    "normal_of",     "random_numbers"};
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
 constexpr std::array<View, 13> kBackendNames = {

@@ -1,13 +1,10 @@
-// The only source that includes c10d. Its C++ interface changes between versions of torch.
+// The only source that calls c10d. Its C++ interface changes between versions of torch.
 #include "optim/shard/process_group.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <algorithm>
 #include <exception>
-
-#include "jitstep/sharding.h"
-#include "optim/shard/gradient_average.h"
 
 namespace jitstep {
 namespace {
@@ -86,12 +83,6 @@ std::shared_ptr<RankGroup> ranks_of(const c10::intrusive_ptr<c10d::ProcessGroup>
               "c10d::ProcessGroup "
               "over gloo or NCCL.");
   return std::make_shared<ProcessRanks>(group);
-}
-
-void average_gradients(const std::vector<torch::Tensor>& parameters,
-                       const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                       std::int64_t bucket_bytes) {
-  average_gradients_of_ranks(*ranks_of(group), parameters, bucket_bytes);
 }
 
 }  // namespace jitstep

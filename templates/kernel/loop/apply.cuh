@@ -1,7 +1,8 @@
 // One thread's last launch of a step. The loop over elements also stores them. It buffers elements in an array only
-// until their block's scale is known.
+// until their block's scale is known, or an instruction rounds several.
 #pragma once
 #include "load.cuh"
+#include "strip.cuh"
 
 namespace jitstep {
 
@@ -106,6 +107,61 @@ struct CodesOfSlots {
   }
 };
 
+// Whether instructions round the new values of slot I, or anything that a step stores.
+template <class S, int I>
+constexpr bool rounds_slot() {
+  if constexpr (kCoded<typename S::template Codec<I>>)
+    return rounds_strips<typename S::template Codec<I>::Body>();
+  else
+    return false;
+}
+template <class S>
+constexpr bool has_strips() {
+  bool any = rounds_strips<typename S::Weights>();
+  static_for<S::slots>([&](auto s) { any = any || rounds_slot<S, decltype(s)::value>(); });
+  return any;
+}
+
+// What the instructions round, of a slot's new value. They flush no subnormal number: those of bfloat16 are special.
+template <class C>
+KHD real before_rounding(real x) {
+  if constexpr (requires { C::floored(x); })
+    return C::floored(flush_subnormal(x));
+  else if constexpr (kSame<typename C::Rounded, BFloat16>)
+    return x;
+  else
+    return flush_subnormal(x);
+}
+
+// The new values of a strip, between the rule and instructions that round all of them. Without Used: of elements that
+// are in no strip.
+template <class S, bool Used>
+struct Strip {
+  using W = typename S::Weights;
+  static constexpr bool rounds_weights = Used && rounds_strips<W>();
+  template <int I>
+  static constexpr bool rounds = Used&& rounds_slot<S, I>();
+  // Compilers vectorize the loop for the smallest type in it, with as many elements as a register has of that type.
+  static constexpr int size = (kSame<typename W::Residual, uint8> ? 2 : 1) * kRoundedAtOnce;
+
+  real weight[size], next[S::slots > 0 ? S::slots : 1][size];
+
+  // first: the index of the strip's first element. p: its weight.
+  KHD void store(const CodesOfSlots<S>& codes, int64 first, typename S::P::Bits* p) const {
+    if constexpr (rounds_weights)
+      store_strip<typename W::Rounded>(weight, p, [](real x) INLINED { return W::store(x, 0); });
+    static_for<S::slots>([&](auto s) INLINED {
+      constexpr int I = decltype(s)::value;
+      if constexpr (rounds<I>) {
+        using C = typename S::template Codec<I>::Body;
+        store_strip<typename C::Rounded>(
+            next[I], static_cast<typename C::Code*>(codes.of[I]) + first,
+            [](real x) INLINED { return C::encode(flush_subnormal(x), {}, 0); });
+      }
+    });
+  }
+};
+
 // Applies the rule to elements base to base + count - 1: whole blocks, except at the tensor's end.
 template <class S, int Pass, int Most>
 KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
@@ -121,22 +177,49 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
     const RandomRange<W::random ? kLeaf : 0> random(random_key(scope, weights_stream<S>()),
                                                     scope.tensor.offset + first);
     const ElementRange elements = whole_range(first, length);
-    for_range<S, Pass>(scope, elements, [&](int i, auto& e, const auto&, const auto& rule) {
+    // Applies the rule to element i, which is number k of its strip.
+    const auto apply = [&]<bool Used>(int i, Strip<S, Used>& strip, int k, auto& e,
+                                      const auto& rule) INLINED {
       if constexpr (S::transformed) e.transformed = transformed[i];
       S::Rule::Body::update_param(e, rule);
-      store_weight<S>(p, residual, i, e.p, random[i]);
-      static_for<S::slots>([&](auto s) {
+      if constexpr (Strip<S, Used>::rounds_weights)
+        strip.weight[k] = e.p;
+      else
+        store_weight<S>(p, residual, i, e.p, random[i]);
+      static_for<S::slots>([&](auto s) INLINED {
         constexpr int I = decltype(s)::value;
         using Component = typename S::template Codec<I>;
         if constexpr (kCoded<Component>) {
-          const real x = flush_subnormal(S::template slot<I>(e).next);
-          if constexpr (encodes_at_once<Component>())
+          const real x = S::template slot<I>(e).next;
+          if constexpr (Strip<S, Used>::template rounds<I>)
+            strip.next[I][k] = before_rounding<typename Component::Body>(x);
+          else if constexpr (encodes_at_once<Component>())
             (static_cast<typename Component::Body::Code*>(codes.of[I]) + first)[i] =
-                Component::Body::encode(x, {}, 0);
+                Component::Body::encode(flush_subnormal(x), {}, 0);
           else
-            next[I][start + i] = x;
+            next[I][start + i] = flush_subnormal(x);
         }
       });
+    };
+    with_elements<S, Pass>(scope, elements, [&](const auto& with_element) INLINED {
+      int done = 0;
+      if constexpr (has_strips<S>()) {
+        constexpr int kSize = Strip<S, true>::size;
+        for (; done + kSize <= length; done += kSize) {
+          Strip<S, true> strip;
+          const int at = done;
+          // vectorized: the loop over a strip
+          INDEPENDENT
+          for (int k = 0; k < kSize; ++k)
+            with_element(at + k, [&](auto& e, const auto&, const auto& rule)
+                                     INLINED { apply(at + k, strip, k, e, rule); });
+          strip.store(codes, first + at, p + at);
+        }
+      }
+      Strip<S, false> none;
+      for_each_element(elements, done, with_element,
+                       [&](int i, auto& e, const auto&, const auto& rule)
+                           INLINED { apply(i, none, 0, e, rule); });
     });
   }
   static_for<S::slots>([&](auto s) {

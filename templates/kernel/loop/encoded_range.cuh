@@ -4,6 +4,7 @@
 #include "../../lang/philox.cuh"
 #include "../plan.cuh"
 #include "lookup.cuh"
+#include "strip.cuh"
 
 namespace jitstep {
 
@@ -88,6 +89,16 @@ class DecodedRange {
 
  private:
   const typename C::Code* codes_;
+};
+template <class C>
+requires(rounds_strips<C>()) class DecodedRange<C> {
+ public:
+  KHD DecodedRange(const SlotBuffers& slot, int64 base, int count)
+      : values_(slot.codes, base, count) {}
+  KHD real operator[](int i) const { return values_[i]; }
+
+ private:
+  WidenedRange<typename C::Rounded> values_;
 };
 template <class C>
 requires(C::block >= kLeaf) class DecodedRange<C> {

@@ -61,6 +61,22 @@ SLOW_PATH void broadcast_entries(const EntrySpan& span, const EntryCursor& walk,
   repeat(to + elements.begin, fresh, length);
 }
 
+// Copies the values for a range of `from` to the `count` elements of `to`. One function for all domains and loops,
+// because compilers take long for it.
+template <class T>
+SLOW_PATH void copy_in_order(const EntrySpan& span, const EntryCursor& walk,
+                             const ElementRange& elements, const T* from, T* to, int count) {
+  const int length = elements.end - elements.begin;
+  const int64 entry = walk.entry() + walk.inside() * span.step;
+  if (walk.inside() + length > span.length) {
+    broadcast_entries(span, walk, elements, from, to);
+    for (int i = elements.count; i < count; ++i) to[i] = to[0];
+  } else {
+    for (int i = 0; i < count; ++i)
+      to[i] = from[entry + min(max(i - elements.begin, 0), length - 1) * span.step];
+  }
+}
+
 // An array's values for the elements of a range. If Whole, all Count are readable, otherwise those of the range. It
 // does not copy values that are already in element order.
 template <class Domain, class T, int Count, bool Whole>
@@ -71,26 +87,24 @@ class ValuesOfRange {
     const EntrySpan& span = scope.spans.template of<Domain>();
     const EntryCursor& walk = scope.spans.template walk<Domain>(elements.base + elements.begin);
     const int length = elements.end - elements.begin;
-    const int64 entry = walk.entry() + walk.inside() * span.step;
-    if (walk.inside() + length > span.length) {
-      broadcast_entries(span, walk, elements, from, own_);
-      for (int i = elements.count; i < Count; ++i) own_[i] = own_[0];
-    } else if (span.step == 1 && (!Whole || length == Count)) {
-      values_ = from + entry - elements.begin;
-    } else if (span.step == 0) {
-      const T value = from[entry];  // loaded once, because it may alias own_
-      // vectorized: the loop that spreads an entry's value
-      for (int i = 0; i < Count; ++i) own_[i] = value;
+    const bool one_span = walk.inside() + length <= span.length;
+    if (one_span && span.step == 1 && (!Whole || length == Count)) {
+      values_ = from + walk.entry() + walk.inside() - elements.begin;
+    } else if (one_span && span.step == 0) {
+      spread(from[walk.entry()]);
     } else {
-      for (int i = 0; i < Count; ++i)
-        own_[i] = from[entry + clamped(i - elements.begin, length) * span.step];
+      copy_in_order(span, walk, elements, from, own_, Count);
     }
   }
   ValuesOfRange(const ValuesOfRange&) = delete;
   KHD const T& operator[](int i) const { return values_[i]; }
 
  private:
-  KHD static int clamped(int index, int length) { return min(max(index, 0), length - 1); }
+  // By value, because it may alias own_.
+  KHD void spread(T value) {
+    // vectorized: the loop that spreads an entry's value
+    for (int i = 0; i < Count; ++i) own_[i] = value;
+  }
 
   T own_[Count];
   const T* values_ = own_;

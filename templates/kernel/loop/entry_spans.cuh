@@ -106,15 +106,18 @@ class EntrySpans {
   template <class Domain>
   KHD const EntryCursor& walk(int64 element) const {
     EntryCursor& last = last_[Domain::reduction_layout];
-    const EntrySpan& span = of<Domain>();
-    if (last.element() < 0)
-      last = EntryCursor(span, element);
-    else if (last.element() != element)
-      last.move_to(span, element);
+    if (last.element() != element) move(last, of<Domain>(), element);
     return last;
   }
 
  private:
+  SLOW_PATH void move(EntryCursor& last, const EntrySpan& span, int64 element) {
+    if (last.element() < 0)
+      last = EntryCursor(span, element);
+    else
+      last.move_to(span, element);
+  }
+
   const TensorRecord& tensor_;
   mutable uint32 found_ = 0;
   mutable EntrySpan span_[kNestedLayout];

@@ -17,7 +17,7 @@ KHD void for_terms(const Scope<S>& scope, int64 element, int count, F&& take) {
                                 begin, end};
     const int shift = done - begin;
     for_range<S, Pass>(scope, elements,
-                       [&](int i, const auto& e, const auto& gradient, const auto& rule) {
+                       [&](int i, const auto& e, const auto& gradient, const auto& rule) INLINED {
                          for_reductions<S>([&](auto r) {
                            using R = decltype(r);
                            if constexpr (R::pass == Pass && !R::has_source)

@@ -4,6 +4,7 @@
 #include "../element.cuh"
 #include "encoded_range.cuh"
 #include "entry_ranges.cuh"
+#include "strip.cuh"
 
 namespace jitstep {
 
@@ -99,9 +100,9 @@ class PreviousWeights {
   using Bits = decltype(bits_of(real()));
 
  public:
-  KHD PreviousWeights(const Scope<S>& scope, int64 base)
-      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + base),
-        residual_(static_cast<const Residual*>(scope.tensor.residual) + base),
+  KHD PreviousWeights(const Scope<S>& scope, const ElementRange& elements)
+      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + elements.base),
+        residual_(static_cast<const Residual*>(scope.tensor.residual) + elements.base),
         held_(residual_is_set(scope) ? ~Bits{0} : Bits{0}) {}
   KHD real operator[](int i) const {
     const Bits stored = bits_of(S::Weights::load(p_[i], residual_[i]));
@@ -116,12 +117,22 @@ class PreviousWeights {
 template <class S>
 class PreviousWeights<S, NoResidual> {
  public:
-  KHD PreviousWeights(const Scope<S>& scope, int64 base)
-      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + base) {}
+  KHD PreviousWeights(const Scope<S>& scope, const ElementRange& elements)
+      : p_(static_cast<const typename S::P::Bits*>(scope.tensor.p) + elements.base) {}
   KHD real operator[](int i) const { return S::Weights::load(p_[i]); }
 
  private:
   const typename S::P::Bits* p_;
+};
+template <class S>
+requires(rounds_strips<typename S::Weights>()) class PreviousWeights<S, NoResidual> {
+ public:
+  KHD PreviousWeights(const Scope<S>& scope, const ElementRange& elements)
+      : p_(scope.tensor.p, elements.base, elements.count) {}
+  KHD real operator[](int i) const { return p_[i]; }
+
+ private:
+  WidenedRange<typename S::P> p_;
 };
 
 // A slot's previous values, with the slot's number.
@@ -216,12 +227,12 @@ struct InputsOfRange<S, 0> {
   KHD InputsOfRange(const Scope<S>&, const ElementRange&) {}
 };
 
-// Calls f(i, element, gradient context, rule context) for the elements of a range. Computes new slots if this pass
-// has all values that they depend on.
+// Calls f(visit). visit(i, g) calls g(element, gradient context, rule context) for element i of a range. It computes
+// new slots if this pass has all values that they depend on.
 template <class S, int Pass, class F>
-KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
-  const PreviousWeights<S> p(scope, elements.base);
-  const auto* g = static_cast<const typename S::G::Bits*>(scope.step.g) + elements.base;
+KHD void with_elements(const Scope<S>& scope, const ElementRange& elements, F&& f) {
+  const PreviousWeights<S> p(scope, elements);
+  const WidenedRange<typename S::G> g(scope.step.g, elements.base, elements.count);
   const EntryCoefficients<S, Pass> entries(scope, elements);
   const StoredSlots<S, Pass> stored(scope, elements);
   const OwnState<S> own(scope, elements);
@@ -231,13 +242,11 @@ KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
   const auto rule = scope.rule;
   const int64 first = scope.tensor.offset + elements.base;
   const RandomKey key = random_key(scope, 0);
-  with_prev_values<S>(scope, elements, [&](const auto&... slots) {
-    // vectorized: the loop over elements
-    INDEPENDENT
-    for (int i = elements.begin; i < elements.end; ++i) {
+  with_prev_values<S>(scope, elements, [&](const auto&... slots) INLINED {
+    f([&](int i, auto&& visit) INLINED {
       ElementOf<S> e;
       e.p = p[i];
-      e.g = S::Gradient::Body::scale(static_cast<real>(S::G::load(g[i])), gradient);
+      e.g = S::Gradient::Body::scale(g[i], gradient);
       e.index = first + i;
       e.random_key = key;
       (set_numbered<S>(e, slots, i), ...);
@@ -250,8 +259,26 @@ KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
       entries.visit([&](auto, const auto& of) { of.put(i, element_gradient, element_rule); });
       advance<S, Pass>(e, element_gradient, element_rule);
       stored.visit([&](auto, const auto& of) { of.put(i, e); });
-      f(i, e, element_gradient, element_rule);
-    }
+      visit(e, element_gradient, element_rule);
+    });
+  });
+}
+
+// Calls f(i, element, gradient context, rule context) for elements `begin` to elements.end - 1 of a range.
+KHD void for_each_element(const ElementRange& elements, int begin, const auto& with_element,
+                          auto&& f) {
+  // vectorized: the loop over elements
+  INDEPENDENT
+  for (int i = begin; i < elements.end; ++i)
+    with_element(i, [&](auto& e, const auto& gradient, const auto& rule)
+                        INLINED { f(i, e, gradient, rule); });
+}
+
+// The same, for all elements of a range.
+template <class S, int Pass, class F>
+KHD void for_range(const Scope<S>& scope, const ElementRange& elements, F&& f) {
+  with_elements<S, Pass>(scope, elements, [&](const auto& with_element) INLINED {
+    for_each_element(elements, elements.begin, with_element, f);
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include "../../codecs/support/table.cuh"
 #include "../../lang/list.cuh"
+#include "../../lang/port_cpu.cuh"
 
 namespace jitstep {
 

@@ -1,0 +1,177 @@
+// Vectors and memory of the CPU. Depends on the host compiler and on the CPU's instructions.
+#pragma once
+#include "port.cuh"
+
+namespace jitstep {
+
+inline constexpr bool kLittleEndian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+typedef uint32 AliasingWord __attribute__((may_alias));  // may access objects of any type
+KHD void copy_bytes(void* to, const void* from, uint64 count) { __builtin_memcpy(to, from, count); }
+
+// kByteLanes, kFloatLanes: how many bytes or floats one permute instruction can select from; 0 if none can.
+#if defined(__GNUC__) && !defined(__clang__)
+#define JITSTEP_VECTORS
+inline constexpr bool kHasVectors = true;
+#else
+inline constexpr bool kHasVectors = false;
+#endif
+#if defined(JITSTEP_VECTORS) && defined(__AVX512VBMI__)
+inline constexpr int kByteLanes = 256;
+#elif defined(JITSTEP_VECTORS) && defined(__SSSE3__)
+inline constexpr int kByteLanes = 16;
+#else
+inline constexpr int kByteLanes = 0;
+#endif
+#if defined(JITSTEP_VECTORS) && defined(__AVX512F__)
+inline constexpr int kFloatLanes = 16;
+#elif defined(JITSTEP_VECTORS) && defined(__AVX2__)
+inline constexpr int kFloatLanes = 8;
+#else
+inline constexpr int kFloatLanes = 0;
+#endif
+
+// A register of values. Functions return it by reference, because its calling convention depends on the instruction
+// set.
+template <class Value, int Bytes>
+struct VectorOf;
+// Widens Width bytes to integers. Compilers that prefer shorter registers would use several instructions.
+template <int Width>
+struct Widened;
+#if defined(JITSTEP_VECTORS)
+template <class Value, int Bytes>
+struct VectorOf {
+  typedef Value type __attribute__((vector_size(Bytes)));
+};
+template <class Values, class Indices>
+KHD void select(const Values& from, const Indices& indices, Values& to) {
+  to = __builtin_shuffle(from, indices);
+}
+template <class Values, class Indices>
+KHD void select(const Values& a, const Values& b, const Indices& indices, Values& to) {
+  to = __builtin_shuffle(a, b, indices);
+}
+#endif
+#if defined(JITSTEP_VECTORS) && defined(__AVX2__)
+template <>
+struct Widened<8> {
+  KHD static void of(const uint8* bytes, VectorOf<int, 32>::type& to) {
+    typedef char Bytes __attribute__((vector_size(16)));
+    typedef long long Pair __attribute__((vector_size(16)));
+    long long eight;
+    __builtin_memcpy(&eight, bytes, sizeof eight);
+    to = __builtin_ia32_pmovzxbd256(reinterpret_cast<Bytes>(Pair{eight, 0}));
+  }
+};
+#endif
+#if defined(JITSTEP_VECTORS) && defined(__AVX512F__)
+template <>
+struct Widened<16> {
+  KHD static void of(const uint8* bytes, VectorOf<int, 64>::type& to) {
+    typedef char Bytes __attribute__((vector_size(16)));
+    Bytes all;
+    __builtin_memcpy(&all, bytes, sizeof all);
+    to = __builtin_ia32_pmovzxbd512_mask(all, VectorOf<int, 64>::type{}, 0xffff);
+  }
+};
+#endif
+
+// ---- 16 bits, many values at once ---------------------------------------------------------------
+// Assembly, because compilers disagree about the types of the intrinsics.
+
+inline constexpr int kRoundedAtOnce = 32;
+
+// Rounds kRoundedAtOnce floats to bfloat16, to nearest even. Returns 0 if no value is a NaN or subnormal. For those the
+// instruction has rules of its own.
+#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
+inline constexpr bool kRoundsToBf16 = true;
+KHD uint32 round_to_bf16(const float* x, uint16* to) {
+  typedef float Floats __attribute__((vector_size(64)));
+  Floats low, high, rounded;
+  uint16 low_special, high_special;
+  copy_bytes(&low, x, sizeof low);
+  copy_bytes(&high, x + 16, sizeof high);
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(rounded) : "v"(low), "v"(high));
+  asm("vfpclassps $0xa1, %1, %0" : "=k"(low_special) : "v"(low));
+  asm("vfpclassps $0xa1, %1, %0" : "=k"(high_special) : "v"(high));
+  copy_bytes(to, &rounded, sizeof rounded);
+  return low_special | high_special;
+}
+#else
+inline constexpr bool kRoundsToBf16 = false;
+KHD uint32 round_to_bf16(const float*, uint16*) { return 1; }
+#endif
+
+// Rounds kRoundedAtOnce floats to float16, to nearest even. Returns 0 if all are in the format's range.
+// widen_fp16() is the inverse, but a signaling NaN becomes quiet.
+#if defined(__AVX512F__)
+inline constexpr bool kConvertsFp16 = true;
+KHD uint32 round_to_fp16(const float* x, uint16* to) {
+  typedef float Floats __attribute__((vector_size(64)));
+  typedef int Ints __attribute__((vector_size(64)));
+  typedef uint16 Halves __attribute__((vector_size(32)));
+  const Floats most = Floats{} + 65504.0f;
+  uint32 special = 0;
+  for (int i = 0; i < kRoundedAtOnce; i += 16) {
+    Floats value;
+    Halves rounded;
+    uint16 larger;  // or a NaN
+    copy_bytes(&value, x + i, sizeof value);
+    const auto size = reinterpret_cast<Floats>(reinterpret_cast<Ints>(value) & 0x7fffffff);
+    asm("vcvtps2ph $0, %1, %0" : "=v"(rounded) : "v"(value));
+    asm("vcmpps $6, %2, %1, %0" : "=k"(larger) : "v"(size), "v"(most));
+    copy_bytes(to + i, &rounded, sizeof rounded);
+    special |= larger;
+  }
+  return special;
+}
+KHD void widen_fp16(const uint16* bits, float* to) {
+  typedef float Floats __attribute__((vector_size(64)));
+  typedef uint16 Halves __attribute__((vector_size(32)));
+  for (int i = 0; i < kRoundedAtOnce; i += 16) {
+    Halves half;
+    Floats value;
+    copy_bytes(&half, bits + i, sizeof half);
+    asm("vcvtph2ps %1, %0" : "=v"(value) : "v"(half));
+    copy_bytes(to + i, &value, sizeof value);
+  }
+}
+#elif defined(__F16C__)
+inline constexpr bool kConvertsFp16 = true;
+KHD uint32 round_to_fp16(const float* x, uint16* to) {
+  typedef float Floats __attribute__((vector_size(32)));
+  typedef int Ints __attribute__((vector_size(32)));
+  typedef uint16 Halves __attribute__((vector_size(16)));
+  const Floats most = Floats{} + 65504.0f;
+  Ints special = {};
+  for (int i = 0; i < kRoundedAtOnce; i += 8) {
+    Floats value, larger;  // or a NaN
+    Halves rounded;
+    copy_bytes(&value, x + i, sizeof value);
+    const auto size = reinterpret_cast<Floats>(reinterpret_cast<Ints>(value) & 0x7fffffff);
+    asm("vcvtps2ph $0, %1, %0" : "=x"(rounded) : "x"(value));
+    asm("vcmpps $6, %2, %1, %0" : "=x"(larger) : "x"(size), "x"(most));
+    copy_bytes(to + i, &rounded, sizeof rounded);
+    special |= reinterpret_cast<Ints>(larger);
+  }
+  uint32 lanes;
+  asm("vmovmskps %1, %0" : "=r"(lanes) : "x"(special));
+  return lanes;
+}
+KHD void widen_fp16(const uint16* bits, float* to) {
+  typedef float Floats __attribute__((vector_size(32)));
+  typedef uint16 Halves __attribute__((vector_size(16)));
+  for (int i = 0; i < kRoundedAtOnce; i += 8) {
+    Halves half;
+    Floats value;
+    copy_bytes(&half, bits + i, sizeof half);
+    asm("vcvtph2ps %1, %0" : "=x"(value) : "x"(half));
+    copy_bytes(to + i, &value, sizeof value);
+  }
+}
+#else
+inline constexpr bool kConvertsFp16 = false;
+KHD uint32 round_to_fp16(const float*, uint16*) { return 1; }
+KHD void widen_fp16(const uint16*, float*) {}
+#endif
+
+}  // namespace jitstep
