@@ -117,6 +117,19 @@ Json changing_set(int rounds) {
   return {{"changing_seconds", alternating}, {"same_seconds", constant}};
 }
 
+// For bench/count_instructions.py: only what it counts.
+int take_steps(int count) {
+  AdamW optimizer = adamw(tensors(kTensors, 0));
+  for (int i = 0; i < count; ++i) optimizer.step();
+  return 0;
+}
+
+int make_optimizers(int count) {
+  const Tensors parameters = tensors(10, 5);
+  for (int i = 0; i < count; ++i) adamw(parameters);
+  return 0;
+}
+
 // Prints the time of the first step minus that of the second one, in this process. There is one kernel per dtype and
 // codec.
 int print_first_step() {
@@ -171,7 +184,7 @@ Json starts() {
 
 int main(int argc, char** argv) {
   using namespace jitstep::bench;
-  int rounds = 200;
+  int rounds = 200, steps = 0, optimizers = 0;
   bool first_step = false;
   std::string json;
   CLI::App app("Measures the cost of steps on the CPU in addition to the work of kernels.");
@@ -180,9 +193,13 @@ int main(int argc, char** argv) {
   app.add_option("--json", json, "Also write the numbers to this file");
   app.add_flag("--first-step", first_step,
                "Print seconds of a first step, compiled kernels and cached kernels");
+  app.add_option("--steps", steps, "Only take this many steps of empty parameters");
+  app.add_option("--optimizers", optimizers, "Only make this many optimizers of ten parameters");
   CLI11_PARSE(app, argc, argv);
   torch::set_num_threads(1);
   try {
+    if (steps > 0) return take_steps(steps);
+    if (optimizers > 0) return make_optimizers(optimizers);
     if (first_step) return print_first_step();
     const Json result = {{"host_cost", host_cost(rounds)},
                          {"many_against_one", many_against_one(rounds)},

@@ -47,9 +47,8 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   void put(const std::string& name, const jit::Value& value);
   bool is_set(const std::string& name) const;
 
-  /// True unless this is a generated class and the rule's file declares other options than it was generated for.
-  bool fits(const jit::OptionValues& values) const;
-  /// All values, as src/jit uses them. Does not validate them. Throws a jit::Error unless this class fits.
+  /// All values, as src/jit uses them. Does not validate them. Throws a jit::Error if this is a generated class and the
+  /// rule's file declares other options than it was generated for.
   jit::OptionValues values() const;
   /// Sets all options. `values` must belong to the same rule.
   void assign(const jit::OptionValues& values);
@@ -227,9 +226,5 @@ JITSTEP_API std::unique_ptr<Options> make_options(
 JITSTEP_API std::unique_ptr<Options> make_options(
     const std::string& rule, const GenericOptions& given,
     const jit::Catalog& catalog = jit::default_catalog());
-
-/// True if the rule of this name is the built-in one, which has generated classes. A folder in JITSTEP_TEMPLATES may
-/// replace it by a different rule.
-JITSTEP_API bool is_shipped(const std::string& rule);
 
 }  // namespace jitstep

@@ -101,8 +101,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
 };
 
 /// New, unbound state of a rule: of the generated class if its options have one, else ParamState.
-JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule);
-/// The same for the rule of a catalog as it is now.
+/// The rule is that of the catalog as it is now.
 JITSTEP_API std::unique_ptr<ParamState> make_param_state(const std::string& rule,
                                                          const jit::Catalog& catalog);
 

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from . import sharded
+from .conversion import Conversion
 from .groups import decoupled_rule
-from .state import Conversion, taken
+from .state import taken
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer

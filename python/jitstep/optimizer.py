@@ -10,6 +10,7 @@ from torch._compile import _disable_dynamo
 
 from . import _core, checkpoint, inspect, progress, sharded, state, transforms, words
 from .backward import BackwardSteps
+from .conversion import Conversion
 from .groups import FORMATS, TORCH_FLAGS, GroupedOptimizer, option_defaults
 
 # Rules whose dense step gives the result of torch's sparse one.
@@ -116,7 +117,7 @@ class Optimizer(GroupedOptimizer):
         """Builds the tables for the current gradients, and the state of parameters that have none yet."""
         groups = self._core_groups()
         self._stepper.begin(groups, groups)
-        converted = state.Conversion()
+        converted = Conversion()
         names = set()
         for number, g, p in self._numbered():
             if p.grad is None and not self.state.get(p):

@@ -117,10 +117,11 @@ void write_option_definitions(std::ostream& out, const Rule& rule) {
     out << self << "::" << self << "(double lr) : " << self << "() { this->lr(lr); }\n"
         << "double " << self << "::get_lr() const {\n  check_unharmed();\n  return lr_;\n}\n"
         << "void " << self << "::set_lr(double lr) {\n  check_unharmed();\n  this->lr(lr);\n}\n";
-  out << "const char* " << self << "::layout() const {\n  return";
+  out << "static constexpr const char* kLayoutOf" << rule.name << " =";
   std::istringstream text(rule.layout.text());
-  for (std::string line; std::getline(text, line);) out << "\n      \"" << line << "\\n\"";
-  out << ";\n}\nauto " << self << "::fields() {\n  return std::make_tuple(";
+  for (std::string line; std::getline(text, line);) out << "\n    \"" << line << "\\n\"";
+  out << ";\nconst char* " << self << "::layout() const { return kLayoutOf" << rule.name
+      << "; }\nauto " << self << "::fields() {\n  return std::make_tuple(";
   const char* separator = "";
   for (const jitstep::jit::PackedOption& one : rule.layout.options) {
     out << separator << "\n      OptionField{" << one.index << ", &" << self
@@ -177,24 +178,25 @@ namespace jitstep {
   out << "}  // namespace jitstep\n";
 }
 
-// Writes a function that creates a rule's class by the rule's name.
-void write_makers(std::ostream& out, const std::vector<Rule>& rules, const std::string& base,
-                  const std::string& function) {
-  out << "std::unique_ptr<" << base << "> " << function << "(const std::string& rule) {\n";
+// Writes a function that finds a rule's classes by the rule's name.
+void write_finder(std::ostream& out, const std::vector<Rule>& rules) {
+  out << "const ShippedRule* find_shipped(const std::string& rule) {\n"
+         "  static const auto& all = *new std::unordered_map<std::string, ShippedRule>{\n";
   for (const Rule& rule : rules)
-    out << "  if (rule == \"" << rule.manifest.name << "\") return std::make_unique<" << rule.name
-        << base << ">();\n";
-  out << "  return nullptr;\n}\n\n";
+    out << "      {\"" << rule.manifest.name << "\", shipped_classes<" << rule.name << "Options, "
+        << rule.name << "ParamState>(kLayoutOf" << rule.name << ")},\n";
+  out << "  };\n  const auto found = all.find(rule);\n"
+         "  return found == all.end() ? nullptr : &found->second;\n}\n\n";
 }
 
 void write_source(std::ostream& out, const std::vector<Rule>& rules) {
   out << "// Generated from the manifests of templates/rules.\n#include \"jitstep/rules.h\"\n\n"
-         "#include <utility>\n\n#include \"optim/options/shipped_options.h\"\n"
-         "#include \"optim/options/typed_options.h\"\n#include \"optim/state/shipped_state.h\"\n\n"
+         "#include <unordered_map>\n#include <utility>\n\n"
+         "#include \"optim/options/shipped_rules.h\"\n#include "
+         "\"optim/options/typed_options.h\"\n\n"
          "namespace jitstep {\n\n";
   for (const Rule& rule : rules) write_definitions(out, rule);
-  write_makers(out, rules, "Options", "make_shipped_options");
-  write_makers(out, rules, "ParamState", "make_shipped_state");
+  write_finder(out, rules);
   out << "}  // namespace jitstep\n";
 }
 

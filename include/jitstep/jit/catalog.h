@@ -12,6 +12,8 @@
 
 namespace jitstep::jit {
 
+struct OptionLayout;
+
 /// The manifests of a store's templates, each read on first use. Thread safe. Each revision of a file has one Manifest.
 /// References stay valid while the catalog or one of its snapshots exists, also to older revisions of a reloaded file.
 class JITSTEP_API Catalog : public std::enable_shared_from_this<Catalog> {
@@ -31,6 +33,8 @@ class JITSTEP_API Catalog : public std::enable_shared_from_this<Catalog> {
   const Manifest& weights(const std::string& name) const;
   /// The options common to all rules.
   const Manifest& gradient() const;
+  /// Where OptionValues store the options of a rule. The same object for all of them.
+  std::shared_ptr<const OptionLayout> option_layout(const std::string& rule) const;
 
   /// True if the template exists. Its manifest may still be invalid.
   bool has(Manifest::Kind kind, const std::string& name) const;

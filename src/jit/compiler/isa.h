@@ -16,14 +16,6 @@ std::string machine_lacks(std::string_view identity, std::string_view cpuinfo);
 /// machine_lacks() for this machine.
 std::string this_machine_lacks(std::string_view identity);
 
-/// True if no feature is missing.
-inline bool machine_runs(std::string_view identity, std::string_view cpuinfo) {
-  return machine_lacks(identity, cpuinfo).empty();
-}
-inline bool this_machine_runs(std::string_view identity) {
-  return this_machine_lacks(identity).empty();
-}
-
 /// The processor's properties that determine -march=native, the same on all cores of one kind. Needs no process and no
 /// file. Empty on processors other than x86-64.
 std::string this_processor();

@@ -9,6 +9,7 @@
 #include "jit/base/text.h"
 #include "jit/manifest/codec_options.h"
 #include "jit/manifest/manifest_reader.h"
+#include "jit/manifest/option_layout.h"
 #include "jit/source/embedded_templates.h"
 #include "jit/source/preprocess.h"
 #include "jit/source/template_data.h"
@@ -53,8 +54,10 @@ bool is_internal(const std::string& path) {
 }
 
 std::string path_of(Kind kind, const std::string& name) {
-  const std::string internal = str_cat("internal/", name, ".cuh");
-  if (kind == Kind::rule && name.starts_with("jitstep_") && is_internal(internal)) return internal;
+  if (kind == Kind::rule && name.starts_with("jitstep_")) {
+    std::string internal = "internal/" + name + ".cuh";
+    if (is_internal(internal)) return internal;
+  }
   return names_of(kind).folder + name + ".cuh";
 }
 
@@ -73,6 +76,7 @@ std::string unknown_name(Kind kind, const std::string& name, const std::vector<s
 struct Catalog::Manifests {
   ForkSafeMutex mutex;
   std::map<std::string, std::unique_ptr<const Manifest>> by_source;
+  std::map<const Manifest*, std::shared_ptr<const OptionLayout>> layouts;  // by rule
 };
 
 Catalog::Catalog(TemplateStore& store) : store_(store), manifests_(std::make_shared<Manifests>()) {}
@@ -95,6 +99,14 @@ const Manifest& Catalog::weights(const std::string& name) const {
   return find(Kind::weights, name);
 }
 const Manifest& Catalog::gradient() const { return find(Kind::gradient, "gradient"); }
+
+std::shared_ptr<const OptionLayout> Catalog::option_layout(const std::string& name) const {
+  const Manifest &of_rule = rule(name), &common = gradient();
+  std::lock_guard lock(manifests_->mutex);
+  auto& known = manifests_->layouts[&of_rule];
+  if (!known) known = std::make_shared<const OptionLayout>(of_rule, common);
+  return known;
+}
 
 bool Catalog::has(Kind kind, const std::string& name) const {
   return store_.find(path_of(kind, name)).has_value();

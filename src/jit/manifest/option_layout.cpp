@@ -107,6 +107,8 @@ OptionLayout::OptionLayout(const Manifest& of_rule, const Manifest& common)
     defaults.push_back(0);
     one.set(defaults, one.option->initial);
   }
+  independent_ = find_independent();
+  text_ = make_text();
 }
 
 // Adds numbers and flags at their indices, and lists without one.
@@ -139,7 +141,7 @@ const PackedOption* OptionLayout::find(std::string_view name) const {
   return found == options.end() ? nullptr : &*found;
 }
 
-std::vector<const Option*> OptionLayout::independent_numbers() const {
+std::vector<const Option*> OptionLayout::find_independent() const {
   std::vector<const Option*> independent(kMaxHyper, nullptr);
   for (const Manifest* const manifest : {&rule, &gradient})
     for (const PackedOption& one : options_of(*manifest)) {
@@ -151,7 +153,7 @@ std::vector<const Option*> OptionLayout::independent_numbers() const {
   return independent;
 }
 
-std::string OptionLayout::text() const {
+std::string OptionLayout::make_text() const {
   std::string text;
   for (const auto& [option, index, list] : options)
     text += str_cat(option->name, " ", index, " type ", static_cast<int>(option->type), " ",

@@ -51,9 +51,9 @@ struct JITSTEP_API OptionLayout {
   /// The option of this name, or null.
   const PackedOption* find(std::string_view name) const;
   /// By index: the option, if other options, flags and initial values do not depend on its numbers. Else null.
-  std::vector<const Option*> independent_numbers() const;
+  const std::vector<const Option*>& independent_numbers() const { return independent_; }
   /// Names, types and indices. Equal texts mean equal layouts.
-  std::string text() const;
+  const std::string& text() const { return text_; }
 
   const Manifest& rule;
   const Manifest& gradient;
@@ -62,8 +62,12 @@ struct JITSTEP_API OptionLayout {
 
  private:
   void add(const Manifest& manifest, std::size_t first_number);
+  std::vector<const Option*> find_independent() const;
+  std::string make_text() const;
 
   std::size_t own_ = 0;  // number of the rule's options
+  std::vector<const Option*> independent_;
+  std::string text_;
 };
 
 }  // namespace jitstep::jit

@@ -22,9 +22,9 @@ OptionValues::OptionValues(const Manifest& rule, const Manifest& gradient)
     : layout_(std::make_shared<const OptionLayout>(rule, gradient)), packed_(layout_->defaults) {}
 
 OptionValues::OptionValues(const std::string& rule, std::shared_ptr<const Catalog> snapshot)
-    : OptionValues(snapshot->rule(rule), snapshot->gradient()) {
-  catalog_ = std::move(snapshot);
-}
+    : catalog_(std::move(snapshot)),
+      layout_(catalog_->option_layout(rule)),
+      packed_(layout_->defaults) {}
 
 OptionValues::OptionValues(const std::string& rule, const Catalog& catalog)
     : OptionValues(rule, catalog.snapshot()) {}

@@ -191,7 +191,7 @@ void check_aux_state(const Plan& plan, const std::vector<TensorRecord>& tensors)
 
 void check_inputs(const std::vector<StepInput>& inputs,
                   const std::vector<const TensorRecord*>& tensors,
-                  const std::vector<HyperParams>& hyper_params) {
+                  const std::vector<HyperParams>& hyper_params, bool reads_gradients) {
   if (inputs.size() != tensors.size())
     throw Error(str_cat("the step has ", tensors.size(), " tensors, but ", inputs.size(),
                         " inputs. Give one per tensor, batch after batch."));
@@ -205,16 +205,11 @@ void check_inputs(const std::vector<StepInput>& inputs,
         static_cast<std::size_t>(inputs[i].hyper_index) >= hyper_params.size())
       refuse_input(i, *tensors[i], "hyper_index is ", inputs[i].hyper_index,
                    ", but the number of HyperParams is ", hyper_params.size());
-  }
-}
-
-void check_gradients(const std::vector<StepInput>& inputs,
-                     const std::vector<const TensorRecord*>& tensors) {
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].inactive && inputs[i].g == nullptr && tensors[i]->n > 0)
+    if (reads_gradients && inputs[i].g == nullptr && tensors[i]->n > 0)
       refuse_input(i, *tensors[i],
                    "the gradient is missing: g is null. Leave the tensor out of the step's "
                    "batches, or set `inactive`.");
+  }
 }
 
 void check_counters(const std::vector<StepInput>& inputs,

@@ -18,19 +18,19 @@ std::map<void*, std::unique_ptr<ParamState>> Optimizer::Impl::early_states(
   std::map<void*, int> numbered;  // number in the group, without duplicates
   const auto number_of = [&](const torch::Tensor& p) {
     const int next = static_cast<int>(numbered.size());
-    return numbered.try_emplace(p.unsafeGetTensorImpl(), next).first->second;
+    return numbered.try_emplace(key_of(p), next).first->second;
   };
   if (first.index > 0)
     for (const torch::Tensor& p : param_groups()[first.group].params()) number_of(p);
   for (std::size_t i = 0; i < group.params().size(); ++i) {
     const torch::Tensor& p = group.params()[i];
     const int number = number_of(p);
-    auto& state = early[p.unsafeGetTensorImpl()];
+    auto& state = early[key_of(p)];
     if (state) continue;
     state = make_param_state(options.rule(), default_options().catalog());
     with_context(p, {first.group, first.index + i}, [&] {
       const auto plan = record.plan(p);
-      state->data().bind(p, plan, id_of(p.unsafeGetTensorImpl()), record.initial(*plan, number));
+      state->data().bind(p, plan, id_of(key_of(p)), record.initial(*plan, number));
       state->data().is_early = true;
     });
   }

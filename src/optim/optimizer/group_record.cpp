@@ -51,11 +51,12 @@ bool GroupRecord::is_known(const Options& options) const {
 // Takes the numbers if they are in range and if only such numbers changed that nothing else depends on.
 bool GroupRecord::refresh_numbers() {
   const std::vector<double>& before = values_->packed();
+  const auto& independent = values_->layout().independent_numbers();
   if (now_.size() != before.size()) return false;
   for (std::size_t i = 0; i < now_.size(); ++i) {
     if (jit::same_bits(now_[i], before[i])) continue;
-    if (i >= independent_.size() || independent_[i] == nullptr ||
-        !independent_[i]->constraint.accepts(now_[i]))
+    if (i >= independent.size() || independent[i] == nullptr ||
+        !independent[i]->constraint.accepts(now_[i]))
       return false;
   }
   values_->set_packed(now_);
@@ -71,7 +72,6 @@ void GroupRecord::refresh_all(const Options& options, ValidationPhase phase, Hyp
   const HyperParams fresh = values.at_step(0, options.seed());
   if (!same_formats || !values.same_flags(*values_)) ++revision_;
   if (!same_formats) formats_ = options.formats();
-  independent_ = values.layout().independent_numbers();
   now_ = values.packed();
   values_ = std::move(values);
   catalog_ = &options.catalog();

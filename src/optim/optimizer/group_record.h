@@ -58,9 +58,8 @@ class GroupRecord {
   void refresh_all(const Options& options, ValidationPhase phase, HyperParams& numbers);
 
   std::optional<jit::OptionValues> values_;
-  std::vector<double> now_;                      // options packed as in values_
-  std::vector<const jit::Option*> independent_;  // OptionLayout::independent_numbers()
-  const jit::Catalog* catalog_ = nullptr;        // of the options
+  std::vector<double> now_;                // options packed as in values_
+  const jit::Catalog* catalog_ = nullptr;  // of the options
   jit::Formats formats_;
   std::uint64_t formats_version_ = 0;
   int revision_ = 0;

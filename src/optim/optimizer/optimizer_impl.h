@@ -31,6 +31,9 @@
 
 namespace jitstep {
 
+// Several tensor handles may refer to one parameter. torch indexes state by their common TensorImpl.
+inline void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
+
 // Everything private to an Optimizer. It reads torch's groups and states through the Optimizer, which may move.
 struct Optimizer::Impl {
   enum class Operation { step, switch_mode };
@@ -180,7 +183,7 @@ struct Optimizer::Impl {
   const std::string& rule() const { return default_options().rule(); }
   const std::string& rule_of(std::size_t group) const;
 
-  // ---- groups (optimizer.cpp, early_state.cpp)
+  // ---- groups (optimizer_groups.cpp, early_state.cpp)
   ParamGroup merged(const ParamGroup& group) const;
   void check_group(const ParamGroup& group, const ParameterName& first,
                    ValidationPhase phase) const;
@@ -196,7 +199,7 @@ struct Optimizer::Impl {
   void take_in(std::size_t group, std::map<void*, std::unique_ptr<ParamState>> states);
   std::vector<double> shared_values() const;
 
-  // ---- steps (optimizer_step.cpp, optimizer_extras.cpp)
+  // ---- steps (optimizer_step.cpp, optimizer_extras.cpp, optimizer_inputs.cpp)
   void step_all();
   void check_training() const;
   void switch_mode(jit::Mode to);
@@ -215,6 +218,7 @@ struct Optimizer::Impl {
   void check_cleared();
   void count_steps();
   void clear_materialized();
+  const std::vector<torch::Tensor>* inputs_of(const ParamRecord& record) const;
   void forget_inputs();
 
   // ---- states (optimizer_step.cpp)
@@ -233,8 +237,8 @@ struct Optimizer::Impl {
   void step_alone(const ParameterName& name);
   void collect_alone(const ParameterName& name);
 
-  // ---- ranks that share the state (optimizer_shard.cpp). Without them, together() only calls its argument, and the
-  // other functions do nothing.
+  // ---- ranks that share the state (optimizer_shard.cpp). Without them, together() only calls its argument, and
+  // agree(), check_part(), use_parts() and share_parameters() do nothing.
   void shard(std::shared_ptr<RankGroup> ranks);
   void together(RankCall call, const std::function<void()>& action);
   void agree();

@@ -27,7 +27,8 @@ void check_unskipped(const torch::Tensor& found_inf) {
 
 void Optimizer::step_in_backward(bool on) {
   if (!on) return impl_->hooks.reset();
-  TORCH_CHECK(!impl_->sharding, "jitstep: step_in_backward() does not work with shard(): ranks must ",
+  TORCH_CHECK(!impl_->sharding,
+              "jitstep: step_in_backward() does not work with shard(): ranks must ",
               "take a step together. Call step() after backward().");
   const OwnOperations own;
   if (!impl_->groups_unchanged()) impl_->sync_groups();
@@ -70,11 +71,10 @@ void Optimizer::Impl::step_alone(const ParameterName& name) {
   const OwnOperations own;
   check_training();
   const auto& [g, i] = name;
-  TORCH_CHECK(
-      g < param_groups().size() && i < param_groups()[g].params().size() &&
-          param_groups()[g].params()[i].unsafeGetTensorImpl() == groups[g].param_records[i].key,
-      "jitstep: the parameters of group ", g, " changed after step_in_backward(). ",
-      "Call it again.");
+  TORCH_CHECK(g < param_groups().size() && i < param_groups()[g].params().size() &&
+                  key_of(param_groups()[g].params()[i]) == groups[g].param_records[i].key,
+              "jitstep: the parameters of group ", g, " changed after step_in_backward(). ",
+              "Call it again.");
   collect_alone(name);
   ParamRecord& param_record = groups[g].param_records[i];
   if (!param_record.alone) param_record.alone.emplace();

@@ -48,7 +48,7 @@ void Optimizer::set_input(const torch::Tensor& parameter, const std::string& nam
                 name, "\" has shape ", value.defined() ? value.sizes() : parameter.sizes(),
                 ", but the parameter has shape ", parameter.sizes(),
                 ". Pass one value per element.");
-    auto& given = impl_->given_inputs[parameter.unsafeGetTensorImpl()];
+    auto& given = impl_->given_inputs[key_of(parameter)];
     given.resize(std::max(given.size(), index + 1));
     given[index] = value.defined() ? copy_in_element_order(value, parameter) : torch::Tensor();
     return;
@@ -56,6 +56,11 @@ void Optimizer::set_input(const torch::Tensor& parameter, const std::string& nam
   TORCH_CHECK(false,
               "jitstep: set_input(): the tensor is not a parameter of this optimizer. Pass the "
               "tensor that the optimizer got.");
+}
+
+const std::vector<torch::Tensor>* Optimizer::Impl::inputs_of(const ParamRecord& record) const {
+  const auto given = given_inputs.find(record.key);
+  return given == given_inputs.end() ? nullptr : &given->second;
 }
 
 // The steps of active parameters have read their inputs.

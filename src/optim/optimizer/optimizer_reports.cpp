@@ -75,8 +75,8 @@ MemoryReport Optimizer::memory_report() const {
   for (std::size_t g = 0; g < param_groups_.size(); ++g)
     for (std::size_t i = 0; i < param_groups_[g].params().size(); ++i) {
       const torch::Tensor& p = param_groups_[g].params()[i];
-      if (!listed.insert(p.unsafeGetTensorImpl()).second) continue;
-      const auto own = states.extract(p.unsafeGetTensorImpl());
+      if (!listed.insert(key_of(p)).second) continue;
+      const auto own = states.extract(key_of(p));
       const MemoryMeasure::Held* const held = own.empty() ? nullptr : &own.mapped();
       report.parameters.push_back({g, i, p.sizes().vec(), p.numel(), impl_->rule_of(g),
                                    held != nullptr, measure.parameter(p, held)});

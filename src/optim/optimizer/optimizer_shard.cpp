@@ -2,240 +2,41 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "jit/step/partition.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
-#include "jitstep/jit/spec.h"
-#include "optim/optimizer/optimizer_impl.h"
+#include "optim/optimizer/sharding.h"
 #include "optim/shard/part_exchange.h"
 #include "optim/shard/process_group.h"
 #include "optim/shard/state_gather.h"
-#include "optim/shard/whole_transform.h"
-#include "optim/state/slots_by_name.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
 
-// True if element i in storage order is at address i, for a tensor with the parameter's sizes.
-bool is_dense_like(const torch::Tensor& p, const torch::Tensor& values) {
-  const jit::Shape shape = shape_of(p);
-  return jit::is_dense({shape.sizes, shape_of(values).strides}, jit::compact_strides(shape));
-}
-
-// The elements of a dense tensor in storage order.
-torch::Tensor range_of(const torch::Tensor& values, const jit::Part& part) {
-  return values.detach().as_strided({part.count()}, {1}, values.storage_offset() + part.first);
-}
-
 // The gradient's elements, in the parameter's storage order.
 torch::Tensor gradient_range(const torch::Tensor& p, const torch::Tensor& grad,
                              const jit::Part& part) {
-  if (is_dense_like(p, grad)) return range_of(grad, part);
+  if (is_dense_like(p, grad)) return storage_range(grad.detach(), part.first, part.count());
   const jit::Shape shape = shape_of(p);
   torch::Tensor ordered = torch::empty_strided(shape.sizes, jit::compact_strides(shape),
                                                grad.options().requires_grad(false));
   ordered.copy_(grad.detach().view(shape.sizes));
-  return range_of(ordered, part).clone();
+  return storage_range(ordered, part.first, part.count()).clone();
 }
 
 }  // namespace
-
-class Optimizer::Impl::Sharding final : public StepRanks {
- public:
-  Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks)
-      : impl_(impl), ranks_(std::move(ranks)), partition_({}, 1) {
-    std::vector<jit::PartitionedTensor> tensors;
-    for (std::size_t g = 0; g < impl_.groups.size(); ++g)
-      for (const ParamRecord& record : impl_.groups[g].param_records) {
-        if (record.repeated) continue;
-        const torch::Tensor& p = parameter(record.name);
-        const auto plan =
-            with_context(p, record.name, [&] { return impl_.groups[g].record.plan(p); });
-        index_[record.key] = names_.size();
-        names_.push_back(record.name);
-        tensors.push_back({p.numel(), is_dense_like(p, p) ? jit::part_grain(*plan) : 0});
-      }
-    partition_ = jit::Partition(tensors, ranks_->size());
-    for (const ParameterName& name : names_) check_device(name);
-  }
-
-  RankGroup& ranks() const { return *ranks_; }
-  const jit::Partition& partition() const { return partition_; }
-  const std::vector<ParameterName>& names() const { return names_; }
-  std::size_t index_of(const void* key) const { return index_.at(key); }
-  std::size_t index_of(const StepParam& param) const {
-    return index_of(static_cast<const ParamRecord&>(param).key);
-  }
-  const jit::Part& part(const void* key) const {
-    return partition_.part(ranks_->rank(), index_of(key));
-  }
-  const torch::Tensor& parameter(const ParameterName& name) const {
-    return impl_.param_groups()[name.group].params()[name.index];
-  }
-
-  // Runs a call that all ranks make. An error before the ranks agree is reported to the others.
-  void run(RankCall call, const std::function<void()>& action) {
-    TORCH_CHECK(
-        !lost_ || call == RankCall::load, "jitstep: the parameters of this rank are not those ",
-        "of its state, because an earlier exchange of parameters failed. Load a checkpoint.");
-    call_ = call;
-    agreed_ = false;
-    try {
-      action();
-      agree();
-    } catch (...) {
-      if (!std::exchange(agreed_, true)) report_failure(*ranks_);
-      throw;
-    }
-    if (call == RankCall::load) lost_ = false;
-  }
-
-  void agree() override {
-    if (std::exchange(agreed_, true)) return;
-    if (is_launch()) find_ids();
-    check_same(*ranks_, call_, digests(),
-               [&](std::size_t i) { return describe(parameter(names_[i]), names_[i]); });
-    if (call_ == RankCall::step) share_found_inf();
-  }
-
-  void exchange(const std::vector<jit::PartialSums>& partials) override {
-    gather_partial_sums(
-        *ranks_, partition_, [&](int id) { return index_of_id_.at(id); }, partials,
-        impl_.active.front()->p->device());
-  }
-
-  void transform(const std::vector<TransformedPart>& parts,
-                 const TransformOfGroup& transform) override {
-    std::vector<PartialValues> all;
-    for (const StepParam* const param : impl_.active) {
-      if (!impl_.groups[param->name.group].transform) continue;
-      const auto own = std::find_if(parts.begin(), parts.end(),
-                                    [&](const auto& one) { return one.param == param; });
-      const torch::Tensor& p = parameter(param->name);
-      all.push_back({index_of(*param), param->name.group, p, real_dtype(dtype_of(p)),
-                     own == parts.end() ? torch::Tensor() : own->values});
-    }
-    transform_whole(*ranks_, partition_, all, transform);
-  }
-
-  // Parameters with the parts of all ranks. If it fails, own state is ahead of the other ranks' parts.
-  void share_parameters() {
-    lost_ = true;
-    std::vector<SharedTensor> flat;
-    std::vector<std::pair<torch::Tensor, torch::Tensor>> gaps;  // parameters, and dense copies
-    for (const StepParam* const param : impl_.active) {
-      const torch::Tensor p = parameter(param->name).detach();
-      if (p.numel() == 0) continue;
-      torch::Tensor dense = p;
-      if (!is_dense_like(p, p)) gaps.emplace_back(p, dense = p.contiguous());
-      flat.push_back(
-          {index_of(*param), dense.as_strided({p.numel()}, {1}, dense.storage_offset())});
-    }
-    gather_parts(*ranks_, partition_, flat);
-    for (const auto& [p, dense] : gaps) p.copy_(dense);
-    lost_ = false;
-  }
-
- private:
-  // True for calls that launch kernels of the active parameters.
-  bool is_launch() const {
-    return call_ == RankCall::step || call_ == RankCall::train || call_ == RankCall::eval;
-  }
-  void find_ids() {
-    index_of_id_.clear();
-    for (const StepParam* const param : impl_.active)
-      index_of_id_[param->buffers->id] = index_of(*param);
-  }
-  void check_device(const ParameterName& name) const {
-    const torch::Tensor &p = parameter(name), &first = parameter(names_.front());
-    TORCH_CHECK(p.device() == first.device(),
-                "jitstep: shard() needs all parameters on one device, ", "but ", describe(p, name),
-                " is on ", p.device(), ", and ", describe(first, names_.front()), " is on ",
-                first.device(), ". Use one optimizer per device.");
-  }
-
-  std::uint64_t digest_of(const std::shared_ptr<const jit::Plan>& plan) {
-    const auto [known, added] = plans_.try_emplace(plan.get(), plan, 0);
-    if (added)
-      known->second.second = Digest().add(plan->name).add(jit::to_string(plan->spec)).value();
-    return known->second.second;
-  }
-
-  std::uint64_t digest_of_group(std::size_t group) const {
-    const HyperParams& params = impl_.hyper_params[group];
-    Digest digest;
-    digest.add(params.hyper).add(params.initial).add(params.seed).add(params.lr != nullptr);
-    return digest.add(impl_.extras.found_inf.defined())
-        .add(impl_.extras.grad_scale.defined())
-        .value();
-  }
-
-  std::vector<ParameterDigest> digests() {
-    std::vector<ParameterDigest> all;
-    for (const ParameterName& name : names_) {
-      const torch::Tensor& p = parameter(name);
-      Digest shape;
-      shape.add(p.sizes()).add(p.strides()).add(p.scalar_type());
-      all.push_back({shape.value(), 0, 0});
-    }
-    std::vector<std::uint64_t> of_group;
-    for (std::size_t g = 0; g < impl_.groups.size(); ++g) of_group.push_back(digest_of_group(g));
-    if (is_launch())
-      for (const StepParam* const param : impl_.active) {
-        ParameterDigest& one = all[index_of(*param)];
-        one.options = Digest()
-                          .add(digest_of(param->buffers->plan))
-                          .add(of_group[param->name.group])
-                          .add(param->buffers->id)
-                          .add(param->buffers->t.counted())
-                          .value();
-        one.gradient = 1;
-        for (std::size_t i = 0; param->inputs != nullptr && i < param->inputs->size(); ++i)
-          one.gradient = 2 * one.gradient + ((*param->inputs)[i].defined() ? 1 : 0);
-      }
-    else
-      for (std::size_t i = 0; i < names_.size(); ++i)
-        all[i].gradient = impl_.held_state(key_of(names_[i])) != nullptr ? 1 : 0;
-    return all;
-  }
-
-  void* key_of(const ParameterName& name) const {
-    return impl_.groups[name.group].param_records[name.index].key;
-  }
-
-  // A rank that found no infinity skips the step too, and its scaler learns of it.
-  void share_found_inf() const {
-    const torch::Tensor& found = impl_.extras.found_inf;
-    if (!found.defined()) return;
-    const torch::Tensor all = ranks_->all_gather(found.reshape({1}).contiguous());
-    found.copy_(all.amax().reshape(found.sizes()));
-  }
-
-  Impl& impl_;
-  std::shared_ptr<RankGroup> ranks_;
-  jit::Partition partition_;
-  std::vector<ParameterName> names_;  // by index in the partition
-  std::unordered_map<const void*, std::size_t> index_;
-  std::unordered_map<int, std::size_t> index_of_id_;  // of active parameters
-  std::unordered_map<const jit::Plan*, std::pair<std::shared_ptr<const jit::Plan>, std::uint64_t>>
-      plans_;  // and their digests
-  RankCall call_ = RankCall::step;
-  bool agreed_ = true;  // in this call
-  bool lost_ = false;   // parameters are not those of the state
-};
 
 void Optimizer::shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   impl_->shard(ranks_of(group));
 }
 
 std::pair<std::int64_t, std::int64_t> Optimizer::part_of(const torch::Tensor& parameter) const {
-  const auto* const key = parameter.unsafeGetTensorImpl();
-  TORCH_CHECK(impl_->ids.contains(const_cast<c10::TensorImpl*>(key)),
+  void* const key = key_of(parameter);
+  TORCH_CHECK(impl_->ids.contains(key),
               "jitstep: part_of: the tensor is not a parameter of this optimizer. Pass one of its "
               "parameters.");
   if (!impl_->sharding) return {0, parameter.numel()};
@@ -311,7 +112,6 @@ void Optimizer::Impl::check_groups_fixed() const {
 
 // Finds the part of a parameter, whose storage may have moved.
 void Optimizer::Impl::find_part(ParamRecord& record, const torch::Tensor& p) const {
-  if (!sharding) return;
   const std::size_t index = sharding->index_of(record.key);
   const jit::Part& own = sharding->part(record.key);
   std::int64_t elements = 0;
@@ -324,8 +124,8 @@ void Optimizer::Impl::find_part(ParamRecord& record, const torch::Tensor& p) con
               "was called. Make a new optimizer and call shard() again.");
   if (!is_cut) return record.part.reset();
   const void* const before = record.part.defined() ? record.part.const_data_ptr() : nullptr;
-  record.part =
-      own.count() == 0 ? torch::empty({0}, p.options().requires_grad(false)) : range_of(p, own);
+  record.part = own.count() == 0 ? torch::empty({0}, p.options().requires_grad(false))
+                                 : storage_range(p.detach(), own.first, own.count());
   if (record.part.const_data_ptr() != before)
     record.revision = -1;  // bind the state to the new part
 }
@@ -350,8 +150,8 @@ void Optimizer::Impl::use_parts() {
       if (!record.part.defined()) continue;
       const torch::Tensor& p = *record.p;
       if (record.grad == &p) record.grad = &record.part;
+      const jit::Part& own = sharding->part(record.key);
       if (record.grad != nullptr && record.grad != &record.part) {
-        const jit::Part& own = sharding->part(record.key);
         record.part_grad = own.count() == 0
                                ? torch::empty({0}, record.grad->options().requires_grad(false))
                                : gradient_range(p, *record.grad, own);
@@ -361,7 +161,7 @@ void Optimizer::Impl::use_parts() {
       if (record.grad != nullptr && record.inputs != nullptr) {
         record.part_inputs = *record.inputs;
         for (torch::Tensor& one : record.part_inputs)
-          if (one.defined()) one = range_of(one, sharding->part(record.key));
+          if (one.defined()) one = storage_range(one, own.first, own.count());
         record.inputs = &record.part_inputs;
       }
       record.p = &record.part;
@@ -422,11 +222,10 @@ torch::Tensor Optimizer::Impl::shared_weights(const void* key, const torch::Tens
   torch::Tensor flat = torch::empty({p.numel()}, whole.options());
   if (own.count() > 0) {
     const torch::Tensor part = state->weights().to(torch::kFloat32);
-    flat.narrow(0, own.first, own.count()).copy_(part.as_strided({own.count()}, {1}));
+    flat.narrow(0, own.first, own.count()).copy_(storage_range(part, 0, own.count()));
   }
   gather_parts(sharding->ranks(), sharding->partition(), {{sharding->index_of(key), flat}});
-  if (p.dim() == 0) return flat.view(torch::IntArrayRef());
-  return flat.as_strided(p.sizes(), jit::compact_strides(shape_of(p)));
+  return in_storage_order(flat, p);
 }
 
 }  // namespace jitstep

@@ -177,7 +177,7 @@ void Optimizer::Impl::gather_param(ParamRecord& record, const torch::Tensor& p,
                                    Operation operation) {
   record.p = &p;
   const bool storage_unchanged = check_storage(record);
-  find_part(record, p);
+  if (sharding) find_part(record, p);
   record.grad = operation == Operation::step ? gradient_of(record) : &p;
   if (record.grad == nullptr) {
     if (record.knows(held_state(record.key)) &&
@@ -189,8 +189,7 @@ void Optimizer::Impl::gather_param(ParamRecord& record, const torch::Tensor& p,
   if (operation == Operation::switch_mode && (record.state == nullptr || record.state->step() == 0))
     return;
   if (!bound) add_pending(record);
-  const auto given = given_inputs.find(record.key);
-  record.inputs = given == given_inputs.end() ? nullptr : &given->second;
+  record.inputs = given_inputs.empty() ? nullptr : inputs_of(record);
   active.push_back(&record);
   several_devices |= p.device() != active.front()->p->device();
 }

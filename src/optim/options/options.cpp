@@ -7,7 +7,7 @@
 
 #include "jit/codegen/spec_text.h"
 #include "jit/manifest/option_layout.h"
-#include "optim/options/shipped_options.h"
+#include "optim/options/shipped_rules.h"
 #include "optim/tensor/errors.h"
 
 namespace jitstep {
@@ -133,13 +133,9 @@ bool Options::is_set(const std::string& name) const {
   });
 }
 
-bool Options::fits(const jit::OptionValues& values) const {
-  return layout() == nullptr || values.layout().text() == layout();
-}
-
 jit::OptionValues Options::values() const {
   jit::OptionValues values = defaults();
-  if (!fits(values))
+  if (layout() != nullptr && values.layout().text() != layout())
     throw jit::Error("the options class of " + rule() + " does not fit the file " +
                      manifest().path + ", which declares other options. Use GenericOptions.");
   jit::PackedValues packed = values.packed();
@@ -249,22 +245,14 @@ void GenericOptions::bind(const std::string& rule, const jit::Catalog& catalog) 
   values_ = std::move(values);
 }
 
-namespace {
-
-// The options of the generated class. Null if there is none, or if the file declares other options.
-std::unique_ptr<Options> shipped_options(const std::string& rule, const jit::Catalog& catalog) {
-  auto shipped = make_shipped_options(rule);
-  return shipped && shipped->fits(jit::OptionValues(rule, catalog)) ? std::move(shipped) : nullptr;
-}
-
-}  // namespace
-
-bool is_shipped(const std::string& rule) {
-  return shipped_options(rule, jit::default_catalog()) != nullptr;
+const ShippedRule* shipped_rule(const std::string& rule, const jit::Catalog& catalog) {
+  const ShippedRule* const found = find_shipped(rule);
+  return found != nullptr && catalog.option_layout(rule)->text() == found->layout ? found : nullptr;
 }
 
 std::unique_ptr<Options> make_options(const std::string& rule, const jit::Catalog& catalog) {
-  if (auto shipped = shipped_options(rule, catalog)) return shipped;
+  if (const ShippedRule* const shipped = shipped_rule(rule, catalog))
+    return shipped->make_options();
   auto generic = std::make_unique<GenericOptions>();
   generic->bind(rule, catalog);
   return generic;

@@ -13,7 +13,7 @@ namespace {
 
 torch::Tensor flat_bytes(const torch::Tensor& tensor, const torch::Tensor& p) {
   if (!tensor.defined()) return torch::empty({0}, p.options().dtype(torch::kUInt8));
-  return tensor.as_strided({tensor.numel()}, {1}, tensor.storage_offset()).view(torch::kUInt8);
+  return storage_range(tensor, 0, tensor.numel()).view(torch::kUInt8);
 }
 
 // Gathers the buffers of one parameter, all of them in the same order on all ranks.
@@ -36,10 +36,7 @@ class Gathering {
 
   // Plain values in the parameter's storage order.
   torch::Tensor values(const torch::Tensor& bytes, torch::ScalarType dtype) const {
-    if (!bytes.defined()) return bytes;
-    const torch::Tensor flat = bytes.view(dtype);
-    if (p_.dim() == 0) return flat.view(torch::IntArrayRef());
-    return flat.as_strided(p_.sizes(), jit::compact_strides(shape_of(p_)));
+    return bytes.defined() ? in_storage_order(bytes.view(dtype), p_) : bytes;
   }
 
  private:

@@ -24,7 +24,7 @@ torch::Tensor whole_values(const PartialValues& one) {
 }
 
 torch::Tensor bytes_of(const torch::Tensor& values) {
-  return values.as_strided({values.numel()}, {1}).view(torch::kUInt8);
+  return storage_range(values, 0, values.numel()).view(torch::kUInt8);
 }
 
 // One direction of the exchange: parts to owners, and back.

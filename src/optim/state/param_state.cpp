@@ -8,8 +8,8 @@
 #include "jit/base/closest.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/options.h"
+#include "optim/options/shipped_rules.h"
 #include "optim/state/param_state_data.h"
-#include "optim/state/shipped_state.h"
 #include "optim/state/state_operations.h"
 #include "optim/tensor/own_operations.h"
 
@@ -171,12 +171,9 @@ bool ParamState::equals(const ParamState& other) const {
   return true;
 }
 
-std::unique_ptr<ParamState> make_param_state(const std::string& rule) {
-  return make_param_state(rule, jit::default_catalog());
-}
-
 std::unique_ptr<ParamState> make_param_state(const std::string& rule, const jit::Catalog& catalog) {
-  return is_shipped(rule) ? make_shipped_state(rule) : std::make_unique<ParamState>(rule, catalog);
+  const ShippedRule* const shipped = shipped_rule(rule, catalog);
+  return shipped != nullptr ? shipped->make_state() : std::make_unique<ParamState>(rule, catalog);
 }
 
 }  // namespace jitstep

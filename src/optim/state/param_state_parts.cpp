@@ -8,12 +8,13 @@
 #include "jitstep/jit/plan.h"
 #include "optim/state/param_state_data.h"
 #include "optim/state/state_operations.h"
+#include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
 namespace {
 
 torch::Tensor range_of(const torch::Tensor& values, std::int64_t first, std::int64_t count) {
-  return values.as_strided({count}, {1}, values.storage_offset() + first).clone();
+  return storage_range(values, first, count).clone();
 }
 
 StateBuffers::Slot part_of_slot(const StateBuffers& whole, std::size_t slot,

@@ -48,6 +48,20 @@ torch::Tensor values_at(void* memory, const torch::Tensor& p) {
   return torch::from_blob(memory, p.sizes(), jit::compact_strides(shape_of(p)), options);
 }
 
+bool is_dense_like(const torch::Tensor& p, const torch::Tensor& values) {
+  const jit::Shape shape = shape_of(p);
+  return jit::is_dense({shape.sizes, shape_of(values).strides}, jit::compact_strides(shape));
+}
+
+torch::Tensor storage_range(const torch::Tensor& dense, std::int64_t first, std::int64_t count) {
+  return dense.as_strided({count}, {1}, dense.storage_offset() + first);
+}
+
+torch::Tensor in_storage_order(const torch::Tensor& elements, const torch::Tensor& p) {
+  if (p.dim() == 0) return elements.view(torch::IntArrayRef());
+  return elements.as_strided(p.sizes(), jit::compact_strides(shape_of(p)));
+}
+
 bool is_aligned(const jit::StepTensor& tensor, const void* g) {
   std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(tensor.p) |
                         reinterpret_cast<std::uintptr_t>(tensor.residual) |

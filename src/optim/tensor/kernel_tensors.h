@@ -24,6 +24,13 @@ torch::ScalarType real_dtype(jit::Dtype parameter);
 /// Wraps kernel memory in a tensor with the parameter's sizes and storage order, in real_dtype. Does not copy or own.
 torch::Tensor values_at(void* memory, const torch::Tensor& parameter);
 
+/// True if `values`, of the parameter's sizes, has the parameter's storage order without gaps.
+bool is_dense_like(const torch::Tensor& parameter, const torch::Tensor& values);
+/// Elements of a tensor without gaps, in storage order: [count]. Shares the memory.
+torch::Tensor storage_range(const torch::Tensor& dense, std::int64_t first, std::int64_t count);
+/// The inverse: elements in the parameter's storage order, as a tensor of its sizes. Shares the memory.
+torch::Tensor in_storage_order(const torch::Tensor& elements, const torch::Tensor& parameter);
+
 /// True if parameter, residual, codes and gradient `g` are aligned to 16 bytes, as vector loads need.
 bool is_aligned(const jit::StepTensor& tensor, const void* g);
 

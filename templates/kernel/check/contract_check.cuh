@@ -1,64 +1,13 @@
-// Checks at compile time that a rule and its codecs follow docs/extending/reference.md. It instantiates each function
+// Checks at compile time that a rule follows docs/extending/reference.md. It instantiates each function
 // of a rule with views that contain only what the function may read and write. Nothing of this runs or stays in the
 // binary. Only the host knows the fields' names, so it generates SlotsOf, ResultsIn and the assertions. (No back
 // quotes in assertions: NVRTC prints them as question marks.)
 #pragma once
 #include "../plan.cuh"
 #include "../tile/fragment.cuh"
+#include "codec_check.cuh"
 
 namespace jitstep {
-
-// ---- a codec -----------------------------------------------------------------------------------
-
-template <class P>
-using CodeOf = typename CodeStorage<typename P::Body::Code>::Register;
-template <class P>
-using MetaOf = typename P::Body::Meta;
-
-// Loops use values and codes without conversion. An implicit conversion of a double or float would change the number.
-template <class T>
-inline constexpr bool kValue = kSame<T, real> || kSame<T, float>;
-template <class T, class Code>
-inline constexpr bool kCode = kSame<Code, real> ? kValue<T> : !kSame<T, float> && !kSame<T, double>;
-template <bool>
-struct Flag {};
-
-template <class P>
-concept SaysRandom = requires {
-  Flag<P::Body::random>{};
-};
-template <class P>
-concept HasDecode = requires(CodeOf<P> code, const MetaOf<P>& meta) {
-  requires(!P::has_aux_state);
-  requires kValue<decltype(P::Body::decode(code, meta))>;
-}
-|| requires(CodeOf<P> code, const MetaOf<P>& meta, const typename P::AuxState& m) {
-  requires P::has_aux_state;
-  requires kValue<decltype(P::Body::decode(code, meta, m))>;
-};
-template <class P>
-concept HasEncode =
-    !kCoded<P> || requires(real x, const Measured<typename P::Body>& meta, uint32 bits) {
-  requires(!P::has_aux_state);
-  static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits));
-  requires kCode<decltype(P::Body::encode(x, meta, bits)), CodeOf<P>>;
-}
-|| requires(real x, const Measured<typename P::Body>& meta, uint32 bits,
-            const typename P::AuxState& m) {
-  requires P::has_aux_state;
-  static_cast<CodeOf<P>>(P::Body::encode(x, meta, bits, m));
-  requires kCode<decltype(P::Body::encode(x, meta, bits, m)), CodeOf<P>>;
-};
-template <class P>
-concept HasMeasure = P::Body::block == 1 ||
-                     requires(real x, const uint32 (&key)[P::Body::keys],
-                              const Measured<typename P::Body>* measured, const MetaOf<P>* meta) {
-  requires kSame<decltype(P::Body::key(x, 0)), uint32>;
-  P::Body::measure(key);
-  meta = measured;  // Meta, or derived from it
-};
-
-// ---- a rule ------------------------------------------------------------------------------------
 
 struct PreviousSlot {  // before `update_state`
   const real prev;

@@ -17,6 +17,11 @@ OptionError error_of(const OptionValues& values) {
   return {"none", "none", 0};
 }
 
+TEST(OptionValues, OfOneRuleShareTheirLayout) {
+  EXPECT_EQ(&OptionValues("adamw").layout(), &OptionValues("adamw").layout());
+  EXPECT_NE(&OptionValues("adamw").layout(), &OptionValues("lion").layout());
+}
+
 TEST(OptionValues, AnErrorNamesTheOptionAndThePositionOfTheNumber) {
   OptionValues values("adamw");
   values.set("betas", Value::Numbers{0.9, 1.5});

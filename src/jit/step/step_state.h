@@ -1,0 +1,67 @@
+// The data of a Step, and the phases of its steps.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "jit/step/launch_batch.h"
+#include "jit/step/shared_sum.h"
+#include "jit/step/step_counter.h"
+#include "jit/step/transform_values.h"
+#include "jitstep/jit/step.h"
+
+namespace jitstep::jit {
+
+/// The device copies of a step's inputs.
+struct DeviceTables {
+  DeviceTable<StepRecord> steps = {};
+  DeviceTable<HyperParams> hyper_params = {};
+  TransformValues transformed = {};
+};
+
+/// Only one thread at a time may use it.
+struct Step::State {
+  // Which launches of the step remain.
+  enum class Phase { idle, prepared, reduced };
+
+  Backend& backend;
+  std::vector<ConfigChoice> choices = {};  // one per batch
+  std::vector<LaunchBatch> batches = {};
+  std::vector<SharedSum> sums = {};
+  std::vector<const TensorRecord*> tensors = {};  // of all batches
+  std::vector<char> inactive = {};       // tensors that the work items exclude; empty: unknown
+  std::vector<StepRecord> records = {};  // of all tensors
+  DeviceTables live = {};
+  std::deque<DeviceTables> captured = {};   // one per captured step; each replay uploads it again
+  std::optional<StepCounter> counter = {};  // if the device counts steps
+  bool capturing = false;
+  SharedState* shared_state = nullptr;  // null if the caller gave none
+  // With shared state: the HyperParams of a step, with the global step.
+  std::vector<HyperParams> numbered_params = {};
+  int passes = 0;
+  bool has_host_transform = false;
+  Phase phase = Phase::idle;
+  bool has_writer = false;               // whether any active tensor has elements
+  bool has_aux_state = false;            // whether check_aux_state() has succeeded
+  std::optional<Mode> target_mode = {};  // of a prepared mode switch; empty: a step
+  Exchange exchange = {};                // of partial sums, for parts of tensors
+
+  void choose_shared_state_writer();
+  void add_batches(const std::vector<Batch>& given);
+  bool same_inactive_tensors(const std::vector<StepInput>& inputs) const;
+  void choose(const std::vector<StepInput>& inputs);
+  bool write_records(const std::vector<StepInput>& inputs);
+  void wait_for_last_step();
+  void follow_capture(const std::vector<StepInput>& inputs);
+  DeviceTables& device_tables() { return capturing ? captured.back() : live; }
+  void send(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
+  void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
+  std::vector<PartialSums> partials_of(int pass) const;
+  void check_exchange() const;
+  void launch_sums();
+  void launch_host_transform(const HostTransform& transform);
+  void finish_step();
+};
+
+}  // namespace jitstep::jit

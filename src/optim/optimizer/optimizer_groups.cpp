@@ -1,0 +1,208 @@
+// The parameter groups of an optimizer: their options and parameters, checks of both, and the records of parameters.
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+#include <utility>
+
+#include "optim/optimizer/host_transforms.h"
+#include "optim/optimizer/optimizer_impl.h"
+#include "optim/options/group_options.h"
+#include "optim/tensor/memory_overlap.h"
+
+namespace jitstep {
+namespace {
+
+// An optimizer has one mode and one shared state, so a rule with either cannot be mixed with others.
+void check_can_share(const jit::Manifest& rule) {
+  TORCH_CHECK(!rule.modes && shared_names(rule).empty(), "jitstep: the rule ", rule.name,
+              " cannot share an optimizer with other rules: it has ",
+              rule.modes ? "modes" : "shared state",
+              ". Make a separate optimizer: jitstep::Optimizer(\"", rule.name, "\", groups).");
+}
+
+GroupTransform transform_of(const Options& options) {
+  const std::string& name = options.manifest().host_transform;
+  return name.empty() ? GroupTransform() : find_host_transform(options.rule(), name);
+}
+
+}  // namespace
+
+// Copies a group. Options that it does not set come from the optimizer's defaults, or from its own rule's.
+Optimizer::ParamGroup Optimizer::Impl::merged(const ParamGroup& group) const {
+  default_options().check_unharmed();
+  if (group.has_options())
+    if (const auto* const own = dynamic_cast<const Options*>(&group.options()))
+      own->check_unharmed();
+  std::unique_ptr<Options> of_rule;
+  if (several_rules) {
+    of_rule = make_options(options_with_rule(group).rule(), default_options().catalog());
+    of_rule->set_catalog(default_options().catalog());
+  }
+  const Options& defaults = of_rule ? *of_rule : default_options();
+  auto options = options_like(defaults, group.has_options() ? group.options() : defaults);
+  if (group.has_options()) options->inherit(defaults);
+  options->set_catalog(default_options().catalog());
+  options->construct();
+  return ParamGroup(group.params(), std::move(options));
+}
+
+// Checks all arguments of a group, except that its parameters are in no other group. `first` is the name of its first
+// parameter.
+void Optimizer::Impl::check_group(const ParamGroup& group, const ParameterName& first,
+                                  ValidationPhase phase) const {
+  std::set<std::tuple<torch::ScalarType, std::int64_t, std::int64_t>> kinds;
+  const auto& options = static_cast<const Options&>(group.options());
+  const auto record = with_group_context(first.group, [&] {
+    if (several_rules) check_can_share(options.manifest());
+    transform_of(options);  // throws if the transform is not registered
+    return GroupRecord(options, phase);
+  });
+  for (std::size_t i = 0; i < group.params().size(); ++i) {
+    const torch::Tensor& p = group.params()[i];
+    const ParameterName name{first.group, first.index + i};
+    check_parameter(p, name);
+    if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second)
+      with_context(p, name, [&] { record.plan(p); });
+  }
+  check_frozen(group.params(), first, frozen);
+}
+
+// A parameter in two groups would be stepped twice. Two parameters that share memory would both write to it at once.
+// Within a group a parameter may be listed twice, because parameters() of modules that share one lists it twice.
+// `more`: parameters about to be added, or null. `first`: the name of the first of them.
+void Optimizer::Impl::check_distinct(const ParamGroup* more, const ParameterName& first) const {
+  struct Seen {
+    const ParamGroup* list;
+    ParameterName name;
+  };
+  std::unordered_map<void*, Seen> seen;
+  std::vector<NamedParameter> all;
+  const auto check = [&](const ParamGroup& list, const ParameterName& begin) {
+    for (std::size_t i = 0; i < list.params().size(); ++i) {
+      const torch::Tensor& p = list.params()[i];
+      const ParameterName name{begin.group, begin.index + i};
+      const auto [found, added] = seen.emplace(key_of(p), Seen{&list, name});
+      const ParameterName& before = found->second.name;
+      TORCH_CHECK(added || found->second.list == &list,
+                  "jitstep: some parameters appear in more than one parameter group: ",
+                  describe(p, name), " is also parameter ", before.index, " of group ",
+                  before.group, ". List each parameter once.");
+      if (added) all.push_back({&p, name});
+    }
+  };
+  for (std::size_t g = 0; g < param_groups().size(); ++g) check(param_groups()[g], {g, 0});
+  if (more != nullptr) check(*more, first);
+  check_disjoint(all);
+}
+
+void Optimizer::Impl::check_distinct() const { check_distinct(nullptr, {}); }
+
+void Optimizer::add_param_group(const ParamGroup& group) {
+  impl_->check_groups_fixed();
+  if (!impl_->groups_unchanged()) impl_->sync_groups();
+  ParamGroup whole = impl_->merged(group);
+  const ParameterName first{param_groups_.size(), 0};
+  impl_->check_group(whole, first, ValidationPhase::construction);
+  impl_->check_distinct(&whole, first);
+  auto states = impl_->early_states(whole, first);
+  torch::optim::Optimizer::add_param_group(ParamGroup(group.params()));
+  param_groups_.back() =
+      std::move(whole);  // torch sets options of a class that it does not know to the defaults
+  impl_->resize(param_groups_.size());
+  impl_->take_in(impl_->groups.size() - 1, std::move(states));
+}
+
+void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
+  impl_->check_groups_fixed();
+  if (!impl_->groups_unchanged()) impl_->sync_groups();
+  TORCH_CHECK(
+      !param_groups_.empty(),
+      "jitstep: add_parameters: the optimizer has no parameter group. Call add_param_group.");
+  const ParamGroup added(parameters, param_groups_[0].options().clone());
+  const ParameterName first{0, param_groups_[0].params().size()};
+  impl_->check_group(added, first, ValidationPhase::step);
+  impl_->check_distinct(&added, first);
+  auto states = impl_->early_states(added, first);
+  torch::optim::Optimizer::add_parameters(parameters);
+  impl_->take_in(0, std::move(states));
+}
+
+// True if a group's parameters are those of its records. Users may change param_groups() directly.
+bool Optimizer::Impl::group_unchanged(std::size_t g) const {
+  const auto& params = param_groups()[g].params();
+  const auto& param_records = groups[g].param_records;
+  if (params.size() != param_records.size()) return false;
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (key_of(params[i]) != param_records[i].key) return false;
+  return true;
+}
+
+bool Optimizer::Impl::groups_unchanged() const {
+  if (groups.size() != param_groups().size()) return false;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (!group_unchanged(g)) return false;
+  return true;
+}
+
+// Updates the records after the groups changed. Groups that were added through torch's base class get their options
+// merged. New groups and parameters are checked.
+void Optimizer::Impl::sync_groups() {
+  check_groups_fixed();
+  const std::size_t known = groups.size();
+  for (std::size_t g = known; g < param_groups().size(); ++g)
+    param_groups()[g] = merged(param_groups()[g]);
+  for (std::size_t g = 0; g < param_groups().size(); ++g)
+    if (g >= known || !group_unchanged(g))
+      check_group(param_groups()[g], {g, 0},
+                  g < known ? ValidationPhase::step : ValidationPhase::construction);
+  check_distinct();
+  resize(param_groups().size());
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (g >= known || !group_unchanged(g)) register_members(g);
+  if (hooks) hook_gradients();
+}
+
+void Optimizer::Impl::register_members(std::size_t g) {
+  memory_checked = false;
+  const auto& options = static_cast<const Options&>(param_groups()[g].options());
+  groups[g].rule = options.rule();
+  groups[g].transform = transform_of(options);
+  auto& param_records = groups[g].param_records;
+  param_records.clear();
+  param_records.reserve(param_groups()[g].params().size());
+  std::set<void*> listed;
+  for (const auto& p : param_groups()[g].params()) {
+    const bool repeated = !listed.insert(key_of(p)).second;
+    ParamRecord& record = param_records.emplace_back();
+    record.name = {g, param_records.size() - 1};
+    record.key = key_of(p);
+    record.id = id_of(record.key);
+    record.number = static_cast<int>(listed.size()) - 1;
+    record.repeated = repeated;
+  }
+  warn_of_repeated(g);
+}
+
+// Warns about duplicates in a group: names the first one, and the number of others.
+void Optimizer::Impl::warn_of_repeated(std::size_t g) const {
+  const auto& param_records = groups[g].param_records;
+  const auto again =
+      std::find_if(param_records.begin(), param_records.end(), std::mem_fn(&ParamRecord::repeated));
+  if (again == param_records.end()) return;
+  const auto same = [&](const ParamRecord& param_record) { return param_record.key == again->key; };
+  const auto first = std::find_if(param_records.begin(), param_records.end(), same);
+  const auto times = std::count_if(first, param_records.end(), same);
+  std::set<void*> others;
+  for (const ParamRecord& param_record : param_records)
+    if (param_record.repeated && !same(param_record)) others.insert(param_record.key);
+  const auto index = static_cast<std::size_t>(first - param_records.begin());
+  const std::string more = others.empty() ? "" : c10::str(" (", others.size(), " more like it)");
+  TORCH_WARN("jitstep: ", describe(param_groups()[g].params()[index], {g, index}), " is listed ",
+             times, " times in its group, again as parameter ", again - param_records.begin(), more,
+             ". parameters() of modules that share a parameter lists it so. It is stepped once.");
+}
+
+}  // namespace jitstep

@@ -1,0 +1,169 @@
+#include "optim/optimizer/sharding.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+
+#include "jitstep/jit/plan.h"
+#include "jitstep/jit/spec.h"
+#include "optim/shard/part_exchange.h"
+#include "optim/shard/whole_transform.h"
+#include "optim/tensor/kernel_tensors.h"
+
+namespace jitstep {
+
+Optimizer::Impl::Sharding::Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks)
+    : impl_(impl), ranks_(std::move(ranks)), partition_({}, 1) {
+  std::vector<jit::PartitionedTensor> tensors;
+  for (std::size_t g = 0; g < impl_.groups.size(); ++g)
+    for (const ParamRecord& record : impl_.groups[g].param_records) {
+      if (record.repeated) continue;
+      const torch::Tensor& p = parameter(record.name);
+      const auto plan =
+          with_context(p, record.name, [&] { return impl_.groups[g].record.plan(p); });
+      index_[record.key] = names_.size();
+      names_.push_back(record.name);
+      tensors.push_back({p.numel(), is_dense_like(p, p) ? jit::part_grain(*plan) : 0});
+    }
+  partition_ = jit::Partition(tensors, ranks_->size());
+  for (const ParameterName& name : names_) check_device(name);
+}
+
+void Optimizer::Impl::Sharding::run(RankCall call, const std::function<void()>& action) {
+  TORCH_CHECK(!lost_ || call == RankCall::load,
+              "jitstep: the parameters of this rank are not those ",
+              "of its state, because an earlier exchange of parameters failed. Load a checkpoint.");
+  call_ = call;
+  agreed_ = false;
+  try {
+    action();
+    agree();
+  } catch (...) {
+    if (!std::exchange(agreed_, true)) report_failure(*ranks_);
+    throw;
+  }
+  if (call == RankCall::load) lost_ = false;
+}
+
+void Optimizer::Impl::Sharding::agree() {
+  if (std::exchange(agreed_, true)) return;
+  if (is_launch()) find_ids();
+  check_same(*ranks_, call_, digests(),
+             [&](std::size_t i) { return describe(parameter(names_[i]), names_[i]); });
+  if (call_ == RankCall::step) share_found_inf();
+}
+
+void Optimizer::Impl::Sharding::exchange(const std::vector<jit::PartialSums>& partials) {
+  gather_partial_sums(
+      *ranks_, partition_, [&](int id) { return index_of_id_.at(id); }, partials,
+      impl_.active.front()->p->device());
+}
+
+void Optimizer::Impl::Sharding::transform(const std::vector<TransformedPart>& parts,
+                                          const TransformOfGroup& transform) {
+  std::vector<PartialValues> all;
+  for (const StepParam* const param : impl_.active) {
+    if (!impl_.groups[param->name.group].transform) continue;
+    const auto own = std::find_if(parts.begin(), parts.end(),
+                                  [&](const auto& one) { return one.param == param; });
+    const torch::Tensor& p = parameter(param->name);
+    all.push_back({index_of(*param), param->name.group, p, real_dtype(dtype_of(p)),
+                   own == parts.end() ? torch::Tensor() : own->values});
+  }
+  transform_whole(*ranks_, partition_, all, transform);
+}
+
+void Optimizer::Impl::Sharding::share_parameters() {
+  lost_ = true;
+  std::vector<SharedTensor> flat;
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> gaps;  // parameters, and dense copies
+  for (const StepParam* const param : impl_.active) {
+    const torch::Tensor p = parameter(param->name).detach();
+    if (p.numel() == 0) continue;
+    torch::Tensor dense = p;
+    if (!is_dense_like(p, p)) gaps.emplace_back(p, dense = p.contiguous());
+    flat.push_back({index_of(*param), storage_range(dense, 0, p.numel())});
+  }
+  gather_parts(*ranks_, partition_, flat);
+  for (const auto& [p, dense] : gaps) p.copy_(dense);
+  lost_ = false;
+}
+
+// True for calls that launch kernels of the active parameters.
+bool Optimizer::Impl::Sharding::is_launch() const {
+  return call_ == RankCall::step || call_ == RankCall::train || call_ == RankCall::eval;
+}
+
+void Optimizer::Impl::Sharding::find_ids() {
+  index_of_id_.clear();
+  for (const StepParam* const param : impl_.active)
+    index_of_id_[param->buffers->id] = index_of(*param);
+}
+
+void Optimizer::Impl::Sharding::check_device(const ParameterName& name) const {
+  const torch::Tensor &p = parameter(name), &first = parameter(names_.front());
+  TORCH_CHECK(p.device() == first.device(), "jitstep: shard() needs all parameters on one device, ",
+              "but ", describe(p, name), " is on ", p.device(), ", and ",
+              describe(first, names_.front()), " is on ", first.device(),
+              ". Use one optimizer per device.");
+}
+
+std::uint64_t Optimizer::Impl::Sharding::digest_of(const std::shared_ptr<const jit::Plan>& plan) {
+  const auto [known, added] = plans_.try_emplace(plan.get(), plan, 0);
+  if (added)
+    known->second.second = Digest().add(plan->name).add(jit::to_string(plan->spec)).value();
+  return known->second.second;
+}
+
+std::uint64_t Optimizer::Impl::Sharding::digest_of_group(std::size_t group) const {
+  const HyperParams& params = impl_.hyper_params[group];
+  Digest digest;
+  digest.add(params.hyper).add(params.initial).add(params.seed).add(params.lr != nullptr);
+  return digest.add(impl_.extras.found_inf.defined())
+      .add(impl_.extras.grad_scale.defined())
+      .value();
+}
+
+// What all ranks must have in common for the active parameters.
+void Optimizer::Impl::Sharding::add_digests_of_step(std::vector<ParameterDigest>& all) {
+  std::vector<std::uint64_t> of_group;
+  for (std::size_t g = 0; g < impl_.groups.size(); ++g) of_group.push_back(digest_of_group(g));
+  for (const StepParam* const param : impl_.active) {
+    ParameterDigest& one = all[index_of(*param)];
+    one.options = Digest()
+                      .add(digest_of(param->buffers->plan))
+                      .add(of_group[param->name.group])
+                      .add(param->buffers->id)
+                      .add(param->buffers->t.counted())
+                      .value();
+    one.gradient = 1;
+    for (std::size_t i = 0; param->inputs != nullptr && i < param->inputs->size(); ++i)
+      one.gradient = 2 * one.gradient + ((*param->inputs)[i].defined() ? 1 : 0);
+  }
+}
+
+std::vector<ParameterDigest> Optimizer::Impl::Sharding::digests() {
+  std::vector<ParameterDigest> all;
+  for (const ParameterName& name : names_) {
+    const torch::Tensor& p = parameter(name);
+    Digest shape;
+    shape.add(p.sizes()).add(p.strides()).add(p.scalar_type());
+    all.push_back({shape.value(), 0, 0});
+  }
+  if (is_launch())
+    add_digests_of_step(all);
+  else
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      all[i].gradient = impl_.held_state(key_of(parameter(names_[i]))) != nullptr ? 1 : 0;
+  return all;
+}
+
+// A rank that found no infinity skips the step too, and its scaler learns of it.
+void Optimizer::Impl::Sharding::share_found_inf() const {
+  const torch::Tensor& found = impl_.extras.found_inf;
+  if (!found.defined()) return;
+  const torch::Tensor all = ranks_->all_gather(found.reshape({1}).contiguous());
+  found.copy_(all.amax().reshape(found.sizes()));
+}
+
+}  // namespace jitstep
