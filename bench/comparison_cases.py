@@ -47,8 +47,10 @@ CASES = {
             cpp("plain AdamW, written by hand", "plain AdamW", B28),
             *references(B28),
             library("torch foreach", "torch", "foreach", B28),
+            library("torch fused, from Python", "torch", "fused", B28),
             library("DeepSpeed CPUAdam", "deepspeed", "deepspeed", B28),
             jitstep("jitstep AdamW", {"rule": "adamw"}, B28),
+            library("jitstep AdamW, from Python", "jitstep", "jitstep", B28),
         ],
     },
     "state of 16, 8 and 4 bits": {
@@ -64,6 +66,7 @@ CASES = {
             jitstep("jitstep AdamW", {"rule": "adamw"}, B28),
             jitstep("jitstep AdamW bf16", {"rule": "adamw", "state": "bf16"}, B20),
             jitstep("jitstep AdamW int8", {"rule": "adamw", "state": "int8"}, B16),
+            library("jitstep AdamW int8, from Python", "jitstep", "jitstep int8", B16),
             library("torchao AdamW8bit, compiled", "torchao", "torchao 8", B16),
             library("bitsandbytes AdamW8bit", "bitsandbytes", "bitsandbytes 8", B16),
             library("FlashOptim FlashAdamW", "flashoptim", "flashoptim", B16),

@@ -79,4 +79,5 @@ def variables(threads, folder=FOLDER):
         "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "DS_ACCELERATOR": "cpu",
+        "PYTHONPATH": str(ROOT / "build/python"),  # jitstep's own classes
     }

@@ -26,6 +26,9 @@ def preheated():
 # decay.
 KINDS = {
     "foreach": ("torch", "torch.optim", "AdamW", lambda: {"lr": LR, "foreach": True}),
+    "fused": ("torch", "torch.optim", "AdamW", lambda: {"lr": LR, "fused": True}),
+    "jitstep": ("jitstep", "jitstep", "AdamW", lambda: {"lr": LR}),
+    "jitstep int8": ("jitstep", "jitstep", "AdamW", lambda: {"lr": LR, "state": "int8"}),
     "deepspeed": ("deepspeed", "deepspeed.ops.adam", "DeepSpeedCPUAdam", lambda: {"lr": LR}),
     "torchao 8": ("torchao", "torchao.optim", "AdamW8bit", lambda: {"lr": LR}),
     "torchao 4": ("torchao", "torchao.optim", "AdamW4bit", lambda: {"lr": LR}),
@@ -42,6 +45,14 @@ def optimizer_of(kind, parameters):
     _, module, name, options = KINDS[kind]
     optimizer = getattr(importlib.import_module(module), name)
     return optimizer(parameters, **options(), weight_decay=DECAY)
+
+
+def version_of(package):
+    """The version of an installed package, or of one in a build folder."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return importlib.import_module(package).__version__
 
 
 def plain_tensors(value):
@@ -100,7 +111,7 @@ class Session:
             "dtype": str(self.parameters[0].dtype).removeprefix("torch."),
             "state_bytes": state_bytes,
             "state": state,
-            "package": f"{package} {importlib.metadata.version(package)}",
+            "package": f"{package} {version_of(package)}",
         }
 
     def step(self, request):

@@ -1,17 +1,6 @@
 # Finds third-party libraries other than LibTorch: in the folder JITSTEP_THIRD_PARTY_DIR, if it is set and has them,
 # else in installed packages.
 
-# On a machine without OpenSSL's development package, the third-party folder has the headers. The library itself is
-# installed on nearly every system, or in that folder.
-if(JITSTEP_THIRD_PARTY_DIR AND EXISTS "${JITSTEP_THIRD_PARTY_DIR}/openssl/evp.h")
-  find_path(OPENSSL_INCLUDE_DIR openssl/evp.h)
-  if(NOT OPENSSL_INCLUDE_DIR)
-    set(OPENSSL_INCLUDE_DIR "${JITSTEP_THIRD_PARTY_DIR}" CACHE PATH "OpenSSL's headers" FORCE)
-  endif()
-  find_library(OPENSSL_CRYPTO_LIBRARY NAMES crypto libcrypto.so.3 HINTS "${JITSTEP_THIRD_PARTY_DIR}")
-endif()
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-
 # Defines `target` (header only) with `header` in the third-party folder, or finds `package`.
 function(jitstep_header_library package target header debian_package)
   if(TARGET ${target})

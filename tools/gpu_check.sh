@@ -116,12 +116,10 @@ describe_machine() {
 part_headers() {
   mkdir -p "$third_party" || return 1
   local from
-  for from in /usr/include/nlohmann /usr/include/CLI /usr/include/openssl /usr/src/googletest; do
+  for from in /usr/include/nlohmann /usr/include/CLI /usr/src/googletest; do
     if [ ! -e "$from" ]; then cannot headers "no $from"; continue; fi
     cp -rLT "$from" "$third_party/${from##*/}" || cannot headers "$from cannot be copied"
   done
-  cp -rL /usr/include/*-linux-gnu/openssl "$third_party/" 2>/dev/null
-  cp -L /usr/lib/*-linux-gnu/libcrypto.so.3 "$third_party/" 2>/dev/null
   say "  $third_party: $(du -sh "$third_party" | cut -f1)"
 }
 

@@ -50,7 +50,6 @@ missing_packages() {
   has_header nlohmann/json.hpp || echo nlohmann-json3-dev
   has_header CLI/CLI.hpp || echo libcli11-dev
   has_header gtest/gtest.h || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/googletest" ] || echo libgtest-dev
-  has_header openssl/evp.h || echo libssl-dev
   has_header zlib.h || echo zlib1g-dev
   python_makes_venvs || echo python3-venv
 }

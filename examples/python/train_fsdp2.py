@@ -14,7 +14,7 @@ import jitstep
 
 def main(optimizer_class=jitstep.AdamW, steps=3, load=None, save=None, first=0, **formats):
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(13, 30), torch.nn.Tanh(), torch.nn.Linear(30, 7))  # uneven shards
+    model = torch.nn.Sequential(torch.nn.Linear(32, 30), torch.nn.Tanh(), torch.nn.Linear(30, 7))  # uneven shards
     fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
     optimizer = optimizer_class(model.parameters(), lr=1e-2, **formats)
     if load:
@@ -24,7 +24,7 @@ def main(optimizer_class=jitstep.AdamW, steps=3, load=None, save=None, first=0, 
         dcp.load({"model": weights, "optimizer": state}, checkpoint_id=load)
         set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state)
     for step in range(first, first + steps):
-        x = torch.randn(32, 13, generator=torch.Generator().manual_seed(step))
+        x = torch.randn(32, 32, generator=torch.Generator().manual_seed(step))
         optimizer.zero_grad()
         (model(x) - x[:, :7].sin()).pow(2).mean().backward()
         optimizer.step()

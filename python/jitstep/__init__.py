@@ -5,7 +5,7 @@
 There is one class for each optimizer of jitstep. Everything else is as in torch.optim. docs/python.md has a guide.
 """
 
-from . import _core
+from . import _core, package
 from ._core import CompileError, CudaError, Error, MissingCompilerError, __version__
 from .accumulate import GradAccumulator
 from .archives import read_archive, write_archive
@@ -13,6 +13,7 @@ from .catalog import classes, from_spec, load_codec, load_rule
 from .optimizer import Optimizer
 from .transforms import TransformCall, register_host_transform, register_parameter_transform
 
+_core.use_package(package.kernels(), package.compiler())
 globals().update(classes())
 
 

@@ -9,6 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from . import package
+
 
 def tool() -> str | None:
     """The program: that of the package, else the one on PATH."""
@@ -43,7 +45,7 @@ def main() -> None:
     program = tool()
     if program is None:
         sys.exit("jitstep: the package has no command-line tool, and PATH has none. Install the package again.")
-    os.execv(program, ["jitstep", *arguments])
+    os.execve(program, ["jitstep", *arguments], package.tool_environment())
 
 
 if __name__ == "__main__":

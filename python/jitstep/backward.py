@@ -90,13 +90,15 @@ class _Alone:
         optimizer._use_threads()
         with optimizer._dense_gradients([self.p]):
             for _ in range(2):
-                held = optimizer.state[self.p]  # not get(): the state is created here
-                if self.stepper.step(alone, {self.p: held}, None, None, transform) == _core.Result.done:
+                held = {self.p: optimizer.state[self.p]}  # not get(): the state is created here
+                result = self.stepper.step(alone, held, None, None, transform, optimizer._inputs)
+                if result == _core.Result.done:
                     break
                 self.prepare(optimizer, options)
             else:
                 raise RuntimeError("jitstep: parameters or state changed during a step. Use one thread.")
         torch.autograd.graph.increment_version([self.p])
+        optimizer._forget_inputs([self.p])
         self.p.grad = None
 
 

@@ -7,6 +7,7 @@ state_dict() has torch's layout. Each parameter group has these additional keys:
     shared_state   numbers that the rule stores once for all parameters, by name
 """
 
+import json
 from collections import defaultdict
 from copy import deepcopy
 from itertools import chain
@@ -34,6 +35,9 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
     numbers = dict(zip(optimizer._description["shared"], optimizer._stepper.shared_state(), strict=False))
     held = {}
     for key, entries in packed["state"].items():
+        if not isinstance(entries, dict):  # a hook of the user may have put anything there
+            held[key] = entries
+            continue
         pairs = optimizer._pairs.get(parameters[key], {}) if key in parameters else {}
         held[key] = {name: value.clone() if name in pairs else value for name, value in entries.items()}
         if key in parameters and sharded.is_dtensor(parameters[key]):
@@ -41,7 +45,15 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
         if key in parameters:
             held[key] |= _form(parameters[key], held[key], bool(pairs))
     own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._mode, "shared_state": numbers}
-    return {**packed, "state": held, "param_groups": [{**group, **own} for group in packed["param_groups"]]}
+    groups = [{**group, **own} for group in packed["param_groups"]]
+    if any(sharded.is_dtensor(p) for p in parameters.values()):
+        groups = [{**group, "state": _as_one_entry(group["state"])} for group in groups]
+    return {**packed, "state": held, "param_groups": groups}
+
+
+def _as_one_entry(formats: Any) -> Any:
+    """torch.distributed.checkpoint makes an entry of each key of a dict, and loads no checkpoint that lacks one."""
+    return json.dumps(formats) if isinstance(formats, dict) else formats
 
 
 def _form(p: Tensor, entries: dict[str, Any], has_aux: bool) -> dict[str, Any]:
@@ -52,17 +64,26 @@ def _form(p: Tensor, entries: dict[str, Any], has_aux: bool) -> dict[str, Any]:
 
 
 def _distributed(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> dict[str, Any]:
-    """The state of a DTensor as DTensors. Codes with scales become values, because shards have other blocks."""
+    """The state of a DTensor as DTensors. Codes whose blocks other shards would not have become values."""
     part, packed = sharded.local(p), {}
-    plan = optimizer.plan_of(p)
-    scaled = [slot.name for slot in plan.slots() if f"{slot.name}.scales" in entries]
-    values = optimizer._values(p, plan) if scaled else {}
+    scaled = {slot.name: slot for slot in optimizer.row_slots(p) if slot.scales and f"{slot.name}.format" in entries}
+    aux = {name.rpartition(".")[0] for name in optimizer._pairs.get(p, {})}
+    by_rows = [name for name, slot in scaled.items() if name not in aux and sharded.splits_rows(p, slot.block)]
+    if optimizer.save_values:
+        by_rows = []
+    values = optimizer._values(p, optimizer.plan_of(p)) if len(by_rows) < len(scaled) else {}
+    for name, slot in scaled.items():
+        if name not in by_rows:
+            packed[name] = sharded.whole(p, values[name])
+            continue
+        for what, width in (("codes", slot.codes), ("scales", slot.scales)):
+            packed[f"{name}.{what}"] = sharded.whole_rows(p, entries.get(f"{name}.{what}"), width)
+        packed[f"{name}.format"] = entries[f"{name}.format"]
     for name, value in entries.items():
-        slot, _, what = name.rpartition(".")
-        if slot in scaled:
-            if what == "codes":
-                packed[slot] = sharded.whole(p, values[slot])
-        elif what == "codes" or name == "residual":
+        owner, _, what = name.rpartition(".")
+        if owner in scaled:
+            continue
+        if what == "codes" or name == "residual":
             packed[name] = sharded.whole(p, value.reshape(*part.shape, len(value) // max(1, part.numel())))
         elif isinstance(value, Tensor) and value.dim() > 0 and value.shape == part.shape:
             packed[name] = sharded.whole(p, value)
@@ -93,8 +114,8 @@ def _copied(value: Any, name: str, p: Tensor) -> Any:
         return deepcopy(value)
     if sharded.is_dtensor(p) or sharded.is_dtensor(value):
         value = sharded.part_of(value, p)
-    if name.endswith(".codes") or name == "residual":
-        value = value.reshape(-1)  # a DTensor has the parameter's shape
+    if name.endswith((".codes", ".scales")) or name == "residual":
+        value = value.reshape(-1)  # a DTensor has the parameter's shape, or its rows
     return value.clone() if name == "step" else value.to(device=p.device, copy=True)
 
 
@@ -172,7 +193,8 @@ def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
     try:
         loaded = _loaded_state(optimizer, {"param_groups": saved_groups, "state": state_dict["state"]})
         optimizer.__setstate__({"state": loaded, "param_groups": groups, "jitstep": own})
-        optimizer._backward, optimizer._tuning = before["_backward"], before["_tuning"]
+        for name in ("_backward", "_tuning", "_inputs"):
+            setattr(optimizer, name, before[name])
         if optimizer._tuning is not None:
             optimizer._stepper.tune(True, optimizer._tuning.agree)
         _convert(optimizer)

@@ -41,6 +41,9 @@ class GroupedOptimizer(torch.optim.Optimizer):
     """torch's groups, with options that are checked, and state in the formats of the kernels."""
 
     rule: str = ""
+    save_values: bool = False
+    """state_dict() of shards has float32 values in place of a codec's bytes. Set it to load a checkpoint of another
+    format with torch.distributed.checkpoint, which loads only entries that the optimizer has."""
     _description: dict[str, Any]
     _groups: list[_core.Group]
     _stepper: _core.Stepper
@@ -49,6 +52,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
     _threads: int
     _backward: "BackwardSteps | None"
     _tuning: "Tuning | None"
+    _inputs: dict[Tensor, dict[int, Tensor]]
 
     def __init__(self, rule: str, params: Any, **options: Any) -> None:
         self._setup(rule)
@@ -81,6 +85,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             _threads=0,
             _backward=None,
             _tuning=None,
+            _inputs={},
         )
 
     @property
@@ -123,15 +128,21 @@ class GroupedOptimizer(torch.optim.Optimizer):
         number = sum(len(other["params"]) for other in self.param_groups[:-1])
         for p in group["params"]:
             if p.device.type == "cpu" and p.layout == torch.strided:
-                plan = self._plan(checked, p, number)
-                if self._description["early_state"]:
-                    self._bind(p, plan)
+                self._accept_parameter(checked, p, number)
             number += 1
         self._groups.append(checked)
 
+    def _accept_parameter(self, group: _core.Group, p: Tensor, number: int) -> None:
+        try:
+            plan = self._plan(group, p, number)
+        except RuntimeError:
+            return  # a complex parameter: an error of the step, as in torch
+        if self._description["early_state"]:
+            self._bind(p, plan)
+
     def _plan(self, group: _core.Group, p: Tensor, number: int) -> _core.ParamPlan:
         try:
-            plan = _core.ParamPlan(group, sharded.local(p).detach(), number)
+            plan = _core.ParamPlan(group, sharded.local(p).detach(), number, p.numel() if sharded.is_dtensor(p) else 0)
             if sharded.is_dtensor(p):
                 sharded.check(p, plan.is_elementwise, type(self).__name__)
                 plan = plan.with_offset(sharded.first_element(p))
@@ -163,6 +174,50 @@ class GroupedOptimizer(torch.optim.Optimizer):
             if p is parameter:
                 return self._plan(groups[g], p, number)
         raise ValueError("the tensor is not a parameter of this optimizer")
+
+    def row_slots(self, parameter: Tensor) -> list[_core.SlotInfo]:
+        """The state buffers of one index of dimension 0 of a parameter, for tools."""
+        groups = self._core_groups()
+        row = torch.empty((1, *parameter.shape[1:]), dtype=parameter.dtype)
+        for number, g, p in self._numbered():
+            if p is parameter:
+                return _core.ParamPlan(groups[g], row, number, p.numel()).slots()
+        raise ValueError("the tensor is not a parameter of this optimizer")
+
+    # ---- inputs
+
+    @_disable_dynamo
+    def set_input(self, parameter: Tensor, name: str, value: Tensor | None) -> None:
+        """Gives a parameter's next step an input that its rule reads in addition to the gradient.
+
+        An example is "hessian" of Sophia. `value` has the parameter's shape, and is copied. The next step in which the
+        parameter has a gradient reads it once. A second call before that step replaces it, and None takes it back.
+        Gradient options such as max_grad_norm do not change it. An unknown name, another tensor or another shape raises
+        ValueError.
+        """
+        known = self._description["inputs"]
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise ValueError(f"set_input(): {self.rule} has no input {name!r}. Inputs of {self.rule}: {has}.")
+        plan = self.plan_of(parameter)
+        number = known.index(name)
+        if value is None:
+            self._inputs.get(parameter, {}).pop(number, None)
+            return
+        if value.shape != parameter.shape:
+            raise ValueError(
+                f"set_input(): {name!r} has the shape {list(value.shape)}, and the parameter {list(parameter.shape)}. "
+                "Pass one value per element."
+            )
+        p = sharded.local(parameter)
+        with torch.no_grad():
+            copied = state.empty(p, plan.compact_strides(), state.value_dtype(p))
+            copied.copy_(sharded.part_of(value, parameter))
+        self._inputs.setdefault(parameter, {})[number] = copied
+
+    def _forget_inputs(self, stepped: list[Tensor]) -> None:
+        for p in stepped:
+            self._inputs.pop(p, None)
 
     # ---- state
 

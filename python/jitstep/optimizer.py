@@ -56,11 +56,12 @@ class Optimizer(GroupedOptimizer):
                 return
         self._use_threads()
         transform = self._transform if self._description["host_transform"] else None
-        result = self._stepper.step(self.param_groups, self.state, scale, found_inf, transform)
+        given = (self.state, scale, found_inf, transform, self._inputs)
+        result = self._stepper.step(self.param_groups, *given)
         if result == _core.Result.rebuild:
             with self._dense_gradients():
                 self._prepare(scale is not None)
-                result = self._stepper.step(self.param_groups, self.state, scale, found_inf, transform)
+                result = self._stepper.step(self.param_groups, *given)
                 if result == _core.Result.rebuild:
                     raise RuntimeError("jitstep: parameters or state changed during step(). Use one thread.")
         if result == _core.Result.done:
@@ -81,6 +82,8 @@ class Optimizer(GroupedOptimizer):
         if not stepped:
             return
         torch.autograd.graph.increment_version(stepped)
+        if self._inputs:
+            self._forget_inputs(stepped)
         if scale is not None:  # torch's fused optimizers leave unscaled gradients
             with torch.no_grad():
                 grads = [sharded.local(p.grad) for p in stepped if p.grad is not None]
@@ -121,10 +124,7 @@ class Optimizer(GroupedOptimizer):
                 self._stepper.add_inactive(p)
                 continue
             if p.device.type != "cpu":
-                raise RuntimeError(
-                    f"jitstep: parameter {number} is on {p.device}, and the Python front end has kernels for the CPU "
-                    "only. Move the model to the CPU, or use the C++ front end."
-                )
+                raise words.device_error(number, p, bool(self.param_groups[g]["fused"]))
             plan = self._plan(groups[g], p, number)
             buffers, conversion = self._bind(p, plan)
             converted.include(conversion)

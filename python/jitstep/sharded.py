@@ -75,6 +75,30 @@ def whole(p: Tensor, part: Tensor) -> Tensor:
     return made
 
 
+def splits_rows(p: Tensor, block: int) -> bool:
+    """True if every part of p has whole rows (indices of dimension 0), and every row has whole blocks."""
+    row = p.numel() // p.shape[0] if p.dim() > 0 and p.shape[0] > 0 else 0
+    by_rows = all(one.is_replicate() or one.is_shard(0) for one in p.placements)  # type: ignore[attr-defined]
+    return by_rows and row > 0 and row % block == 0
+
+
+def whole_rows(p: Tensor, part: Tensor | None, width: int) -> Tensor:
+    """A DTensor of [rows of p, width], whose local part has these bytes. None: this process has no row."""
+    from torch.distributed.tensor import DTensor
+
+    held = torch.empty(0, dtype=torch.uint8) if part is None else part
+    rows = p.shape[0]
+    made: Tensor = DTensor.from_local(
+        held.reshape(local(p).shape[0], width),
+        p.device_mesh,  # type: ignore[attr-defined]
+        p.placements,  # type: ignore[attr-defined]
+        run_check=False,
+        shape=torch.Size((rows, width)),
+        stride=(width, 1),
+    )
+    return made
+
+
 def part_of(value: Tensor, p: Tensor) -> Tensor:
     """The part of a loaded tensor that belongs to the local part of p. Tensors of other shapes are returned whole."""
     if is_dtensor(value) and not is_dtensor(p):
@@ -84,6 +108,9 @@ def part_of(value: Tensor, p: Tensor) -> Tensor:
         if value.placements != p.placements or value.device_mesh != p.device_mesh:  # type: ignore[attr-defined]
             value = value.redistribute(p.device_mesh, p.placements)  # type: ignore[attr-defined]
         return local(value)
+    if is_shard(p) and value.dim() == 2 and p.dim() > 1 and value.shape[0] == p.shape[0] != value.shape[: p.dim()]:
+        sizes, first = _bounds(p)
+        return value.narrow(0, min(first[0], value.shape[0]), sizes[0])  # of whole_rows()
     if not is_shard(p) or value.shape[: p.dim()] != p.shape:
         return value
     for dim, (size, first) in enumerate(zip(*_bounds(p), strict=True)):

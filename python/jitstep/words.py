@@ -45,6 +45,15 @@ def refusal(rule: str, error: ValueError, options: Mapping[str, Any]) -> ValueEr
     return ValueError(text)
 
 
+def device_error(number: int, p: Any, fused: bool) -> RuntimeError:
+    """The error of a parameter that has no kernels."""
+    torchs = "`fused=True` requires all the params to be floating point Tensors of supported devices: ['cpu']. "
+    return RuntimeError(
+        f"{torchs if fused else ''}jitstep: parameter {number} is on {p.device}, and the Python front end has kernels "
+        "for the CPU only. Move the model to the CPU, or use the C++ front end."
+    )
+
+
 def parameter_error(rule: str, class_name: str, error: ValueError, number: int, p: Any) -> Exception:
     """The error of a parameter that the rule or its formats do not support."""
     shown = f"parameter {number} ({str(p.dtype).removeprefix('torch.')} {list(p.shape)})"

@@ -77,6 +77,16 @@ jit::Backend& cpu_backend() {
   return backend;
 }
 
+void use_package(const std::string& kernels, const std::string& compiler) {
+  static std::once_flag once;  // a module may be imported again
+  std::call_once(once, [&] {
+    jit::set_default_settings([kernels, compiler](jit::Settings& settings) {
+      settings.packaged_kernels = kernels;
+      settings.packaged_cxx = compiler;
+    });
+  });
+}
+
 void set_threads(int count) { most_threads = count; }
 
 bool has_openmp() { return openmp().found(); }

@@ -36,6 +36,8 @@ void translate(const std::exception_ptr& thrown, void*) {
     raise_option_error(one);
   } catch (const jit::MissingCompilerError& one) {
     PyErr_SetString(missing_compiler_error, one.what());
+  } catch (const jit::ToolchainError& one) {
+    PyErr_SetString(error, one.what());
   } catch (const jit::CompileError& one) {
     PyErr_SetString(compile_error, one.what());
   } catch (const jit::CudaError& one) {

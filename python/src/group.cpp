@@ -121,12 +121,12 @@ nb::dict Group::constructed() const {
 }
 
 std::shared_ptr<const jit::Plan> Group::plan(jit::Dtype dtype,
-                                             const std::vector<std::int64_t>& sizes) {
-  auto& plan = plans_[{dtype, sizes}];
+                                             const std::vector<std::int64_t>& sizes,
+                                             std::int64_t elements) {
+  auto& plan = plans_[{dtype, elements, sizes}];
   if (plan) return plan;
   const int dims = static_cast<int>(sizes.size());
   values_.validate_dims(dims);
-  const std::int64_t elements = jit::Shape{sizes, {}}.elements();
   plan =
       std::make_shared<jit::Plan>(jit::resolve(values_, formats_, {dtype, dims, elements, sizes}));
   return plan;

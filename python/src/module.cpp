@@ -81,6 +81,8 @@ void add_catalog(nb::module_& m) {
 void add_process(nb::module_& m) {
   m.attr("__version__") = JITSTEP_VERSION;
   m.def("use_exchange", &use_exchange, "capsule"_a.none());
+  m.def("use_package", &use_package, "kernels"_a, "compiler"_a,
+        "Names the package's folder of compiled kernels, and a compiler to use if PATH has none.");
   m.def("set_threads", &set_threads, "count"_a);
   m.def("has_openmp", &has_openmp);
   m.def("launch_count", &jit::launch_count, "Kernel launches of this process so far.");
@@ -108,6 +110,7 @@ void add_plan(nb::module_& m) {
       .def_ro("plain", &SlotInfo::plain)
       .def_ro("codes", &SlotInfo::codes)
       .def_ro("scales", &SlotInfo::scales)
+      .def_ro("block", &SlotInfo::block)
       .def_ro("initial", &SlotInfo::initial);
   nb::class_<AuxInfo>(m, "AuxInfo")
       .def_ro("name", &AuxInfo::name)
@@ -124,7 +127,8 @@ void add_plan(nb::module_& m) {
           },
           "p"_a.none(), "slots"_a, "aux"_a, "residual"_a.none());
   nb::class_<ParamPlan>(m, "ParamPlan")
-      .def(nb::init<Group&, nb::handle, int>(), "group"_a, "p"_a, "number"_a)
+      .def(nb::init<Group&, nb::handle, int, std::int64_t>(), "group"_a, "p"_a, "number"_a,
+           "elements"_a = 0)
       .def("with_codec", &ParamPlan::with_codec, "slot"_a, "format"_a)
       .def("with_weights", &ParamPlan::with_weights, "format"_a)
       .def("with_strides", &ParamPlan::with_strides, "strides"_a)
@@ -166,7 +170,7 @@ void add_stepper(nb::module_& m) {
       .def("add_inactive", &Stepper::add_inactive, "p"_a)
       .def("finish", &Stepper::finish, "state"_a, "scaled"_a)
       .def("step", &Stepper::step, "param_groups"_a, "state"_a, "grad_scale"_a.none(),
-           "found_inf"_a.none(), "transform"_a.none())
+           "found_inf"_a.none(), "transform"_a.none(), "given"_a)
       .def("switch_mode", &Stepper::switch_mode, "train"_a)
       .def("stepped", &Stepper::stepped)
       .def("shared_state", &Stepper::shared_state)
@@ -187,6 +191,9 @@ void add_gradient_sums(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+#ifdef NDEBUG
+  nb::set_leak_warnings(false);  // a program may end with optimizers in use
+#endif
   add_errors(m);
   add_catalog(m);
   add_process(m);

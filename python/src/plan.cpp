@@ -40,7 +40,7 @@ void check_complex(const jit::Plan& plan) {
 
 }  // namespace
 
-ParamPlan::ParamPlan(Group& group, nb::handle p, int index) : number(index) {
+ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::int64_t elements) : number(index) {
   const TensorView view = read(p);
   if (!view.dtype)
     throw jit::Error("its dtype is not supported. Use " + std::string(jit::kDtypeList) +
@@ -49,7 +49,7 @@ ParamPlan::ParamPlan(Group& group, nb::handle p, int index) : number(index) {
   if (!jit::is_non_overlapping(shape))
     throw jit::Error(
         "it has elements that share memory, as expand() makes them. Use a contiguous() copy.");
-  plan = group.plan(*view.dtype, shape.sizes);
+  plan = group.plan(*view.dtype, shape.sizes, elements > 0 ? elements : shape.elements());
   if (view.is_complex) check_complex(*plan);
   const jit::OptionValues& values = group.values();
   layout = jit::state_layout(
@@ -104,7 +104,8 @@ std::vector<SlotInfo> ParamPlan::slots() const {
     const bool stored = plan->codec(static_cast<int>(i)) != nullptr;
     slots.push_back({plan->rule().slots[i].torch_name,
                      stored ? jit::to_json(*plan->spec.state.slots[i]) : std::string(),
-                     bytes.values, bytes.codes, bytes.meta, slot_initial[i]});
+                     bytes.values, bytes.codes, bytes.meta, plan->block(static_cast<int>(i)),
+                     slot_initial[i]});
   }
   return slots;
 }

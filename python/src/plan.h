@@ -23,6 +23,7 @@ struct SlotInfo {
   std::string format;          // the codec as JSON text; empty if the slot is not stored
   bool plain;                  // stored as values, in a tensor of the parameter's shape
   std::int64_t codes, scales;  // bytes, if it is not plain
+  int block;                   // elements that share a scale
   double initial;              // before step 1
 };
 
@@ -46,9 +47,10 @@ struct Buffers {
 /// The plan of one parameter.
 class ParamPlan {
  public:
-  /// For a parameter of a group. `number`: its index in the group's lists and in the optimizer. Throws an Error if the
+  /// For a parameter of a group. `number`: its index in the group's lists and in the optimizer. `elements`: those of
+  /// the whole parameter if `p` is a shard, so that all shards have the same formats; else 0. Throws an Error if the
   /// rule does not support the parameter.
-  ParamPlan(Group& group, nb::handle p, int number);
+  ParamPlan(Group& group, nb::handle p, int number, std::int64_t elements);
 
   /// The same with another format of a slot (JSON), another weight format, or other strides of the parameter, such as
   /// those of a checkpoint.

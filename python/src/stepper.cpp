@@ -19,7 +19,7 @@ void Stepper::begin(std::vector<Group*> groups, nb::list owners) {
 }
 
 void Stepper::clear() {
-  ready_ = false;
+  ready_ = moved_ = false;
   step_.reset();
   members_.clear();
   batches_.clear();
@@ -124,9 +124,11 @@ bool Stepper::read_member(Member& member, PyObject* p, const float* grad_scale, 
   const jit::StepTensor& tensor = member.tensor;
   nb::object local = nb::borrow(p);
   if (member.sharded) local = local_of(local), grad = local_of(grad);
-  if (!member.plan || !try_read(local.ptr(), view) || view.data != tensor.p ||
+  if (!member.plan || !try_read(local.ptr(), view) || !view.is_cpu ||
       view.dtype != member.p_dtype || !view.has_shape(tensor.shape.sizes, tensor.shape.strides))
     return false;
+  moved_ |= view.data != tensor.p;
+  member.tensor.p = view.data;
   if (!try_read(grad.ptr(), view) || view.dtype != member.g_dtype || !view.is_cpu ||
       !view.has_shape(tensor.shape.sizes, tensor.g_strides) || is_lazy(grad, view.is_complex))
     return false;
@@ -158,8 +160,20 @@ bool Stepper::read_members(nb::list param_groups, const float* grad_scale) {
   return true;
 }
 
+// Adds the inputs that the rule reads in addition to the gradient.
+void Stepper::read_given(nb::dict given) {
+  if (PyDict_Size(given.ptr()) == 0) return;
+  for (const Member& member : members_) {
+    PyObject* const own = PyDict_GetItemWithError(given.ptr(), member.p.ptr());
+    if (own == nullptr && PyErr_Occurred()) throw nb::python_error();
+    if (own == nullptr || member.inactive) continue;
+    for (const auto& [number, value] : nb::borrow<nb::dict>(own))
+      inputs_[member.index].inputs.at(nb::cast<std::size_t>(number)) = read(value).data;
+  }
+}
+
 Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle grad_scale,
-                              nb::handle found_inf, nb::handle transform) {
+                              nb::handle found_inf, nb::handle transform, nb::dict given) {
   const float* scale = nullptr;
   if (!grad_scale.is_none()) scale = reinterpret_cast<const float*>(read(grad_scale).data);
   if (!ready_ || (scale != nullptr) != scaled_ || !read_groups(param_groups) ||
@@ -167,6 +181,8 @@ Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle 
     return Result::rebuild;
   if (!found_inf.is_none() && nb::cast<double>(nb::float_(found_inf)) != 0) return Result::skipped;
   if (nb::len(stepped_) == 0) return Result::done;
+  if (moved_) move_parameters();
+  read_given(given);
   run(transform);
   count_steps();
   return Result::done;

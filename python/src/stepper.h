@@ -52,9 +52,10 @@ class Stepper {
   void finish(nb::dict state, bool scaled);
 
   /// Takes a step of all parameters with a gradient. `transform`: called with lists of (group, values) by rules with a
-  /// host transform, or None.
+  /// host transform, or None. `given`: by parameter, the rule's inputs by number, in element order and in the dtype of
+  /// the arithmetic.
   Result step(nb::list param_groups, nb::dict state, nb::handle grad_scale, nb::handle found_inf,
-              nb::handle transform);
+              nb::handle transform, nb::dict given);
   /// Switches all parameters that have taken a step to the training or evaluation point.
   void switch_mode(bool train);
 
@@ -87,11 +88,13 @@ class Stepper {
   bool read_groups(nb::list param_groups);
   bool read_members(nb::list param_groups, const float* grad_scale);
   bool read_member(Member& member, PyObject* p, const float* grad_scale, bool& changed);
+  void read_given(nb::dict given);
   int hyper_index(int group, std::int64_t t, const float* grad_scale);
   std::size_t batch_of(const Member& member, bool scaled);
   void number_tensors();
   void make_shared_state();
   void make_step();
+  void move_parameters();
   void run(nb::handle transform);
   jit::Step& step_to_run();
   void call_transform(nb::handle transform, const std::vector<jit::TransformedTensor>& tensors);
@@ -110,6 +113,7 @@ class Stepper {
   StateWatch watch_;
   nb::list stepped_;
   bool ready_ = false, scaled_ = false;
+  bool moved_ = false;  // a parameter has other memory than the tables
 
   std::unique_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned
   bool tuning_is_settled_ = false;         // tuner_ is made, if one is needed

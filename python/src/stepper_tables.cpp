@@ -122,4 +122,16 @@ void Stepper::finish(nb::dict state, bool scaled) {
   ready_ = tables_are_new_ = true;
 }
 
+// Tables for parameters that have other memory, and are otherwise unchanged: as their formats and state are the same,
+// this is a small part of a rebuild.
+void Stepper::move_parameters() {
+  std::size_t index = 0;
+  for (jit::Batch& batch : batches_)
+    for (jit::StepTensor& tensor : batch.tensors) tensor.p = members_[member_of_[index++]].tensor.p;
+  ready_ = false;  // after an error
+  make_step();
+  ready_ = tables_are_new_ = true;
+  moved_ = false;
+}
+
 }  // namespace jitstep::python

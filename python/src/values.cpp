@@ -135,6 +135,9 @@ nb::dict describe(const jit::Manifest& rule) {
     if (field.is_shared()) shared.append(field.torch_name);
     aux_names[field.name.c_str()] = field.torch_name;
   }
+  nb::list inputs;
+  for (const jit::RuleInput& input : rule.inputs) inputs.append(input.name);
+  d["inputs"] = inputs;
   d["slots"] = slots;
   d["shared"] = shared;
   d["slot_names"] = slot_names;

@@ -324,3 +324,13 @@ def test_distributed_checkpoints_resume_bit_for_bit(tmp_path):
     train(a, first, 3, seed=5)
     train(b, second, 3, seed=5)
     assert same(a, b)
+
+
+def test_a_hook_may_put_anything_into_the_state():
+    optimizer = jitstep.AdamW(make().parameters())
+
+    def hook(one):
+        one.state["test"] = 1
+
+    optimizer.register_state_dict_pre_hook(hook)
+    assert optimizer.state_dict()["state"]["test"] == 1

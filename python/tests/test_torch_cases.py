@@ -70,8 +70,10 @@ def test_errors_are_torchs(info):
             with pytest.warns(case.error_type, match=case.error_regex):
                 cls(given.params, **given.kwargs)
         else:
+            of_step = case.error_on == common.OptimizerErrorEnum.STEP_ERROR
+            optimizer = cls(given.params, **given.kwargs) if of_step else None
             with pytest.raises(case.error_type) as raised:
-                cls(given.params, **given.kwargs)
+                optimizer.step() if of_step else cls(given.params, **given.kwargs)
             assert re.search(case.error_regex, str(raised.value)), (given.desc, case.error_regex, str(raised.value))
         checked += 1
     assert checked > 4

@@ -37,9 +37,10 @@ struct Args {
 std::int64_t parse_count(const std::string& text) {
   constexpr long double kMost = 281474976710656;  // 2^48, the limit for elements of a tensor
   constexpr std::string_view kUnits = "KkMmBbTt";
-  long double count = 0;
+  double number = 0;  // libc++ reads no long double
   const char* const end = text.data() + text.size();
-  const auto [rest, failure] = std::from_chars(text.data(), end, count, std::chars_format::fixed);
+  const auto [rest, failure] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  long double count = number;
   bool good = failure == std::errc() && end - rest <= 1;
   if (good && rest != end) {
     const std::size_t unit = kUnits.find(*rest);
@@ -47,7 +48,7 @@ std::int64_t parse_count(const std::string& text) {
     count *= std::pow(1000.0L, static_cast<long double>(unit / 2 + 1));
   }
   const long double whole = std::round(count);
-  if (!good || !(std::abs(count - whole) < 1e-3L) || whole < 1 || whole > kMost)
+  if (!good || !(std::abs(count - whole) < 1e-3L + 2e-16L * whole) || whole < 1 || whole > kMost)
     throw UsageError(
         str_cat("--params: \"", text,
                 "\" is not a number of parameters. Give a number from 1 to 2^48, with K, M, B or T "

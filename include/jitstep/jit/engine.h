@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -95,5 +96,9 @@ class JITSTEP_API Engine {
 /// The engine of this process, made from the environment on first use. Never destroyed, because kernels may be in use
 /// while the process exits.
 JITSTEP_API Engine& default_engine();
+
+/// Changes the settings of default_engine() after they are read from the environment, for programs whose package brings
+/// kernels or a compiler. Throws an Error if that engine exists already. Thread safe.
+JITSTEP_API void set_default_settings(std::function<void(Settings&)> change);
 
 }  // namespace jitstep::jit

@@ -33,9 +33,15 @@ class JITSTEP_API OptionError : public Error {
   std::size_t index_;
 };
 
-/// A kernel for the CPU must be compiled, and there is no C++ compiler. what() says how to install or name one.
-struct JITSTEP_API MissingCompilerError : public Error {
+/// The compiler did not do its work: it is not usable, did not finish in time, was killed, or lacked memory or disk
+/// space. The source may be right. what() says how to fix it.
+struct JITSTEP_API ToolchainError : public Error {
   using Error::Error;
+};
+
+/// A kernel for the CPU must be compiled, and there is no C++ compiler. what() says how to install or name one.
+struct JITSTEP_API MissingCompilerError : public ToolchainError {
+  using ToolchainError::ToolchainError;
 };
 
 /// The compiler rejected the source of a kernel. The first line of what() has the error and its location, if known. The
@@ -91,4 +97,5 @@ using jit::CudaError;
 using jit::Error;
 using jit::MissingCompilerError;
 using jit::OptionError;
+using jit::ToolchainError;
 }  // namespace jitstep

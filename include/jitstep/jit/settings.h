@@ -26,13 +26,19 @@ struct JITSTEP_API Settings {
   std::string cache_dir;
   /// JITSTEP_CACHE_READONLY: a filled cache folder that is searched after `cache_dir` and never written to.
   std::string cache_readonly;
+  /// A filled cache folder in the program's own package, searched last and never written to. It is trusted like the
+  /// program: owner and permissions are not checked. Set by programs; no variable names it.
+  std::string packaged_kernels;
   /// JITSTEP_TEMPLATES: a folder whose files replace built-in templates of the same name.
   std::string templates;
   /// JITSTEP_OVERRIDE: a folder with the structure of JITSTEP_DUMP. An edited flat.cuh in it is compiled instead of the
   /// source that it was written from.
   std::string override_folder;
-  /// JITSTEP_CXX: one program, as a name on PATH or as a path, without arguments. If empty: c++, g++ or clang++.
+  /// JITSTEP_CXX: one program, as a name on PATH or as a path, without arguments. If empty: c++, g++ or clang++. A
+  /// program named zig is called as `zig cc`.
   std::string cxx;
+  /// The path of a compiler to use if `cxx` is empty and PATH has none. Set by programs whose package brings one.
+  std::string packaged_cxx;
   /// JITSTEP_CPU: the target of CPU kernels: native (this processor), x86-64, x86-64-v2, x86-64-v3 or x86-64-v4 (every
   /// processor from that level on, known to g++ 11 and clang 12). Results are bit-identical. If empty, new kernels are
   /// native, and baselines from the caches are used if they save a compile. See CACHE_FORMAT.md.

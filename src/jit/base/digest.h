@@ -1,4 +1,4 @@
-// SHA-256 digests, computed by OpenSSL.
+// SHA-256 digests, without a library: they need no secrets, and a wheel must run where no OpenSSL is.
 #pragma once
 
 #include <array>

@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 bool trusted_owner(const struct stat& status, Trust trust) {
-  return status.st_uid == ::geteuid() || (trust == Trust::own_or_root && status.st_uid == 0);
+  return trust == Trust::anyone || status.st_uid == ::geteuid() ||
+         (trust == Trust::own_or_root && status.st_uid == 0);
 }
 
 bool writable_by_others(const struct stat& status) {
@@ -32,7 +33,8 @@ std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit) {
   if (!file || ::fstat(file.get(), &status) != 0) return failure_advice(errno);
   if (!S_ISREG(status.st_mode)) return "it is not a regular file";
   if (!trusted_owner(status, trust)) return "it belongs to another user";
-  if (writable_by_others(status)) return "other users can write to it. Run chmod go-w on it";
+  if (trust != Trust::anyone && writable_by_others(status))
+    return "other users can write to it. Run chmod go-w on it";
   if (static_cast<std::uint64_t>(status.st_size) > limit)
     return str_cat("it has ", status.st_size, " bytes, and the limit is ", limit);
   return "";

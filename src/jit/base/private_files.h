@@ -10,8 +10,8 @@
 
 namespace jitstep::jit {
 
-/// Accepted owners of files.
-enum class Trust { own, own_or_root };
+/// Accepted owners of files. `anyone`: of any user, and writable by others, for files of the program's own package.
+enum class Trust { own, own_or_root, anyone };
 
 /// The absolute path of a folder, because the program may change its working directory later.
 std::string in_place(const std::string& folder);

@@ -36,16 +36,18 @@ std::string content_problem(std::span<const std::byte> bytes, const Key& key) {
 DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {
   settings_.cache_dir = in_place(settings_.cache_dir);
   settings_.cache_readonly = in_place(settings_.cache_readonly);
+  settings_.packaged_kernels = in_place(settings_.packaged_kernels);
 }
 
 std::optional<CacheEntry> DiskCache::find(const Key& key) {
   open_folders();
-  if (auto entry = read(Layer::own, key)) return entry;
-  return read(Layer::readonly, key);
+  for (const Layer layer : kLayers)
+    if (auto entry = read(layer, key)) return entry;
+  return {};
 }
 
 std::optional<DiskCache::Found> DiskCache::find_best(const Key& key, const Rank& rank,
-                                                     const std::vector<Layer>& layers) {
+                                                     std::span<const Layer> layers) {
   open_folders();
   std::optional<Found> found;
   for (const Layer layer : layers) scan(layer, key, rank, found);
@@ -101,7 +103,7 @@ std::vector<ListedEntry> DiskCache::list(bool check) {
   open_folders();
   warn_unusable();
   std::vector<ListedEntry> all;
-  for (const Layer layer : {Layer::own, Layer::readonly}) {
+  for (const Layer layer : kLayers) {
     if (!usable(layer)) continue;
     for (const EntryFile& file : entry_files(folder(layer))) {
       all.push_back(listed(layer, file, check));
@@ -121,7 +123,7 @@ std::string DiskCache::explain(const EntryHeader& wanted, const Misfit& misfit) 
 std::string DiskCache::folders() {
   open_folders();
   std::vector<std::string> all;
-  for (const Layer layer : {Layer::own, Layer::readonly})
+  for (const Layer layer : kLayers)
     if (usable(layer)) all.push_back(folder(layer));
   return all.empty() ? "no folder" : joined(all, " and ");
 }
@@ -138,16 +140,19 @@ void DiskCache::open_folders() {
       problem = make_folder(settings_.cache_dir);
       if (!problem) problem = folder_problem(settings_.cache_dir, Trust::own);
     }
-    own_usable_ = !problem;
+    usable_[0] = !problem;
     if (problem) own_problem_ = *problem;
     if (!settings_.cache_readonly.empty()) {
       problem = folder_problem(settings_.cache_readonly, Trust::own_or_root);
-      readonly_usable_ = !problem;
+      usable_[1] = !problem;
       if (problem) warnings.push_back(str_cat("cannot use JITSTEP_CACHE_READONLY: ", *problem));
     }
+    std::error_code absent;
+    usable_[2] =
+        !settings_.packaged_kernels.empty() && fs::is_directory(settings_.packaged_kernels, absent);
   }
   for (const std::string& warning : warnings) warn(settings_.log, warning);
-  if (!usable(Layer::readonly)) warn_unusable();
+  if (!usable(Layer::readonly) && !usable(Layer::packaged)) warn_unusable();
 }
 
 // Called late: if the read-only layer has every kernel, the own folder is not needed.
@@ -163,18 +168,18 @@ void DiskCache::warn_unusable() {
                  ". Kernels are cached only in memory. Set JITSTEP_CACHE_DIR to another folder."));
 }
 
-bool DiskCache::usable(Layer layer) const {
-  return layer == Layer::own ? own_usable_ : readonly_usable_;
-}
+bool DiskCache::usable(Layer layer) const { return usable_[static_cast<std::size_t>(layer)]; }
 
 const std::string& DiskCache::folder(Layer layer) const {
-  return layer == Layer::own ? settings_.cache_dir : settings_.cache_readonly;
+  const std::string* const folders[] = {&settings_.cache_dir, &settings_.cache_readonly,
+                                        &settings_.packaged_kernels};
+  return *folders[static_cast<std::size_t>(layer)];
 }
 
 std::optional<std::vector<std::byte>> DiskCache::content(Layer layer,
                                                          const std::string& file) const {
-  const Trust trust = layer == Layer::own ? Trust::own : Trust::own_or_root;
-  return read_trusted(file, trust, kLargestEntry);
+  constexpr Trust kTrust[] = {Trust::own, Trust::own_or_root, Trust::anyone};
+  return read_trusted(file, kTrust[static_cast<std::size_t>(layer)], kLargestEntry);
 }
 
 std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
@@ -214,7 +219,7 @@ void DiskCache::scan(Layer layer, const Key& key, const Rank& rank,
 }
 
 ListedEntry DiskCache::listed(Layer layer, const EntryFile& file, bool check) const {
-  ListedEntry entry{file, layer == Layer::readonly};
+  ListedEntry entry{file, layer != Layer::own};
   const auto bytes = content(layer, file.path);
   if (!bytes) {
     entry.problem = "not readable, of another user, or writable by others";

@@ -1,7 +1,9 @@
 // Binaries on disk, shared by processes. CACHE_FORMAT.md specifies format and rules.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,19 +21,21 @@ namespace jitstep::jit {
 /// A cache file, for display in tools.
 struct ListedEntry {
   EntryFile file;
-  bool readonly = false;  // in the read-only folder
+  bool readonly = false;  // in a read-only folder
   /// Nothing if the file is not an entry of this schema.
   std::optional<EntryHeader> header = {};
   /// Why the entry is never used, for example damage. Empty if it is used.
   std::string problem = {};
 };
 
-/// A folder of files with checksums, and optionally a read-only folder that is searched after it. Safe for threads and
+/// A folder of files with checksums, and optionally read-only folders that are searched after it. Safe for threads and
 /// processes, without locks on disk. Never throws because of files on disk: a problem is a cache miss, with at most one
 /// warning of each kind. Accesses the disk only after the first call.
 class DiskCache {
  public:
-  enum class Layer { own, readonly };
+  /// The folders in the order of the search: cache_dir, cache_readonly and packaged_kernels of the settings.
+  enum class Layer { own, readonly, packaged };
+  static constexpr Layer kLayers[] = {Layer::own, Layer::readonly, Layer::packaged};
 
   /// The rank of binaries by their compiler's identity. 0: they must not be used.
   using Rank = std::function<int(const std::string& compiler)>;
@@ -52,7 +56,7 @@ class DiskCache {
   /// The entry with the same source and target whose compiler has the highest rank. Ties go to the first one, in order
   /// of layers and file names. Damaged binaries rank below all others. Reads each file once.
   std::optional<Found> find_best(const Key& key, const Rank& rank,
-                                 const std::vector<Layer>& layers = {Layer::own, Layer::readonly});
+                                 std::span<const Layer> layers = kLayers);
 
   /// Writes an entry for other processes and later runs.
   void publish(const Key& key, const CacheEntry& entry);
@@ -87,8 +91,7 @@ class DiskCache {
   Settings settings_;
   ForkSafeMutex mutex_;
   bool opened_ = false;
-  bool own_usable_ = false;
-  bool readonly_usable_ = false;
+  std::array<bool, std::size(kLayers)> usable_ = {};
   bool warned_publish_ = false;
   std::string own_problem_;  // why it is not usable; empty after the warning
 };

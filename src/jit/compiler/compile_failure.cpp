@@ -58,13 +58,13 @@ std::string environment_failure(const std::string& source, const std::string& ou
 void refuse_failed(const std::string& source, const std::string& name, const Target& target,
                    const Finished& run, const std::string& folder) {
   if (run.status > 128 && run.status - 128 < NSIG) {
-    throw Error(str_cat("the host compiler was killed by signal ", run.status - 128, " (",
-                        strsignal(run.status - 128), ") while compiling ", name,
-                        ". The machine may be out of memory.\n", run.output));
+    throw ToolchainError(str_cat("the host compiler was killed by signal ", run.status - 128, " (",
+                                 strsignal(run.status - 128), ") while compiling ", name,
+                                 ". The machine may be out of memory.\n", run.output));
   }
   if (const std::string line = environment_failure(source, run.output); !line.empty()) {
-    throw Error(str_cat("the host compiler could not compile ", name, ": ", line,
-                        "\nIts work folder is ", folder, ". ", advice(line, folder)));
+    throw ToolchainError(str_cat("the host compiler could not compile ", name, ": ", line,
+                                 "\nIts work folder is ", folder, ". ", advice(line, folder)));
   }
   const std::string first = diagnosis(source, run.output);
   throw CompileError(
@@ -75,11 +75,12 @@ void refuse_failed(const std::string& source, const std::string& name, const Tar
 
 void refuse_stopped(const std::vector<std::string>& words, std::int64_t seconds,
                     const Finished& run) {
-  throw Error(str_cat("the host compiler did not finish within ", seconds,
-                      " s and was killed: ", joined(words, " "),
-                      "\nRun this command yourself, set JITSTEP_CXX to another compiler, or set "
-                      "JITSTEP_COMPILE_SECONDS to a higher limit (0: none). Its output: ",
-                      run.output));
+  throw ToolchainError(
+      str_cat("the host compiler did not finish within ", seconds,
+              " s and was killed: ", joined(words, " "),
+              "\nRun this command yourself, set JITSTEP_CXX to another compiler, or set "
+              "JITSTEP_COMPILE_SECONDS to a higher limit (0: none). Its output: ",
+              run.output));
 }
 
 }  // namespace jitstep::jit

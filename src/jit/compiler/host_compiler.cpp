@@ -18,6 +18,7 @@
 #include "jit/compiler/compile_failure.h"
 #include "jit/compiler/isa.h"
 #include "jit/compiler/remembered_identity.h"
+#include "jit/compiler/zig.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -120,16 +121,18 @@ std::string cpu_in(const std::string& identity) {
 // The complete environment of a compiler, both for its identity and for compiling: English messages, a private folder
 // for temporary files, and the PATH where the compiler was found, for assembler and linker. Other variables (CPATH,
 // COMPILER_PATH, DEPENDENCIES_OUTPUT, ...) would change binaries without changing the key.
-Variables environment(const Settings& settings, const std::string& folder) {
+Variables environment(const Settings& settings, const std::string& folder,
+                      const std::string& program) {
   Variables variables = settings.compiler_variables;
   variables.insert(variables.end(), {{"LC_ALL", "C"}, {"PATH", settings.path}, {"TMPDIR", folder}});
+  if (is_zig(program)) add_zig_folders(variables, settings, folder);
   return variables;
 }
 
 // Runs the compiler with the time limit.
 Finished run_compiler(const Words& words, std::string_view input, const Settings& settings,
                       const std::string& folder, std::size_t output_ends) {
-  Finished run = run_program(words, input, environment(settings, folder),
+  Finished run = run_program(words, input, environment(settings, folder, words[0]),
                              {std::chrono::seconds(settings.compile_seconds), output_ends});
   if (run.stopped) refuse_stopped(words, settings.compile_seconds, run);
   return run;
@@ -153,9 +156,11 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
                                          std::string& log, std::size_t output_ends) const {
   const PrivateFolder folder = work_folder();
   const std::string out = folder.path() + "/kernel.so";
-  Words words = {program(), "-x", "c++", "-pipe", "-fdiagnostics-color=never"};
+  Words words = command_of(program());
   for (const Words& more :
-       {code_flags(target, settings_.check, cpu_of(settings_)), options, Words{"-o", out, "-"}}) {
+       {Words{"-x", "c++", "-pipe", "-fdiagnostics-color=never"},
+        flags_for(words[0], code_flags(target, settings_.check, cpu_of(settings_))), options,
+        Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
   const Finished run = run_compiler(words, source, settings_, folder.path(), output_ends);
@@ -163,7 +168,8 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
   const bool failed = run.status > 0 || (run.status < 0 && written.empty());
   if (failed) refuse_failed(source, name, target, run, folder.path());
   if (written.empty()) {
-    throw Error(str_cat(words[0], " wrote no binary for ", name, ". Its output: ", run.output));
+    throw ToolchainError(
+        str_cat(words[0], " wrote no binary for ", name, ". Its output: ", run.output));
   }
   log = run.output;
   return written;
@@ -218,7 +224,7 @@ std::string HostCompiler::find() const {
   for (const std::string& name : names()) {
     if (std::string found = find_program(name, settings_.path); !found.empty()) return found;
   }
-  return {};
+  return settings_.cxx.empty() ? find_program(settings_.packaged_cxx, "") : "";
 }
 
 std::string HostCompiler::program() const {
@@ -232,7 +238,9 @@ std::string HostCompiler::program() const {
                 ". Set JITSTEP_CXX to the path of g++ or clang++, or unset it."));
   throw MissingCompilerError(
       str_cat("no host C++ compiler: cannot find ", joined(names(), ", "), what, " in PATH ",
-              settings_.path, ". Install one (apt install g++), or set JITSTEP_CXX to its path."));
+              settings_.path,
+              ". Install one (apt install g++, or pip install ziglang), or set JITSTEP_CXX to its "
+              "path."));
 }
 
 // The first call also removes folders that killed programs left.
@@ -244,16 +252,19 @@ PrivateFolder HostCompiler::work_folder() const {
 
 // Uses the options of a compile, so that a wrapper changes them in the same way.
 std::string HostCompiler::read_identity(const Target& target) const {
-  Words words = {program(), "-x", "c++", "-E", "-v", "-"};
-  const Words flags = code_flags(target, settings_.check, cpu_of(settings_));
-  words.insert(words.begin() + 1, flags.begin(), flags.end());
-  const RememberedIdentity remembered(settings_, words, environment(settings_, ""));
+  Words words = command_of(program());
+  for (const Words& more :
+       {flags_for(words[0], code_flags(target, settings_.check, cpu_of(settings_))),
+        Words{"-x", "c++", "-E", "-v", "-"}}) {
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  const RememberedIdentity remembered(settings_, words, environment(settings_, "", words[0]));
   if (const auto known = remembered.find()) return *known + options_line(target, settings_);
   const PrivateFolder folder = work_folder();
   const Finished run = run_compiler(words, "", settings_, folder.path(), kOutputEnds);
   const std::string found = resolved_identity(run.output);
   if (run.status > 0 || found.empty()) {
-    throw Error(
+    throw ToolchainError(
         str_cat(words[0], " is not a usable g++ or clang++ (", joined(words, " "),
                 "). Set JITSTEP_CXX to one",
                 baseline_level(settings_.cpu) > 0 ? " (g++ 11 or clang 12 for a baseline)" : "",

@@ -42,13 +42,26 @@ std::set<std::string> features_of(std::string_view cpuinfo) {
   return features;
 }
 
+// True for a feature of clang that tells which instructions are fast, and not which exist. `zig cc` lists them.
+bool only_tunes(std::string_view feature) {
+  static constexpr std::string_view kPrefixes[] = {"fast", "slow-",        "false-deps-", "prefer-",
+                                                   "idiv", "allow-light-", "tuning-"};
+  static constexpr std::string_view kNames[] = {"branchfusion", "macrofusion", "sbb-dep-breaking",
+                                                "vzeroupper"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](std::string_view one) { return feature.starts_with(one); }) ||
+         std::find(std::begin(kNames), std::end(kNames), feature) != std::end(kNames);
+}
+
 // The feature that a word of the isa line requires. Empty if it requires none. clang writes +bmi, and -mwaitx for
 // absent features. g++ writes -mbmi and -mno-mwaitx.
 std::string_view feature_of(std::string_view word, bool clang) {
   if (word == "-mshstk" || word == "+shstk") return {};  // old machines ignore it
   // Compilers use it only by intrinsics. Linux hides it on processors where it is broken.
   if (word == "-mrdseed" || word == "+rdseed") return {};
-  if (clang) return word.starts_with("+") ? word.substr(1) : std::string_view();
+  if (clang)
+    return word.starts_with("+") && !only_tunes(word.substr(1)) ? word.substr(1)
+                                                                : std::string_view();
   if (word.starts_with("-mno-") || word.find('=') != std::string_view::npos) return {};
   return word.starts_with("-m") ? word.substr(2) : std::string_view();
 }

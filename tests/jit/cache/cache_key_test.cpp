@@ -122,6 +122,8 @@ const std::vector<Knob> kNoKnobs = {
      [](KeyInputs& a) { a.emptied_template = "rules/lamb.cuh"; }},
     {"cache_dir", [](KeyInputs& a) { a.settings.cache_dir = "/proc/none"; }},
     {"cache_readonly", [](KeyInputs& a) { a.settings.cache_readonly = "/proc/none"; }},
+    {"packaged_kernels", [](KeyInputs& a) { a.settings.packaged_kernels = "/proc/none"; }},
+    {"packaged_cxx, not used", [](KeyInputs& a) { a.settings.packaged_cxx = "/nowhere/zig"; }},
     {"templates", [](KeyInputs& a) { a.settings.templates = JITSTEP_SOURCE_DIR "/templates"; }},
     {"cxx, the same compiler by its path",
      [](KeyInputs& a) {
@@ -154,9 +156,9 @@ const std::vector<Knob> kNoKnobs = {
   [[maybe_unused]] const auto& [threads, lanes, vector, chunk, width, unroll, grain, workers] =
       a.config;
   [[maybe_unused]] const auto& [digest, target, compiler] = key;
-  [[maybe_unused]] const auto& [dir, readonly, templates, override, cxx, cpu, seconds, variables,
-                                nvrtc, search, python, log, path, tmpdir, check, tune, ranks, dump,
-                                bytes] = a.settings;
+  [[maybe_unused]] const auto& [dir, readonly, packaged, templates, override, cxx, packaged_cxx,
+                                cpu, seconds, variables, nvrtc, search, python, log, path, tmpdir,
+                                check, tune, ranks, dump, bytes] = a.settings;
 }
 
 TEST(CacheKey, EveryRelevantSettingChangesItAndNoOtherDoes) {

@@ -123,6 +123,33 @@ TEST_F(ReadOnlyLayer, DisappearingWhileRunningIsAMiss) {
   EXPECT_TRUE(warnings.messages().empty());
 }
 
+TEST_F(ReadOnlyLayer, OfTheProgramsPackageIsSearchedLastAndTrustedLikeTheProgram) {
+  const std::string packaged = folder / "packaged";
+  DiskCache(in(packaged)).publish(key_of("a"), entry_of("packaged"));
+  DiskCache(in(packaged)).publish(key_of("p"), entry_of("packaged"));
+  for (const std::string& file : {packaged, entry_path(packaged, key_of("p"))})
+    ASSERT_EQ(::chmod(file.c_str(), 0777), 0);
+  WarningCollector warnings;
+  Settings settings = in(own, shared);
+  settings.packaged_kernels = packaged;
+  const auto before = picture_of(packaged);
+  DiskCache cache(settings);
+  EXPECT_EQ(payload_of(cache.find(key_of("a"))), "shared");
+  EXPECT_EQ(payload_of(cache.find(key_of("p"))), "packaged");
+  EXPECT_EQ(cache.list(true).size(), 4u);
+  cache.discard(key_of("p"));
+  EXPECT_EQ(picture_of(packaged), before);
+  EXPECT_TRUE(warnings.messages().empty());
+}
+
+TEST_F(ReadOnlyLayer, OfTheProgramsPackageMayBeMissing) {
+  WarningCollector warnings;
+  Settings settings = in(own);
+  settings.packaged_kernels = folder / "none";
+  EXPECT_FALSE(DiskCache(settings).find(key_of("a")));
+  EXPECT_TRUE(warnings.messages().empty());
+}
+
 TEST_F(ReadOnlyLayer, WritableByOthersIsRejected) {
   for (const mode_t mode : {0720, 0702, 0777, 01777}) {
     WarningCollector warnings;

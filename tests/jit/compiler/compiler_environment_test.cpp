@@ -115,6 +115,7 @@ TEST(CompilerTime, ACompilerThatHangsAtItsVersionIsAnErrorToo) {
   HostCompiler compiler(settings);
   EXPECT_NE(error_of([&] { compiler.identity(Target::cpu()); }).find("within 1 s"),
             std::string::npos);
+  EXPECT_THROW(compiler.identity(Target::cpu()), ToolchainError) << "and not one of the arguments";
 }
 
 }  // namespace

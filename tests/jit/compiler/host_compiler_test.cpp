@@ -66,6 +66,42 @@ TEST(HostCompiler, AMissingCompilerIsNamedWithAFix) {
   }
 }
 
+// A stand-in for zig, which passes what `zig cc` understands to c++.
+constexpr char kZig[] = R"sh(#!/bin/sh
+[ "$1" = cc ] || exit 1
+shift
+for word; do
+  shift
+  case "$word" in
+    -fno-sanitize=all | -Wno-unknown-warning-option | -target | x86_64-linux-gnu.2.28) ;;
+    -march=*-*) echo "unknown CPU: $word" >&2; exit 1 ;;
+    -march=*) set -- "$@" "$(echo "$word" | tr _ -)" ;;
+    *) set -- "$@" "$word" ;;
+  esac
+done
+[ -d "$ZIG_GLOBAL_CACHE_DIR" ] && [ "$ZIG_LOCAL_CACHE_DIR" = "$TMPDIR" ] || exit 1
+exec c++ "$@"
+)sh";
+
+TEST(HostCompiler, IsTheOneOfThePackageIfPathHasNone) {
+  testing::TemporaryFolder folder;
+  testing::write_file(folder / "zig", kZig);
+  fs::permissions(folder / "zig", fs::perms::owner_all);
+  const Settings before = Settings::from_environment();
+  Settings settings = before;
+  settings.cxx = "";
+  settings.cache_dir = folder / "cache";
+  settings.packaged_cxx = folder / "zig";
+  EXPECT_NE(HostCompiler(settings).program(), folder / "zig") << "PATH has one";
+  settings.path = "/nowhere";
+  HostCompiler none(settings);
+  EXPECT_EQ(none.program(), folder / "zig");
+  settings.path = before.path, settings.cxx = folder / "zig", settings.cpu = "x86-64-v2";
+  HostCompiler zig(settings);
+  EXPECT_NE(zig.identity(Target::cpu()).find("-march=x86-64-v2"), std::string::npos);
+  EXPECT_FALSE(zig.compile(adding_unit("2"), "unit", Target::cpu()).image.empty());
+}
+
 TEST(HostCompiler, AMissingPathInJitstepCxxIsNamedWithoutPath) {
   testing::TemporaryFolder folder;
   testing::write_file(folder / "text", "not executable");

@@ -1,5 +1,6 @@
 // Kernels compiled for CPU baselines: which one jitstep uses with and without a compiler, and their bits.
 #include <algorithm>
+#include <utility>
 
 #include "jit/cache/cache_fixtures.h"
 #include "jit/compiler/host_compiler.h"
@@ -70,6 +71,15 @@ class Baseline : public ::testing::Test {
 TEST_F(Baseline, ServesAProgramWithoutACompiler) {
   warm("shipped", "x86-64-v3");
   EXPECT_EQ(used(without_compiler()), "x86-64-v3");
+}
+
+TEST_F(Baseline, OfAPackageServesOnlyAProgramWithoutACompiler) {
+  warm("shipped", "x86-64-v3");
+  for (Settings settings : {without_compiler(), with_compiler()}) {
+    const bool has_compiler = settings.cxx != "/no/compiler";
+    settings.packaged_kernels = std::exchange(settings.cache_readonly, "");
+    EXPECT_EQ(used(settings), has_compiler ? "native" : "x86-64-v3");
+  }
 }
 
 TEST_F(Baseline, TheHighestThatTheCpuRunsIsUsedAndNativeCodeIsPreferred) {

@@ -1,0 +1,36 @@
+"""What the package brings for machines without a compiler: kernels, and zig of the package `ziglang`."""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+# As in src/jit/compiler/host_compiler.cpp.
+_COMPILERS = ("c++", "g++", "clang++")
+
+
+def kernels() -> str:
+    """The folder of compiled kernels. Empty if the package was built without them."""
+    folder = Path(__file__).parent / "kernels"
+    return str(folder) if folder.is_dir() else ""
+
+
+def compiler() -> str:
+    """The program of `pip install jitstep[compiler]`, wherever this Python finds the package. Empty without it."""
+    found = importlib.util.find_spec("ziglang")
+    for folder in (found.submodule_search_locations if found else None) or []:
+        program = Path(folder) / "zig"
+        if program.is_file():
+            return str(program)
+    return ""
+
+
+def tool_environment() -> dict[str, str]:
+    """The environment of the command-line tool, which knows no packages."""
+    environment = dict(os.environ)
+    folder = kernels()
+    if folder and not os.stat(folder).st_mode & 0o022:  # the tool rejects a folder that others may write to
+        environment.setdefault("JITSTEP_CACHE_READONLY", folder)
+    if not any(shutil.which(name) for name in _COMPILERS) and (program := compiler()):
+        environment.setdefault("JITSTEP_CXX", program)
+    return environment
