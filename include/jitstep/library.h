@@ -49,6 +49,7 @@ struct JITSTEP_API TransformCall {
   /// Waits for the device if `skipped` is defined, so that a CUDA graph cannot capture it.
   std::int64_t step() const;
 };
+/// A host transform that replaces the elements of `call.values` in place. Otherwise as a TransformFunction.
 using ParameterTransform = std::function<void(const TransformCall& call)>;
 
 /// Like register_host_transform(), for a function that needs the step number of the parameter.
