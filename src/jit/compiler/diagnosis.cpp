@@ -24,6 +24,9 @@ constexpr View kTransformed =
     "only functions after a host transform read e.transformed, such as `update_param`";
 constexpr View kAlone = "`e` is one element, without neighbors";
 constexpr View kMember = "name a member: e.SLOT.prev, e.SLOT.next or c.RESULT.FIELD";
+constexpr View kEarly =
+    "`update_state` sets `next`, after the reductions marked `update_state`. After a host "
+    "transform, `update_state_after` does";
 constexpr View kCopied = "`e` cannot be copied: writes to a copy are lost";
 constexpr std::array kHints = {
     Hint{"ScalarsOfOneTensor",
@@ -37,9 +40,8 @@ constexpr std::array kHints = {
     Hint{"overloaded '", kMember, "rules/"},
     Hint{"invalid operands to binary", kMember, "rules/"},
     Hint{"matches these operands", kMember, "rules/"},
-    Hint{"PreviousSlot",
-         "`update_state` sets `next`, after the reductions marked `update_state`. After a host "
-         "transform, `update_state_after` does"},
+    Hint{"PreviousSlot'", kEarly},  // not where it is an argument of another type
+    Hint{"PreviousSlot\"", kEarly},
     Hint{"operator&", kAlone},
     Hint{"operator '&'", kAlone},
     Hint{"read-only", kWritten, "rules/"},
