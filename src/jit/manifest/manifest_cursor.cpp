@@ -101,6 +101,11 @@ void Cursor::expect_end() {
   if (!at_end()) fail("nothing more");
 }
 
+void Cursor::end_declaration() {
+  expect(";");
+  expect_end();
+}
+
 std::string_view Cursor::rest() {
   skip_spaces();
   return text_.substr(at_);
@@ -111,6 +116,13 @@ void Cursor::fail(const std::string& expected) {
   location_.fail(str_cat("expected ", expected, ", found ",
                          left.empty() ? std::string("the end") : str_cat("`", left, "`"), " in `",
                          text_, "`"));
+}
+
+std::string read_name(std::string_view value, const Location& location, const char* what) {
+  Cursor cursor(value, location);
+  std::string name = cursor.identifier(what);
+  cursor.expect_end();
+  return name;
 }
 
 }  // namespace jitstep::jit

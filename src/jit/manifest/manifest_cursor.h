@@ -31,6 +31,8 @@ class Cursor {
   double number();
   int integer(int low, int high);
   void expect_end();
+  /// Expects a semicolon, and nothing after it.
+  void end_declaration();
   bool at_end();
   std::string_view rest();
   [[noreturn]] void fail(const std::string& expected);
@@ -42,5 +44,8 @@ class Cursor {
   const Location& location_;
   std::size_t at_ = 0;
 };
+
+/// Reads a value that consists of one name. `what` describes it in the error message.
+std::string read_name(std::string_view value, const Location& location, const char* what);
 
 }  // namespace jitstep::jit

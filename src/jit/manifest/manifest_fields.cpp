@@ -1,8 +1,6 @@
 #include "jit/manifest/manifest_fields.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_notes.h"
@@ -29,83 +27,6 @@ Domain read_domain(Cursor& cursor) {
   return domain;
 }
 
-Value read_braced(Cursor& cursor, int count) {
-  Value::Numbers numbers;
-  cursor.expect("{");
-  for (int i = 0; i < count; ++i) {
-    if (i > 0) cursor.expect(",");
-    const bool null = cursor.take_word("null");
-    numbers.push_back(null ? std::numeric_limits<double>::quiet_NaN() : cursor.number());
-  }
-  cursor.expect("}");
-  return numbers;
-}
-
-void read_number_type(Cursor& cursor, Option& option) {
-  if (cursor.take_word("double")) return;
-  if (cursor.take_word("Nullable")) {
-    option.type = Option::Type::nullable;
-  } else if (cursor.take_word("List")) {
-    option.type = Option::Type::list;
-  } else if (cursor.take_word("Numbers")) {
-    option.type = Option::Type::numbers;
-    cursor.expect("<");
-    option.count = cursor.integer(1, kMaxRuleHyper);
-    cursor.expect(">");
-  } else {
-    cursor.fail("double, Numbers<N>, Nullable or List");
-  }
-}
-
-Value read_default(Cursor& cursor, const Option& option) {
-  if (option.type == Option::Type::numbers) return read_braced(cursor, option.count);
-  if (option.type == Option::Type::list) return read_braced(cursor, 0);
-  if (option.type == Option::Type::nullable && cursor.take_word("null")) return nullptr;
-  return cursor.number();
-}
-
-void end_declaration(Cursor& cursor) {
-  cursor.expect(";");
-  cursor.expect_end();
-}
-
-void check_default(const Option& option, const Location& location) {
-  if (const auto problem = option.range_problem(option.initial))
-    location.fail(str_cat("the default value is out of range: ", *problem));
-}
-
-Value read_flag_default(Cursor& cursor, const Option& option) {
-  if (option.type == Option::Type::number) return cursor.integer(-(1 << 30), 1 << 30);
-  if (option.type == Option::Type::boolean) {
-    if (cursor.take_word("true")) return true;
-    if (cursor.take_word("false")) return false;
-    cursor.fail("true or false");
-  }
-  cursor.expect(option.enumeration);
-  cursor.expect("::");
-  const std::string label = cursor.identifier("a choice");
-  if (option.type_problem(label)) cursor.fail(str_cat("a choice of ", option.enumeration));
-  return label;
-}
-
-void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Option& option) {
-  const std::string type = cursor.identifier("a type");
-  option.type = Option::Type::boolean;
-  if (type == "bool") return;
-  if (integers && type == "int") {
-    option.type = Option::Type::number;
-    option.constraint.integer = true;
-    return;
-  }
-  const auto found = enums.find(type);
-  if (found == enums.end())
-    cursor.fail(str_cat("bool", integers ? ", int" : "", " or a choice declared as `enum class ",
-                        type, " { a, b };` on one line"));
-  option.type = Option::Type::choice;
-  option.enumeration = type;
-  option.choices = found->second;
-}
-
 Initial read_initial(std::string_view value, const Location& location) {
   Cursor cursor(value, location);
   const bool named = !value.empty() && value.find_first_of("0123456789.-") != 0;
@@ -117,16 +38,6 @@ Initial read_initial(std::string_view value, const Location& location) {
   cursor.expect_end();
   return initial;
 }
-
-// Reads the value of a note that consists of one name.
-std::string read_name(std::string_view value, const Location& location, const char* what) {
-  Cursor cursor(value, location);
-  std::string name = cursor.identifier(what);
-  cursor.expect_end();
-  return name;
-}
-
-constexpr std::string_view kAtConstruction = "at construction:";
 
 // Reads `Entries<rows, Rows>`. Returns the index of the earlier reduction that it refers to.
 int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reduction>& earlier) {
@@ -184,46 +95,6 @@ Expression read_condition(std::string_view condition, const Symbols& symbols,
   }
 }
 
-Option read_number(const SourceLine& line) {
-  Cursor cursor(line.code, line.location);
-  Option option;
-  option.line = line.location.line;
-  read_number_type(cursor, option);
-  option.name = cursor.identifier("the option's name");
-  cursor.expect("=");
-  option.initial = read_default(cursor, option);
-  end_declaration(cursor);
-  for (const auto segment : segments_of(line.notes)) {
-    if (option.type == Option::Type::nullable && segment.starts_with(kAtConstruction))
-      option.at_construction = read_name(value_of(segment), line.location, "an option");
-    else if (!read_constraint(segment, line.location, option.constraint))
-      add_free_text(segment, line.location, &option.note);
-  }
-  check_default(option, line.location);
-  return option;
-}
-
-Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbols& symbols,
-                 bool integers) {
-  Cursor cursor(line.code, line.location);
-  Option option;
-  option.line = line.location.line;
-  read_flag_type(cursor, enums, integers, option);
-  option.name = cursor.identifier("the flag's name");
-  cursor.expect("=");
-  option.initial = read_flag_default(cursor, option);
-  end_declaration(cursor);
-  for (const auto segment : segments_of(line.notes)) {
-    if (option.type == Option::Type::boolean && !integers && key_of(segment) == "lifted")
-      option.lifted = read_condition(value_of(segment), symbols, line.location);
-    else if (option.type != Option::Type::number ||
-             !read_constraint(segment, line.location, option.constraint))
-      add_free_text(segment, line.location, &option.note);
-  }
-  check_default(option, line.location);
-  return option;
-}
-
 Slot read_slot(const SourceLine& line, const Symbols& flags) {
   Cursor cursor(line.code, line.location);
   Slot slot;
@@ -231,7 +102,7 @@ Slot read_slot(const SourceLine& line, const Symbols& flags) {
   slot.is_signed = cursor.take_word("Signed");
   if (!slot.is_signed && !cursor.take_word("NonNegative")) cursor.fail("Signed or NonNegative");
   slot.name = slot.torch_name = cursor.identifier("the slot's name");
-  end_declaration(cursor);
+  cursor.end_declaration();
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "torch")
       slot.torch_name = read_name(value_of(segment), line.location, "torch's name");
@@ -270,7 +141,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
   if (cursor.take(",")) reduction.source = read_entries(cursor, reduction.domain, earlier);
   cursor.expect(">");
   reduction.name = cursor.identifier("the reduction's name");
-  end_declaration(cursor);
+  cursor.end_declaration();
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "after")
       read_after(value_of(segment), line.location, earlier, reduction);
@@ -307,7 +178,7 @@ RuleInput read_input(const SourceLine& line) {
   input.line = line.location.line;
   if (!cursor.take_word("Input")) cursor.fail("Input");
   input.name = cursor.identifier("the input's name");
-  end_declaration(cursor);
+  cursor.end_declaration();
   for (const auto segment : segments_of(line.notes))
     add_free_text(segment, line.location, &input.note);
   return input;
@@ -326,7 +197,7 @@ AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {
   }
   cursor.expect(">");
   field.name = field.torch_name = cursor.identifier("the field's name");
-  end_declaration(cursor);
+  cursor.end_declaration();
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "torch")
       field.torch_name = read_name(value_of(segment), line.location, "torch's name");

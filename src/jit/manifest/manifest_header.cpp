@@ -61,9 +61,7 @@ void read_name(std::string_view value, const char* key, const char* of, const Lo
   const char* const kind = made.kind == Kind::rule ? "rule" : "codec";
   if (!(made.*name).empty())
     location.fail(str_cat("a ", kind, " has more than one `", key, ":`. Keep one."));
-  Cursor cursor(value, location);
-  made.*name = cursor.identifier(of);
-  cursor.expect_end();
+  made.*name = read_name(value, location, of);
 }
 
 // Reads a key that has only one valid value.
@@ -139,6 +137,20 @@ void refuse_key(std::string_view piece, const Location& location) {
   }
 }
 
+// Declarations with `after: transformed` need a host transform.
+void check_after_transform(const Manifest& made) {
+  if (!made.host_transform.empty()) return;
+  const auto check = [&](const auto& all) {
+    for (const auto& one : all)
+      if (one.after_transform)
+        Location{made.path, one.line}.fail(
+            str_cat("`", one.name, "` is declared `after: transformed`, but the rule has no host ",
+                    "transform. Add `host transform: NAME` to the leading comment."));
+  };
+  check(made.slots);
+  check(made.reductions);
+}
+
 }  // namespace
 
 void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& made) {
@@ -156,6 +168,7 @@ void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Ma
   if (made.kind == Kind::weights && made.dtypes.empty())
     Location{made.path, 1}.fail(
         "expected `for: float32, ...` in the leading comment, with the supported dtypes");
+  check_after_transform(made);
 }
 
 }  // namespace jitstep::jit

@@ -10,8 +10,8 @@
 
 namespace jitstep::jit {
 
-/// Reads the comment into `made`, whose kind and path are set. `flags`: the names that conditions may use. Throws an
-/// Error with file and line for a malformed key.
+/// Reads the comment into `made`, whose other fields are set. `flags`: the names that conditions may use. Throws an
+/// Error with file and line for a malformed key, and for declarations that need a key that is missing.
 void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& made);
 
 }  // namespace jitstep::jit

@@ -93,7 +93,6 @@ class Reader {
     if (made_.kind == Kind::rule) read_scalars();
     read_refusals();
     read_header(lines_.header, flags_, made_);
-    check_after_transform();
     lines_.braces.end();
     return std::move(made_);
   }
@@ -306,20 +305,6 @@ class Reader {
       for (Field& field : read_fields(line, {"real", "double", "float", "int", "bool", "uint32"}))
         reduction.fields.push_back(std::move(field));
     }
-  }
-
-  // Declarations with `after: transformed` need a host transform.
-  void check_after_transform() const {
-    if (!made_.host_transform.empty()) return;
-    const auto check = [&](const auto& all) {
-      for (const auto& one : all)
-        if (one.after_transform)
-          Location{made_.path, one.line}.fail(str_cat(
-              "`", one.name, "` is declared `after: transformed`, but the rule has no host ",
-              "transform. Add `host transform: NAME` to the leading comment."));
-    };
-    check(made_.slots);
-    check(made_.reductions);
   }
 
   // Reads lines such as `real a, b;`. Other lines of Scalars matter only to the compiler, so errors are ignored.

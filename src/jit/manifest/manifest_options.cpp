@@ -1,0 +1,129 @@
+// Options: the fields of Hyper, Flags and a codec's Options.
+#include <limits>
+
+#include "jit/base/text.h"
+#include "jit/manifest/manifest_cursor.h"
+#include "jit/manifest/manifest_fields.h"
+#include "jit/manifest/manifest_notes.h"
+#include "jitstep/hyper_params.h"
+
+namespace jitstep::jit {
+namespace {
+
+constexpr std::string_view kAtConstruction = "at construction:";
+
+Value read_braced(Cursor& cursor, int count) {
+  Value::Numbers numbers;
+  cursor.expect("{");
+  for (int i = 0; i < count; ++i) {
+    if (i > 0) cursor.expect(",");
+    const bool null = cursor.take_word("null");
+    numbers.push_back(null ? std::numeric_limits<double>::quiet_NaN() : cursor.number());
+  }
+  cursor.expect("}");
+  return numbers;
+}
+
+void read_number_type(Cursor& cursor, Option& option) {
+  if (cursor.take_word("double")) return;
+  if (cursor.take_word("Nullable")) {
+    option.type = Option::Type::nullable;
+  } else if (cursor.take_word("List")) {
+    option.type = Option::Type::list;
+  } else if (cursor.take_word("Numbers")) {
+    option.type = Option::Type::numbers;
+    cursor.expect("<");
+    option.count = cursor.integer(1, kMaxRuleHyper);
+    cursor.expect(">");
+  } else {
+    cursor.fail("double, Numbers<N>, Nullable or List");
+  }
+}
+
+Value read_default(Cursor& cursor, const Option& option) {
+  if (option.type == Option::Type::numbers) return read_braced(cursor, option.count);
+  if (option.type == Option::Type::list) return read_braced(cursor, 0);
+  if (option.type == Option::Type::nullable && cursor.take_word("null")) return nullptr;
+  return cursor.number();
+}
+
+void check_default(const Option& option, const Location& location) {
+  if (const auto problem = option.range_problem(option.initial))
+    location.fail(str_cat("the default value is out of range: ", *problem));
+}
+
+Value read_flag_default(Cursor& cursor, const Option& option) {
+  if (option.type == Option::Type::number) return cursor.integer(-(1 << 30), 1 << 30);
+  if (option.type == Option::Type::boolean) {
+    if (cursor.take_word("true")) return true;
+    if (cursor.take_word("false")) return false;
+    cursor.fail("true or false");
+  }
+  cursor.expect(option.enumeration);
+  cursor.expect("::");
+  const std::string label = cursor.identifier("a choice");
+  if (option.type_problem(label)) cursor.fail(str_cat("a choice of ", option.enumeration));
+  return label;
+}
+
+void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Option& option) {
+  const std::string type = cursor.identifier("a type");
+  option.type = Option::Type::boolean;
+  if (type == "bool") return;
+  if (integers && type == "int") {
+    option.type = Option::Type::number;
+    option.constraint.integer = true;
+    return;
+  }
+  const auto found = enums.find(type);
+  if (found == enums.end())
+    cursor.fail(str_cat("bool", integers ? ", int" : "", " or a choice declared as `enum class ",
+                        type, " { a, b };` on one line"));
+  option.type = Option::Type::choice;
+  option.enumeration = type;
+  option.choices = found->second;
+}
+
+}  // namespace
+
+Option read_number(const SourceLine& line) {
+  Cursor cursor(line.code, line.location);
+  Option option;
+  option.line = line.location.line;
+  read_number_type(cursor, option);
+  option.name = cursor.identifier("the option's name");
+  cursor.expect("=");
+  option.initial = read_default(cursor, option);
+  cursor.end_declaration();
+  for (const auto segment : segments_of(line.notes)) {
+    if (option.type == Option::Type::nullable && segment.starts_with(kAtConstruction))
+      option.at_construction = read_name(value_of(segment), line.location, "an option");
+    else if (!read_constraint(segment, line.location, option.constraint))
+      add_free_text(segment, line.location, &option.note);
+  }
+  check_default(option, line.location);
+  return option;
+}
+
+Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbols& symbols,
+                 bool integers) {
+  Cursor cursor(line.code, line.location);
+  Option option;
+  option.line = line.location.line;
+  read_flag_type(cursor, enums, integers, option);
+  option.name = cursor.identifier("the flag's name");
+  cursor.expect("=");
+  option.initial = read_flag_default(cursor, option);
+  cursor.end_declaration();
+  for (const auto segment : segments_of(line.notes)) {
+    if (option.type == Option::Type::boolean && !integers && key_of(segment) == "lifted")
+      option.lifted = read_condition(value_of(segment), symbols, line.location);
+    else if (option.type != Option::Type::number ||
+             !read_constraint(segment, line.location, option.constraint))
+      add_free_text(segment, line.location, &option.note);
+  }
+  check_default(option, line.location);
+  return option;
+}
+
+}  // namespace jitstep::jit
