@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "optim/shard/part_exchange.h"
 #include "optim/shard/rank_check.h"
 
 namespace jitstep {
@@ -144,15 +145,9 @@ void average_gradients_of_ranks(RankGroup& group, const std::vector<torch::Tenso
   check_ranks(group, parameters);
   if (group.size() == 1 || parameters.empty()) return;
   const std::vector<torch::Tensor> gradients = common_gradients(group, parameters);
+  const auto gradient_of = [&](std::size_t i) -> const torch::Tensor& { return gradients[i]; };
   for (std::size_t begin = 0, end = 0; begin < gradients.size(); begin = end) {
-    const torch::Tensor& first = gradients[begin];
-    std::size_t bytes = 0;
-    for (; end < gradients.size(); ++end) {
-      const torch::Tensor& next = gradients[end];
-      if (next.scalar_type() != first.scalar_type()) break;
-      if (end > begin && bytes + next.nbytes() > static_cast<std::size_t>(bucket_bytes)) break;
-      bytes += next.nbytes();
-    }
+    end = bucket_end(begin, gradients.size(), bucket_bytes, gradient_of);
     average_bucket(group, Bucket(gradients).subspan(begin, end - begin));
   }
 }

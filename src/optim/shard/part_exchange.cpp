@@ -55,24 +55,14 @@ void gather_bucket(RankGroup& group, const std::vector<torch::Tensor>& pieces,
 void gather_parts(RankGroup& group, const jit::Partition& partition,
                   const std::vector<SharedTensor>& tensors, std::int64_t bucket_bytes) {
   if (group.size() == 1) return;
-  for (std::size_t begin = 0; begin < tensors.size();) {
-    const torch::Tensor& first = tensors[begin].values;
+  const auto tensor_of = [&](std::size_t i) -> const torch::Tensor& { return tensors[i].values; };
+  for (std::size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {
+    end = bucket_end(begin, tensors.size(), bucket_bytes, tensor_of);
     std::vector<torch::Tensor> bucket;
-    std::int64_t bytes = 0;
-    std::size_t end = begin;
-    for (; end < tensors.size(); ++end) {
-      const torch::Tensor& next = tensors[end].values;
-      const auto more = static_cast<std::int64_t>(next.nbytes());
-      if (next.scalar_type() != first.scalar_type() ||
-          (!bucket.empty() && bytes + more > bucket_bytes))
-        break;
-      bucket.push_back(next);
-      bytes += more;
-    }
+    for (std::size_t i = begin; i < end; ++i) bucket.push_back(tensors[i].values);
     gather_bucket(group, bucket, [&](int rank, std::size_t i) -> const jit::Part& {
       return partition.part(rank, tensors[begin + i].index);
     });
-    begin = end;
   }
 }
 

@@ -17,6 +17,22 @@ struct SharedTensor {
   torch::Tensor values;  // one dimension, contiguous, of all elements
 };
 
+/// The end of the bucket that begins with a tensor: consecutive tensors of one dtype and at most so many bytes, at least
+/// one. tensor_of(i): tensor i of `count`.
+template <class TensorOf>
+std::size_t bucket_end(std::size_t begin, std::size_t count, std::int64_t most_bytes,
+                       const TensorOf& tensor_of) {
+  const torch::Tensor& first = tensor_of(begin);
+  auto bytes = static_cast<std::int64_t>(first.nbytes());
+  std::size_t end = begin + 1;
+  for (; end < count; ++end) {
+    const torch::Tensor& next = tensor_of(end);
+    bytes += static_cast<std::int64_t>(next.nbytes());
+    if (next.scalar_type() != first.scalar_type() || bytes > most_bytes) break;
+  }
+  return end;
+}
+
 /// Fills in the other ranks' parts. All ranks give the same tensors in the same order. Needs additional memory for
 /// about `bucket_bytes` on each side.
 void gather_parts(RankGroup& group, const jit::Partition& partition,
