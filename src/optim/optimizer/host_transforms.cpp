@@ -43,9 +43,12 @@ GroupTransform each(ParameterTransform function) {
   };
 }
 
-void add(const char* caller, const std::string& name, bool is_set, ParameterTransform function) {
+void check_set(bool is_set, const char* caller, const std::string& name) {
   TORCH_CHECK(is_set, "jitstep: ", caller, "(\"", name,
               "\") got an empty function. Pass a function.");
+}
+
+void add(const std::string& name, ParameterTransform function) {
   const std::lock_guard lock(registry().mutex);
   TORCH_CHECK(registry().functions.try_emplace(name, each(std::move(function))).second,
               "jitstep: the host transform \"", name,
@@ -59,18 +62,17 @@ std::int64_t TransformCall::step() const {
 }
 
 void register_host_transform(const std::string& name, TransformFunction function) {
-  const bool is_set = static_cast<bool>(function);
-  add("register_host_transform", name, is_set,
-      [function = std::move(function)](const TransformCall& call) {
-        const torch::Tensor made = function(call.values, call.options);
-        check_made(made, call.values);
-        call.values.copy_(made);
-      });
+  check_set(function != nullptr, "register_host_transform", name);
+  add(name, [function = std::move(function)](const TransformCall& call) {
+    const torch::Tensor made = function(call.values, call.options);
+    check_made(made, call.values);
+    call.values.copy_(made);
+  });
 }
 
 void register_parameter_transform(const std::string& name, ParameterTransform function) {
-  const bool is_set = static_cast<bool>(function);
-  add("register_parameter_transform", name, is_set, std::move(function));
+  check_set(function != nullptr, "register_parameter_transform", name);
+  add(name, std::move(function));
 }
 
 GroupTransform find_host_transform(const std::string& rule, const std::string& name) {
