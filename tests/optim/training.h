@@ -8,17 +8,16 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/template_store.h"
+#include "support/own_folder.h"
 
 namespace jitstep::tests {
 
@@ -100,18 +99,6 @@ inline std::string text_of_file(const std::string& path) {
   text << std::ifstream(path).rdbuf();
   return text.str();
 }
-
-/// A folder that only this user can enter. The destructor removes it with its content.
-struct OwnFolder {
-  OwnFolder() {
-    if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("no temporary folder " + path);
-  }
-  ~OwnFolder() { std::filesystem::remove_all(path); }
-  OwnFolder(const OwnFolder&) = delete;
-  OwnFolder& operator=(const OwnFolder&) = delete;
-
-  std::string path = std::filesystem::temp_directory_path() / "jitstep_test_XXXXXX";
-};
 
 /// Writes a file for this process alone. Only its owner may write to it, as `load_rule` requires.
 inline std::string own_file(const std::string& name, const std::string& content) {

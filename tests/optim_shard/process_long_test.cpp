@@ -10,6 +10,7 @@
 
 #include "optim_shard/ranks.h"
 #include "support/child.h"
+#include "support/own_folder.h"
 
 namespace jitstep::tests {
 namespace {
@@ -58,9 +59,7 @@ struct Rank {
     std::signal(SIGPIPE, SIG_IGN);
     at::set_num_threads(1);
     const auto store = c10::make_intrusive<c10d::FileStore>(store_file, kRanks);
-    auto options = c10d::ProcessGroupGloo::Options::create(kTimeout);
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-    gloo = c10::make_intrusive<FaultyGloo>(store, rank, kRanks, options);
+    gloo = c10::make_intrusive<FaultyGloo>(store, rank, kRanks, gloo_options(kTimeout));
     optimizer = Optimizer::from_spec(
         parameters, R"({"rule": "lamb", "state": "int8", "options": {"max_grad_norm": 0.5}})");
     optimizer->shard(group_of(store, rank, kRanks, gloo));
@@ -106,9 +105,7 @@ std::string outcome_of_step(Rank& rank) {
 
 class Processes : public ::testing::Test {
  protected:
-  ~Processes() override { std::filesystem::remove_all(folder_); }
-
-  std::string file(const std::string& name) const { return folder_ / name; }
+  std::string file(const std::string& name) const { return folder_.path + "/" + name; }
 
   // Runs `work` on all ranks, with a fault of rank 1 at this call after its first step. Returns their results.
   std::vector<std::string> run(int call, const std::function<void()>& fault,
@@ -122,11 +119,7 @@ class Processes : public ::testing::Test {
   }
 
  private:
-  static std::filesystem::path new_folder() {
-    std::string name = ::testing::TempDir() + "jitstep_ranks_XXXXXX";
-    return ::mkdtemp(name.data());
-  }
-  std::filesystem::path folder_ = new_folder();
+  OwnFolder folder_;
   int stores_ = 0;
 };
 

@@ -32,13 +32,19 @@ inline Group group_of(const c10::intrusive_ptr<c10d::Store>& store, int rank, in
   return group;
 }
 
-inline Group gloo_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                        std::chrono::milliseconds timeout) {
+inline c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(
+    std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->threads = 1;
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-  return group_of(store, rank, size,
-                  c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options));
+  return options;
+}
+
+inline Group gloo_group(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                        std::chrono::milliseconds timeout) {
+  return group_of(
+      store, rank, size,
+      c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options(timeout)));
 }
 
 /// Runs `work` on so many ranks. Returns the message of each rank's error, "" for none.

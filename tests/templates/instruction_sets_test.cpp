@@ -15,6 +15,8 @@
 namespace jitstep::support {
 namespace {
 
+constexpr const char* kNeeds = "needs g++, and a CPU of the older level";
+
 StepOutcome run_with(const std::string& compiler, const StepCase& c) {
   jit::Settings settings = jit::Settings::from_environment();
   settings.cxx = compiler;
@@ -73,19 +75,19 @@ void expect_the_same_rounding(const std::string& level, const char* codec, jit::
 
 #if defined(__x86_64__)
 TEST(InstructionSets, WithoutBytePermutationsGiveTheSameBits) {
-  if (gcc().empty() || !__builtin_cpu_supports("sse4.2")) return;
+  if (gcc().empty() || !__builtin_cpu_supports("sse4.2")) GTEST_SKIP() << kNeeds;
   expect_the_same_bits("v2");
 }
 TEST(InstructionSets, WithVectorsOfEightFloatsGiveTheSameBits) {
-  if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
+  if (gcc().empty() || !__builtin_cpu_supports("avx2")) GTEST_SKIP() << kNeeds;
   expect_the_same_bits("v3");
 }
 TEST(InstructionSets, WithoutInstructionsForBFloat16GiveTheSameBits) {
-  if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
+  if (gcc().empty() || !__builtin_cpu_supports("avx2")) GTEST_SKIP() << kNeeds;
   expect_the_same_rounding("v3", "bf16", jit::Dtype::bfloat16);
 }
 TEST(InstructionSets, WithoutInstructionsForFloat16GiveTheSameBits) {
-  if (gcc().empty() || !__builtin_cpu_supports("avx2")) return;
+  if (gcc().empty() || !__builtin_cpu_supports("avx2")) GTEST_SKIP() << kNeeds;
   for (const char* level : {"v2", "v3"})
     expect_the_same_rounding(level, "fp16", jit::Dtype::float16);
 }
