@@ -1,5 +1,5 @@
-// The only file that depends on the compiler, except port_cpu.cuh: NVRTC for GPUs, the host compiler for
-// the CPU, or the host compiler with the GPU source for the SIMT emulation.
+// The only file that depends on the compiler, except port_cpu.cuh: NVRTC for GPUs, the host compiler for the CPU, or
+// the host compiler with the GPU source for the SIMT emulation.
 #pragma once
 
 #ifndef JITSTEP_REAL

@@ -80,8 +80,7 @@ class ProcessRanks final : public RankGroup {
 std::shared_ptr<RankGroup> ranks_of(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
   TORCH_CHECK(group,
               "jitstep: shard() and average_gradients() need a process group. Pass one, such as a "
-              "c10d::ProcessGroup "
-              "over gloo or NCCL.");
+              "c10d::ProcessGroup over gloo or NCCL.");
   return std::make_shared<ProcessRanks>(group);
 }
 

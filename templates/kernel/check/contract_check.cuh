@@ -1,6 +1,5 @@
-// Checks at compile time that a rule follows docs/extending/reference.md. It instantiates each function
-// of a rule with views that contain only what the function may read and write. Nothing of this runs or stays in the
-// binary. Only the host knows the fields' names, so it generates SlotsOf, ResultsIn and the assertions. (No back
+// Checks at compile time that a rule follows docs/extending/reference.md. It instantiates each function of a rule with
+// views that contain only what the function may read and write. Nothing of this runs or stays in the binary. Only the host knows the fields' names, so it generates SlotsOf, ResultsIn and the assertions. (No back
 // quotes in assertions: NVRTC prints them as question marks.)
 #pragma once
 #include "../plan.cuh"
@@ -9,7 +8,7 @@
 
 namespace jitstep {
 
-struct PreviousSlot {  // before `update_state`
+struct PreviousSlot {  // before `update_state`, or `update_state_after`
   const real prev;
 };
 struct OpenSlot {  // in that function
