@@ -72,7 +72,7 @@ class GradAccumulator:
     stochastically: the rounding error is zero on average. Results do not depend on the number of threads.
 
     Args:
-        parameters: leaf tensors on the CPU. Duplicates are ignored.
+        parameters: leaf tensors on the CPU or NVIDIA GPUs. Duplicates are ignored.
         dtype: of the sums, torch.bfloat16 or torch.float32. Sums of float64 parameters are float64. Default: bfloat16.
         rounding: of bfloat16 sums, "stochastic" or "nearest". Default: "stochastic".
         seed: of the random bits. Use the same in all replicas. Default: 0.
