@@ -223,6 +223,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     def _bind(self, p: Tensor, plan: _core.ParamPlan, *, with_weights: bool = True) -> Any:
         pairs = self._pairs.setdefault(p, {})
+        _core.refuse_capture(sharded.local(p).detach())
         return state.bind(sharded.local(p), plan, self.state[p], pairs, with_weights=with_weights)
 
     @_disable_dynamo

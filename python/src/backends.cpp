@@ -107,6 +107,14 @@ jit::Backend& backend_of(const Device& device) {
   return *backends.try_emplace(device, std::move(made)).first->second;
 }
 
+void refuse_capture(const Device& device) {
+  if (!device.is_cpu() && backend_of(device).is_capturing())
+    throw jit::Error(
+        "step() inside a CUDA graph capture failed: the Python front end counts steps on the host, "
+        "which a graph cannot repeat. Call step() after the replay of the graph, or use the C++ "
+        "front end, which has capturable().");
+}
+
 jit::Hardware hardware_of(const Device& device) {
   return device.is_cpu() ? jit::host_hardware()
                          : jit::gpu_hardware(jit::default_engine(), device.index);

@@ -14,6 +14,10 @@ namespace jitstep::python {
 /// GIL. Throws an Error for a device without kernels, and without a driver or GPU.
 jit::Backend& backend_of(const Device& device);
 
+/// Throws an Error if the device's current stream is captured into a CUDA graph. Call it before state is made or a step
+/// begins: a graph could not repeat either.
+void refuse_capture(const Device& device);
+
 /// The hardware of a device, for tuning.
 jit::Hardware hardware_of(const Device& device);
 

@@ -105,6 +105,7 @@ void GradientSums::add(nb::list additions, std::int64_t t) {
   }
   params_.t = t;
   const nb::gil_scoped_release release;
+  for (const DeviceSums& device : devices_) refuse_capture(device.device);
   for (DeviceSums& device : devices_) device.step->prepare(device.inputs, {params_});
   for (DeviceSums& device : devices_) device.step->launch();
 }

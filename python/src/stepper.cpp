@@ -19,10 +19,10 @@ void Stepper::begin(std::vector<Group*> groups, nb::list owners) {
 
 // Later work on the current stream, such as that of new tables, follows the steps of the current tables.
 void Stepper::retire() {
+  for (const DeviceStep& device : devices_) refuse_capture(device.device);
   activate(nullptr);
   for (DeviceStep& device : devices_)
-    if (device.step && !device.device.is_cpu() && !device.backend->is_capturing())
-      device.step->activate_step();
+    if (device.step && !device.device.is_cpu()) device.step->activate_step();
 }
 
 void Stepper::clear() {
@@ -269,19 +269,18 @@ jit::Step* Stepper::tuned_step() {
       }};
   if (std::exchange(tables_are_new_, false))
     activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
-  if (device.backend->is_capturing()) return nullptr;  // the default step throws
   return tuner_->choose(tables, device.inputs, device.hyper_params);
 }
 
 // A jit::Step orders only its own launches, so one must be complete before another one is used.
 void Stepper::activate(jit::Step* tuned) {
   if (std::exchange(last_tuned_, tuned) == tuned) return;
-  for (const DeviceStep& device : devices_)
-    if (!device.backend->is_capturing()) wait_for_all(device.device);
+  for (const DeviceStep& device : devices_) wait_for_all(device.device);
 }
 
 void Stepper::run(nb::handle transform) {
   const nb::gil_scoped_release release;
+  for (const DeviceStep& device : devices_) refuse_capture(device.device);
   jit::Step* const tuned = tuned_step();
   const bool is_trial = tuned != nullptr && tuner_->is_trial();
   activate(tuned);

@@ -20,6 +20,5 @@ if EMULATED:  # what a torch without CUDA lacks
     torch.cuda.is_available = lambda: True
     torch.cuda.synchronize = lambda device=None: None
     torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=0)
-    torch._C._cuda_getDevice = lambda: 0
 
 EXISTS = torch.cuda.is_available()

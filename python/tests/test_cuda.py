@@ -4,7 +4,11 @@ All tests need a GPU, or its emulation: see cuda_device.py.
 """
 
 import copy
+import os
+import pathlib
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -270,11 +274,19 @@ def test_a_model_moved_to_the_gpu_keeps_its_state():
     assert_same(ours, moved)
 
 
-def test_a_device_without_kernels_has_an_error_that_says_what_to_do():
-    p = torch.nn.Parameter(torch.ones(3, device="meta"))
-    optimizer = jitstep.AdamW([p])
-    with pytest.raises(RuntimeError, match="to_empty"):
-        optimizer.compile()
+def test_without_nvrtc_the_error_says_how_to_install_it(tmp_path):
+    program = """
+import cuda_device, torch, jitstep
+p = torch.nn.Parameter(torch.ones(3, device="cuda")); p.grad = torch.ones_like(p)
+try:
+    jitstep.AdamW([p]).step()
+except jitstep.Error as error:
+    print(error)
+"""
+    environment = {**os.environ, "JITSTEP_NVRTC": str(tmp_path / "none"), "JITSTEP_CACHE_DIR": str(tmp_path)}
+    environment["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(__file__).parent), environment.get("PYTHONPATH", "")])
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert "JITSTEP_NVRTC" in done.stdout
 
 
 # ---- options
@@ -577,6 +589,31 @@ def test_backward_on_another_stream_steps_and_accumulates():
         train_net(nets[1], None, 3)
     torch.cuda.synchronize()
     assert_same(after, during)
+
+
+@needs_gpu
+@pytest.mark.parametrize("limit", [0, 1 << 28])
+def test_gradients_of_several_streams_accumulate(limit):
+    def run(streams):
+        params = parameters(GPU, [(1 << 20,), (333,)])
+        sums = jitstep.GradAccumulator(params, dtype=torch.float32, max_waiting_bytes=limit)
+        torch.cuda.synchronize()
+        for i in range(4):
+            parts = []
+            for p, stream in zip(params, streams, strict=True):
+                stream.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(stream):
+                    torch.cuda._sleep(10_000_000)
+                    parts.append((p * (p + i)).sum())
+                torch.cuda.current_stream().wait_stream(stream)
+            sum(parts).backward()
+        sums.assign_gradients()
+        torch.cuda.synchronize()
+        return [p.grad for p in params]
+
+    current = torch.cuda.current_stream()
+    for a, b in zip(run([current, current]), run([torch.cuda.Stream(), torch.cuda.Stream()]), strict=True):
+        assert same_bits(a, b)
 
 
 @needs_gpu
