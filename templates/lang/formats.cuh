@@ -9,10 +9,13 @@ namespace jitstep {
 
 KHD float bf16_to_float(uint16 b) { return float_of(static_cast<uint32>(b) << 16); }
 
+inline constexpr uint32 kNaN16 = 0x7fffu;  // the only NaN of 16 bits, as GPUs make it
+
 KHD uint16 float_to_bf16(float x) {  // to nearest, ties to even
+  if constexpr (kHasRounding) return rounded_to_bf16(x);
   const uint32 u = bits_of(x);
   const uint32 rounded = u + 0x7fffu + ((u >> 16) & 1u);
-  return static_cast<uint16>((x != x ? 0x7fc00000u : rounded) >> 16);
+  return static_cast<uint16>((x != x ? kNaN16 << 16 : rounded) >> 16);
 }
 
 // Stochastic rounding: away from zero with the probability that makes the mean exact. random: 16 uniform bits.
@@ -20,7 +23,7 @@ KHD uint16 float_to_bf16(float x) {  // to nearest, ties to even
 KHD uint16 float_to_bf16_stochastic(float x, uint32 random) {
   const uint32 u = bits_of(x);
   const uint32 rounded = u + (random ^ 0xffffu);
-  return static_cast<uint16>((x != x ? 0x7fc00000u : rounded) >> 16);
+  return static_cast<uint16>((x != x ? kNaN16 << 16 : rounded) >> 16);
 }
 
 // ---- formats with fewer exponents than float ---------------------------------------------------

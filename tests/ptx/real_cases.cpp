@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -139,6 +140,25 @@ Bits from_integer(Bits bits, const Integer& from) {
                    : bits_of(static_cast<T>(low(bits, from.width)));
 }
 
+// The bits nearest to x among all numbers of a format and its infinity. Its value is the number above the largest, as
+// IEEE 754 rounds. Ties go to even bits.
+Bits nearest(float x, int fraction, int least) {
+  if (std::isnan(x)) return 0x7fff;
+  std::vector<double> values;
+  for (Bits bits = 0; bits <= (Bits{0x7fff} >> fraction << fraction); ++bits) {
+    const auto normal = static_cast<int>(bits >> fraction);
+    const auto digits = static_cast<double>(low(bits, fraction));
+    const double whole = normal > 0 ? std::ldexp(1.0, fraction) + digits : digits;
+    values.push_back(std::ldexp(whole, std::max(normal, 1) - 1 + least - fraction));
+  }
+  const double size = std::min(std::abs(double{x}), values.back());
+  const auto above =
+      static_cast<Bits>(std::lower_bound(values.begin(), values.end(), size) - values.begin());
+  const double up = values[above] - size, down = above > 0 ? size - values[above - 1] : 1;
+  const bool is_below = down < up || (down == up && above % 2 == 1);
+  return (above - (is_below ? 1 : 0)) | (std::signbit(x) ? 0x8000 : 0);
+}
+
 int register_width(int width) { return std::max(width, 16); }
 
 }  // namespace
@@ -210,6 +230,9 @@ std::vector<FormCase> conversion_cases() {
                  {64},
                  [](const auto& v) { return bits_of(static_cast<float>(as_double(v[0]))); },
                  true});
+  all.push_back({"cvt.rn.bf16.f32", 16, {32}, [](const auto& v) {
+                   return nearest(as_float(v[0]), 7, -126);
+                 }});
   all.push_back({"cvt.sat.f32.f32", 32, {32}, [](const auto& v) {
                    const float x = as_float(v[0]);
                    return bits_of(std::isnan(x) || x <= 0 ? 0.0f : x >= 1 ? 1.0f : x);

@@ -61,20 +61,24 @@ void read_conversion(Decoder& decoder, const Form& form, const Statement& statem
 }
 
 template <class R, class A, class F>
-void add_conversion(Forms& forms, const std::string& rounding, F) {
-  forms["cvt" + rounding + "." + name_of<R>() + "." + name_of<A>()] = {
-      .run =
-          [](Warp& warp, const Instruction& i, Mask lanes) {
-            auto* const to = warp.values<std::byte>(i.at[0]);
-            const auto* const from = warp.values<std::byte>(i.at[1]);
-            for_lanes(lanes, [&](int lane) {
-              store<R>(to, i.to, lane, static_cast<R>(F{}(load<A>(from, i.from, lane))));
-            });
-          },
-      .read = read_conversion,
-      .bits = {kBits<R>, kBits<A>},
-      .parts = std::is_floating_point_v<R> ? 2 : 1,
-      .sign = std::is_floating_point_v<A>};
+void add_conversion(Forms& forms, const std::string& name, F) {
+  forms[name] = {.run =
+                     [](Warp& warp, const Instruction& i, Mask lanes) {
+                       auto* const to = warp.values<std::byte>(i.at[0]);
+                       const auto* const from = warp.values<std::byte>(i.at[1]);
+                       for_lanes(lanes, [&](int lane) {
+                         store<R>(to, i.to, lane, static_cast<R>(F{}(load<A>(from, i.from, lane))));
+                       });
+                     },
+                 .read = read_conversion,
+                 .bits = {kBits<R>, kBits<A>},
+                 .parts = std::is_floating_point_v<R> ? 2 : 1,
+                 .sign = std::is_floating_point_v<A>};
+}
+
+template <class R, class A, class F>
+void add_between_types(Forms& forms, const std::string& rounding, F f) {
+  add_conversion<R, A>(forms, "cvt" + rounding + "." + name_of<R>() + "." + name_of<A>(), f);
 }
 
 template <class A>
@@ -82,18 +86,33 @@ void add_from_integer(Forms& forms) {
   for_types<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t,
             std::uint64_t, std::int64_t>([&](auto r) {
     if constexpr (!std::is_same_v<decltype(r), A>)
-      add_conversion<decltype(r), A>(forms, "", [](A x) { return x; });
+      add_between_types<decltype(r), A>(forms, "", [](A x) { return x; });
   });
-  add_conversion<float, A>(forms, ".rn", [](A x) { return x; });
-  add_conversion<double, A>(forms, ".rn", [](A x) { return x; });
+  add_between_types<float, A>(forms, ".rn", [](A x) { return x; });
+  add_between_types<double, A>(forms, ".rn", [](A x) { return x; });
 }
 
 template <class A>
 void add_from_real(Forms& forms) {
   for_types<std::uint32_t, std::int32_t, std::uint64_t, std::int64_t>([&](auto r) {
     using R = decltype(r);
-    add_conversion<R, A>(forms, ".rzi", [](A x) { return whole<R>(x); });
+    add_between_types<R, A>(forms, ".rzi", [](A x) { return whole<R>(x); });
   });
+}
+
+// The bits of a format with `Fraction` bits of fraction and 1 as its exponent of 2^Least, nearest to x, ties to even. A
+// NaN is all ones without a sign, as PTX specifies.
+template <int Fraction, int Least>
+std::uint16_t rounded(float x) {
+  if (x != x) return 0x7fff;
+  constexpr std::uint32_t kInfinity = 0x7fffu >> Fraction << Fraction;
+  const std::uint32_t sign = std::signbit(x) ? 0x8000 : 0;
+  if (std::isinf(x)) return static_cast<std::uint16_t>(sign | kInfinity);
+  const int exponent = x == 0 ? Least : std::max(std::ilogb(x), Least);
+  const double ulps = std::nearbyint(std::ldexp(std::abs(double{x}), Fraction - exponent));
+  const auto above = static_cast<std::uint32_t>(exponent - Least) << Fraction;
+  return static_cast<std::uint16_t>(sign |
+                                    std::min(above + static_cast<std::uint32_t>(ulps), kInfinity));
 }
 
 float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
@@ -105,11 +124,13 @@ void add_conversions(Forms& forms) {
             std::uint64_t, std::int64_t>([&](auto a) { add_from_integer<decltype(a)>(forms); });
   add_from_real<float>(forms);
   add_from_real<double>(forms);
-  add_conversion<double, float>(forms, "", [](float x) { return static_cast<double>(x); });
-  add_conversion<float, double>(forms, ".rn",
-                                [](double x) { return canonical(static_cast<float>(x)); });
-  add_conversion<float, float>(forms, ".sat",
-                               [](float x) { return x > 0 ? std::min(x, 1.0f) : 0.0f; });
+  add_between_types<double, float>(forms, "", [](float x) { return static_cast<double>(x); });
+  add_between_types<float, double>(forms, ".rn",
+                                   [](double x) { return canonical(static_cast<float>(x)); });
+  add_conversion<std::uint16_t, float>(forms, "cvt.rn.bf16.f32",
+                                       [](float x) { return rounded<7, -126>(x); });
+  add_between_types<float, float>(forms, ".sat",
+                                  [](float x) { return x > 0 ? std::min(x, 1.0f) : 0.0f; });
 }
 
 }  // namespace jitstep::ptx
