@@ -190,6 +190,13 @@ KHD int64 block_index() { return blockIdx.x; }
 KHD int64 grid_size() { return gridDim.x; }
 KHD void block_barrier() { __syncthreads(); }
 KHD void warp_barrier() { __syncwarp(); }
+// p, which points to global memory. NVVM does not conclude this itself in a kernel with assembly, and would use the
+// instructions for any memory.
+template <class T>
+KHD T* in_global(T* p) {
+  __builtin_assume(__isGlobal(p));
+  return p;
+}
 KHD float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 KHD double shuffle_xor(double x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 KHD uint32 shuffle_xor(uint32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
@@ -265,6 +272,13 @@ class DefaultRounding {
   unsigned long saved_;
 #endif
 };
+#endif
+
+#if !defined(__CUDACC_RTC__)
+template <class T>
+KHD T* in_global(T* p) {
+  return p;
+}
 #endif
 
 // The maximum over the lanes of a warp.

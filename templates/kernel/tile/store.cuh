@@ -4,6 +4,18 @@
 
 namespace jitstep {
 
+// Whether an element is rounded to bfloat16 by an instruction, which is written in assembly.
+template <class S>
+constexpr bool rounds_in_assembly() {
+  bool rounds = kSame<typename S::P, BFloat16>;
+  static_for<S::slots>([&](auto i) {
+    using Component = typename S::template Codec<decltype(i)::value>;
+    if constexpr (requires { typename Component::Body::Rounded; })
+      rounds |= kSame<typename Component::Body::Rounded, BFloat16>;
+  });
+  return kHasRounding && rounds;
+}
+
 template <class S>
 struct ApplyTile {
   static constexpr int size() {
@@ -14,7 +26,7 @@ struct ApplyTile {
     });
     return size;
   }
-  using Shape = Tile<size(), S::config>;
+  using Shape = Tile<size(), S::config, rounds_in_assembly<S>()>;
 };
 
 inline constexpr int kMaximaSite = kFirstCodebookSite + kMaxSlots;  // after the codebooks
@@ -126,8 +138,8 @@ KHD void store_slot(const Scope<S>& scope, const Cursor& at, const Code* code,
   else
     Storage::template store_some<Shape>(slot.codes, at, value);
   if constexpr (C::block > 1) {
-    auto* metas =
-        static_cast<typename C::Meta*>(slot.meta) + static_cast<uint64>(at.base) / C::block;
+    auto* metas = Shape::in_memory(static_cast<typename C::Meta*>(slot.meta)) +
+                  static_cast<uint64>(at.base) / C::block;
     UNROLL
     for (int row = 0; row < Shape::rows; ++row)
       if (Shape::row_start(row) % C::block == 0 && at.has(Shape::row_start(row)))
