@@ -12,7 +12,7 @@ KHD float bf16_to_float(uint16 b) { return float_of(static_cast<uint32>(b) << 16
 inline constexpr uint32 kNaN16 = 0x7fffu;  // the only NaN of 16 bits, as GPUs make it
 
 KHD uint16 float_to_bf16(float x) {  // to nearest, ties to even
-  if constexpr (kHasRounding) return rounded_to_bf16(x);
+  if constexpr (kHas16Bits) return rounded_to_bf16(x);
   const uint32 u = bits_of(x);
   const uint32 rounded = u + 0x7fffu + ((u >> 16) & 1u);
   return static_cast<uint16>((x != x ? kNaN16 << 16 : rounded) >> 16);
@@ -54,6 +54,7 @@ rounded_magnitude(uint32 magnitude) {  // to nearest, ties to even; if too large
 // ---- float16 (1-5-10) --------------------------------------------------------------------------
 
 KHD float fp16_to_float(uint16 h) {
+  if constexpr (kHas16Bits) return widened_fp16(h);
   const uint32 magnitude = h & 0x7fffu;
   const uint32 special = magnitude >= 0x7c00u ? 0x38000000u : 0u;  // infinity and NaN
   const uint32 sign = static_cast<uint32>(h & 0x8000u) << 16;
@@ -61,10 +62,11 @@ KHD float fp16_to_float(uint16 h) {
 }
 
 KHD uint16 float_to_fp16(float x) {  // to nearest, ties to even
+  if constexpr (kHas16Bits) return rounded_to_fp16(x);
   const uint32 magnitude = bits_of(x) & 0x7fffffffu;
   const uint32 sign = (bits_of(x) >> 16) & 0x8000u;
   const uint32 finite = min(rounded_magnitude<10, 15>(magnitude), 0x7c00u);
-  return static_cast<uint16>(magnitude > 0x7f800000u ? 0x7e00u : sign | finite);
+  return static_cast<uint16>(magnitude > 0x7f800000u ? kNaN16 : sign | finite);
 }
 
 // ---- 8 bits: E4M3 (1-4-3, without infinity) and E5M2 (1-5-2) -----------------------------------

@@ -117,18 +117,30 @@ KHD float unit_clamped(float x) {
 }
 #endif
 
-// Rounds to nearest, ties to even, by one instruction. A NaN becomes 0x7fff. ptxas makes one instruction of two. There
-// is none on other targets: kHasRounding is false.
+// 16-bit floats by one instruction, if the target has them. They round to nearest, ties to even. A NaN becomes 0x7fff.
+// ptxas makes one instruction of two that round.
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
-inline constexpr bool kHasRounding = true;
+inline constexpr bool kHas16Bits = true;
 KHD uint16 rounded_to_bf16(float x) {
   uint16 bits;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 }
+KHD uint16 rounded_to_fp16(float x) {
+  uint16 bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+KHD float widened_fp16(uint16 bits) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
 #else
-inline constexpr bool kHasRounding = false;
+inline constexpr bool kHas16Bits = false;
 KHD uint16 rounded_to_bf16(float) { return 0; }
+KHD uint16 rounded_to_fp16(float) { return 0; }
+KHD float widened_fp16(uint16) { return 0; }
 #endif
 
 KHD float number_of(uint32 b) { return float_of(b); }

@@ -12,8 +12,8 @@ const std::vector<Bits>& samples(int width) {
   static const std::map<int, std::vector<Bits>> all = [] {
     std::map<int, std::vector<Bits>> made;
     made[1] = {0, 1};
-    made[8] =
-        made[16] = {0, 1, 2, 7, 100, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x1234, 0xabcd};
+    made[8] = made[16] = {0,      1,      2,      7,      100,    0x7f,  0x80,   0xff,
+                          0x7fff, 0x8000, 0xffff, 0x1234, 0xabcd, 0x3ff, 0x7c00, 0xfc00};
     made[32] = {0,   1,      2,      5,      8,          31,         32,         33,
                 255, 0x3210, 0x7654, 0xfedc, 0x7fffffff, 0x80000000, 0xffffffff, 0x12345678};
     for (const float x :

@@ -159,6 +159,14 @@ Bits nearest(float x, int fraction, int least) {
   return (above - (is_below ? 1 : 0)) | (std::signbit(x) ? 0x8000 : 0);
 }
 
+// Integers by multiples of 2^-24, of which the largest float16 has 2^40.
+Bits widened(Bits half) {
+  const Bits sign = low(half >> 15, 1) << 31, exponent = low(half >> 10, 5), digits = low(half, 10);
+  if (exponent == 31) return sign | (digits == 0 ? 0x7f800000 : 0x7fffffff);
+  const Bits units = exponent == 0 ? digits : (digits + 1024) << (exponent - 1);
+  return sign | bits_of(static_cast<float>(units) * 0x1p-24f);
+}
+
 int register_width(int width) { return std::max(width, 16); }
 
 }  // namespace
@@ -233,6 +241,9 @@ std::vector<FormCase> conversion_cases() {
   all.push_back({"cvt.rn.bf16.f32", 16, {32}, [](const auto& v) {
                    return nearest(as_float(v[0]), 7, -126);
                  }});
+  all.push_back(
+      {"cvt.rn.f16.f32", 16, {32}, [](const auto& v) { return nearest(as_float(v[0]), 10, -14); }});
+  all.push_back({"cvt.f32.f16", 32, {16}, [](const auto& v) { return widened(v[0]); }, true});
   all.push_back({"cvt.sat.f32.f32", 32, {32}, [](const auto& v) {
                    const float x = as_float(v[0]);
                    return bits_of(std::isnan(x) || x <= 0 ? 0.0f : x >= 1 ? 1.0f : x);

@@ -109,7 +109,7 @@ constexpr std::array<View, 97> kCppKeywords = {"alignas",
                                                "std"};
 
 // Names that the files of lang/, kernel/args.cuh and kernel/hyper_params.cuh declare.
-constexpr std::array<View, 142> kKernelLanguageNames = {
+constexpr std::array<View, 144> kKernelLanguageNames = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",
     "weights",       "gradient",      "real",
@@ -156,8 +156,8 @@ constexpr std::array<View, 142> kKernelLanguageNames = {
     "round_to_bf16", "round_to_fp16", "kRoundedAtOnce",
     "RandomWords",   "philox",        "random_bits",
     "uniform_of",    "normal_of",     "random_numbers",
-    "kHasRounding",  "kNaN16",        "rounded_to_bf16",
-    "in_global"};
+    "kHas16Bits",    "kNaN16",        "rounded_to_bf16",
+    "in_global",     "widened_fp16",  "rounded_to_fp16"};
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
 constexpr std::array<View, 13> kBackendNames = {

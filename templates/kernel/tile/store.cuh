@@ -1,20 +1,9 @@
 // Encodes and stores a tile.
 #pragma once
+#include "../assembly.cuh"
 #include "load.cuh"
 
 namespace jitstep {
-
-// Whether an element is rounded to bfloat16 by an instruction, which is written in assembly.
-template <class S>
-constexpr bool rounds_in_assembly() {
-  bool rounds = kSame<typename S::P, BFloat16>;
-  static_for<S::slots>([&](auto i) {
-    using Component = typename S::template Codec<decltype(i)::value>;
-    if constexpr (requires { typename Component::Body::Rounded; })
-      rounds |= kSame<typename Component::Body::Rounded, BFloat16>;
-  });
-  return kHasRounding && rounds;
-}
 
 template <class S>
 struct ApplyTile {
@@ -26,7 +15,7 @@ struct ApplyTile {
     });
     return size;
   }
-  using Shape = Tile<size(), S::config, rounds_in_assembly<S>()>;
+  using Shape = Tile<size(), S::config, has_assembly<S, true>()>;
 };
 
 inline constexpr int kMaximaSite = kFirstCodebookSite + kMaxSlots;  // after the codebooks

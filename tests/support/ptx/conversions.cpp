@@ -115,6 +115,15 @@ std::uint16_t rounded(float x) {
                                     std::min(above + static_cast<std::uint32_t>(ulps), kInfinity));
 }
 
+float widened(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+  const float size =
+      exponent == 0x1f ? (fraction == 0 ? INFINITY : std::bit_cast<float>(0x7fffffffu))
+      : exponent == 0  ? std::ldexp(static_cast<float>(fraction), -24)
+                       : std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
+  return size == size && (bits & 0x8000) != 0 ? -size : size;
+}
+
 float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 
 }  // namespace
@@ -129,6 +138,10 @@ void add_conversions(Forms& forms) {
                                    [](double x) { return canonical(static_cast<float>(x)); });
   add_conversion<std::uint16_t, float>(forms, "cvt.rn.bf16.f32",
                                        [](float x) { return rounded<7, -126>(x); });
+  add_conversion<std::uint16_t, float>(forms, "cvt.rn.f16.f32",
+                                       [](float x) { return rounded<10, -14>(x); });
+  add_conversion<float, std::uint16_t>(forms, "cvt.f32.f16",
+                                       [](std::uint16_t bits) { return widened(bits); });
   add_between_types<float, float>(forms, ".sat",
                                   [](float x) { return x > 0 ? std::min(x, 1.0f) : 0.0f; });
 }
