@@ -16,11 +16,24 @@ constexpr bool stores_as() {
   return found;
 }
 
-// Whether a kernel contains assembly, which widens float16, and, in kernels that store elements, rounds.
+// Whether a codec converts by assembly. Those of 8-bit floats declare it.
+template <class S>
+constexpr bool decodes_by_assembly() {
+  bool found = false;
+  static_for<S::slots>([&](auto i) {
+    using Component = typename S::template Codec<decltype(i)::value>;
+    if constexpr (requires { Component::Body::has_assembly; })
+      found |= Component::Body::has_assembly;
+  });
+  return found;
+}
+
+// Whether a kernel contains assembly, which widens numbers and, in kernels that store elements, rounds them.
 template <class S, bool Stores>
 constexpr bool has_assembly() {
-  return kHas16Bits && (stores_as<S, Float16>() || kSame<typename S::G, Float16> ||
-                        (Stores && stores_as<S, BFloat16>()));
+  return decodes_by_assembly<S>() ||
+         (kHas16Bits && (stores_as<S, Float16>() || kSame<typename S::G, Float16> ||
+                         (Stores && stores_as<S, BFloat16>())));
 }
 
 }  // namespace jitstep

@@ -117,30 +117,54 @@ KHD float unit_clamped(float x) {
 }
 #endif
 
-// 16-bit floats by one instruction, if the target has them. They round to nearest, ties to even. A NaN becomes 0x7fff.
-// ptxas makes one instruction of two that round.
+// Conversions of 16-bit and 8-bit floats by one instruction, if the target has them. They round to nearest, ties to
+// even. A NaN becomes 0x7fff or 0x7f. In 8 bits, a number that is too large becomes the largest. ptxas makes one
+// instruction of two that round to 16 bits.
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
-inline constexpr bool kHas16Bits = true;
-KHD uint16 rounded_to_bf16(float x) {
+inline constexpr bool kHas16Bits = true, kHas8Bits = __CUDA_ARCH__ >= 890;
+namespace instruction {
+KHD uint16 to_bf16(float x) {
   uint16 bits;
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 }
-KHD uint16 rounded_to_fp16(float x) {
+KHD uint16 to_fp16(float x) {
   uint16 bits;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 }
-KHD float widened_fp16(uint16 bits) {
+KHD float from_fp16(uint16 bits) {
   float x;
   asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
   return x;
 }
+// Those of 8 bits exist for pairs.
+KHD uint8 to_e4m3(float x) {
+  uint16 two;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
+  return static_cast<uint8>(two);
+}
+KHD uint8 to_e5m2(float x) {
+  uint16 two;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
+  return static_cast<uint8>(two);
+}
+KHD float from_e4m3(uint8 bits) {
+  uint32 two;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(static_cast<uint16>(bits)));
+  return from_fp16(static_cast<uint16>(two));
+}
+}  // namespace instruction
 #else
-inline constexpr bool kHas16Bits = false;
-KHD uint16 rounded_to_bf16(float) { return 0; }
-KHD uint16 rounded_to_fp16(float) { return 0; }
-KHD float widened_fp16(uint16) { return 0; }
+inline constexpr bool kHas16Bits = false, kHas8Bits = false;
+namespace instruction {
+KHD uint16 to_bf16(float) { return 0; }
+KHD uint16 to_fp16(float) { return 0; }
+KHD float from_fp16(uint16) { return 0; }
+KHD uint8 to_e4m3(float) { return 0; }
+KHD uint8 to_e5m2(float) { return 0; }
+KHD float from_e4m3(uint8) { return 0; }
+}  // namespace instruction
 #endif
 
 KHD float number_of(uint32 b) { return float_of(b); }

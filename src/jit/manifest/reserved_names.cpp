@@ -156,8 +156,8 @@ constexpr std::array<View, 144> kKernelLanguageNames = {
     "round_to_bf16", "round_to_fp16", "kRoundedAtOnce",
     "RandomWords",   "philox",        "random_bits",
     "uniform_of",    "normal_of",     "random_numbers",
-    "kHas16Bits",    "kNaN16",        "rounded_to_bf16",
-    "in_global",     "widened_fp16",  "rounded_to_fp16"};
+    "kHas16Bits",    "kHas8Bits",     "kNaN16",
+    "in_global",     "instruction",   "kE5m2Infinite"};
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
 constexpr std::array<View, 13> kBackendNames = {

@@ -100,19 +100,40 @@ void add_from_real(Forms& forms) {
   });
 }
 
-// The bits of a format with `Fraction` bits of fraction and 1 as its exponent of 2^Least, nearest to x, ties to even. A
-// NaN is all ones without a sign, as PTX specifies.
+// The magnitude in a format with `Fraction` bits of fraction and 1 as its exponent of 2^Least, to nearest, ties to even.
+// Numbers that are too large have more bits, and so does infinity.
 template <int Fraction, int Least>
-std::uint16_t rounded(float x) {
-  if (x != x) return 0x7fff;
-  constexpr std::uint32_t kInfinity = 0x7fffu >> Fraction << Fraction;
-  const std::uint32_t sign = std::signbit(x) ? 0x8000 : 0;
-  if (std::isinf(x)) return static_cast<std::uint16_t>(sign | kInfinity);
-  const int exponent = x == 0 ? Least : std::max(std::ilogb(x), Least);
-  const double ulps = std::nearbyint(std::ldexp(std::abs(double{x}), Fraction - exponent));
-  const auto above = static_cast<std::uint32_t>(exponent - Least) << Fraction;
-  return static_cast<std::uint16_t>(sign |
-                                    std::min(above + static_cast<std::uint32_t>(ulps), kInfinity));
+std::uint32_t rounded_magnitude(float x) {
+  const float size = std::min(std::abs(x), std::numeric_limits<float>::max());
+  const int exponent = size == 0 ? Least : std::max(std::ilogb(size), Least);
+  const double ulps = std::nearbyint(std::ldexp(double{size}, Fraction - exponent));
+  return (static_cast<std::uint32_t>(exponent - Least) << Fraction) +
+         static_cast<std::uint32_t>(ulps);
+}
+
+// The bits in a format of `Bits` bits whose largest number, or infinity, is `Largest`. A NaN is all ones without a
+// sign, as PTX specifies.
+template <int Bits, int Fraction, int Least, std::uint32_t Largest>
+std::uint32_t rounded(float x) {
+  constexpr std::uint32_t kSignBit = 1u << (Bits - 1);
+  if (x != x) return kSignBit - 1;
+  return std::min(rounded_magnitude<Fraction, Least>(x), Largest) |
+         (std::signbit(x) ? kSignBit : 0);
+}
+template <int Fraction, int Least, std::uint32_t Largest>
+std::uint16_t rounded_pair(float high, float low) {
+  return static_cast<std::uint16_t>(rounded<8, Fraction, Least, Largest>(high) << 8 |
+                                    rounded<8, Fraction, Least, Largest>(low));
+}
+
+// E4M3 in float16, which has 8 more exponents below and 7 more bits of fraction.
+std::uint32_t e4m3_in_half(std::uint32_t bits) {
+  const std::uint32_t size = bits & 0x7f;
+  if (size == 0x7f) return 0x7fff;
+  const float value =
+      size < 8 ? std::ldexp(static_cast<float>(size), -9)
+               : std::ldexp(static_cast<float>((size & 7) + 8), static_cast<int>(size >> 3) - 10);
+  return rounded<16, 10, -14, 0x7c00>((bits & 0x80) != 0 ? -value : value);
 }
 
 float widened(std::uint16_t bits) {
@@ -137,11 +158,20 @@ void add_conversions(Forms& forms) {
   add_between_types<float, double>(forms, ".rn",
                                    [](double x) { return canonical(static_cast<float>(x)); });
   add_conversion<std::uint16_t, float>(forms, "cvt.rn.bf16.f32",
-                                       [](float x) { return rounded<7, -126>(x); });
+                                       [](float x) { return rounded<16, 7, -126, 0x7f80>(x); });
   add_conversion<std::uint16_t, float>(forms, "cvt.rn.f16.f32",
-                                       [](float x) { return rounded<10, -14>(x); });
+                                       [](float x) { return rounded<16, 10, -14, 0x7c00>(x); });
   add_conversion<float, std::uint16_t>(forms, "cvt.f32.f16",
                                        [](std::uint16_t bits) { return widened(bits); });
+  add_elementwise<std::uint16_t, float, float>(
+      forms, "cvt.rn.satfinite.e4m3x2.f32",
+      [](float high, float low) { return rounded_pair<3, -6, 0x7e>(high, low); });
+  add_elementwise<std::uint16_t, float, float>(
+      forms, "cvt.rn.satfinite.e5m2x2.f32",
+      [](float high, float low) { return rounded_pair<2, -14, 0x7b>(high, low); });
+  add_elementwise<std::uint32_t, std::uint16_t>(
+      forms, "cvt.rn.f16x2.e4m3x2",
+      [](std::uint16_t two) { return e4m3_in_half(two >> 8) << 16 | e4m3_in_half(two & 0xffu); });
   add_between_types<float, float>(forms, ".sat",
                                   [](float x) { return x > 0 ? std::min(x, 1.0f) : 0.0f; });
 }
