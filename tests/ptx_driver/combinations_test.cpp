@@ -34,7 +34,7 @@ TEST(PtxWays, AllGiveTheBitsOfTheCpu) {
 // On an architecture with instructions for each of them, with values that are not finite.
 TEST(PtxConversions, OfNarrowFormatsGiveTheBitsOfTheCpu) {
   for (const auto& [state, dtype] :
-       {std::pair{"fp8", "bfloat16"}, std::pair{"fp8_norm", "float16"}}) {
+       {std::pair{"fp8", "float16"}, std::pair{"fp8_norm", "bfloat16"}}) {
     StepCase c{.spec = support::spec_of("adamw", state),
                .options = {},
                .tensors = {{.sizes = {2100}}},
