@@ -26,7 +26,8 @@ NVDISASM = ROOT / ".deps/sass/nvdisasm"
 INSIDE = "triton/backends/nvidia/bin/nvdisasm"
 MISSING = 77
 
-BYTES = {"float32": 4, "bfloat16": 2, "fp32": 4, "bf16": 2, "int8": 1, "int4": 0.5}
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "fp8_e5m2": 1, "int8": 1,
+         "int4": 0.5}
 TILE = 256  # elements that a team processes together
 
 

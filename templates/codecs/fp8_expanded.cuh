@@ -34,6 +34,7 @@ struct Codec {
   static constexpr int block = O.block;
   static constexpr int keys = 2;
   static constexpr bool random = O.stochastic;
+  static constexpr bool has_assembly = kHas8Bits;
   static constexpr float kLargest = 448;
   static constexpr float kRange = 0x1.09d5dap+4f;  // log2(448 * 448 / 2)
   static constexpr float kMostPower = 64, kSteps = 16;

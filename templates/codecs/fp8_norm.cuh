@@ -30,6 +30,7 @@ struct Codec {
   using Meta = NoMeta;
   static constexpr int block = 1;
   static constexpr bool random = false;
+  static constexpr bool has_assembly = kHas16Bits;
   static constexpr bool is_signed = kSame<Sign, Signed>;
   static constexpr real kLargest = 10;      // limit of a square, and of a non-negative value
   static constexpr real kMostNorms = 15;    // limit of a signed value, in norms

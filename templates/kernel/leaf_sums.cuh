@@ -1,5 +1,6 @@
 // The terms and sums of one leaf, of elements or of entries of a finer domain.
 #pragma once
+#include "assembly.cuh"
 #include "element.cuh"
 #include "team.cuh"
 
@@ -57,7 +58,7 @@ constexpr bool in_any_order() {
 
 template <class S, int Pass, int ReductionLayout>
 struct LeafSums {
-  using Shape = Tile<kLeaf, S::config>;
+  using Shape = Tile<kLeaf, S::config, has_assembly<S, false>()>;
   using Here = PassReductions<S, Pass, ReductionLayout>;
   // At least 1, so that no array is empty: a pass may name a layout without reductions.
   static constexpr int kTerms = Here::terms() > 0 ? Here::terms() : 1;

@@ -14,8 +14,9 @@ constexpr int lanes_of_tile(int size, KernelConfig v) {
   return lanes;
 }
 
-// A tile of N indices: rows of lanes, with `vector` consecutive indices per lane and row.
-template <int N, KernelConfig V>
+// A tile of N indices: rows of lanes, with `vector` consecutive indices per lane and row. Assembly: whether the kernel
+// contains assembly.
+template <int N, KernelConfig V, bool Assembly = false>
 struct Tile {
   static constexpr int size = N;
   static constexpr int threads = V.threads;
@@ -39,6 +40,13 @@ struct Tile {
   // The index in the tile of the lane's first element of a row, and the index of that vector.
   KHD static uint32 row_start(int row) { return vector_of(row) * vector; }
   KHD static uint32 vector_of(int row) { return static_cast<uint32>(row) * lanes + lane(); }
+
+  // p, which points to global memory. In kernels without assembly the compiler knows, and then orders loads better.
+  template <class T>
+  KHD static T* in_memory(T* p) {
+    if constexpr (Assembly) return in_global(p);
+    return p;
+  }
 };
 
 inline constexpr int kLeafLevels = 8;

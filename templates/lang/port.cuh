@@ -116,6 +116,57 @@ KHD float unit_clamped(float x) {
   return __builtin_bit_cast(float, positive < 0x3f800000 ? positive : 0x3f800000);
 }
 #endif
+
+// Conversions of 16-bit and 8-bit floats by one instruction, if the target has them. They round to nearest, ties to
+// even. A NaN becomes 0x7fff or 0x7f. In 8 bits, a number that is too large becomes the largest. ptxas makes one
+// instruction of two that round to 16 bits.
+#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
+inline constexpr bool kHas16Bits = true, kHas8Bits = __CUDA_ARCH__ >= 890;
+namespace instruction {
+KHD uint16 to_bf16(float x) {
+  uint16 bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+KHD uint16 to_fp16(float x) {
+  uint16 bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+KHD float from_fp16(uint16 bits) {
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
+// Those of 8 bits exist for pairs.
+KHD uint8 to_e4m3(float x) {
+  uint16 two;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
+  return static_cast<uint8>(two);
+}
+KHD uint8 to_e5m2(float x) {
+  uint16 two;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
+  return static_cast<uint8>(two);
+}
+KHD float from_e4m3(uint8 bits) {
+  uint32 two;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(static_cast<uint16>(bits)));
+  return from_fp16(static_cast<uint16>(two));
+}
+}  // namespace instruction
+#else
+inline constexpr bool kHas16Bits = false, kHas8Bits = false;
+namespace instruction {
+KHD uint16 to_bf16(float) { return 0; }
+KHD uint16 to_fp16(float) { return 0; }
+KHD float from_fp16(uint16) { return 0; }
+KHD uint8 to_e4m3(float) { return 0; }
+KHD uint8 to_e5m2(float) { return 0; }
+KHD float from_e4m3(uint8) { return 0; }
+}  // namespace instruction
+#endif
+
 KHD float number_of(uint32 b) { return float_of(b); }
 KHD double number_of(uint64 b) { return double_of(b); }
 
@@ -175,6 +226,13 @@ KHD int64 block_index() { return blockIdx.x; }
 KHD int64 grid_size() { return gridDim.x; }
 KHD void block_barrier() { __syncthreads(); }
 KHD void warp_barrier() { __syncwarp(); }
+// p, which points to global memory. NVVM does not conclude this itself in a kernel with assembly, and would use the
+// instructions for any memory.
+template <class T>
+KHD T* in_global(T* p) {
+  __builtin_assume(__isGlobal(p));
+  return p;
+}
 KHD float shuffle_xor(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 KHD double shuffle_xor(double x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 KHD uint32 shuffle_xor(uint32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
@@ -250,6 +308,13 @@ class DefaultRounding {
   unsigned long saved_;
 #endif
 };
+#endif
+
+#if !defined(__CUDACC_RTC__)
+template <class T>
+KHD T* in_global(T* p) {
+  return p;
+}
 #endif
 
 // The maximum over the lanes of a warp.

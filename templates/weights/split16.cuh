@@ -24,7 +24,7 @@ struct Weights {
     const uint32 u = bits_of(x);
     const bool number = (u & 0x7fffffffu) <= 0x7f800000u;
     low = static_cast<Residual>(number ? u & 0xffffu : 0u);
-    return static_cast<typename Format::Bits>(number ? (u >> 16) + (low >> 15) : 0x7fc0u);
+    return static_cast<typename Format::Bits>(number ? (u >> 16) + (low >> 15) : kNaN16);
   }
 };
 

@@ -12,8 +12,8 @@ const std::vector<Bits>& samples(int width) {
   static const std::map<int, std::vector<Bits>> all = [] {
     std::map<int, std::vector<Bits>> made;
     made[1] = {0, 1};
-    made[8] =
-        made[16] = {0, 1, 2, 7, 100, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x1234, 0xabcd};
+    made[8] = made[16] = {0,      1,      2,      7,      100,    0x7f,  0x80,   0xff,
+                          0x7fff, 0x8000, 0xffff, 0x1234, 0xabcd, 0x3ff, 0x7c00, 0xfc00};
     made[32] = {0,   1,      2,      5,      8,          31,         32,         33,
                 255, 0x3210, 0x7654, 0xfedc, 0x7fffffff, 0x80000000, 0xffffffff, 0x12345678};
     for (const float x :
@@ -83,11 +83,19 @@ std::string text_of(const FormCase& form) {
   return kernel(body + operation + ";\n" + store(form.result));
 }
 
+// Halfway between numbers of narrower formats, and near their bounds.
+constexpr float kTies[] = {1.00390625f,    -1.01171875f,   0x1.fep127f,     0x1.ffp127f,
+                           0x1.1p-130f,    1.00048828125f, -1.00146484375f, 65519.996f,
+                           65520.0f,       0x1.3p-20f,     0x1.8p-24f,      -0x1p-25f,
+                           0x1.000002p-25f};
+
 // All combinations of the first two values. Further operands cycle through their samples.
 std::vector<std::vector<Bits>> combinations(const FormCase& form) {
   std::vector<std::vector<Bits>> all;
   const std::size_t n = form.operands.size();
-  const auto& first = samples(form.operands[0]);
+  std::vector<Bits> first = samples(form.operands[0]);
+  if (n == 1 && form.operands[0] == 32)
+    for (const float x : kTies) first.push_back(bits_of(x));
   const auto& second = samples(n > 1 ? form.operands[1] : 1);
   std::size_t next = 0;
   for (const Bits a : first)

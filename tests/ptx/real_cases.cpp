@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -139,6 +140,45 @@ Bits from_integer(Bits bits, const Integer& from) {
                    : bits_of(static_cast<T>(low(bits, from.width)));
 }
 
+struct Narrow {
+  int fraction, least;  // bits of fraction, and the exponent of normal numbers that is stored as 1
+  Bits largest,
+      sign;  // the largest number, or infinity, which IEEE 754 rounds to as to the next number
+
+  double value(Bits bits) const {
+    const auto exponent = static_cast<int>(bits >> fraction);
+    const auto digits = static_cast<double>(low(bits, fraction));
+    const double whole = exponent > 0 ? std::ldexp(1.0, fraction) + digits : digits;
+    return std::ldexp(whole, std::max(exponent, 1) - 1 + least - fraction);
+  }
+  // By a search among all numbers. Ties go to even bits.
+  Bits nearest(float x) const {
+    if (std::isnan(x)) return sign - 1;
+    const double size = std::min(std::abs(double{x}), value(largest));
+    Bits above = 0, end = largest;  // the first bits whose value is not below size
+    while (above < end) {
+      const Bits middle = (above + end) / 2;
+      if (value(middle) < size)
+        above = middle + 1;
+      else
+        end = middle;
+    }
+    const double up = value(above) - size, down = above > 0 ? size - value(above - 1) : 1;
+    const bool is_below = down < up || (down == up && above % 2 == 1);
+    return (above - (is_below ? 1 : 0)) | (std::signbit(x) ? sign : 0);
+  }
+};
+constexpr Narrow kBf16{7, -126, 0x7f80, 0x8000}, kFp16{10, -14, 0x7c00, 0x8000},
+    kE4m3{3, -6, 0x7e, 0x80}, kE5m2{2, -14, 0x7b, 0x80};
+
+// Integers by multiples of 2^-24, of which the largest float16 has 2^40.
+Bits widened(Bits half) {
+  const Bits sign = low(half >> 15, 1) << 31, exponent = low(half >> 10, 5), digits = low(half, 10);
+  if (exponent == 31) return sign | (digits == 0 ? 0x7f800000 : 0x7fffffff);
+  const Bits units = exponent == 0 ? digits : (digits + 1024) << (exponent - 1);
+  return sign | bits_of(static_cast<float>(units) * 0x1p-24f);
+}
+
 int register_width(int width) { return std::max(width, 16); }
 
 }  // namespace
@@ -210,6 +250,24 @@ std::vector<FormCase> conversion_cases() {
                  {64},
                  [](const auto& v) { return bits_of(static_cast<float>(as_double(v[0]))); },
                  true});
+  all.push_back(
+      {"cvt.rn.bf16.f32", 16, {32}, [](const auto& v) { return kBf16.nearest(as_float(v[0])); }});
+  all.push_back(
+      {"cvt.rn.f16.f32", 16, {32}, [](const auto& v) { return kFp16.nearest(as_float(v[0])); }});
+  all.push_back({"cvt.f32.f16", 32, {16}, [](const auto& v) { return widened(v[0]); }, true});
+  for (const auto& [name, format] : {std::pair{"e4m3x2", kE4m3}, std::pair{"e5m2x2", kE5m2}})
+    all.push_back(
+        {"cvt.rn.satfinite." + std::string(name) + ".f32", 16, {32, 32}, [=](const auto& v) {
+           return format.nearest(as_float(v[0])) << 8 | format.nearest(as_float(v[1]));
+         }});
+  all.push_back({"cvt.rn.f16x2.e4m3x2", 32, {16}, [](const auto& v) {
+                   const auto half = [](Bits bits) {
+                     if (low(bits, 7) == 0x7f) return Bits{0x7fff};
+                     const auto size = static_cast<float>(kE4m3.value(low(bits, 7)));
+                     return kFp16.nearest(bits >> 7 != 0 ? -size : size);
+                   };
+                   return half(v[0] >> 8) << 16 | half(low(v[0], 8));
+                 }});
   all.push_back({"cvt.sat.f32.f32", 32, {32}, [](const auto& v) {
                    const float x = as_float(v[0]);
                    return bits_of(std::isnan(x) || x <= 0 ? 0.0f : x >= 1 ? 1.0f : x);

@@ -31,5 +31,18 @@ TEST(PtxWays, AllGiveTheBitsOfTheCpu) {
     expect_same_bits(c, way, device++ % static_cast<int>(std::size(driver::kDevices)));
 }
 
+// On an architecture with instructions for each of them, with values that are not finite.
+TEST(PtxConversions, OfNarrowFormatsGiveTheBitsOfTheCpu) {
+  for (const auto& [state, dtype] :
+       {std::pair{"fp8", "float16"}, std::pair{"fp8_norm", "bfloat16"}}) {
+    StepCase c{.spec = support::spec_of("adamw", state),
+               .options = {},
+               .tensors = {{.sizes = {2100}}},
+               .special_values = true};
+    c.spec.state.dtype = c.spec.gradient = jit::parse_dtype(dtype);
+    expect_same_bits(c, support::gpu_ways(kernel_of(c)).front(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace jitstep::tests

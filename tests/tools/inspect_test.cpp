@@ -258,6 +258,17 @@ TEST_F(InspectGpu, PtxHasTheTargetsArchitecture) {
   EXPECT_TRUE(has(ptx, ".visible .entry jitstep_apply("));
 }
 
+// NVVM does not find this itself, because the conversions to bfloat16 are assembly.
+TEST_F(InspectGpu, WholeTilesOfKernelsWithAssemblyAreInGlobalMemory) {
+  const std::string ptx =
+      shown({"--state", "bf16", "--param", "bfloat16", "--target", "sm_90", "--show", "ptx"});
+  EXPECT_TRUE(has(ptx, "cvt.rn.bf16.f32"));
+  for (const char* access : {"ld", "st"}) {
+    EXPECT_TRUE(has(ptx, std::string(access) + ".global.v4.u16")) << access;
+    EXPECT_FALSE(has(ptx, std::string(access) + ".v4.u16")) << access;
+  }
+}
+
 // A multiprocessor of sm_90 has 65536 registers. Warps allocate them in units of 256.
 TEST_F(InspectGpu, OccupancyFollowsFromTheRegisters) {
   TemporaryFolder folder;

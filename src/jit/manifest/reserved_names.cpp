@@ -109,7 +109,7 @@ constexpr std::array<View, 97> kCppKeywords = {"alignas",
                                                "std"};
 
 // Names that the files of lang/, kernel/args.cuh and kernel/hyper_params.cuh declare.
-constexpr std::array<View, 138> kKernelLanguageNames = {
+constexpr std::array<View, 144> kKernelLanguageNames = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",
     "weights",       "gradient",      "real",
@@ -155,7 +155,9 @@ constexpr std::array<View, 138> kKernelLanguageNames = {
     "INLINED",       "kRoundsToBf16", "kConvertsFp16",
     "round_to_bf16", "round_to_fp16", "kRoundedAtOnce",
     "RandomWords",   "philox",        "random_bits",
-    "uniform_of",    "normal_of",     "random_numbers"};
+    "uniform_of",    "normal_of",     "random_numbers",
+    "kHas16Bits",    "kHas8Bits",     "kNaN16",
+    "in_global",     "instruction",   "kE5m2Infinite"};
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
 constexpr std::array<View, 13> kBackendNames = {

@@ -7,12 +7,14 @@ namespace jitstep {
 struct E4M3 {
   static constexpr float largest = 448;
   static constexpr int largest_code = 0x7e;
+  static constexpr bool has_assembly = kHas8Bits;
   KHD static float load(uint8 bits) { return e4m3_to_float(bits); }
   KHD static uint8 store(float x) { return float_to_e4m3(x); }
 };
 struct E5M2 {
   static constexpr float largest = 57344;
   static constexpr int largest_code = 0x7b;
+  static constexpr bool has_assembly = kHas16Bits;
   KHD static float load(uint8 bits) { return e5m2_to_float(bits); }
   KHD static uint8 store(float x) { return float_to_e5m2(x); }
 };
@@ -23,6 +25,7 @@ struct ScaledFloat8 : AbsmaxBlock<Meta, W> {
   using B = AbsmaxBlock<Meta, W>;
   using Measured = typename B::Measured;
   static constexpr int not_finite = 0x7f;
+  static constexpr bool has_assembly = Format::has_assembly;
 
   KHD static Measured measure(const uint32 (&key)[1]) {
     const float scale = float_of(key[0]) / Format::largest;

@@ -64,7 +64,8 @@ inline constexpr bool kPacked = sizeof(T) * V <= 32;
 template <class Shape, int V, class T, class F>
 KHD void load_rows(const T* from, int64 first, F&& take) {
   if constexpr (kPacked<T, V>) {
-    const auto* packs = reinterpret_cast<const Pack<T, V>*>(from) + static_cast<uint64>(first) / V;
+    const auto* packs = reinterpret_cast<const Pack<T, V>*>(Shape::in_memory(from)) +
+                        static_cast<uint64>(first) / V;
     Pack<T, V> row[Shape::rows];
     UNROLL
     for (int r = 0; r < Shape::rows; ++r) row[r] = packs[Shape::vector_of(r)];
@@ -82,7 +83,8 @@ KHD void load_rows(const T* from, int64 first, F&& take) {
 template <class Shape, int V, class T, class F>
 KHD void store_rows(T* to, int64 first, F&& value) {
   if constexpr (kPacked<T, V>) {
-    auto* packs = reinterpret_cast<Pack<T, V>*>(to) + static_cast<uint64>(first) / V;
+    auto* packs =
+        reinterpret_cast<Pack<T, V>*>(Shape::in_memory(to)) + static_cast<uint64>(first) / V;
     UNROLL
     for (int r = 0; r < Shape::rows; ++r) {
       Pack<T, V> row;

@@ -87,7 +87,7 @@ KHD uint32 block_of_row(int row) {
 // Loads the metadata of each row's block. A tile contains whole blocks, or is inside one.
 template <class Shape, int Block, class Meta>
 KHD void load_metas(const Meta* from, int64 base, Meta* meta) {
-  const Meta* first = from + static_cast<uint64>(base) / Block;
+  const Meta* first = Shape::in_memory(from) + static_cast<uint64>(base) / Block;
   UNROLL
   for (int row = 0; row < Shape::rows; ++row) meta[row] = first[block_of_row<Shape, Block>(row)];
 }

@@ -1,5 +1,6 @@
 // Encodes and stores a tile.
 #pragma once
+#include "../assembly.cuh"
 #include "load.cuh"
 
 namespace jitstep {
@@ -14,7 +15,7 @@ struct ApplyTile {
     });
     return size;
   }
-  using Shape = Tile<size(), S::config>;
+  using Shape = Tile<size(), S::config, has_assembly<S, true>()>;
 };
 
 inline constexpr int kMaximaSite = kFirstCodebookSite + kMaxSlots;  // after the codebooks
@@ -126,8 +127,8 @@ KHD void store_slot(const Scope<S>& scope, const Cursor& at, const Code* code,
   else
     Storage::template store_some<Shape>(slot.codes, at, value);
   if constexpr (C::block > 1) {
-    auto* metas =
-        static_cast<typename C::Meta*>(slot.meta) + static_cast<uint64>(at.base) / C::block;
+    auto* metas = Shape::in_memory(static_cast<typename C::Meta*>(slot.meta)) +
+                  static_cast<uint64>(at.base) / C::block;
     UNROLL
     for (int row = 0; row < Shape::rows; ++row)
       if (Shape::row_start(row) % C::block == 0 && at.has(Shape::row_start(row)))

@@ -7,7 +7,7 @@
 //   mov selp                                                                    integer_cases.cpp
 //   add sub mul fma div rcp sqrt .rn, abs neg min max, of f32 and f64           real_cases.cpp
 //   setp, ordered and not, of integers, bits, f32 and f64                       real_cases.cpp
-//   cvt between integers, .rn and .rzi to and from f32 and f64, .sat            real_cases.cpp
+//   cvt between integers, .rn and .rzi to and from f32 and f64, .sat, 16 bits   real_cases.cpp
 //   mov of parts: {%rs1, %rs2}                                                  lanes_test.cpp
 //   ld st cvta, scalars to v4, of every space; ld.global.nc                     memory_test.cpp
 //   bra call ret bar.sync bar.warp.sync shfl.sync redux.sync                    lanes_test.cpp
