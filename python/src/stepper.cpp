@@ -1,5 +1,7 @@
 #include "stepper.h"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 #include <utility>
 

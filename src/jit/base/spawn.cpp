@@ -29,7 +29,7 @@ struct Request {
 
 // The host's signal handlers must not run in the child. The program must receive SIGPIPE, SIGCHLD and SIGTERM even if
 // the host ignores them. Uses system calls directly, here and below: sanitizers have tables of handlers and files in
-// the memory that both processes share.
+// the memory that both processes share, and compute-sanitizer and ncu replace execve() by a function that allocates.
 __attribute__((no_sanitize_address, no_sanitize_thread)) void reset_signals() {
   constexpr std::size_t kMaskBytes = 8;
   const unsigned long by_default[4] = {};  // the kernel's struct sigaction, with the handler first
@@ -57,7 +57,7 @@ __attribute__((no_sanitize_address, no_sanitize_thread)) int become_program(void
   // If the parent ended before prctl(), the kernel does not send the signal.
   if (ready && ::getppid() == request.parent) {
     reset_signals();
-    ::execve(request.arguments[0], request.arguments, request.environment);
+    ::syscall(SYS_execve, request.arguments[0], request.arguments, request.environment);
   }
   request.failure = errno;
   ::_exit(127);

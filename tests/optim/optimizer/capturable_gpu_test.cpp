@@ -12,7 +12,12 @@ class Graph {
     void* const stream = current_stream().native_handle();
     void* graph = nullptr;
     call<int(void*, int)>("cuStreamBeginCapture_v2", stream, kThreadLocal);
-    work();
+    try {
+      work();
+    } catch (...) {  // or the stream captures for the rest of the process
+      driver_function<int(void*, void**)>("cuStreamEndCapture")(stream, &graph);
+      throw;
+    }
     call<int(void*, void**)>("cuStreamEndCapture", stream, &graph);
     call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags", &graph_, graph, 0);
     call<int(void*)>("cuGraphDestroy", graph);
