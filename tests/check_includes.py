@@ -102,6 +102,8 @@ def check(path, edges):
         return
     if module.startswith(("jit/", "emulation")) and re.search(r"#include [<\"](torch|ATen|c10)/", text):
         yield f"{here}: {module} must not include torch"
+    if here.parts[0] in ("src", "include") and "remove_all(" in text:
+        yield f"{here}: use remove_folder instead of std::filesystem::remove_all (src/jit/base/file_io.h says why)"
     for name in (quoted or angled for quoted, angled in OURS.findall(text)):
         target = resolve(path, name)
         if target is None:

@@ -152,7 +152,7 @@ part_bits() {
   is_built bits || return
   local some=.
   if [ -n "$sample" ]; then some='\.GpuSample'; elif [ -n "$without_torch" ]; then some='^test_templates_gpu'; fi
-  step bits 500 "${gpu_tests[@]}" -R "$some" -E '\.Cuda' -j 8
+  step bits 500 "${gpu_tests[@]}" -R "$some" -E '\.Cuda' -j "$(nproc)"
   say "$(count_tests "$logs/bits.log")"
 }
 

@@ -259,7 +259,8 @@ int main() {
     graphs();
     reports_and_checkpoints();
     fs::current_path("/");
-    fs::remove_all(scratch);
+    for (const auto& file : fs::directory_iterator(scratch)) fs::remove(file);
+    fs::remove(scratch);
     return 0;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

@@ -13,7 +13,7 @@ from .catalog import classes, from_spec, load_codec, load_rule
 from .optimizer import Optimizer
 from .transforms import TransformCall, register_host_transform, register_parameter_transform
 
-_core.use_package(package.kernels(), package.compiler())
+_core.use_package(package.kernels(), package.compiler(), package.nvrtc())
 globals().update(classes())
 
 

@@ -72,7 +72,7 @@ class GradAccumulator:
     stochastically: the rounding error is zero on average. Results do not depend on the number of threads.
 
     Args:
-        parameters: leaf tensors on the CPU. Duplicates are ignored.
+        parameters: leaf tensors on the CPU or NVIDIA GPUs. Duplicates are ignored.
         dtype: of the sums, torch.bfloat16 or torch.float32. Sums of float64 parameters are float64. Default: bfloat16.
         rounding: of bfloat16 sums, "stochastic" or "nearest". Default: "stochastic".
         seed: of the random bits. Use the same in all replicas. Default: 0.
@@ -114,6 +114,7 @@ class GradAccumulator:
         self._task = -1  # torch's number of the backward of the last gradient
         self._waiting: list[int] = []  # sums whose gradients are not added yet
         self._bytes = self._additions = 0  # of these gradients; so far
+        self._streams: dict[Any, Any] = {}  # the GPU streams that compute these gradients
         weak = weakref.ref(self)
         self._hooks = GradHooks(
             "a GradAccumulator",
@@ -133,6 +134,9 @@ class GradAccumulator:
             grad = one.p.grad
             if grad is not None and grad.layout == torch.strided:
                 self._bytes += grad.nbytes
+                if grad.is_cuda:
+                    stream = torch.cuda.current_stream(grad.device)
+                    self._streams[grad.device, stream.cuda_stream] = stream
             if self._bytes > self._limit:
                 self._add_waiting()
 
@@ -175,6 +179,7 @@ class GradAccumulator:
             additions.append((number, values, grad.detach().resolve_conj().resolve_neg()))
         if not additions:
             return
+        self._wait_for_streams(additions)
         if self._additions == len(self._tables):
             self._tables.append(self._new_tables())
         _core.set_threads(torch.get_num_threads())
@@ -183,6 +188,19 @@ class GradAccumulator:
         for number, _, _ in additions:
             self._sums[number].started = True
             self._sums[number].p.grad = None
+
+    def _wait_for_streams(self, additions: list[tuple[int, Tensor, Tensor]]) -> None:
+        """Gradients of parts of a model that ran on another stream are added on the current one, after that work."""
+        streams, self._streams = self._streams, {}
+        for (device, handle), stream in streams.items():
+            current = torch.cuda.current_stream(device)
+            if current.cuda_stream == handle:
+                continue
+            current.wait_stream(stream)
+            for _, values, grad in additions:
+                if grad.device == device:  # the allocator must not reuse their memory earlier
+                    values.record_stream(current)
+                    grad.record_stream(current)
 
     # ---- between backwards
 

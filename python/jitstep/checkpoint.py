@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from . import sharded
+from . import sharded, words
 from .conversion import Conversion
 from .groups import decoupled_rule
 from .state import taken
@@ -158,7 +158,7 @@ def _convert(optimizer: "Optimizer") -> None:
     total = Conversion()
     groups = optimizer._core_groups()
     for number, g, p in optimizer._numbered():
-        if not optimizer.state.get(p) or p.device.type != "cpu":
+        if not optimizer.state.get(p) or not words.has_kernels(p):
             continue
         plan = optimizer._plan(groups[g], p, number)
         needed = [slot.name for slot in plan.slots() if slot.format]

@@ -127,7 +127,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             group.setdefault("constructed", constructed)
         number = sum(len(other["params"]) for other in self.param_groups[:-1])
         for p in group["params"]:
-            if p.device.type == "cpu" and p.layout == torch.strided:
+            if words.has_kernels(p) and p.layout == torch.strided:
                 self._accept_parameter(checked, p, number)
             number += 1
         self._groups.append(checked)
@@ -223,6 +223,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     def _bind(self, p: Tensor, plan: _core.ParamPlan, *, with_weights: bool = True) -> Any:
         pairs = self._pairs.setdefault(p, {})
+        _core.refuse_capture(sharded.local(p).detach())
         return state.bind(sharded.local(p), plan, self.state[p], pairs, with_weights=with_weights)
 
     @_disable_dynamo
@@ -233,7 +234,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         """
         groups = self._core_groups()
         for number, g, p in self._numbered():
-            if p.requires_grad and p.device.type == "cpu" and not self.state.get(p):
+            if p.requires_grad and words.has_kernels(p) and not self.state.get(p):
                 self._bind(p, self._plan(groups[g], p, number))
 
     def fp32_weights(self) -> list[Tensor]:

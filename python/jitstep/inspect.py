@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _core, progress, sharded
+from . import _core, progress, sharded, words
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -120,6 +120,8 @@ def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
     stepper.begin(groups, groups)
     names = set()
     for number, g, p in optimizer._numbered():
+        if not words.has_kernels(p):
+            raise words.device_error(number, p, False)
         plan = optimizer._plan(groups[g], p, number)
         names.add(plan.name)
         buffers = _core.Buffers(sharded.local(p), [], [], None)

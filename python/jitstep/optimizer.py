@@ -1,5 +1,6 @@
 """torch.optim.Optimizer over jitstep::jit. torch keeps groups, state and hooks. A step is one call of the module."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -85,9 +86,12 @@ class Optimizer(GroupedOptimizer):
         if self._inputs:
             self._forget_inputs(stepped)
         if scale is not None:  # torch's fused optimizers leave unscaled gradients
+            grads: dict[torch.device, list[Tensor]] = defaultdict(list)
+            for grad in (sharded.local(p.grad) for p in stepped if p.grad is not None):
+                grads[grad.device].append(grad)
             with torch.no_grad():
-                grads = [sharded.local(p.grad) for p in stepped if p.grad is not None]
-                torch._foreach_div_(grads, scale.reshape(()))
+                for device, of_device in grads.items():
+                    torch._foreach_div_(of_device, scale.reshape(()).to(device))
         if self._tuning is not None:
             self._tuning.show(*self._stepper.tuning_progress())
 
@@ -123,7 +127,7 @@ class Optimizer(GroupedOptimizer):
             if p.grad is None and not self.state.get(p):
                 self._stepper.add_inactive(p)
                 continue
-            if p.device.type != "cpu":
+            if not words.has_kernels(p):
                 raise words.device_error(number, p, bool(self.param_groups[g]["fused"]))
             plan = self._plan(groups[g], p, number)
             buffers, conversion = self._bind(p, plan)

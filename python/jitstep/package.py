@@ -1,9 +1,11 @@
-"""What the package brings for machines without a compiler: kernels, and zig of the package `ziglang`."""
+"""What the package and its neighbors bring: kernels, zig of the package `ziglang`, and NVRTC beside torch."""
 
 import importlib.util
 import os
 import shutil
 from pathlib import Path
+
+import torch
 
 # As in src/jit/compiler/host_compiler.cpp.
 _COMPILERS = ("c++", "g++", "clang++")
@@ -23,6 +25,11 @@ def compiler() -> str:
         if program.is_file():
             return str(program)
     return ""
+
+
+def nvrtc() -> str:
+    """The folder to search for NVRTC: pip installs it in site-packages/nvidia, beside torch."""
+    return str(Path(torch.__file__).parent.parent)
 
 
 def tool_environment() -> dict[str, str]:

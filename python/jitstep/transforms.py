@@ -1,6 +1,5 @@
 """Host transforms: functions on whole tensors inside a step, for rules that name one, such as Muon."""
 
-import ctypes
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ import torch
 from torch import Tensor
 
 Group = dict[str, Any]
-# Group, address, sizes, strides, whether values are double, and step number.
-TransformedTensor = tuple[int, int, list[int], list[int], bool, int]
+# Group, values in memory that the step owns, valid until the transform returns, and step number.
+TransformedTensor = tuple[int, Tensor, int]
 # Elements of one batch, which bounds the temporary memory of the iteration.
 _BATCH_ELEMENTS = 1 << 22
 
@@ -26,16 +25,6 @@ class TransformCall:
     """The parameter group."""
     step: int
     """The number of this step of the parameter, from 1."""
-
-
-def _tensor_at(address: int, sizes: list[int], strides: list[int], is_double: bool) -> Tensor:
-    """A tensor of memory that the step owns, valid until the transform returns."""
-    dtype = torch.float64 if is_double else torch.float32
-    count = 1
-    for size in sizes:
-        count *= size
-    memory = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-    return torch.frombuffer(memory, dtype=dtype).as_strided(sizes, strides)
 
 
 def _rate_factor(one: Tensor, group: Group) -> float:
@@ -120,8 +109,8 @@ def run(name: str, given: list[TransformedTensor], groups: list[Group]) -> None:
     if name not in _transforms:
         raise ValueError(f"the host transform {name!r} is unknown. Add it with jitstep.register_host_transform().")
     by_group: dict[int, list[TransformCall]] = defaultdict(list)
-    for group, address, sizes, strides, is_double, step in given:
-        by_group[group].append(TransformCall(_tensor_at(address, sizes, strides, is_double), groups[group], step))
+    for group, values, step in given:
+        by_group[group].append(TransformCall(values, groups[group], step))
     with torch.no_grad():
         for calls in by_group.values():
             _transforms[name](calls)

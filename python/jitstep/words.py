@@ -6,6 +6,7 @@ from typing import Any
 from . import _core
 
 _RANGE_WORDS = " and must be "
+_DEVICES = ("cpu", "cuda")
 
 
 def _torch_sentence(rule: str, name: str, index: int, given: Any, wanted: str) -> str:
@@ -45,12 +46,18 @@ def refusal(rule: str, error: ValueError, options: Mapping[str, Any]) -> ValueEr
     return ValueError(text)
 
 
+def has_kernels(p: Any) -> bool:
+    """True on devices that kernels can be compiled for. Does not ask whether there is such a device."""
+    return p.device.type in _DEVICES
+
+
 def device_error(number: int, p: Any, fused: bool) -> RuntimeError:
     """The error of a parameter that has no kernels."""
-    torchs = "`fused=True` requires all the params to be floating point Tensors of supported devices: ['cpu']. "
+    torchs = f"`fused=True` requires all the params to be floating point Tensors of supported devices: {[*_DEVICES]}. "
     return RuntimeError(
-        f"{torchs if fused else ''}jitstep: parameter {number} is on {p.device}, and the Python front end has kernels "
-        "for the CPU only. Move the model to the CPU, or use the C++ front end."
+        f"{torchs if fused else ''}jitstep: parameter {number} is on {p.device}, and only the CPU and NVIDIA GPUs "
+        'have kernels. Move the model before you make the optimizer: model.to("cpu") or model.to("cuda"); '
+        'from "meta", model.to_empty(device=...).'
     )
 
 

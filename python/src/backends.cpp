@@ -5,9 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <map>
+#include <memory>
 #include <mutex>
 
+#include "cuda_host.h"
+#include "jit/base/fork_guard.h"
+#include "jit/step/cuda_backend.h"
 #include "jitstep/jit/engine.h"
+#include "jitstep/jit/error.h"
 
 namespace jitstep::python {
 namespace {
@@ -70,16 +76,55 @@ void parallel_for(std::int64_t count, std::int64_t grain,
   if (loop.error) std::rethrow_exception(loop.error);
 }
 
-}  // namespace
-
-jit::Backend& cpu_backend() {
-  static jit::Backend& backend = *new jit::CpuBackend(jit::default_engine(), parallel_for);
-  return backend;
+// Set once, before there is a back end.
+std::string& nvrtc_folder() {
+  static auto& folder = *new std::string;
+  return folder;
 }
 
-void use_package(const std::string& kernels, const std::string& compiler) {
+std::unique_ptr<jit::Backend> make_backend(const Device& device) {
+  jit::Engine& engine = jit::default_engine();
+  if (device.is_cpu()) return std::make_unique<jit::CpuBackend>(engine, parallel_for);
+  if (!device.is_supported())
+    throw jit::Error("only CPU and CUDA devices have kernels. Move the parameter to one of them.");
+  if (!nvrtc_folder().empty()) engine.add_nvrtc_folder(nvrtc_folder());
+  return std::make_unique<jit::CudaBackend>(engine, device.index, torch_cuda_host(device));
+}
+
+}  // namespace
+
+// Creates the back end without the lock, so that a child of fork() never finds the lock held while a GPU is opened. If
+// two threads create the same back end, the first to finish wins.
+jit::Backend& backend_of(const Device& device) {
+  static auto& mutex = *new jit::ForkSafeMutex;
+  static auto& backends = *new std::map<Device, std::unique_ptr<jit::Backend>>;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto known = backends.find(device); known != backends.end()) return *known->second;
+  }
+  auto made = make_backend(device);
+  const std::lock_guard lock(mutex);
+  return *backends.try_emplace(device, std::move(made)).first->second;
+}
+
+void refuse_capture(const Device& device) {
+  if (!device.is_cpu() && backend_of(device).is_capturing())
+    throw jit::Error(
+        "step() inside a CUDA graph capture failed: the Python front end counts steps on the host, "
+        "which a graph cannot repeat. Call step() after the replay of the graph, or use the C++ "
+        "front end, which has capturable().");
+}
+
+jit::Hardware hardware_of(const Device& device) {
+  return device.is_cpu() ? jit::host_hardware()
+                         : jit::gpu_hardware(jit::default_engine(), device.index);
+}
+
+void use_package(const std::string& kernels, const std::string& compiler,
+                 const std::string& nvrtc) {
   static std::once_flag once;  // a module may be imported again
   std::call_once(once, [&] {
+    nvrtc_folder() = nvrtc;
     jit::set_default_settings([kernels, compiler](jit::Settings& settings) {
       settings.packaged_kernels = kernels;
       settings.packaged_cxx = compiler;

@@ -34,12 +34,17 @@ struct DlExchange {
   void* managed_from_object;
   void* managed_to_object;
   int (*view)(void* object, DlTensor* out);  // null if the producer has none
-  void* current_stream;
+  int (*current_stream)(std::int32_t device_type, std::int32_t device_id, void** out);
 };
-constexpr std::int32_t kDlCpu = 1;
+constexpr std::int32_t kDlCpu = 1, kDlCuda = 2;
 constexpr std::uint8_t kDlFloat = 2, kDlBfloat = 4, kDlComplex = 5;
 
 const DlExchange* exchange = nullptr;
+
+Device device_of(const DlDevice& device) {
+  if (device.type == kDlCpu) return {};
+  return {device.type == kDlCuda ? Device::Type::cuda : Device::Type::other, device.id};
+}
 
 std::optional<jit::Dtype> dtype_of(std::uint8_t code, int bits) {
   if (code == kDlBfloat && bits == 16) return jit::Dtype::bfloat16;
@@ -71,7 +76,7 @@ bool read_by_exchange(PyObject* tensor, TensorView& view) {
     return false;
   }
   view.data = static_cast<char*>(found.data) + found.byte_offset;
-  view.is_cpu = found.device.type == kDlCpu;
+  view.device = device_of(found.device);
   view.dims = found.dims;
   std::copy_n(found.shape, found.dims, view.sizes.begin());
   if (found.strides != nullptr) {
@@ -101,12 +106,20 @@ std::uint8_t code_of(nb::handle tensor) {
   return 0;
 }
 
+Device device_of(nb::handle tensor) {
+  const nb::object device = tensor.attr("device"), index = device.attr("index");
+  const auto type = nb::cast<std::string>(device.attr("type"));
+  if (type == "cpu") return {};
+  return {type == "cuda" ? Device::Type::cuda : Device::Type::other,
+          index.is_none() ? 0 : nb::cast<int>(index)};
+}
+
 TensorView read_by_attributes(nb::handle tensor) {
   TensorView view;
   const nb::tuple sizes(tensor.attr("shape")), strides(tensor.attr("stride")());
-  const nb::object address = tensor.attr("data_ptr")(), device = tensor.attr("device").attr("type");
+  const nb::object address = tensor.attr("data_ptr")();
   view.data = static_cast<char*>(PyLong_AsVoidPtr(address.ptr()));
-  view.is_cpu = nb::cast<std::string>(device) == "cpu";
+  view.device = device_of(tensor);
   view.dims = static_cast<int>(std::min<std::size_t>(nb::len(sizes), kMostDims - 1));
   for (int d = 0; d < view.dims; ++d) {
     view.sizes[d] = nb::cast<std::int64_t>(sizes[d]);
@@ -117,6 +130,11 @@ TensorView read_by_attributes(nb::handle tensor) {
 }
 
 }  // namespace
+
+std::string Device::name() const {
+  if (is_cpu()) return "cpu";
+  return (type == Type::cuda ? "cuda:" : "device ") + std::to_string(index);
+}
 
 std::int64_t TensorView::elements() const {
   std::int64_t product = 1;
@@ -146,6 +164,14 @@ bool use_exchange(nb::object capsule) {
   if (found->version.major != 1 || found->view == nullptr) return false;
   exchange = found;
   return true;
+}
+
+std::optional<void*> current_stream(const Device& device) {
+  void* stream = nullptr;
+  if (exchange == nullptr || exchange->current_stream == nullptr ||
+      exchange->current_stream(kDlCuda, device.index, &stream) != 0)
+    return {};
+  return stream;
 }
 
 bool try_read(PyObject* tensor, TensorView& view) {

@@ -4,8 +4,10 @@
 #include <nanobind/nanobind.h>
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/value.h"
@@ -17,11 +19,25 @@ namespace nb = nanobind;
 /// The most dimensions that torch supports, and one more for complex numbers.
 inline constexpr int kMostDims = 65;
 
+/// A device of torch. The CPU has index 0.
+struct Device {
+  enum class Type { cpu, cuda, other };
+  Type type = Type::cpu;
+  int index = 0;
+
+  bool is_cpu() const { return type == Type::cpu; }
+  /// True if kernels can be compiled for it.
+  bool is_supported() const { return type != Type::other; }
+  /// "cpu" or "cuda:1", as torch names it.
+  std::string name() const;
+  auto operator<=>(const Device&) const = default;
+};
+
 /// A strided tensor. A scalar is a vector with one element. A complex tensor is a real one with another dimension of
 /// size 2. Strides are in elements.
 struct TensorView {
   char* data;
-  bool is_cpu;
+  Device device;
   bool is_complex;
   std::optional<jit::Dtype> dtype;  // none: jitstep does not step this dtype
   int bytes;                        // of one element
@@ -45,5 +61,9 @@ bool try_read(PyObject* tensor, TensorView& view);
 
 /// The same. Throws a TypeError for another object or layout.
 TensorView read(nb::handle tensor);
+
+/// The stream of this thread on which torch works with a GPU, a CUstream. Does not need the GIL. None without a capsule
+/// that can tell: ask torch then.
+std::optional<void*> current_stream(const Device& device);
 
 }  // namespace jitstep::python

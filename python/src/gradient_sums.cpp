@@ -21,7 +21,7 @@ GradientSums::GradientSums(bool stochastic, std::uint64_t seed)
     : stochastic_(stochastic), params_(jit::gradient_sum_params(seed)) {}
 
 bool GradientSums::Row::has_tables_of(const Row& other) const {
-  return tensor.id == other.tensor.id && tensor.p == other.tensor.p &&
+  return device == other.device && tensor.id == other.tensor.id && tensor.p == other.tensor.p &&
          tensor.shape == other.tensor.shape && tensor.g_strides == other.tensor.g_strides &&
          sum == other.sum && gradient == other.gradient;
 }
@@ -29,13 +29,13 @@ bool GradientSums::Row::has_tables_of(const Row& other) const {
 GradientSums::Row GradientSums::read_row(nb::handle addition) {
   const int number = nb::cast<int>(addition[0]);
   const TensorView sum = read(addition[1]), gradient = read(addition[2]);
-  if (!sum.dtype || !gradient.dtype || !sum.is_cpu || !gradient.is_cpu ||
-      sum.is_complex != gradient.is_complex)
+  if (!sum.dtype || !gradient.dtype || !sum.device.is_supported() ||
+      sum.device != gradient.device || sum.is_complex != gradient.is_complex)
     refuse(number, "its dtype or device is not supported. Use " + std::string(jit::kDtypeList) +
-                       " on the CPU.");
+                       " on the CPU or an NVIDIA GPU.");
   if (sum.shape().sizes != gradient.shape().sizes)
     refuse(number, "it has another shape than the sum. Call reset() after parameters change.");
-  Row row{{}, *sum.dtype, *gradient.dtype, gradient.data};
+  Row row{sum.device, {}, *sum.dtype, *gradient.dtype, gradient.data};
   row.tensor.p = sum.data;
   row.tensor.shape = sum.shape();
   row.tensor.g_strides = gradient.shape().strides;
@@ -43,30 +43,45 @@ GradientSums::Row GradientSums::read_row(nb::handle addition) {
   return row;
 }
 
+GradientSums::DeviceSums& GradientSums::device_of(Row& row) {
+  const auto known = std::find_if(devices_.begin(), devices_.end(),
+                                  [&](const DeviceSums& one) { return one.device == row.device; });
+  row.device_index = static_cast<std::size_t>(known - devices_.begin());
+  return known != devices_.end() ? *known : devices_.emplace_back(DeviceSums{row.device});
+}
+
+// Numbers the inputs of a device batch by batch.
 void GradientSums::make_tables() {
-  step_.reset();
-  batches_.clear();
-  std::vector<std::size_t> batch_of, index_of;
-  for (const Row& row : rows_) {
+  for (DeviceSums& device : devices_)
+    if (device.step && !device.device.is_cpu()) device.step->activate_step();
+  ready_ = false;
+  devices_.clear();
+  std::vector<std::size_t> batch_of;
+  for (Row& row : rows_) {
+    DeviceSums& device = device_of(row);
     jit::KernelSpec spec = jit::gradient_sum_plan(row.sum, stochastic_).spec;
     spec.gradient = row.gradient;
     spec.strided = is_strided(row.tensor);
     const jit::Plan plan = jit::resolve(spec);
-    auto found = std::find_if(batches_.begin(), batches_.end(), [&](const jit::Batch& batch) {
+    auto& batches = device.batches;
+    auto found = std::find_if(batches.begin(), batches.end(), [&](const jit::Batch& batch) {
       return batch.plan.spec == plan.spec;
     });
-    if (found == batches_.end()) found = batches_.insert(found, {plan, {}});
-    batch_of.push_back(static_cast<std::size_t>(found - batches_.begin()));
-    index_of.push_back(found->tensors.size());
+    if (found == batches.end()) found = batches.insert(found, {plan, {}});
+    batch_of.push_back(static_cast<std::size_t>(found - batches.begin()));
+    row.input = found->tensors.size();
     found->tensors.push_back(row.tensor);
   }
-  std::vector<std::size_t> first(1, 0);
-  for (const jit::Batch& batch : batches_) first.push_back(first.back() + batch.tensors.size());
-  inputs_.clear();
   for (std::size_t i = 0; i < rows_.size(); ++i)
-    inputs_.push_back(first[batch_of[i]] + index_of[i]);
+    for (std::size_t b = 0; b < batch_of[i]; ++b)
+      rows_[i].input += devices_[rows_[i].device_index].batches[b].tensors.size();
   const nb::gil_scoped_release release;
-  step_.emplace(cpu_backend(), batches_);
+  for (DeviceSums& device : devices_) {
+    for (const jit::Batch& batch : device.batches)
+      device.inputs.resize(device.inputs.size() + batch.tensors.size());
+    device.step.emplace(backend_of(device.device), device.batches);
+  }
+  ready_ = true;
 }
 
 void GradientSums::add(nb::list additions, std::int64_t t) {
@@ -74,16 +89,25 @@ void GradientSums::add(nb::list additions, std::int64_t t) {
   for (nb::handle addition : additions) rows.push_back(read_row(addition));
   if (rows.empty()) return;
   const bool same =
-      step_ && std::equal(rows.begin(), rows.end(), rows_.begin(), rows_.end(),
-                          [](const Row& a, const Row& b) { return a.has_tables_of(b); });
-  rows_ = std::move(rows);
-  if (!same) make_tables();
-  std::vector<jit::StepInput> inputs(rows_.size());
-  for (std::size_t i = 0; i < rows_.size(); ++i)
-    inputs[inputs_[i]] = {.g = rows_[i].g, .aligned = true};
+      ready_ && std::equal(rows.begin(), rows.end(), rows_.begin(), rows_.end(),
+                           [](const Row& a, const Row& b) { return a.has_tables_of(b); });
+  if (!same) {
+    rows_ = std::move(rows);
+    make_tables();
+  } else {
+    for (std::size_t i = 0; i < rows.size(); ++i) rows_[i].g = rows[i].g;
+  }
+  for (const Row& row : rows_) {
+    const auto bits =
+        reinterpret_cast<std::uintptr_t>(row.tensor.p) | reinterpret_cast<std::uintptr_t>(row.g);
+    devices_[row.device_index].inputs[row.input] = {
+        .g = row.g, .aligned = row.device.is_cpu() || bits % 16 == 0};
+  }
   params_.t = t;
   const nb::gil_scoped_release release;
-  step_->run(inputs, {params_});
+  for (const DeviceSums& device : devices_) refuse_capture(device.device);
+  for (DeviceSums& device : devices_) device.step->prepare(device.inputs, {params_});
+  for (DeviceSums& device : devices_) device.step->launch();
 }
 
 }  // namespace jitstep::python

@@ -81,8 +81,13 @@ void add_catalog(nb::module_& m) {
 void add_process(nb::module_& m) {
   m.attr("__version__") = JITSTEP_VERSION;
   m.def("use_exchange", &use_exchange, "capsule"_a.none());
-  m.def("use_package", &use_package, "kernels"_a, "compiler"_a,
-        "Names the package's folder of compiled kernels, and a compiler to use if PATH has none.");
+  m.def("use_package", &use_package, "kernels"_a, "compiler"_a, "nvrtc"_a,
+        "Names the package's folder of compiled kernels, a compiler to use if PATH has none, and a "
+        "folder to search "
+        "for NVRTC.");
+  m.def(
+      "refuse_capture", [](nb::handle tensor) { refuse_capture(read(tensor).device); }, "tensor"_a,
+      "Raises ValueError if the stream of the tensor's device is captured into a CUDA graph.");
   m.def("set_threads", &set_threads, "count"_a);
   m.def("has_openmp", &has_openmp);
   m.def("launch_count", &jit::launch_count, "Kernel launches of this process so far.");

@@ -46,6 +46,7 @@ ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::int64_t element
     throw jit::Error("its dtype is not supported. Use " + std::string(jit::kDtypeList) +
                      ", or a complex dtype.");
   shape = view.shape();
+  device = view.device;
   if (!jit::is_non_overlapping(shape))
     throw jit::Error(
         "it has elements that share memory, as expand() makes them. Use a contiguous() copy.");
@@ -175,9 +176,9 @@ void ParamPlan::decode(const Buffers& from, std::int64_t t, int slot, nb::handle
   char* const to = read(values).data;
   const nb::gil_scoped_release release;
   if (slot < 0)
-    jit::decode_weights(cpu_backend(), {*plan, tensor, t, hyper}, to);
+    jit::decode_weights(backend_of(device), {*plan, tensor, t, hyper}, to);
   else
-    jit::decode_slot(cpu_backend(), {*plan, tensor, t, hyper}, slot, to);
+    jit::decode_slot(backend_of(device), {*plan, tensor, t, hyper}, slot, to);
 }
 
 void ParamPlan::encode(const Buffers& to, std::int64_t t, int slot, nb::handle values) const {
@@ -185,9 +186,9 @@ void ParamPlan::encode(const Buffers& to, std::int64_t t, int slot, nb::handle v
   const char* const from = read(values).data;
   const nb::gil_scoped_release release;
   if (slot < 0)
-    jit::encode_weights(cpu_backend(), {*plan, tensor, t, hyper}, from);
+    jit::encode_weights(backend_of(device), {*plan, tensor, t, hyper}, from);
   else
-    jit::encode_slot(cpu_backend(), {*plan, tensor, t, hyper}, slot, from);
+    jit::encode_slot(backend_of(device), {*plan, tensor, t, hyper}, slot, from);
 }
 
 }  // namespace jitstep::python

@@ -78,8 +78,8 @@ class ParamPlan {
   /// True if a shard of the parameter can be stepped alone.
   bool is_elementwise() const;
 
-  /// Decodes or encodes a slot, or the weights (slot -1), after step `t`. `values` is a tensor of float (double for
-  /// float64 parameters) in the parameter's storage order.
+  /// Decodes or encodes a slot, or the weights (slot -1), after step `t`, on the parameter's device. `values` is a
+  /// tensor of float (double for float64 parameters) in the parameter's storage order, on that device.
   void decode(const Buffers& from, std::int64_t t, int slot, nb::handle values) const;
   void encode(const Buffers& to, std::int64_t t, int slot, nb::handle values) const;
 
@@ -92,6 +92,7 @@ class ParamPlan {
   std::vector<double> slot_initial, hyper;
   int number = 0;
   std::int64_t offset = 0;
+  Device device;  // of the parameter
 
  private:
   ParamPlan with(jit::KernelSpec spec) const;

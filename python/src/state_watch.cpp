@@ -7,7 +7,7 @@ namespace jitstep::python {
 StepNumber::StepNumber(nb::object tensor) : tensor_(std::move(tensor)) {
   const TensorView view = read(tensor_);
   const bool is_float = view.dtype == jit::Dtype::float32 || view.dtype == jit::Dtype::float64;
-  if (!is_float || !view.is_cpu || view.elements() != 1)
+  if (!is_float || !view.device.is_cpu() || view.elements() != 1)
     throw nb::type_error("jitstep: the state's step must be one float32 or float64 on the CPU.");
   data_ = view.data;
   is_double_ = view.dtype == jit::Dtype::float64;

@@ -1,33 +1,50 @@
 #include "stepper.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "backends.h"
-#include "jit/tuning/hardware.h"
+#include "cuda_host.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::python {
 
 void Stepper::begin(std::vector<Group*> groups, nb::list owners) {
+  retire();
   clear();
   groups_ = std::move(groups);
   owners_ = std::move(owners);
-  hyper_of_group_.assign(groups_.size(), {});
+}
+
+// Later work on the current stream, such as that of new tables, follows the steps of the current tables.
+void Stepper::retire() {
+  for (const DeviceStep& device : devices_) refuse_capture(device.device);
+  activate(nullptr);
+  for (DeviceStep& device : devices_)
+    if (device.step && !device.device.is_cpu()) device.step->activate_step();
 }
 
 void Stepper::clear() {
   ready_ = moved_ = false;
-  step_.reset();
+  devices_.clear();
   members_.clear();
-  batches_.clear();
   groups_.clear();
   owners_ = nb::list();
   stepped_ = nb::list();
   watch_.clear();
 }
+
+namespace {
+
+std::uintptr_t bits_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+std::uintptr_t state_bits_of(const jit::StepTensor& tensor) {
+  std::uintptr_t bits = bits_of(tensor.residual);
+  for (const auto& slot : tensor.slots) bits |= bits_of(slot.codes);
+  return bits;
+}
+
+}  // namespace
 
 void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers,
                   nb::object step, nb::handle gradient, nb::object state) {
@@ -37,6 +54,7 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
   member.group = group;
   member.plan = plan;
   member.tensor = plan.tensor(buffers);
+  member.state_bits = state_bits_of(member.tensor);
   member.p_dtype = plan.plan->spec.state.dtype;
   const TensorView form = read(gradient);
   if (!form.dtype) throw jit::Error("its gradient has an unsupported dtype.");
@@ -67,7 +85,6 @@ void Stepper::add_inactive(nb::object p) {
 bool Stepper::read_groups(nb::list param_groups) {
   if (nb::len(param_groups) != groups_.size()) return false;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    hyper_of_group_[g].clear();
     const nb::object group = param_groups[g];
     if (!PyDict_Check(group.ptr())) return false;
     if (groups_[g]->refresh(nb::borrow<nb::dict>(group)) == Group::Change::plan) return false;
@@ -75,16 +92,44 @@ bool Stepper::read_groups(nb::list param_groups) {
   return true;
 }
 
-int Stepper::hyper_index(int group, std::int64_t t, const float* grad_scale) {
-  auto& known = hyper_of_group_[static_cast<std::size_t>(group)];
+int Stepper::DeviceStep::hyper_index(int group, std::int64_t t, const HyperParams& of_group) {
+  auto& known = hyper_of_group[static_cast<std::size_t>(group)];
   for (const int index : known)
-    if (hyper_params_[static_cast<std::size_t>(index)].t == t) return index;
-  HyperParams& made =
-      hyper_params_.emplace_back(groups_[static_cast<std::size_t>(group)]->hyper_params());
+    if (hyper_params[static_cast<std::size_t>(index)].t == t) return index;
+  HyperParams& made = hyper_params.emplace_back(of_group);
   made.t = t;
   made.grad_scale = grad_scale;
-  known.push_back(static_cast<int>(hyper_params_.size()) - 1);
+  known.push_back(static_cast<int>(hyper_params.size()) - 1);
   return known.back();
+}
+
+void Stepper::DeviceStep::start(std::size_t groups) {
+  std::fill(inputs.begin(), inputs.end(), jit::StepInput{.inactive = true});
+  hyper_params.clear();
+  hyper_of_group.resize(groups);
+  for (auto& known : hyper_of_group) known.clear();
+}
+
+int Stepper::hyper_index(const Member& member, std::int64_t t) {
+  const HyperParams& of_group = groups_[static_cast<std::size_t>(member.group)]->hyper_params();
+  return devices_[member.device].hyper_index(member.group, t, of_group);
+}
+
+// Kernels read a number on their own device. GradScaler has one on its device only.
+void Stepper::read_grad_scale(nb::handle grad_scale) {
+  for (DeviceStep& device : devices_) {
+    device.grad_scale = nullptr;
+    device.grad_scale_copy = nb::object();
+    if (grad_scale.is_none()) continue;
+    TensorView view = read(grad_scale);
+    if (view.device != device.device || view.dtype != jit::Dtype::float32) {
+      const nb::object made = grad_scale.attr("to")(device.device.name(),
+                                                    nb::module_::import_("torch").attr("float32"));
+      view = read(made);
+      device.grad_scale_copy = made;
+    }
+    device.grad_scale = reinterpret_cast<const float*>(view.data);
+  }
 }
 
 namespace {
@@ -109,13 +154,12 @@ nb::object local_of(nb::handle tensor) {
 
 }  // namespace
 
-bool Stepper::read_member(Member& member, PyObject* p, const float* grad_scale, bool& changed) {
+bool Stepper::read_member(Member& member, PyObject* p, bool& changed) {
   if (member.p.ptr() != p) return false;
   static PyObject* const kGrad = PyUnicode_InternFromString("grad");
   nb::object grad = nb::steal(PyObject_GetAttr(p, kGrad));
   if (!grad.is_valid()) throw nb::python_error();
   if (grad.is_none()) {
-    if (member.plan) inputs_[member.index] = {.inactive = true};
     changed |= !member.inactive;
     member.inactive = true;
     return true;
@@ -124,24 +168,27 @@ bool Stepper::read_member(Member& member, PyObject* p, const float* grad_scale, 
   const jit::StepTensor& tensor = member.tensor;
   nb::object local = nb::borrow(p);
   if (member.sharded) local = local_of(local), grad = local_of(grad);
-  if (!member.plan || !try_read(local.ptr(), view) || !view.is_cpu ||
+  if (!member.plan || !try_read(local.ptr(), view) || view.device != member.plan->device ||
       view.dtype != member.p_dtype || !view.has_shape(tensor.shape.sizes, tensor.shape.strides))
     return false;
   moved_ |= view.data != tensor.p;
   member.tensor.p = view.data;
-  if (!try_read(grad.ptr(), view) || view.dtype != member.g_dtype || !view.is_cpu ||
-      !view.has_shape(tensor.shape.sizes, tensor.g_strides) || is_lazy(grad, view.is_complex))
+  if (!try_read(grad.ptr(), view) || view.dtype != member.g_dtype ||
+      view.device != member.plan->device || !view.has_shape(tensor.shape.sizes, tensor.g_strides) ||
+      is_lazy(grad, view.is_complex))
     return false;
-  const int index = hyper_index(member.group, member.count.get() + 1, grad_scale);
-  inputs_[member.index] = {.g = view.data, .hyper_index = index, .aligned = true};
+  const int index = hyper_index(member, member.count.get() + 1);
+  const auto bits = member.state_bits | bits_of(tensor.p) | bits_of(view.data);
+  devices_[member.device].inputs[member.index] = {
+      .g = view.data, .hyper_index = index, .aligned = view.device.is_cpu() || bits % 16 == 0};
   changed |= member.inactive;
   member.inactive = false;
   return true;
 }
 
 // True if every parameter with a gradient is in the tables, with a gradient of the same form.
-bool Stepper::read_members(nb::list param_groups, const float* grad_scale) {
-  hyper_params_.clear();
+bool Stepper::read_members(nb::list param_groups) {
+  for (DeviceStep& device : devices_) device.start(groups_.size());
   std::size_t next = 0;
   bool changed = false;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -149,7 +196,7 @@ bool Stepper::read_members(nb::list param_groups, const float* grad_scale) {
     if (params == nullptr || !PyList_Check(params)) return false;
     for (Py_ssize_t k = 0; k < PyList_Size(params); ++k, ++next)
       if (next >= members_.size() ||
-          !read_member(members_[next], PyList_GetItem(params, k), grad_scale, changed))
+          !read_member(members_[next], PyList_GetItem(params, k), changed))
         return false;
   }
   if (next != members_.size()) return false;
@@ -168,17 +215,18 @@ void Stepper::read_given(nb::dict given) {
     if (own == nullptr && PyErr_Occurred()) throw nb::python_error();
     if (own == nullptr || member.inactive) continue;
     for (const auto& [number, value] : nb::borrow<nb::dict>(own))
-      inputs_[member.index].inputs.at(nb::cast<std::size_t>(number)) = read(value).data;
+      devices_[member.device].inputs[member.index].inputs.at(nb::cast<std::size_t>(number)) =
+          read(value).data;
   }
 }
 
 Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle grad_scale,
                               nb::handle found_inf, nb::handle transform, nb::dict given) {
-  const float* scale = nullptr;
-  if (!grad_scale.is_none()) scale = reinterpret_cast<const float*>(read(grad_scale).data);
-  if (!ready_ || (scale != nullptr) != scaled_ || !read_groups(param_groups) ||
-      !watch_.is_same(state) || !read_members(param_groups, scale))
+  if (!ready_ || grad_scale.is_none() == scaled_ || !read_groups(param_groups) ||
+      !watch_.is_same(state))
     return Result::rebuild;
+  read_grad_scale(grad_scale);
+  if (!read_members(param_groups)) return Result::rebuild;
   if (!found_inf.is_none() && nb::cast<double>(nb::float_(found_inf)) != 0) return Result::skipped;
   if (nb::len(stepped_) == 0) return Result::done;
   if (moved_) move_parameters();
@@ -188,127 +236,36 @@ Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle 
   return Result::done;
 }
 
-void Stepper::tune(bool on, nb::object agree) {
-  tuner_.reset();
-  tuning_is_settled_ = tables_are_new_ = true;
-  if (!on) return;
-  jit::Agreement agreement;
-  // Copies of the function are made without the GIL, so they share one reference.
-  if (!agree.is_none())
-    agreement = [shared = std::make_shared<nb::object>(agree)](const std::vector<double>& own) {
-      const nb::gil_scoped_acquire acquire;
-      return nb::cast<std::vector<double>>((*shared)(own));
-    };
-  tuner_ = jit::make_step_tuner(true, std::move(agreement));
-}
-
-std::pair<std::size_t, std::size_t> Stepper::tuning_progress() const {
-  if (!tuner_) return {};
-  const jit::TuningProgress now = tuner_->progress();
-  return {now.tried, now.candidates};
-}
-
-// The step with the configurations that the tuner tries or has chosen, or the default one.
-jit::Step& Stepper::step_to_run() {
-  if (!std::exchange(tuning_is_settled_, true)) tuner_ = jit::make_step_tuner(false, {});
-  if (!tuner_) return *step_;
-  const jit::TunedTables tables{
-      cpu_backend(), batches_, shared_state_.get(),
-      [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }};
-  if (std::exchange(tables_are_new_, false)) tuner_->begin(tables, jit::host_hardware());
-  jit::Step* const tuned = tuner_->choose(tables, inputs_, hyper_params_);
-  return tuned != nullptr ? *tuned : *step_;
-}
-
-void Stepper::run(nb::handle transform) {
-  const nb::gil_scoped_release release;
-  jit::Step& step = step_to_run();
-  const auto start = std::chrono::steady_clock::now();
-  if (transform.is_none())
-    step.run(inputs_, hyper_params_);
-  else
-    step.run(inputs_, hyper_params_, [&](const std::vector<jit::TransformedTensor>& tensors) {
-      const nb::gil_scoped_acquire acquire;
-      call_transform(transform, tensors);
-    });
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  if (tuner_ && tuner_->is_trial()) tuner_->record(seconds.count());
-}
-
-// Gives the function (group, address, sizes, strides, is_double, step) of each tensor.
-void Stepper::call_transform(nb::handle transform,
-                             const std::vector<jit::TransformedTensor>& tensors) {
-  nb::list given;
-  for (const jit::TransformedTensor& one : tensors) {
-    const Member& member = members_[member_of_[one.tensor]];
-    nb::list sizes, strides;
-    for (const std::int64_t size : member.tensor.shape.sizes) sizes.append(size);
-    for (const std::int64_t stride : member.plan->compact_strides()) strides.append(stride);
-    given.append(nb::make_tuple(member.group, reinterpret_cast<std::size_t>(one.values), sizes,
-                                strides, member.p_dtype == jit::Dtype::float64,
-                                member.count.get() + 1));
-  }
-  nb::borrow(transform)(given);
-}
-
-void Stepper::count_steps() {
-  for (Member& member : members_) {
-    if (member.inactive || !member.plan) continue;
-    member.count.count();
-    const auto newest = static_cast<std::size_t>(member.count.get() & 1);
-    for (const NewestView& view : member.newest)
-      StateWatch::set(view.dict, *view.entry, view.buffers[newest]);
-  }
-}
-
-void Stepper::switch_mode(bool train) {
-  hyper_params_.clear();
-  for (auto& known : hyper_of_group_) known.clear();
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    const Member& member = members_[member_of_[i]];
-    const std::int64_t t = member.count.get();
-    inputs_[i] = {.inactive = t == 0};
-    if (t > 0) inputs_[i].hyper_index = hyper_index(member.group, t, nullptr);
-  }
-  const bool moves = std::any_of(inputs_.begin(), inputs_.end(),
-                                 [](const jit::StepInput& one) { return !one.inactive; });
-  if (!moves) return;
-  const nb::gil_scoped_release release;
-  step_->run(train ? jit::Mode::train : jit::Mode::eval, inputs_, hyper_params_);
-}
-
 std::vector<double> Stepper::shared_state() const {
-  if (!shared_state_ || shared_state_->buffers[0] == nullptr) return {};
-  const double* const now = shared_state_->now();
-  return {now, now + (shared_state_->buffers[1] - shared_state_->buffers[0])};
+  if (!shared_state_) return restored_;
+  const auto count =
+      static_cast<std::size_t>(shared_state_->buffers[1] - shared_state_->buffers[0]);
+  std::vector<double> values(count);
+  download(shared_device_, values.data(), shared_state_->now(), count * sizeof(double));
+  return values;
 }
 
 void Stepper::set_shared_state(const std::vector<double>& values) {
   drop();
-  step_.reset();
+  for (DeviceStep& device : devices_) device.step.reset();
   shared_state_.reset();
-  if (values.empty()) return;
-  shared_state_ = std::make_unique<jit::SharedState>();
-  const std::size_t bytes = values.size() * sizeof(double);
-  shared_state_->storage = cpu_backend().allocate(2 * bytes);
-  auto* const first = static_cast<double*>(shared_state_->storage.get());
-  shared_state_->buffers = {first, first + values.size()};
-  for (double* const buffer : shared_state_->buffers)
-    std::copy(values.begin(), values.end(), buffer);
+  restored_ = values;
 }
 
 std::vector<KernelInfo> Stepper::kernels() const {
   std::vector<KernelInfo> kernels;
-  if (!step_) return kernels;
-  for (std::size_t b = 0; b < batches_.size(); ++b) {
-    const jit::Kernel& kernel = step_->kernel(b);
-    const jit::ConfigChoice& choice = step_->choice(b);
-    KernelInfo info{kernel.name(),       jit::to_string(kernel.target()),
-                    kernel.key(),        jit::to_string(choice.config),
-                    choice.why,          kernel.from_cache(),
-                    kernel.compile_ms(), {}};
-    for (const jit::StepTensor& tensor : batches_[b].tensors) info.parameters.push_back(tensor.id);
-    kernels.push_back(std::move(info));
+  for (const DeviceStep& device : devices_) {
+    for (std::size_t b = 0; device.step && b < device.batches.size(); ++b) {
+      const jit::Kernel& kernel = device.step->kernel(b);
+      const jit::ConfigChoice& choice = device.step->choice(b);
+      KernelInfo info{kernel.name(),       jit::to_string(kernel.target()),
+                      kernel.key(),        jit::to_string(choice.config),
+                      choice.why,          kernel.from_cache(),
+                      kernel.compile_ms(), {}};
+      for (const jit::StepTensor& tensor : device.batches[b].tensors)
+        info.parameters.push_back(tensor.id);
+      kernels.push_back(std::move(info));
+    }
   }
   return kernels;
 }

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,7 +52,8 @@ class Stepper {
   /// Makes kernels and tables. `state`: the optimizer's dict. `scaled`: gradients are divided by a grad_scale.
   void finish(nb::dict state, bool scaled);
 
-  /// Takes a step of all parameters with a gradient. `transform`: called with lists of (group, values) by rules with a
+  /// Takes a step of all parameters with a gradient, on all devices. `found_inf`: if it is not zero, the step is skipped;
+  /// the host waits for it. `transform`: called with a list of (group, values, step number) per device by rules with a
   /// host transform, or None. `given`: by parameter, the rule's inputs by number, in element order and in the dtype of
   /// the arithmetic.
   Result step(nb::list param_groups, nb::dict state, nb::handle grad_scale, nb::handle found_inf,
@@ -83,33 +85,56 @@ class Stepper {
     bool inactive = true;  // in the last step
     StepNumber count;
     std::vector<NewestView> newest;
-    std::size_t batch = 0, index = 0;  // index: among the tensors of all batches
+    std::uintptr_t state_bits = 0;  // set in the addresses that vector loads need aligned
+    std::size_t device = 0, batch = 0, index = 0;  // index: among the tensors of all batches
+  };
+  // The tables of one device.
+  struct DeviceStep {
+    Device device;
+    jit::Backend* backend;
+    std::vector<jit::Batch> batches = {};
+    std::optional<jit::Step> step = {};
+    std::vector<std::size_t> member_of = {};  // by input
+    std::vector<jit::StepInput> inputs = {};  // in the order of batches
+    std::vector<HyperParams> hyper_params = {};
+    std::vector<std::vector<int>> hyper_of_group = {};
+    nb::object grad_scale_copy = {};  // of a grad_scale on another device
+    const float* grad_scale = nullptr;
+
+    int hyper_index(int group, std::int64_t t, const HyperParams& of_group);
+    // Sets the inputs of all tensors to inactive ones and forgets hyperparameters.
+    void start(std::size_t groups);
+    bool is_active() const { return !hyper_params.empty(); }
   };
   bool read_groups(nb::list param_groups);
-  bool read_members(nb::list param_groups, const float* grad_scale);
-  bool read_member(Member& member, PyObject* p, const float* grad_scale, bool& changed);
+  void read_grad_scale(nb::handle grad_scale);
+  bool read_members(nb::list param_groups);
+  bool read_member(Member& member, PyObject* p, bool& changed);
+  int hyper_index(const Member& member, std::int64_t t);
   void read_given(nb::dict given);
-  int hyper_index(int group, std::int64_t t, const float* grad_scale);
+  DeviceStep& device_of(Member& member);
   std::size_t batch_of(const Member& member, bool scaled);
+  void add_to_batch(Member& member);
   void number_tensors();
-  void make_shared_state();
-  void make_step();
+  void check_devices() const;
+  void make_shared_state(const DeviceStep& device);
+  void make_steps();
   void move_parameters();
+  void retire();
   void run(nb::handle transform);
-  jit::Step& step_to_run();
-  void call_transform(nb::handle transform, const std::vector<jit::TransformedTensor>& tensors);
+  jit::Step* tuned_step();
+  void activate(jit::Step* tuned);
+  void call_transform(nb::handle transform, const DeviceStep& device,
+                      const std::vector<jit::TransformedTensor>& tensors);
   void count_steps();
 
   std::vector<Group*> groups_;
   nb::list owners_;  // of the groups
   std::vector<Member> members_;
-  std::vector<jit::Batch> batches_;
-  std::optional<jit::Step> step_;
+  std::vector<DeviceStep> devices_;
   std::unique_ptr<jit::SharedState> shared_state_;
-  std::vector<jit::StepInput> inputs_;
-  std::vector<std::size_t> member_of_;  // by index of the tensor
-  std::vector<HyperParams> hyper_params_;
-  std::vector<std::vector<int>> hyper_of_group_;
+  Device shared_device_;          // of shared_state_
+  std::vector<double> restored_;  // shared state for the next shared_state_, or empty
   StateWatch watch_;
   nb::list stepped_;
   bool ready_ = false, scaled_ = false;
@@ -118,6 +143,7 @@ class Stepper {
   std::unique_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned
   bool tuning_is_settled_ = false;         // tuner_ is made, if one is needed
   bool tables_are_new_ = false;            // to the tuner
+  jit::Step* last_tuned_ = nullptr;        // the last step's; null: the default step
 };
 
 }  // namespace jitstep::python

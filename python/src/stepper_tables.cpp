@@ -3,6 +3,8 @@
 #include <string>
 
 #include "backends.h"
+#include "cuda_host.h"
+#include "jit/codegen/shared_sums.h"
 #include "jitstep/jit/error.h"
 #include "stepper.h"
 
@@ -15,13 +17,27 @@ bool same_kind(const jit::StepTensor& a, const jit::StepTensor& b) {
 
 }  // namespace
 
+Stepper::DeviceStep& Stepper::device_of(Member& member) {
+  const Device& device = member.plan->device;
+  const auto known = std::find_if(devices_.begin(), devices_.end(),
+                                  [&](const DeviceStep& one) { return one.device == device; });
+  member.device = static_cast<std::size_t>(known - devices_.begin());
+  if (known != devices_.end()) return *known;
+  jit::Backend* backend = nullptr;
+  {
+    const nb::gil_scoped_release release;
+    backend = &backend_of(device);
+  }
+  return devices_.emplace_back(DeviceStep{device, backend});
+}
+
 // The batch of a parameter's kernel. resolve() is slow, so a parameter like the last one has its batch.
 std::size_t Stepper::batch_of(const Member& member, bool scaled) {
   const std::size_t at = static_cast<std::size_t>(&member - members_.data());
   for (std::size_t i = at; i-- > 0;) {
     const Member& other = members_[i];
     if (!other.plan || other.plan->plan != member.plan->plan || other.g_dtype != member.g_dtype ||
-        !same_kind(other.tensor, member.tensor))
+        other.device != member.device || !same_kind(other.tensor, member.tensor))
       continue;
     return other.batch;
   }
@@ -30,27 +46,39 @@ std::size_t Stepper::batch_of(const Member& member, bool scaled) {
   spec.strided = is_strided(member.tensor);
   if (scaled) spec.gradient_flags["scaled"] = true;
   jit::Plan plan = jit::resolve(spec, *member.plan->plan->catalog);
-  for (std::size_t b = 0; b < batches_.size(); ++b)
-    if (batches_[b].plan.is_same_kernel(plan)) return b;
-  batches_.push_back({std::move(plan), {}});
-  return batches_.size() - 1;
+  auto& batches = devices_[member.device].batches;
+  for (std::size_t b = 0; b < batches.size(); ++b)
+    if (batches[b].plan.is_same_kernel(plan)) return b;
+  batches.push_back({std::move(plan), {}});
+  return batches.size() - 1;
 }
 
-// Tensors are numbered batch after batch.
+void Stepper::add_to_batch(Member& member) {
+  DeviceStep& device = device_of(member);
+  member.batch = batch_of(member, scaled_);
+  jit::Batch& batch = device.batches[member.batch];
+  member.index = batch.tensors.size();
+  batch.tensors.push_back(member.tensor);
+}
+
+// The tensors of a device are numbered batch after batch.
 void Stepper::number_tensors() {
-  std::vector<std::size_t> first;
-  std::size_t count = 0;
-  for (const jit::Batch& batch : batches_) {
-    first.push_back(count);
-    count += batch.tensors.size();
+  std::vector<std::vector<std::size_t>> first;  // by device and batch
+  for (DeviceStep& device : devices_) {
+    std::size_t count = 0;
+    auto& of_device = first.emplace_back();
+    for (const jit::Batch& batch : device.batches) {
+      of_device.push_back(count);
+      count += batch.tensors.size();
+    }
+    device.inputs.assign(count, {.inactive = true});
+    device.member_of.assign(count, 0);
   }
-  inputs_.assign(count, {.inactive = true});
-  member_of_.assign(count, 0);
   for (std::size_t i = 0; i < members_.size(); ++i) {
     Member& member = members_[i];
     if (!member.plan) continue;
-    member.index += first[member.batch];
-    member_of_[member.index] = i;
+    member.index += first[member.device][member.batch];
+    devices_[member.device].member_of[member.index] = i;
   }
 }
 
@@ -74,48 +102,63 @@ void check_disjoint(std::vector<Extent> extents) {
 
 }  // namespace
 
-void Stepper::make_shared_state() {
-  const jit::OptionValues& values = groups_.front()->values();
-  if (!shared_state_)
-    shared_state_ =
-        std::make_unique<jit::SharedState>(jit::make_shared_state(cpu_backend(), values));
-  const auto held = shared_state_->buffers[1] - shared_state_->buffers[0];
-  const std::size_t wanted = jit::initial_shared_state(values).size();
-  if (static_cast<std::size_t>(held) != wanted)
-    throw jit::Error("the checkpoint has " + std::to_string(held) + " of " +
-                     std::to_string(wanted) + " numbers of shared state. Save it again.");
+// Each device would sum over its own parameters only, so a sum over all parameters would be wrong.
+void Stepper::check_devices() const {
+  if (devices_.size() < 2) return;
+  for (const DeviceStep& device : devices_)
+    for (const jit::Batch& batch : device.batches)
+      if (jit::needs_all_tensors(batch.plan))
+        throw jit::Error(
+            "parameters on " + devices_[0].device.name() + " and " + devices_[1].device.name() +
+            " do not work with max_grad_norm or another sum over all parameters: each device would "
+            "sum its own only. Call torch.nn.utils.clip_grad_norm_() instead, or use one optimizer "
+            "per device.");
 }
 
-void Stepper::make_step() {
+// Shared state moves to another device with the parameters.
+void Stepper::make_shared_state(const DeviceStep& device) {
+  const jit::OptionValues& values = groups_.front()->values();
+  if (shared_state_ && shared_device_ == device.device) return;
+  const std::vector<double> held = shared_state();
+  const std::size_t wanted = jit::initial_shared_state(values).size();
+  if (!held.empty() && held.size() != wanted)
+    throw jit::Error("the checkpoint has " + std::to_string(held.size()) + " of " +
+                     std::to_string(wanted) + " numbers of shared state. Save it again.");
+  auto made = std::make_unique<jit::SharedState>(jit::make_shared_state(*device.backend, values));
+  for (double* const buffer : made->buffers)
+    upload(device.device, buffer, held.data(), held.size() * sizeof(double));
+  shared_state_ = std::move(made);
+  shared_device_ = device.device;
+  restored_.clear();
+}
+
+void Stepper::make_steps() {
   std::vector<Extent> extents;
   bool shares = false;
-  for (const jit::Batch& batch : batches_) {
-    shares = shares || !batch.plan.shared_state.empty();
-    for (const jit::StepTensor& tensor : batch.tensors) {
-      const auto* const begin = static_cast<const char*>(tensor.p);
-      const auto bytes = tensor.shape.elements() * jit::bytes_of(batch.plan.spec.state.dtype);
-      if (!batch.plan.spec.strided && bytes > 0)
-        extents.push_back({begin, begin + bytes, tensor.id});
+  for (const DeviceStep& device : devices_)
+    for (const jit::Batch& batch : device.batches) {
+      shares = shares || !batch.plan.shared_state.empty();
+      for (const jit::StepTensor& tensor : batch.tensors) {
+        const auto* const begin = static_cast<const char*>(tensor.p);
+        const auto bytes = tensor.shape.elements() * jit::bytes_of(batch.plan.spec.state.dtype);
+        if (!batch.plan.spec.strided && bytes > 0)
+          extents.push_back({begin, begin + bytes, tensor.id});
+      }
     }
-  }
   check_disjoint(std::move(extents));
-  if (batches_.empty()) return;
-  if (shares) make_shared_state();
+  check_devices();
+  if (shares) make_shared_state(devices_.front());
   const nb::gil_scoped_release release;
-  step_.emplace(cpu_backend(), batches_, shares ? shared_state_.get() : nullptr);
+  for (DeviceStep& device : devices_)
+    device.step.emplace(*device.backend, device.batches, shares ? shared_state_.get() : nullptr);
 }
 
 void Stepper::finish(nb::dict state, bool scaled) {
   scaled_ = scaled;
-  for (Member& member : members_) {
-    if (!member.plan) continue;
-    member.batch = batch_of(member, scaled);
-    jit::Batch& batch = batches_[member.batch];
-    member.index = batch.tensors.size();
-    batch.tensors.push_back(member.tensor);
-  }
+  for (Member& member : members_)
+    if (member.plan) add_to_batch(member);
   number_tensors();
-  make_step();
+  make_steps();
   watch_.remember(state);
   for (Member& member : members_)
     for (NewestView& view : member.newest) view.entry = &watch_.find(view.dict, view.key);
@@ -125,11 +168,15 @@ void Stepper::finish(nb::dict state, bool scaled) {
 // Tables for parameters that have other memory, and are otherwise unchanged: as their formats and state are the same,
 // this is a small part of a rebuild.
 void Stepper::move_parameters() {
-  std::size_t index = 0;
-  for (jit::Batch& batch : batches_)
-    for (jit::StepTensor& tensor : batch.tensors) tensor.p = members_[member_of_[index++]].tensor.p;
+  for (DeviceStep& device : devices_) {
+    std::size_t index = 0;
+    for (jit::Batch& batch : device.batches)
+      for (jit::StepTensor& tensor : batch.tensors)
+        tensor.p = members_[device.member_of[index++]].tensor.p;
+  }
   ready_ = false;  // after an error
-  make_step();
+  retire();
+  make_steps();
   ready_ = tables_are_new_ = true;
   moved_ = false;
 }

@@ -144,9 +144,19 @@ class OnHost {
     return keep(view, t);
   }
 
-  void send_written() const {
-    for (const auto& [_, copy] : copies_)
-      if (copy.written) upload(copy.device.mutable_data(), copy.host.data(), copy.host.nbytes());
+  void send_written() {
+    for (auto& [_, copy] : copies_) {
+      if (!copy.written) continue;
+      if (copy.host.nbytes() > copy.device.nbytes()) {  // an operation has resized its result
+        copy.device.set_data_ptr(allocator().allocate(copy.host.nbytes()));
+        copy.device.set_nbytes(copy.host.nbytes());
+      }
+      upload(copy.device.mutable_data(), copy.host.data(), copy.host.nbytes());
+    }
+    for (const auto& [here, there] : taken_)
+      if (here.defined() && here.sizes() != there.sizes())
+        there.unsafeGetTensorImpl()->set_sizes_and_strides(here.sizes(), here.strides(),
+                                                           here.storage_offset());
   }
 
   // Returns the argument itself, a view of one, or a new tensor.

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "jit/base/file_io.h"
+
 namespace jitstep::tests {
 
 /// A folder that only this user can enter. The destructor removes it with its content.
@@ -13,7 +15,7 @@ struct OwnFolder {
   OwnFolder() {
     if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("no temporary folder " + path);
   }
-  ~OwnFolder() { std::filesystem::remove_all(path); }
+  ~OwnFolder() { jit::remove_folder(path); }
   OwnFolder(const OwnFolder&) = delete;
   OwnFolder& operator=(const OwnFolder&) = delete;
 

@@ -1,11 +1,13 @@
 #include "jit/base/file_io.h"
 
 #include <fcntl.h>
+#include <ftw.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace jitstep::jit {
@@ -87,6 +89,15 @@ FileHandle memory_file(const char* label, std::span<const std::byte> content, bo
   if (!file || !write_all(file.get(), content) || ::lseek(file.get(), 0, SEEK_SET) != 0)
     return FileHandle();
   return file;
+}
+
+void remove_folder(const std::string& path) noexcept {
+  constexpr int kOpenFolders = 16;
+  const auto remove_one = [](const char* one, const struct stat*, int, struct FTW*) {
+    std::remove(one);
+    return 0;
+  };
+  ::nftw(path.c_str(), remove_one, kOpenFolders, FTW_DEPTH | FTW_PHYS);
 }
 
 }  // namespace jitstep::jit

@@ -27,6 +27,11 @@ std::optional<std::vector<std::byte>> read_all(int fd);
 /// Empty with errno if the system cannot make one.
 FileHandle memory_file(const char* label, std::span<const std::byte> content, bool executable);
 
+/// Removes a folder with its content, and follows no symbolic link. Ignores failures. Use it instead of
+/// std::filesystem::remove_all: libtorch.so of PyTorch 2.11 for CUDA exports a function of that name that crashes, and
+/// the dynamic linker calls it for every library of the process.
+JITSTEP_API void remove_folder(const std::string& path) noexcept;
+
 /// The bytes of a text.
 inline std::span<const std::byte> bytes_of(std::string_view content) {
   return std::as_bytes(std::span(content));

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "jit/base/file_io.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -58,8 +59,7 @@ void sweep_scratch(const std::vector<std::string>& parents) {
       if (name.size() != kName.size() || !name.starts_with(kStart)) continue;
       const FileHandle folder = open_folder(entry->path().string());
       if (!is_left_over(folder) || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) continue;
-      std::error_code ignored;
-      fs::remove_all(entry->path(), ignored);
+      remove_folder(entry->path().string());
     }
   }
 }
@@ -85,9 +85,6 @@ PrivateFolder::PrivateFolder(const std::vector<std::string>& parents) {
                       ". Set TMPDIR to a writable folder."));
 }
 
-PrivateFolder::~PrivateFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
+PrivateFolder::~PrivateFolder() { remove_folder(path_); }
 
 }  // namespace jitstep::jit

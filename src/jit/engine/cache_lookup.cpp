@@ -50,7 +50,7 @@ void refuse_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted,
   const std::string message =
       str_cat(miss, ". It cannot be compiled here: ", why_missing(compiler, target));
   if (target.kind == Target::Kind::cpu) throw MissingCompilerError(message);
-  throw Error(message);
+  throw ToolchainError(message);
 }
 
 }  // namespace jitstep::jit

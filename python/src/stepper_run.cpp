@@ -1,0 +1,120 @@
+// Stepper: launches, tuning and the counts of steps.
+#include <chrono>
+#include <utility>
+
+#include "backends.h"
+#include "cuda_host.h"
+#include "stepper.h"
+
+namespace jitstep::python {
+
+void Stepper::tune(bool on, nb::object agree) {
+  tuner_.reset();
+  tuning_is_settled_ = tables_are_new_ = true;
+  if (!on) return;
+  jit::Agreement agreement;
+  // Copies of the function are made without the GIL, so they share one reference.
+  if (!agree.is_none())
+    agreement = [shared = std::make_shared<nb::object>(agree)](const std::vector<double>& own) {
+      const nb::gil_scoped_acquire acquire;
+      return nb::cast<std::vector<double>>((*shared)(own));
+    };
+  tuner_ = jit::make_step_tuner(true, std::move(agreement));
+}
+
+std::pair<std::size_t, std::size_t> Stepper::tuning_progress() const {
+  if (!tuner_) return {};
+  const jit::TuningProgress now = tuner_->progress();
+  return {now.tried, now.candidates};
+}
+
+// A step with a configuration that the tuner tries or has chosen. Null: use the default step.
+jit::Step* Stepper::tuned_step() {
+  if (!std::exchange(tuning_is_settled_, true)) tuner_ = jit::make_step_tuner(false, {});
+  if (!tuner_ || devices_.size() != 1) return nullptr;
+  const DeviceStep& device = devices_.front();
+  const jit::TunedTables tables{
+      *device.backend, device.batches, shared_state_.get(),
+      [at = device.device](void* to, const void* from, std::size_t bytes) {
+        download(at, to, from, bytes);
+      }};
+  if (std::exchange(tables_are_new_, false))
+    activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
+  return tuner_->choose(tables, device.inputs, device.hyper_params);
+}
+
+// A jit::Step orders only its own launches, so one must be complete before another one is used.
+void Stepper::activate(jit::Step* tuned) {
+  if (std::exchange(last_tuned_, tuned) == tuned) return;
+  for (const DeviceStep& device : devices_) wait_for_all(device.device);
+}
+
+void Stepper::run(nb::handle transform) {
+  const nb::gil_scoped_release release;
+  for (const DeviceStep& device : devices_) refuse_capture(device.device);
+  jit::Step* const tuned = tuned_step();
+  const bool is_trial = tuned != nullptr && tuner_->is_trial();
+  activate(tuned);
+  std::vector<std::pair<DeviceStep*, jit::Step*>> steps;
+  for (DeviceStep& device : devices_)
+    if (device.is_active()) steps.push_back({&device, tuned != nullptr ? tuned : &*device.step});
+  // Prepare all devices before the first one changes anything.
+  for (const auto& [device, step] : steps) step->prepare(device->inputs, device->hyper_params);
+  if (is_trial) wait_for_all(devices_.front().device);
+  const auto start = std::chrono::steady_clock::now();
+  if (!transform.is_none())
+    for (const auto& [device, step] : steps)
+      step->host_transform([&, on = device](const std::vector<jit::TransformedTensor>& tensors) {
+        const nb::gil_scoped_acquire acquire;
+        call_transform(transform, *on, tensors);
+      });
+  for (const auto& [device, step] : steps) step->launch();
+  if (is_trial) wait_for_all(devices_.front().device);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (is_trial) tuner_->record(seconds.count());
+}
+
+// Gives the function (group, values, step) of each tensor.
+void Stepper::call_transform(nb::handle transform, const DeviceStep& device,
+                             const std::vector<jit::TransformedTensor>& tensors) {
+  nb::list given;
+  for (const jit::TransformedTensor& one : tensors) {
+    const Member& member = members_[device.member_of[one.tensor]];
+    const nb::object values =
+        tensor_at(device.device, one.values, member.tensor.shape.sizes,
+                  member.plan->compact_strides(), member.p_dtype == jit::Dtype::float64);
+    given.append(nb::make_tuple(member.group, values, member.count.get() + 1));
+  }
+  nb::borrow(transform)(given);
+}
+
+void Stepper::count_steps() {
+  for (Member& member : members_) {
+    if (member.inactive || !member.plan) continue;
+    member.count.count();
+    const auto newest = static_cast<std::size_t>(member.count.get() & 1);
+    for (const NewestView& view : member.newest)
+      StateWatch::set(view.dict, *view.entry, view.buffers[newest]);
+  }
+}
+
+void Stepper::switch_mode(bool train) {
+  for (DeviceStep& device : devices_) {
+    device.grad_scale = nullptr;
+    device.start(groups_.size());
+    for (std::size_t i = 0; i < device.inputs.size(); ++i) {
+      const Member& member = members_[device.member_of[i]];
+      const std::int64_t t = member.count.get();
+      if (t > 0) device.inputs[i] = {.hyper_index = hyper_index(member, t)};
+    }
+  }
+  const nb::gil_scoped_release release;
+  activate(nullptr);
+  const jit::Mode to = train ? jit::Mode::train : jit::Mode::eval;
+  for (DeviceStep& device : devices_)
+    if (device.is_active()) device.step->prepare(to, device.inputs, device.hyper_params);
+  for (DeviceStep& device : devices_)
+    if (device.is_active()) device.step->launch();
+}
+
+}  // namespace jitstep::python
