@@ -12,7 +12,7 @@ KHD float bf16_to_float(uint16 b) { return float_of(static_cast<uint32>(b) << 16
 inline constexpr uint32 kNaN16 = 0x7fffu;  // the only NaN of 16 bits, as GPUs make it
 
 KHD uint16 float_to_bf16(float x) {  // to nearest, ties to even
-  if constexpr (kHas16Bits) return instruction::to_bf16(x);
+  if constexpr (kHas16Bits) return Instruction::to_bf16(x);
   const uint32 u = bits_of(x);
   const uint32 rounded = u + 0x7fffu + ((u >> 16) & 1u);
   return static_cast<uint16>((x != x ? kNaN16 << 16 : rounded) >> 16);
@@ -54,7 +54,7 @@ rounded_magnitude(uint32 magnitude) {  // to nearest, ties to even; if too large
 // ---- float16 (1-5-10) --------------------------------------------------------------------------
 
 KHD float fp16_to_float(uint16 h) {
-  if constexpr (kHas16Bits) return instruction::from_fp16(h);
+  if constexpr (kHas16Bits) return Instruction::from_fp16(h);
   const uint32 magnitude = h & 0x7fffu;
   const uint32 special = magnitude >= 0x7c00u ? 0x38000000u : 0u;  // infinity and NaN
   const uint32 sign = static_cast<uint32>(h & 0x8000u) << 16;
@@ -62,7 +62,7 @@ KHD float fp16_to_float(uint16 h) {
 }
 
 KHD uint16 float_to_fp16(float x) {  // to nearest, ties to even
-  if constexpr (kHas16Bits) return instruction::to_fp16(x);
+  if constexpr (kHas16Bits) return Instruction::to_fp16(x);
   const uint32 magnitude = bits_of(x) & 0x7fffffffu;
   const uint32 sign = (bits_of(x) >> 16) & 0x8000u;
   const uint32 finite = min(rounded_magnitude<10, 15>(magnitude), 0x7c00u);
@@ -74,14 +74,14 @@ KHD uint16 float_to_fp16(float x) {  // to nearest, ties to even
 // values from 61440 become infinity. The only NaN is 0x7f.
 
 KHD float e4m3_to_float(uint8 b) {
-  if constexpr (kHas8Bits) return instruction::from_e4m3(b);
+  if constexpr (kHas8Bits) return Instruction::from_e4m3(b);
   const uint32 magnitude = b & 0x7fu, sign = static_cast<uint32>(b & 0x80u) << 24;
   const uint32 finite = widened_magnitude<3, 7>(magnitude);
   return float_of(magnitude == 0x7fu ? 0x7fc00000u : finite | sign);
 }
 
 KHD uint8 float_to_e4m3(float x) {  // to nearest, ties to even
-  if constexpr (kHas8Bits) return instruction::to_e4m3(x);
+  if constexpr (kHas8Bits) return Instruction::to_e4m3(x);
   const uint32 magnitude = bits_of(x) & 0x7fffffffu;
   const uint32 sign = (bits_of(x) >> 24) & 0x80u;
   const uint32 finite = min(rounded_magnitude<3, 7>(magnitude), 0x7eu);
@@ -94,7 +94,7 @@ inline constexpr float kE5m2Infinite = 61440;  // the least number that becomes 
 
 KHD uint8 float_to_e5m2(float x) {  // to nearest, ties to even
   if constexpr (kHas8Bits)
-    return static_cast<uint8>(instruction::to_e5m2(x) + (abs(x) >= kE5m2Infinite ? 1 : 0));
+    return static_cast<uint8>(Instruction::to_e5m2(x) + (abs(x) >= kE5m2Infinite ? 1 : 0));
   const uint32 magnitude = bits_of(x) & 0x7fffffffu;
   const uint32 sign = (bits_of(x) >> 24) & 0x80u;
   const uint32 finite = min(rounded_magnitude<2, 15>(magnitude), 0x7cu);

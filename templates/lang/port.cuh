@@ -122,49 +122,49 @@ KHD float unit_clamped(float x) {
 // instruction of two that round to 16 bits.
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
 inline constexpr bool kHas16Bits = true, kHas8Bits = __CUDA_ARCH__ >= 890;
-namespace instruction {
-KHD uint16 to_bf16(float x) {
-  uint16 bits;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-  return bits;
-}
-KHD uint16 to_fp16(float x) {
-  uint16 bits;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-  return bits;
-}
-KHD float from_fp16(uint16 bits) {
-  float x;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
-  return x;
-}
-// Those of 8 bits exist for pairs.
-KHD uint8 to_e4m3(float x) {
-  uint16 two;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
-  return static_cast<uint8>(two);
-}
-KHD uint8 to_e5m2(float x) {
-  uint16 two;
-  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
-  return static_cast<uint8>(two);
-}
-KHD float from_e4m3(uint8 bits) {
-  uint32 two;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(static_cast<uint16>(bits)));
-  return from_fp16(static_cast<uint16>(two));
-}
-}  // namespace instruction
+struct Instruction {
+  KHD static uint16 to_bf16(float x) {
+    uint16 bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+  }
+  KHD static uint16 to_fp16(float x) {
+    uint16 bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+  }
+  KHD static float from_fp16(uint16 bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+  }
+  // Those of 8 bits exist for pairs.
+  KHD static uint8 to_e4m3(float x) {
+    uint16 two;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
+    return static_cast<uint8>(two);
+  }
+  KHD static uint8 to_e5m2(float x) {
+    uint16 two;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(two) : "f"(0.0f), "f"(x));
+    return static_cast<uint8>(two);
+  }
+  KHD static float from_e4m3(uint8 bits) {
+    uint32 two;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"(static_cast<uint16>(bits)));
+    return from_fp16(static_cast<uint16>(two));
+  }
+};
 #else
 inline constexpr bool kHas16Bits = false, kHas8Bits = false;
-namespace instruction {
-KHD uint16 to_bf16(float) { return 0; }
-KHD uint16 to_fp16(float) { return 0; }
-KHD float from_fp16(uint16) { return 0; }
-KHD uint8 to_e4m3(float) { return 0; }
-KHD uint8 to_e5m2(float) { return 0; }
-KHD float from_e4m3(uint8) { return 0; }
-}  // namespace instruction
+struct Instruction {
+  KHD static uint16 to_bf16(float) { return 0; }
+  KHD static uint16 to_fp16(float) { return 0; }
+  KHD static float from_fp16(uint16) { return 0; }
+  KHD static uint8 to_e4m3(float) { return 0; }
+  KHD static uint8 to_e5m2(float) { return 0; }
+  KHD static float from_e4m3(uint8) { return 0; }
+};
 #endif
 
 KHD float number_of(uint32 b) { return float_of(b); }

@@ -157,7 +157,7 @@ constexpr std::array<View, 144> kKernelLanguageNames = {
     "RandomWords",   "philox",        "random_bits",
     "uniform_of",    "normal_of",     "random_numbers",
     "kHas16Bits",    "kHas8Bits",     "kNaN16",
-    "in_global",     "instruction",   "kE5m2Infinite"};
+    "in_global",     "Instruction",   "kE5m2Infinite"};
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
 constexpr std::array<View, 13> kBackendNames = {

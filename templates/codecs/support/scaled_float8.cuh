@@ -25,7 +25,7 @@ struct ScaledFloat8 : AbsmaxBlock<Meta, W> {
   using B = AbsmaxBlock<Meta, W>;
   using Measured = typename B::Measured;
   static constexpr int not_finite = 0x7f;
-  static constexpr bool has_assembly = Format::has_assembly;
+  static constexpr bool has_assembly = requires { requires Format::has_assembly; };
 
   KHD static Measured measure(const uint32 (&key)[1]) {
     const float scale = float_of(key[0]) / Format::largest;
