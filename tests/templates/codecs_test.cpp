@@ -169,6 +169,7 @@ TEST(QuickCodes, AreTheCodesAroundEveryThreshold) {
     ASSERT_TRUE(has_quick_code<Int4Signed>(x)) << x;
     ASSERT_TRUE(has_quick_code<Int8Floor>(std::abs(x))) << x;
     ASSERT_TRUE(has_quick_code<Int8Nearest>(std::abs(x))) << x;
+    ASSERT_TRUE(has_quick_code<HalfFloor>(std::abs(x))) << x;
     ASSERT_TRUE(has_quick_code<Int4NonNegative>(std::abs(x))) << x;
   }
 }

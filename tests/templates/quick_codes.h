@@ -5,6 +5,7 @@
 
 #include "../../templates/codecs/int4.cuh"
 #include "../../templates/codecs/int8.cuh"
+#include "../../templates/codecs/int8_signed.cuh"
 
 namespace jitstep::support {
 
@@ -12,6 +13,7 @@ using Int8Signed = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
 using Int8Floor = codecs::int8::Codec<NonNegative, codecs::int8::Options{}>;
 using Int8Nearest =
     codecs::int8::Codec<NonNegative, codecs::int8::Options{.positive_floor = false}>;
+using HalfFloor = codecs::int8_signed::Codec<NonNegative, codecs::int8_signed::Options{}>;
 using Int4Signed = codecs::int4::Codec<Signed, codecs::int4::Options{}>;
 using Int4NonNegative = codecs::int4::Codec<NonNegative, codecs::int4::Options{}>;
 
@@ -20,7 +22,7 @@ template <class Codec>
 float quick_threshold(uint32 code) {
   if constexpr (requires { Codec::floored; }) {
     if (code >= kSizeOf<Codec::Codebook::values>) return static_cast<float>(kNaN);
-    return code == 1 && Codec::floored ? 0x1p-149f : Codec::Codebook::thresholds.x[code];
+    return Codec::quick_threshold(code);
   } else {
     return 0;
   }

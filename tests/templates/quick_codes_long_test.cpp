@@ -17,6 +17,7 @@ TEST(QuickCodes, OfEveryFloatAreItsCodes) {
   expect_every_quick_code<Int8Signed>(0x80000000u);
   expect_every_quick_code<Int8Floor>(0);
   expect_every_quick_code<Int8Nearest>(0);
+  expect_every_quick_code<HalfFloor>(0);
   expect_every_quick_code<Int4Signed>(0);
   expect_every_quick_code<Int4Signed>(0x80000000u);
   expect_every_quick_code<Int4NonNegative>(0);

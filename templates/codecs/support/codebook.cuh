@@ -180,8 +180,15 @@ struct CodebookCodec : AbsmaxBlock<Meta, W> {
     return static_cast<uint8>(is_finite(x) ? code : not_finite);
   }
 
-  // The code of x in an ordinary block (see AbsmaxBlock). threshold(code): that of the codebook, but the least positive
-  // number for code 1 of a slot with positive_floor. A product with the least positive number is a whole number of it.
+  // The threshold of the codebook or, for the least code of positive values with positive_floor, the least positive
+  // number.
+  KHD static float quick_threshold(uint32 code) {
+    return floored && code == static_cast<uint32>(Codebook::zero) + 1
+               ? 0x1p-149f
+               : Codebook::thresholds.x[code];
+  }
+  // The code of x in an ordinary block (see AbsmaxBlock). threshold(code): quick_threshold. A product with the least
+  // positive number is a whole number of it.
   template <class Threshold>
   KHD static uint8 quick_code(real value, const Measured& measured, Threshold&& threshold) {
     const float x = static_cast<float>(value);

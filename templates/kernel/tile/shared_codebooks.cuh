@@ -29,7 +29,7 @@ struct SharedCodebook {
   KHD void fill() {
     for (uint32 code = thread_index(); code < size; code += S::config.threads) {
       values.x[code] = Codebook::values.x[code];
-      thresholds.x[code] = code == 1 && Body::floored ? 0x1p-149f : Codebook::thresholds.x[code];
+      thresholds.x[code] = Body::quick_threshold(code);
     }
   }
 };
