@@ -32,6 +32,7 @@ template <Options O>
 struct Codec<NonNegative, O> : AbsmaxBlock<Meta, kWays<O>> {
   using Code = int4::Code;
   using B = AbsmaxBlock<Meta, kWays<O>>;
+  static constexpr bool is_signed = false, quick = B::plain;
 
   KHD static real decode(uint8 code, const Meta& meta) {
     return B::value_of(Sixteenths::value(code), meta);
@@ -39,6 +40,9 @@ struct Codec<NonNegative, O> : AbsmaxBlock<Meta, kWays<O>> {
   KHD static uint8 encode(real x, const typename B::Measured& measured, uint32 random_bits) {
     const int code = Sixteenths::code<O.stochastic>(B::normalize(x, measured), random_bits);
     return static_cast<uint8>(is_finite(static_cast<float>(x)) ? code : Sixteenths::not_finite);
+  }
+  KHD static uint8 quick_code(real x, const typename B::Measured& measured, auto&&) {
+    return static_cast<uint8>(static_cast<int>(B::normalize(x, measured) * 16 - 0.5f));
   }
 };
 

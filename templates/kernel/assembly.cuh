@@ -28,10 +28,19 @@ constexpr bool decodes_by_assembly() {
   return found;
 }
 
+// Whether the rule has a form of update_param for ordinary operands, and this target is faster with it.
+template <class S>
+constexpr bool has_ordinary() {
+  if constexpr (requires { S::Rule::Body::has_ordinary; })
+    return kHasApproximations && sizeof(real) == 4 && S::Rule::Body::has_ordinary;
+  else
+    return false;
+}
+
 // Whether a kernel contains assembly, which widens numbers and, in kernels that store elements, rounds them.
 template <class S, bool Stores>
 constexpr bool has_assembly() {
-  return decodes_by_assembly<S>() ||
+  return decodes_by_assembly<S>() || (Stores && has_ordinary<S>()) ||
          (kHas16Bits && (stores_as<S, Float16>() || kSame<typename S::G, Float16> ||
                          (Stores && stores_as<S, BFloat16>())));
 }

@@ -1,6 +1,6 @@
 // How many blocks of a kernel a multiprocessor should hold.
 #pragma once
-#include "plan.cuh"
+#include "assembly.cuh"
 
 namespace jitstep {
 
@@ -15,7 +15,8 @@ constexpr int keys_of() {
 // Minimum of resident blocks per multiprocessor (65536 registers), so that enough loads are in flight. It is as large
 // as kernels of this kind allow without spills. Doubles make a kernel large, because they take two registers.
 // Auxiliary state and row results do, because they need addresses. Many terms do, because a lane holds every term of
-// its elements. Many keys do, because such codecs compute as much as a rule.
+// its elements. Many keys do, because such codecs compute as much as a rule. Kernels with Ordinary arithmetic are small,
+// because only the other arithmetic calls functions.
 template <class S>
 constexpr int blocks_at_once() {
   int terms = 0;
@@ -31,7 +32,7 @@ constexpr int blocks_at_once() {
     if (has_aux_state<Component>()) large = true;
   });
   if (terms > 8 || keys > 3) large = true;
-  const int fitting = 65536 / (S::config.threads * (large ? 255 : 128));
+  const int fitting = 65536 / (S::config.threads * (large ? 255 : has_ordinary<S>() ? 85 : 128));
   return fitting > 0 ? fitting : 1;
 }
 

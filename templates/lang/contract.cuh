@@ -2,6 +2,7 @@
 // rules, formats and threads.
 #pragma once
 #include "formats.cuh"
+#include "ordinary.cuh"
 #include "random.cuh"
 #include "refused.cuh"
 

@@ -98,6 +98,7 @@ KHD double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
 KHD float sqrt(float x) { return __fsqrt_rn(x); }
 KHD double sqrt(double x) { return __dsqrt_rn(x); }
 KHD float unit_clamped(float x) { return __saturatef(x); }
+KHD float magnitude(float x) { return ::fabsf(x); }
 KHD bool is_finite(float x) { return ::fabsf(x) < static_cast<float>(kInfinity); }
 #else
 KHD uint32 bits_of(float x) { return __builtin_bit_cast(uint32, x); }
@@ -167,9 +168,39 @@ struct Instruction {
 };
 #endif
 
+// Quotients and square roots by instructions for approximations and by fused products. They have the same bits as / and
+// sqrt if the operands are ordinary, and need no branch. See `Ordinary`.
+#if defined(__CUDACC_RTC__)
+inline constexpr bool kHasApproximations = true;
+KHD float near_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+KHD float near_inverse_root(float x) {
+  float y;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// Subnormal numbers and -0 become 0.
+KHD float without_subnormals(float x) {
+  float y;
+  asm("fma.rn.ftz.f32 %0, %1, 0f3f800000, 0f00000000;" : "=f"(y) : "f"(x));
+  return y;
+}
+#else
+inline constexpr bool kHasApproximations = false;
+KHD float without_subnormals(float x) { return x; }
+KHD float near_reciprocal(float x) { return 1 / x; }
+KHD float near_inverse_root(float x) { return 1 / sqrt(x); }
+#endif
+
 KHD float number_of(uint32 b) { return float_of(b); }
 KHD double number_of(uint64 b) { return double_of(b); }
 
+#if !defined(__CUDACC_RTC__)
+KHD float magnitude(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
+#endif
 KHD float abs(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
 KHD double abs(double x) { return double_of(bits_of(x) & 0x7fffffffffffffffull); }
 KHD bool is_finite(double x) {

@@ -69,8 +69,10 @@ struct Rule {
     e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (e.g * e.g));
     if (F.amsgrad) e.vmax.next = maximum(e.vmax.prev, e.v.next);
   }
+  template <class Arithmetic = Ieee>
   KHD static real denominator(const auto& e, const auto& c) {
-    return sqrt(F.amsgrad ? e.vmax.next : e.v.next) / c.root_correction + c.eps;
+    const real v = F.amsgrad ? e.vmax.next : e.v.next;
+    return Arithmetic::quotient(Arithmetic::root(v), c.root_correction) + c.eps;
   }
   KHD static Reals<1> terms(Of<Caution>, const auto& e, const auto&) {
     return {formulas::agreement(e.m.next, e.g)};
@@ -86,11 +88,23 @@ struct Rule {
     const double rms = sqrt(sum[0] / static_cast<double>(count));
     return {static_cast<real>(max(1.0, rms / c.clipping_threshold))};
   }
+  // update_param may use Ordinary arithmetic if these operands and factors are ordinary. Then the denominator is in
+  // [2^-64, 2^25], and both quotients are 0 or normal numbers.
+  static constexpr bool has_ordinary = !F.caution && !F.clipped;
+  KHD static bool is_ordinary(const auto& c) {
+    return c.root_correction >= 0x1p-12f && c.root_correction <= 1 && c.eps >= 0x1p-64f &&
+           c.eps <= 0x1p24f;
+  }
+  KHD static void include(const auto& e, auto& operands) {
+    operands.include_radicand(F.amsgrad ? e.vmax.next : e.v.next);
+    operands.include_dividend(e.m.next);
+  }
+  template <class Arithmetic = Ieee>
   KHD static void update_param(auto& e, const auto& c) {
-    real m = e.m.next, size = denominator(e, c);
+    real m = e.m.next, size = denominator<Arithmetic>(e, c);
     if (F.caution) m = formulas::cautious(m, e.g, c.agreeing.scale);
     if (F.clipped) size *= c.clip.factor;
-    const real update = c.step_size * (m / size);
+    const real update = c.step_size * Arithmetic::quotient(m, size);
     e.p = F.decay == Decay::after ? (e.p - update) * c.shrink : e.p * c.shrink - update;
   }
 };

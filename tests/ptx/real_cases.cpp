@@ -34,6 +34,29 @@ void add(std::vector<FormCase>& all, const std::string& name, int operands,
                  true});
 }
 
+float flushed(float x) {
+  return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
+}
+
+// The interpreter's approximations: the nearest float or one of its neighbors, by the operand's bits.
+float approximated(float operand, double exact) {
+  const float nearest = static_cast<float>(exact);
+  if (!std::isnormal(nearest)) return flushed(nearest);
+  const Bits which = bits_of(operand) % 3;
+  return flushed(which == 1 ? nearest : std::nextafter(nearest, which == 0 ? 0 : 2 * nearest));
+}
+
+void add_flushing(std::vector<FormCase>& all) {
+  using V = std::vector<float>;
+  add<float>(all, "rcp.approx.ftz", 1,
+             [](const V& x) { return approximated(x[0], 1 / double{flushed(x[0])}); });
+  add<float>(all, "rsqrt.approx.ftz", 1,
+             [](const V& x) { return approximated(x[0], 1 / std::sqrt(double{flushed(x[0])})); });
+  add<float>(all, "fma.rn.ftz", 3, [](const V& x) {
+    return flushed(std::fma(flushed(x[0]), flushed(x[1]), flushed(x[2])));
+  });
+}
+
 // With at least twice the digits plus two, rounding to float is correct for these four operations and for square roots.
 void add_floats(std::vector<FormCase>& all) {
   using V = std::vector<float>;
@@ -186,6 +209,7 @@ int register_width(int width) { return std::max(width, 16); }
 std::vector<FormCase> real_cases() {
   std::vector<FormCase> all;
   add_floats(all);
+  add_flushing(all);
   add_doubles(all);
   add_signs_and_bounds<float>(all);
   add_signs_and_bounds<double>(all);

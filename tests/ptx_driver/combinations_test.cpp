@@ -44,5 +44,27 @@ TEST(PtxConversions, OfNarrowFormatsGiveTheBitsOfTheCpu) {
   }
 }
 
+void expect_same_ordinary_bits(const char* state, double scale, bool special) {
+  StepCase c{.spec = support::spec_of("adamw", state),
+             .options = {{"eps", 1e-19}},  // so that roots of subnormal numbers matter
+             .tensors = {{.sizes = {1300}}},
+             .steps = 4,
+             .special_values = special,
+             .grad_scale = scale};
+  if (special) c.spec.state.dtype = c.spec.gradient = jit::parse_dtype("bfloat16");
+  expect_same_bits(c, support::gpu_ways(kernel_of(c)).front(), 0);
+}
+
+// Whole tiles with operands inside and outside the ranges of arithmetic without branches (templates/lang/ordinary.cuh),
+// and blocks that are encoded quickly or not.
+TEST(PtxOrdinary, AdamwGivesTheBitsOfTheCpuForEverySizeOfNumbers) {
+  for (const auto& [state, scale, special] : {std::tuple{"int8", 0.0, false},
+                                              {"int8", 1e13, true},
+                                              {"fp32", 1e13, false},
+                                              {"int4", 1e-10, false},
+                                              {"int8", 1e-20, false}})
+    expect_same_ordinary_bits(state, scale, special);
+}
+
 }  // namespace
 }  // namespace jitstep::tests

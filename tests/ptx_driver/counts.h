@@ -95,8 +95,8 @@ TEST_P(Counts, OfBytesMatchTheModelAndOfInstructionsTheSassReport) {
   EXPECT_GE(written, 0.99 * model_written + buffers);
   EXPECT_LE(written, model_written + buffers + kWrittenForATile);
   // Divisions and roots are one instruction in PTX and many in SASS. Many moves and conversions of PTX do not exist in
-  // SASS.
-  EXPECT_GT(in_sass(GetParam()), 0.75 * instructions);
+  // SASS, where a minimum of three numbers is one instruction.
+  EXPECT_GT(in_sass(GetParam()), 0.6 * instructions);
   EXPECT_LT(in_sass(GetParam()), 1.75 * instructions);
 }
 

@@ -10,6 +10,7 @@
 #include "../../templates/codecs/int8.cuh"
 #include "support/safetensors.h"
 #include "templates/neighbors.h"
+#include "templates/quick_codes.h"
 
 namespace jitstep::support {
 namespace {
@@ -154,6 +155,23 @@ TEST(Int4, CodesTheNearestValueAroundEveryThreshold) {
     ASSERT_EQ(code_in<Codec>(1.0f, x), nearest(SignedCodebook<4>::values, x)) << x;
   for (float x : thresholds(kLinear))
     ASSERT_EQ(code_in<Unsigned>(1.0f, x), nearest(kLinear, x)) << x;
+}
+
+// quick_codes_long_test.cpp has all floats.
+TEST(QuickCodes, AreTheCodesAroundEveryThreshold) {
+  std::vector<float> all = samples();
+  for (float x : thresholds(SignedCodebook<8>::values)) all.push_back(x);
+  for (float x : thresholds(NonNegativeCodebook<8>::values)) all.push_back(x);
+  for (float x : thresholds(SignedCodebook<4>::values)) all.push_back(x);
+  for (float x : thresholds(kLinear)) all.push_back(x);
+  for (float x : all) {
+    ASSERT_TRUE(has_quick_code<Int8Signed>(x)) << x;
+    ASSERT_TRUE(has_quick_code<Int4Signed>(x)) << x;
+    ASSERT_TRUE(has_quick_code<Int8Floor>(std::abs(x))) << x;
+    ASSERT_TRUE(has_quick_code<Int8Nearest>(std::abs(x))) << x;
+    ASSERT_TRUE(has_quick_code<HalfFloor>(std::abs(x))) << x;
+    ASSERT_TRUE(has_quick_code<Int4NonNegative>(std::abs(x))) << x;
+  }
 }
 
 // Values are normalized by the smaller scale.

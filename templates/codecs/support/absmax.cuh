@@ -58,6 +58,18 @@ struct AbsmaxBlock {
     const uint32 sign = magnitude > 0 && x < 0 ? 1 : 0;
     return W.signed_scale ? magnitude << 1 | sign : magnitude;
   }
+  // In an ordinary block the maximum of quick keys is that of keys, and encoding needs no exceptions: all values are
+  // finite, those of a non-negative slot are not negative, none that is positive becomes 0 when it is normalized, and a
+  // subnormal value is less than half of the least value of a codebook.
+  static constexpr bool plain = !W.stochastic && !W.signed_scale;
+  template <bool is_signed>
+  KHD static uint32 quick_key(real x) {
+    const uint32 bits = bits_of(static_cast<float>(x));
+    return is_signed ? bits & 0x7fffffffu : bits;
+  }
+  KHD static bool is_ordinary(uint32 key) {
+    return key == 0 || (key >= bits_of(0x1p-80f) && key < bits_of(0x1p20f));
+  }
   KHD static Measured measure(const uint32 (&key)[1]) {
     const float largest = float_of(W.signed_scale ? key[0] >> 1 : key[0]);
     const uint32 sign = W.signed_scale ? key[0] << 31 : 0u;

@@ -72,24 +72,30 @@ constexpr Table<N> thresholds_of(const Table<N>& codebook) {
 // decade have equal steps, so the index is a linear function of y there. The next decade's line is flatter and meets
 // it at the decade's end, so the minimum over all lines is the index. The lines are half a step lower, because
 // thresholds are at whole indices, and 0.2 above one where a decade begins.
-template <int Decades, int Finest>
-KHD int magnitude_reached(float y) {
+// lowest_line: the bits of the lowest line at y in [0, 1], or `lowest` if that is less. The lines are Halves / 2 higher.
+template <int Decades, int Finest, int Halves = 0>
+KHD int lowest_line(float y, int lowest) {
   using M = Magnitudes<Decades, Finest>;
   constexpr float per_interval = Finest / 0.9f;
-  const float inside = unit_clamped(y);
-  constexpr int highest = bit_cast<int>(static_cast<float>(M::count - 2));
-  int lowest = highest;
   static_for<Decades>([&](auto d) {
     constexpr int begin = Finest * ((1 << decltype(d)::value) - 1) + 1;
     constexpr float intervals = static_cast<float>(1 << decltype(d)::value) * per_interval;
     constexpr float slope = intervals / M::decade(decltype(d)::value);
     constexpr float start = static_cast<float>(begin) - 0.1f * intervals - 0.5f;
     static_assert(start > 0, "lines order as their bits do");
-    const int line = static_cast<int>(bits_of(fma(inside, slope, start)));
+    const int line =
+        static_cast<int>(bits_of(fma(y, slope, start + static_cast<float>(Halves) / 2)));
     lowest = min(lowest, line);
   });
+  return lowest;
+}
+template <int Decades, int Finest>
+KHD int magnitude_reached(float y) {
+  constexpr int highest = bit_cast<int>(static_cast<float>(Magnitudes<Decades, Finest>::count - 2));
+  const int lowest = lowest_line<Decades, Finest>(unit_clamped(y), highest);
   return static_cast<int>(float_of(static_cast<uint32>(lowest)));
 }
+inline constexpr int kHighestLine = 0x7fffffff;
 
 // A codebook has values by code, the threshold where each code begins, and the code of zero. The code nearest to y is
 // candidate(y) or the one below it.
@@ -102,6 +108,12 @@ struct SignedCodebook {
     const int reached = magnitude_reached<Bits - 1, 1>(abs(y));
     return y < 0 ? zero - reached : zero + 1 + reached;
   }
+  // A positive number within 0.5 of a candidate, for y in [-1, 1]. Halfway between the thresholds it is a candidate plus
+  // an eighth, so that it is positive for -1.
+  KHD static float near_candidate(float y) {
+    const uint32 line = static_cast<uint32>(lowest_line<Bits - 1, 1>(magnitude(y), kHighestLine));
+    return float_of(line | (bits_of(y) & 0x80000000u)) + (static_cast<float>(zero) + 0.625f);
+  }
 };
 template <int Bits>
 struct NonNegativeCodebook {
@@ -109,6 +121,9 @@ struct NonNegativeCodebook {
   static constexpr auto thresholds = thresholds_of(values);
   static constexpr int zero = 0;
   KHD static int candidate(float y) { return magnitude_reached<Bits - 1, 2>(y) + 1; }
+  KHD static float near_candidate(float y) {
+    return float_of(static_cast<uint32>(lowest_line<Bits - 1, 2, 1>(y, kHighestLine)));
+  }
 };
 
 // The code nearest to y, ties to the larger value, from the threshold of its candidate.
@@ -150,6 +165,8 @@ struct CodebookCodec : AbsmaxBlock<Meta, W> {
   using Measured = typename B::Measured;
   using Codebook = Codebook_;
   static constexpr bool is_signed = kSame<Sign, Signed>;
+  static constexpr bool quick = B::plain;
+  static constexpr bool floored = W.positive_floor && !is_signed;
   static constexpr int not_finite = is_signed ? Codebook::zero : kSizeOf<Codebook::values> - 1;
 
   KHD static int candidate(real x, const Measured& measured) {
@@ -159,9 +176,26 @@ struct CodebookCodec : AbsmaxBlock<Meta, W> {
                            uint32 random_bits = 0) {
     const float x = static_cast<float>(value), y = B::normalize(value, measured);
     const int free = code_in_codebook<Codebook, W.stochastic>(y, candidate, threshold, random_bits);
-    const bool floored = W.positive_floor && !is_signed && x > 0;
-    const int code = floored ? max(free, Codebook::zero + 1) : free;
+    const int code = floored && x > 0 ? max(free, Codebook::zero + 1) : free;
     return static_cast<uint8>(is_finite(x) ? code : not_finite);
+  }
+
+  // The threshold of the codebook or, for the least code of positive values with positive_floor, the least positive
+  // number.
+  KHD static float quick_threshold(uint32 code) {
+    return floored && code == static_cast<uint32>(Codebook::zero) + 1
+               ? 0x1p-149f
+               : Codebook::thresholds.x[code];
+  }
+  // The code of x in an ordinary block (see AbsmaxBlock). threshold(code): quick_threshold. A product with the least
+  // positive number is a whole number of it.
+  template <class Threshold>
+  KHD static uint8 quick_code(real value, const Measured& measured, Threshold&& threshold) {
+    const float x = static_cast<float>(value);
+    const float y = B::normalize(floored ? without_subnormals(x) : x, measured);
+    const uint32 near = bits_of(Codebook::near_candidate(y) * 0x1p-149f);
+    const float above = y - threshold(near);
+    return static_cast<uint8>(near + static_cast<uint32>(static_cast<int>(bits_of(above)) >> 31));
   }
 
   KHD static real decode(uint8 code, const Meta& meta) {

@@ -4,6 +4,16 @@
 
 namespace jitstep {
 
+// Computes the new weights of a tile from the new slots.
+template <class Arithmetic, class S, class Shape>
+KHD void update_weights(const Scope<S>& scope, Fragment<S, Shape>& f, auto& elements) {
+  UNROLL
+  for (int i = 0; i < Shape::fragment; ++i) {
+    S::Rule::Body::template update_param<Arithmetic>(elements[i], scope.rule);
+    f.p[i] = elements[i].p;
+  }
+}
+
 template <class S, int Pass, class Cursor>
 KHD void apply_tile(const Scope<S>& scope, const Cursor& at) {
   using Shape = typename ApplyTile<S>::Shape;
@@ -11,16 +21,30 @@ KHD void apply_tile(const Scope<S>& scope, const Cursor& at) {
   Fragment<S, Shape> f;
   load_fragment<S, Shape, S::transformed>(scope, at, f);
   real next[S::slots > 0 ? S::slots : 1][Shape::fragment];
+  constexpr bool kOrdinary = Cursor::whole && has_ordinary<S>();
+  ElementOf<S> element[kOrdinary ? Shape::fragment : 1];
+  OrdinaryOperands operands;
   for_elements<S, Pass, Shape, S::transformed>(
       scope, at, f, [&](int i, uint32, auto& e, const auto&, const auto& rule) {
-        Rule::update_param(e, rule);
-        f.p[i] = e.p;
+        if constexpr (kOrdinary) {
+          Rule::include(e, operands);
+          element[i] = e;
+        } else {
+          Rule::update_param(e, rule);
+          f.p[i] = e.p;
+        }
         static_for<S::slots>([&](auto s) {
           if constexpr (kCoded<typename S::template Codec<decltype(s)::value>>)
-            next[decltype(s)::value][i] =
-                flush_subnormal(S::template slot<decltype(s)::value>(e).next);
+            next[decltype(s)::value][i] = flushed_for_codes<S, decltype(s)::value, Shape>(
+                S::template slot<decltype(s)::value>(e).next);
         });
       });
+  if constexpr (kOrdinary) {
+    if (Rule::is_ordinary(scope.rule) && operands.are_ordinary())
+      update_weights<Ordinary, S, Shape>(scope, f, element);
+    else
+      update_weights<Ieee, S, Shape>(scope, f, element);
+  }
   store_weights<S, Shape>(scope, at, f.p);
   static_for<S::slots>([&](auto s) {
     using Component = typename S::template Codec<decltype(s)::value>;

@@ -20,7 +20,8 @@ inline constexpr int kFirstCodebookSite =
 
 template <class S, int I>
 struct SharedCodebook {
-  using Codebook = typename S::template Codec<I>::Body::Codebook;
+  using Body = typename S::template Codec<I>::Body;
+  using Codebook = typename Body::Codebook;
   static constexpr int size = kSizeOf<Codebook::values>;
   Table<size> values, thresholds;
 
@@ -28,7 +29,7 @@ struct SharedCodebook {
   KHD void fill() {
     for (uint32 code = thread_index(); code < size; code += S::config.threads) {
       values.x[code] = Codebook::values.x[code];
-      thresholds.x[code] = Codebook::thresholds.x[code];
+      thresholds.x[code] = Body::quick_threshold(code);
     }
   }
 };

@@ -85,12 +85,65 @@ KHD auto encode_by_shared_codebook(real x, const auto& measured) {
   return C::code_of(x, measured, near, SharedCodebook<S, I>::here().thresholds.x[near]);
 }
 
+// Whether whole tiles try encode_quickly for slot I: each codec block lies in one or more rows of a warp.
+template <class S, int I, class Shape, class Component = typename S::template Codec<I>>
+constexpr bool has_quick_codes() {
+  if constexpr (kCoded<Component> && sizeof(real) == 4 && S::config.threads > 1)
+    if constexpr (requires { Component::Body::quick; })
+      return Component::Body::quick && Shape::lanes == 32 &&
+             Component::Body::block % Shape::stride == 0;
+  return false;
+}
+
+// encode_slot flushes the other values itself.
+template <class S, int I, class Shape>
+KHD real flushed_for_codes(real x) {
+  return has_quick_codes<S, I, Shape>() ? x : flush_subnormal(x);
+}
+
+// Encodes a lane's values of whole tiles, if all codec blocks are ordinary. Returns whether, the same for all lanes.
+template <class S, int I, class Shape, class Code>
+KHD bool encode_quickly(const real* next, Code* code,
+                        Measured<typename S::template Codec<I>::Body>* meta) {
+  using C = typename S::template Codec<I>::Body;
+  constexpr int kRows = C::block / Shape::stride, kValues = kRows * Shape::vector;
+  bool ordinary = true;
+  UNROLL
+  for (int first = 0; first < Shape::rows; first += kRows) {
+    uint32 key[1] = {};
+    UNROLL
+    for (int i = 0; i < kValues; ++i)
+      key[0] = max(key[0], C::template quick_key<C::is_signed>(next[first * Shape::vector + i]));
+    key[0] = max_of_warp(key[0]);
+    ordinary = ordinary && C::is_ordinary(key[0]);
+    const auto measured = C::measure(key);
+    UNROLL
+    for (int row = first; row < first + kRows; ++row) meta[row] = measured;
+  }
+  if (!ordinary) return false;
+  UNROLL
+  for (int i = 0; i < Shape::fragment; ++i)
+    code[i] = C::quick_code(next[i], meta[i / Shape::vector], [](uint32 candidate) {
+      if constexpr (shares_codebook<S, I>())
+        return SharedCodebook<S, I>::here().thresholds.x[candidate];
+      else
+        return 0.0f;
+    });
+  return true;
+}
+
 template <class S, int I, class Shape, class Cursor, class Code>
-KHD void encode_slot(const Scope<S>& scope, const Cursor& at, const real* next, Code* code,
+KHD void encode_slot(const Scope<S>& scope, const Cursor& at, real* next, Code* code,
                      Measured<typename S::template Codec<I>::Body>* meta) {
   using Component = typename S::template Codec<I>;
   using C = typename Component::Body;
   constexpr int V = Shape::vector;
+  if constexpr (Cursor::whole && has_quick_codes<S, I, Shape>())
+    if (encode_quickly<S, I, Shape>(next, code, meta)) return;
+  if constexpr (has_quick_codes<S, I, Shape>()) {
+    UNROLL
+    for (int i = 0; i < Shape::fragment; ++i) next[i] = flush_subnormal(next[i]);
+  }
   if constexpr (C::block > 1) measure<C, Shape>(next, at, meta);
   uint32 random[C::random ? Shape::fragment : 1] = {};
   if constexpr (C::random)

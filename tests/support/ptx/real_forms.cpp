@@ -1,4 +1,4 @@
-// Arithmetic of floats and doubles, rounded to nearest. Subnormal numbers are not flushed to zero.
+// Arithmetic of floats and doubles, rounded to nearest. Subnormal numbers are not flushed to zero, unless a name says so.
 #include <cmath>
 
 #include "support/ptx/elementwise.h"
@@ -52,9 +52,36 @@ void add_of(Forms& forms) {
   add_elementwise<T, T, T>(forms, "max" + type, [](T a, T b) { return greatest(a, b); });
 }
 
+// A subnormal number becomes zero.
+float flushed(float x) {
+  return std::fpclassify(x) == FP_SUBNORMAL ? changed(x, kSign<float>, 0) : x;
+}
+
+// A result with an error of up to one unit in the last place, as an approximation may have. The operand's lowest bits
+// select it.
+float inexact(float operand, float result) {
+  const auto bits = std::bit_cast<std::uint32_t>(operand);
+  if (!std::isnormal(result)) return flushed(result_of(result));
+  return flushed(std::bit_cast<float>(std::bit_cast<std::uint32_t>(result) + bits % 3 - 1));
+}
+
+// Forms that flush subnormal operands and results to zero.
+void add_flushing_forms(Forms& forms) {
+  add_elementwise<float, float>(forms, "rcp.approx.ftz.f32",
+                                [](float a) { return inexact(a, 1 / flushed(a)); });
+  add_elementwise<float, float>(forms, "rsqrt.approx.ftz.f32", [](float a) {
+    return inexact(a, static_cast<float>(1 / std::sqrt(double{flushed(a)})));
+  });
+  add_elementwise<float, float, float, float>(
+      forms, "fma.rn.ftz.f32", [](float a, float b, float c) {
+        return flushed(result_of(std::fma(flushed(a), flushed(b), flushed(c))));
+      });
+}
+
 }  // namespace
 
 void add_real_forms(Forms& forms) {
+  add_flushing_forms(forms);
   add_of<float>(forms);
   add_of<double>(forms);
 }
