@@ -42,6 +42,9 @@ struct Job { jitstep::uint32 first, stride, count; const double* in; jitstep::ui
 extern "C" __global__ void narrow(const Job job) {
   EACH jitstep::narrowed(jitstep::float_of(job.first + i * job.stride));
 }
+extern "C" __global__ void compute_quickly(const Job job) {
+  EACH jitstep::computed_quickly(jitstep::float_of(job.first + i * job.stride));
+}
 extern "C" __global__ void widen(const Job job) { EACH jitstep::widened(job.first + i); }
 extern "C" __global__ void compute(const Job job) { EACH jitstep::computed_twice(i, job.in + 3 * i); }
 )");
@@ -76,7 +79,7 @@ class Kernels {
 };
 
 // How many of the results the CPU does not have. All processors compare.
-uint64 different(const std::vector<uint64>& got, const Job& job) {
+uint64 different(const std::vector<uint64>& got, const Job& job, uint64 (*function)(float)) {
   std::atomic<uint64> count = 0;
   const std::size_t workers = std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::jthread> threads;
@@ -85,20 +88,26 @@ uint64 different(const std::vector<uint64>& got, const Job& job) {
       uint64 own = 0;
       for (std::size_t i = worker * got.size() / workers; i < (worker + 1) * got.size() / workers;
            ++i)
-        own += got[i] != narrowed(float_of(job.first + static_cast<uint32>(i) * job.stride));
+        own += got[i] != function(float_of(job.first + static_cast<uint32>(i) * job.stride));
       count += own;
     });
   threads.clear();
   return count;
 }
 
-TEST(GpuFormats, AreRoundedAsOnTheCpu) {
+void expect_same_for_floats(const char* entry, uint64 (*function)(float)) {
   // An odd stride meets all kinds of floats.
   Job job = {0, 262147, 1u << 14, nullptr, nullptr};
   if (kAllFloats) job = {0, 1, 1u << 24, nullptr, nullptr};
   Kernels kernels(job.count);
   for (int part = 0; part < (kAllFloats ? 256 : 1); ++part, job.first += job.count)
-    ASSERT_EQ(different(kernels.run("narrow", job), job), 0u) << "from " << job.first;
+    ASSERT_EQ(different(kernels.run(entry, job), job, function), 0u) << "from " << job.first;
+}
+
+TEST(GpuFormats, AreRoundedAsOnTheCpu) { expect_same_for_floats("narrow", narrowed); }
+
+TEST(GpuArithmetic, HasTheSameBitsWithoutBranches) {
+  expect_same_for_floats("compute_quickly", computed_quickly);
 }
 
 TEST(GpuFormats, AreReadAsOnTheCpu) {
