@@ -11,6 +11,9 @@ namespace {
 
 using Loops = std::map<SourceLocation, std::string>;  // by the location of their `for`
 
+constexpr std::string_view kLogTitle = "loops that are not vectorized:\n";
+constexpr std::string_view kIndent = "  ";
+
 // The descriptions of the marked loops in a source.
 Loops marked_loops(std::string_view preprocessed) {
   constexpr std::string_view kMark = "// vectorized: ";
@@ -80,6 +83,21 @@ std::vector<ScalarLoop> scalar_loops(std::string_view preprocessed, std::string_
 std::string to_string(const ScalarLoop& loop) {
   return str_cat(loop.what, " (", loop.location.file, ":", loop.location.line,
                  loop.reason.empty() ? "" : ": ", loop.reason, ")");
+}
+
+std::string log_of(const std::vector<ScalarLoop>& loops) {
+  std::string log(kLogTitle);
+  for (const ScalarLoop& loop : loops) log += str_cat(kIndent, to_string(loop), "\n");
+  return log;
+}
+
+std::optional<std::vector<std::string>> loops_in_log(std::string_view log) {
+  const std::size_t title = log.rfind(kLogTitle);
+  if (title == log.npos) return std::nullopt;
+  log.remove_prefix(title + kLogTitle.size());
+  std::vector<std::string> loops;
+  while (log.starts_with(kIndent)) loops.emplace_back(next_line(log).substr(kIndent.size()));
+  return loops;
 }
 
 }  // namespace jitstep::jit
