@@ -9,8 +9,9 @@
 #     cuda     checks streams, capture and memory; then runs compute-sanitizer on a sample
 #     speed    prints times next to torch's fused optimizer and the bandwidth of a copy
 #     tune     runs jitstep tune on a few kernels and stores the records
-#   Without PART: build bits cuda speed tune. Each part takes less than 9 minutes. All but headers and build need a
-#   build. The summary goes to DIR/gpu_<name>_<date>.txt (default bench/results), and JSON files to the same folder.
+#     python   tests and measures the Python package that $PYTHON imports (PYTHONPATH may name it)
+#   Without PART: build bits cuda speed tune. Each part takes less than 9 minutes. All but headers, build and python need
+#   a build. The summary goes to DIR/gpu_<name>_<date>.txt (default bench/results), and JSON files to the same folder.
 #
 #   --dry-run         runs everything that needs no GPU, in an existing build (--build DIR, default build)
 #   --without-torch   skips everything that needs a CUDA build of torch; uses an existing build
@@ -22,7 +23,7 @@ third_party=${JITSTEP_THIRD_PARTY_DIR:-$root/.third_party}
 python=${PYTHON:-python3}
 out="$root/bench/results" build="$root/build-gpu" dry_run='' without_torch='' sample='' parts=() failures=0
 
-usage() { sed -n '2,17s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,18s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
   case "$1" in
     --out | --build)
@@ -33,7 +34,7 @@ while [ $# -gt 0 ]; do
     --without-torch) without_torch=1 ;;
     --sample) sample=1 ;;
     --help | -h) usage; exit 0 ;;
-    headers | build | bits | cuda | speed | tune) parts+=("$1") ;;
+    headers | build | bits | cuda | speed | tune | python) parts+=("$1") ;;
     *) echo "gpu_check: there is no part or flag $1. --help lists them." >&2; exit 2 ;;
   esac
   shift
@@ -151,8 +152,10 @@ count_tests() { grep -E 'tests passed|No tests were found|Total Tests' "$1" | se
 part_bits() {
   is_built bits || return
   local some=.
-  if [ -n "$sample" ]; then some='\.GpuSample'; elif [ -n "$without_torch" ]; then some='^test_templates_gpu'; fi
-  step bits 500 "${gpu_tests[@]}" -R "$some" -E '\.Cuda' -j "$(nproc)"
+  if [ -n "$sample" ]; then some='\.Gpu(Sample|Formats|Arithmetic)'; elif [ -n "$without_torch" ]; then some='^test_templates_gpu'; fi
+  local floats=()
+  if [ -z "$sample" ]; then floats=(env JITSTEP_TEST_ALL_FLOATS=1); fi
+  step bits 500 "${floats[@]}" "${gpu_tests[@]}" -R "$some" -E '\.Cuda' -j "$(nproc)"
   say "$(count_tests "$logs/bits.log")"
 }
 
@@ -192,6 +195,18 @@ part_tune() {
     --records "$out/${stem}_tuning.jsonl" || return
   rm -f "$out/${stem}_tuning.jsonl.lock"
   tee -a "$summary" <"$logs/tune.log"
+}
+
+part_python() {
+  if ! "$python" -c 'import jitstep' 2>/dev/null; then
+    cannot python "$python cannot import jitstep. Install it, or set PYTHONPATH to its folder"
+    return
+  fi
+  local tests="$root/python/tests/test_cuda.py"
+  step python_tests 500 "$python" -m pytest -q -p no:cacheprovider -m 'long or not long' "$tests"
+  say "          $(tail -n 1 "$logs/python_tests.log")"
+  step python_speed 300 "$python" "$root/bench/python_gpu.py" --json "$out/${stem}_python.json"
+  tee -a "$summary" <"$logs/python_speed.log"
 }
 
 architecture() {

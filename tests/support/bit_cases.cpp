@@ -73,7 +73,9 @@ std::vector<StepCase> skipped_scaled_and_cleared() {
   return cases;
 }
 
-std::vector<StepCase> every_block_size() {
+enum class Blocks { smallest, between, largest };
+
+std::vector<StepCase> of_blocks(Blocks blocks) {
   using Kind = jit::Manifest::Kind;
   const jit::Catalog& catalog = jit::default_catalog();
   constexpr int kBetween[] = {64, 256, 512};  // each codec has one of these sizes, cyclically
@@ -81,11 +83,11 @@ std::vector<StepCase> every_block_size() {
   int next = 0;
   for (const auto& codec : catalog.names(Kind::codec)) {
     if (catalog.codec(codec).find("block") == nullptr) continue;
-    for (const int block : {32, kBetween[next++ % 3], 1024}) {
-      jit::KernelSpec spec = spec_of("adamw", codec);
-      for (auto& slot : spec.state.slots) slot->options["block"] = block;
-      cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});
-    }
+    const int sizes[] = {32, kBetween[next++ % 3], 1024};
+    jit::KernelSpec spec = spec_of("adamw", codec);
+    for (auto& slot : spec.state.slots)
+      slot->options["block"] = sizes[static_cast<std::size_t>(blocks)];
+    cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});
   }
   return cases;
 }
@@ -210,7 +212,9 @@ BitCase extension(const std::string& name, const std::function<std::vector<StepC
 std::vector<BitCase> bit_cases() {
   std::vector<BitCase> cases = combinations();
   cases.push_back({"SumsOverEveryTensor", sums_over_every_tensor, kEmulatedWays});
-  cases.push_back({"EveryBlockSize", every_block_size});
+  cases.push_back({"SmallestBlocks", [] { return of_blocks(Blocks::smallest); }});
+  cases.push_back({"BlocksBetween", [] { return of_blocks(Blocks::between); }});
+  cases.push_back({"LargestBlocks", [] { return of_blocks(Blocks::largest); }});
   cases.push_back({"GradientsOfTheirOwnDtype", gradients_of_their_own});
   cases.push_back({"SkippedScaledAndCleared", skipped_scaled_and_cleared});
   cases.push_back({"StridedAndGappedTensors", strided_and_gapped_tensors, kEmulatedWays});
