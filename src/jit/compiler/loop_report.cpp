@@ -3,6 +3,7 @@
 #include <map>
 #include <regex>
 
+#include "jit/base/digest.h"
 #include "jit/base/text.h"
 #include "jit/source/source_lines.h"
 
@@ -11,7 +12,6 @@ namespace {
 
 using Loops = std::map<SourceLocation, std::string>;  // by the location of their `for`
 
-constexpr std::string_view kLogTitle = "loops that are not vectorized:\n";
 constexpr std::string_view kIndent = "  ";
 
 // The descriptions of the marked loops in a source.
@@ -29,6 +29,11 @@ Loops marked_loops(std::string_view preprocessed) {
     }
   }
   return loops;
+}
+
+std::string log_title(std::string_view preprocessed) {
+  return str_cat("loops that are not vectorized, of source ",
+                 sha256_hex(preprocessed).substr(0, 16), ":\n");
 }
 
 bool remove_prefix(std::string& text, std::string_view prefix) {
@@ -85,16 +90,18 @@ std::string to_string(const ScalarLoop& loop) {
                  loop.reason.empty() ? "" : ": ", loop.reason, ")");
 }
 
-std::string log_of(const std::vector<ScalarLoop>& loops) {
-  std::string log(kLogTitle);
+std::string log_of(const std::vector<ScalarLoop>& loops, std::string_view preprocessed) {
+  std::string log = log_title(preprocessed);
   for (const ScalarLoop& loop : loops) log += str_cat(kIndent, to_string(loop), "\n");
   return log;
 }
 
-std::optional<std::vector<std::string>> loops_in_log(std::string_view log) {
-  const std::size_t title = log.rfind(kLogTitle);
-  if (title == log.npos) return std::nullopt;
-  log.remove_prefix(title + kLogTitle.size());
+std::optional<std::vector<std::string>> loops_in_log(std::string_view log,
+                                                     std::string_view preprocessed) {
+  const std::string title = log_title(preprocessed);
+  const std::size_t at = log.rfind(title);
+  if (at == log.npos) return std::nullopt;
+  log.remove_prefix(at + title.size());
   std::vector<std::string> loops;
   while (log.starts_with(kIndent)) loops.emplace_back(next_line(log).substr(kIndent.size()));
   return loops;

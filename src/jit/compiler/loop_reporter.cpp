@@ -11,7 +11,7 @@ Binary LoopReporter::compile(const std::string& text, const std::string& name,
   try {
     std::string report;
     Binary binary = compile(text, name, target, report);
-    binary.log += log_of(scalar_loops(text, report));
+    binary.log += log_of(scalar_loops(text, report), text);
     return binary;
   } catch (const Error&) {
     if (can_report()) throw;

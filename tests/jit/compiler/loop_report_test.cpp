@@ -95,12 +95,13 @@ TEST(LoopReporter, LogsTheLoopsOfAnUnchangedBinary) {
   EXPECT_EQ(reporter.identity(Target::cpu()), plain.identity(Target::cpu()));
   const Binary logged = reporter.compile(preprocessed, "unit", Target::cpu());
   EXPECT_EQ(logged.image, plain.compile(preprocessed, "unit", Target::cpu()).image);
-  const auto loops = loops_in_log("a warning\n" + logged.log);
+  const auto loops = loops_in_log("a warning\n" + logged.log, preprocessed);
+  EXPECT_EQ(loops_in_log(logged.log, "// a comment\n" + preprocessed), std::nullopt);
   ASSERT_TRUE(loops);
   ASSERT_EQ(loops->size(), 1u);
   EXPECT_TRUE(loops->at(0).starts_with("the loop that halves (loops.cuh:7")) << loops->at(0);
-  EXPECT_EQ(loops_in_log(reporter.compile("", "unit", Target::cpu()).log), Loops{});
-  EXPECT_EQ(loops_in_log(reporter.compile("", "unit", Target::emulated()).log), std::nullopt);
+  EXPECT_EQ(loops_in_log(reporter.compile("", "unit", Target::cpu()).log, ""), Loops{});
+  EXPECT_EQ(loops_in_log(reporter.compile("", "unit", Target::emulated()).log, ""), std::nullopt);
   EXPECT_THROW(reporter.compile("wrong", "unit", Target::cpu()), CompileError);
 }
 
@@ -115,7 +116,7 @@ TEST(LoopReporter, LogsNothingIfTheCompilerCannotReportLoops) {
   LoopReporter reporter(settings);
   const Binary binary = reporter.compile(preprocessed_loops(), "unit", Target::cpu());
   EXPECT_FALSE(binary.image.empty());
-  EXPECT_EQ(loops_in_log(binary.log), std::nullopt);
+  EXPECT_EQ(loops_in_log(binary.log, preprocessed_loops()), std::nullopt);
 }
 
 // A compiler that calls itself clang and prints a megabyte of remarks about loops.
