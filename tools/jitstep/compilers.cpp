@@ -28,18 +28,36 @@ std::string assembly_of(const std::string& preprocessed, const std::string& name
   return HostCompiler(Settings::from_environment()).assembly(preprocessed, name, target);
 }
 
-LoopReport loop_report_of(const std::string& preprocessed, const std::string& name,
-                          const Settings& settings) {
+// Calls `report`, which returns a compiler's report on loops of the source. Throws no Error.
+template <class Report>
+static LoopReport loops_of(const std::string& preprocessed, const Report& report) {
   try {
-    return {scalar_loops(preprocessed,
-                         HostCompiler(settings).loop_report(preprocessed, name, Target::cpu())),
-            ""};
+    return {scalar_loops(preprocessed, report()), ""};
   } catch (const Error& error) {
     const std::string what = error.what();
     return {{},
             str_cat("the compiler gave no report of vectorized loops: ",
                     what.substr(0, what.find('\n')))};
   }
+}
+
+std::string assembly_of(const std::string& preprocessed, const std::string& name,
+                        LoopReport& loops) {
+  std::string assembly;
+  loops = loops_of(preprocessed, [&] {
+    std::string report;
+    assembly = HostCompiler(Settings::from_environment())
+                   .assembly(preprocessed, name, Target::cpu(), &report);
+    return report;
+  });
+  return loops.problem.empty() ? assembly : assembly_of(preprocessed, name, Target::cpu());
+}
+
+LoopReport loop_report_of(const std::string& preprocessed, const std::string& name,
+                          const Settings& settings) {
+  return loops_of(preprocessed, [&] {
+    return HostCompiler(settings).loop_report(preprocessed, name, Target::cpu());
+  });
 }
 
 }  // namespace jitstep::tool

@@ -27,6 +27,10 @@ struct LoopReport {
   std::string problem;                  // why there is no report; empty if there is one
 };
 
+/// assembly_of() for the CPU, with the report of the same compile in `loops`.
+std::string assembly_of(const std::string& preprocessed, const std::string& name,
+                        LoopReport& loops);
+
 /// Compiles the source for its report. Throws no Error, because some compilers give no report.
 LoopReport loop_report_of(const std::string& preprocessed, const std::string& name,
                           const jit::Settings& settings);

@@ -182,25 +182,54 @@ Binary HostCompiler::compile(const std::string& source, const std::string& name,
   return binary;
 }
 
-// -g1 adds line information and does not change the code.
-std::string HostCompiler::assembly(const std::string& source, const std::string& name,
-                                   const Target& target) {
-  std::string log;
-  return text_of(run(source, name, target, {"-S", "-g1"}, log));
+Binary HostCompiler::compile(const std::string& source, const std::string& name,
+                             const Target& target, std::string& loops) {
+  Binary binary;
+  binary.image = run_with_loops(source, name, target, link_flags(target), binary.log, loops);
+  return binary;
 }
 
-// g++ writes the report to a file. clang writes remarks to its output, which must therefore be complete.
-std::string HostCompiler::loop_report(const std::string& source, const std::string& name,
-                                      const Target& target) {
-  const bool clang = identity(target).find("clang version") != std::string::npos;
+// -g1 adds line information and does not change the code.
+std::string HostCompiler::assembly(const std::string& source, const std::string& name,
+                                   const Target& target, std::string* loops) {
+  const Names options = {"-S", "-g1"};
+  std::string log;
+  return text_of(loops == nullptr ? run(source, name, target, options, log)
+                                  : run_with_loops(source, name, target, options, log, *loops));
+}
+
+bool HostCompiler::is_clang(const Target& target) {
+  return identity(target).find("clang version") != std::string::npos;
+}
+
+// g++ writes the report to a file. clang writes remarks to its output, between its warnings.
+std::vector<std::byte> HostCompiler::run_with_loops(const std::string& source,
+                                                    const std::string& name, const Target& target,
+                                                    Names options, std::string& log,
+                                                    std::string& loops) {
+  if (is_clang(target)) {
+    loops = loop_report(source, name, target);
+    return run(source, name, target, options, log);
+  }
   const PrivateFolder folder(scratch_folders(settings_));
   const std::string path = folder.path() + "/loops";
-  const Names options =
-      clang ? Names{"-S", "-Rpass-missed=loop-vectorize", "-Rpass-analysis=loop-vectorize"}
-            : Names{"-S", "-fopt-info-vec-missed=" + path};
-  std::string log;
-  run(source, name, target, options, log, Limits{}.output_ends);
-  return clang ? log : text_of(read_image(path));
+  options.push_back("-fopt-info-vec-missed=" + path);
+  std::vector<std::byte> written = run(source, name, target, options, log);
+  loops = text_of(read_image(path));
+  return written;
+}
+
+// The output of clang must be complete, because it has the remarks.
+std::string HostCompiler::loop_report(const std::string& source, const std::string& name,
+                                      const Target& target) {
+  std::string log, loops;
+  if (is_clang(target)) {
+    const Names options = {"-S", "-Rpass-missed=loop-vectorize", "-Rpass-analysis=loop-vectorize"};
+    run(source, name, target, options, log, Limits{}.output_ends);
+    return log;
+  }
+  run_with_loops(source, name, target, {"-S"}, log, loops);
+  return loops;
 }
 
 const std::string& HostCompiler::identity(const Target& target) {

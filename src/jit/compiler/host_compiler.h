@@ -23,8 +23,14 @@ class HostCompiler : public Compiler {
   bool available(const Target&) override { return !find().empty(); }
   Fitness fitness(const std::string& identity, const Target& target) const override;
 
-  /// The assembly of the same code, with `.loc` lines that name the source.
-  std::string assembly(const std::string& text, const std::string& name, const Target& target);
+  /// compile() with loop_report(), by one run of g++ and by two of clang.
+  Binary compile(const std::string& text, const std::string& name, const Target& target,
+                 std::string& loops);
+
+  /// The assembly of the same code, with `.loc` lines that name the source. With `loops`, also loop_report(), by one run
+  /// of g++ and by two of clang.
+  std::string assembly(const std::string& text, const std::string& name, const Target& target,
+                       std::string* loops = nullptr);
 
   /// The compiler's report on each loop: vectorized, or the reason why not. scalar_loops() reads it.
   std::string loop_report(const std::string& text, const std::string& name, const Target& target);
@@ -43,6 +49,10 @@ class HostCompiler : public Compiler {
   std::vector<std::byte> run(const std::string& text, const std::string& name, const Target& target,
                              const Names& options, std::string& log,
                              std::size_t output_ends = kOutputEnds) const;
+  bool is_clang(const Target& target);
+  std::vector<std::byte> run_with_loops(const std::string& text, const std::string& name,
+                                        const Target& target, Names options, std::string& log,
+                                        std::string& loops);
   PrivateFolder work_folder() const;
   std::string read_identity(const Target& target) const;
 

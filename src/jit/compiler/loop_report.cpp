@@ -3,6 +3,7 @@
 #include <map>
 #include <regex>
 
+#include "jit/base/digest.h"
 #include "jit/base/text.h"
 #include "jit/source/source_lines.h"
 
@@ -10,6 +11,8 @@ namespace jitstep::jit {
 namespace {
 
 using Loops = std::map<SourceLocation, std::string>;  // by the location of their `for`
+
+constexpr std::string_view kIndent = "  ";
 
 // The descriptions of the marked loops in a source.
 Loops marked_loops(std::string_view preprocessed) {
@@ -26,6 +29,11 @@ Loops marked_loops(std::string_view preprocessed) {
     }
   }
   return loops;
+}
+
+std::string log_title(std::string_view preprocessed) {
+  return str_cat("loops that are not vectorized, of source ",
+                 sha256_hex(preprocessed).substr(0, 16), ":\n");
 }
 
 bool remove_prefix(std::string& text, std::string_view prefix) {
@@ -80,6 +88,23 @@ std::vector<ScalarLoop> scalar_loops(std::string_view preprocessed, std::string_
 std::string to_string(const ScalarLoop& loop) {
   return str_cat(loop.what, " (", loop.location.file, ":", loop.location.line,
                  loop.reason.empty() ? "" : ": ", loop.reason, ")");
+}
+
+std::string log_of(const std::vector<ScalarLoop>& loops, std::string_view preprocessed) {
+  std::string log = log_title(preprocessed);
+  for (const ScalarLoop& loop : loops) log += str_cat(kIndent, to_string(loop), "\n");
+  return log;
+}
+
+std::optional<std::vector<std::string>> loops_in_log(std::string_view log,
+                                                     std::string_view preprocessed) {
+  const std::string title = log_title(preprocessed);
+  const std::size_t at = log.rfind(title);
+  if (at == log.npos) return std::nullopt;
+  log.remove_prefix(at + title.size());
+  std::vector<std::string> loops;
+  while (log.starts_with(kIndent)) loops.emplace_back(next_line(log).substr(kIndent.size()));
+  return loops;
 }
 
 }  // namespace jitstep::jit

@@ -1,8 +1,9 @@
 #include "jit/compiler/loop_report.h"
 
-#include "jit/compiler/host_compiler.h"
+#include "jit/compiler/loop_reporter.h"
 #include "jit/fixtures.h"
 #include "jit/source/preprocess.h"
+#include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 namespace {
@@ -62,23 +63,60 @@ TEST(LoopReport, OfVectorizedLoopsAndOfOtherLinesIsEmpty) {
             Loops{});
 }
 
-TEST(LoopReport, OfTheHostCompilerNamesOnlyTheLoopWithBranches) {
+constexpr const char* kTwoLoops =
+    "extern \"C\" void plain(float* x, int n) {\n"
+    "  // vectorized: the plain loop\n"
+    "  for (int i = 0; i < n; ++i) x[i] = x[i] > 0 ? 2 * x[i] : 1;\n}\n"
+    "extern \"C\" void halves(float* x, int n) {\n"
+    "  // vectorized: the loop that halves\n"
+    "  for (int i = 0; i < n; ++i)\n"
+    "    while (x[i] > 1) x[i] *= 0.5f;\n}\n";
+
+std::string preprocessed_loops() {
   TemplateStore store("", false);
-  store.add("loops.cuh",
-            "extern \"C\" void plain(float* x, int n) {\n"
-            "  // vectorized: the plain loop\n"
-            "  for (int i = 0; i < n; ++i) x[i] = x[i] > 0 ? 2 * x[i] : 1;\n}\n"
-            "extern \"C\" void halves(float* x, int n) {\n"
-            "  // vectorized: the loop that halves\n"
-            "  for (int i = 0; i < n; ++i)\n"
-            "    while (x[i] > 1) x[i] *= 0.5f;\n}\n");
-  const std::string preprocessed = preprocess("#include \"loops.cuh\"\n", "unit", store);
+  store.add("loops.cuh", kTwoLoops);
+  return preprocess("#include \"loops.cuh\"\n", "unit", store);
+}
+
+TEST(LoopReport, OfTheHostCompilerNamesOnlyTheLoopWithBranches) {
+  const std::string preprocessed = preprocessed_loops();
   HostCompiler compiler(Settings::from_environment());
   const auto loops =
       scalar_loops(preprocessed, compiler.loop_report(preprocessed, "unit", Target::cpu()));
   ASSERT_EQ(loops.size(), 1u);
   EXPECT_EQ(loops[0].what, "the loop that halves");
   EXPECT_EQ(loops[0].location, (SourceLocation{"loops.cuh", 7}));
+}
+
+TEST(LoopReporter, LogsTheLoopsOfAnUnchangedBinary) {
+  const std::string preprocessed = preprocessed_loops();
+  LoopReporter reporter(Settings::from_environment());
+  HostCompiler plain(Settings::from_environment());
+  EXPECT_EQ(reporter.identity(Target::cpu()), plain.identity(Target::cpu()));
+  const Binary logged = reporter.compile(preprocessed, "unit", Target::cpu());
+  EXPECT_EQ(logged.image, plain.compile(preprocessed, "unit", Target::cpu()).image);
+  const auto loops = loops_in_log("a warning\n" + logged.log, preprocessed);
+  EXPECT_EQ(loops_in_log(logged.log, "// a comment\n" + preprocessed), std::nullopt);
+  ASSERT_TRUE(loops);
+  ASSERT_EQ(loops->size(), 1u);
+  EXPECT_TRUE(loops->at(0).starts_with("the loop that halves (loops.cuh:7")) << loops->at(0);
+  EXPECT_EQ(loops_in_log(reporter.compile("", "unit", Target::cpu()).log, ""), Loops{});
+  EXPECT_EQ(loops_in_log(reporter.compile("", "unit", Target::emulated()).log, ""), std::nullopt);
+  EXPECT_THROW(reporter.compile("wrong", "unit", Target::cpu()), CompileError);
+}
+
+TEST(LoopReporter, LogsNothingIfTheCompilerCannotReportLoops) {
+  testing::TemporaryFolder folder;
+  testing::write_file(
+      folder / "silent",
+      "#!/bin/sh\ncase \" $* \" in *\" -fopt-info\"*) exit 1;; esac\nexec c++ \"$@\"\n");
+  testing::fs::permissions(folder / "silent", testing::fs::perms::owner_all);
+  Settings settings = testing::settings_with_cache("");
+  settings.cxx = folder / "silent";
+  LoopReporter reporter(settings);
+  const Binary binary = reporter.compile(preprocessed_loops(), "unit", Target::cpu());
+  EXPECT_FALSE(binary.image.empty());
+  EXPECT_EQ(loops_in_log(binary.log, preprocessed_loops()), std::nullopt);
 }
 
 // A compiler that calls itself clang and prints a megabyte of remarks about loops.

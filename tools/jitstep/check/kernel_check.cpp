@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <utility>
 
 #include "steps.h"
 
@@ -83,40 +84,54 @@ class KernelCheck {
 
   const std::string& name() const { return report_.name; }
 
-  Job first_job() { return cpu_job(benches_.plain.engine, *report_.plan); }
-
-  // Builds the first job. Then measures the codec's round-trip error, if this kernel does so. Returns whether the error
-  // is below the limit.
-  bool start() {
-    build(first_job());
-    return !candidate_.measures_codec || !report_.problems.empty() || measure_codec();
+  // Measures the codec's round-trip error, if this kernel does so. Returns whether the error is below the limit.
+  bool measure() {
+    if (!candidate_.measures_codec) return true;
+    const CodecChoice& codec = *candidate_.steps.spec.state.slots[0];
+    if (!attempt([&] {
+          report_.round_trips = round_trips(codec, benches_.plain);
+          return "";
+        })) {
+      unmeasured_ = std::exchange(report_.problems, {});  // the CPU's compiler may find the cause
+      return true;
+    }
+    return is_precise();
   }
 
-  // The kernels that run() needs, except the first. None if the first job failed.
+  Job first_job() { return cpu_job(benches_.plain.engine, *report_.plan); }
+
+  // Builds the first job. Then checks the contract of the rule's functions.
+  void start() {
+    build(first_job());
+    if (report_.problems.empty()) report_.problems = unmeasured_;
+    if (!report_.problems.empty()) return;
+    report_.keeps_contract = attempt([&] {
+      check_rule_contract(poisoned_plan(), benches_.poisoned.engine);
+      return "";
+    });
+  }
+
+  // The kernels that run() needs.
   std::vector<Job> other_jobs(const std::vector<Target>& targets) {
-    if (!report_.problems.empty()) return {};
+    if (!report_.keeps_contract) return {};
     const Plan& plan = *report_.plan;
     std::vector<Job> jobs;
     for (const Target& target : targets)
       jobs.push_back(gpu_job(benches_.plain.engine, plan, target));
+    if (!*report_.keeps_contract) return jobs;
     for (const Way& way : ways(plan))
       jobs.push_back(job_of(benches_.plain.engine, plan, way.config, Target::emulated()));
-    const Plan poisoned = poisoned_plan();
-    const Probe probe = probe_of(poisoned);
-    jobs.push_back({&benches_.poisoned.engine, probe.text, probe.name, Target::cpu()});
-    jobs.push_back(cpu_job(benches_.poisoned.engine, poisoned));
+    jobs.push_back(cpu_job(benches_.poisoned.engine, poisoned_plan()));
     return jobs;
   }
 
   void run(const std::vector<Target>& targets) {
-    if (!report_.problems.empty()) return;
+    if (!report_.keeps_contract) return;
     for (const Target& target : targets)
       build(gpu_job(benches_.plain.engine, *report_.plan, target));
-    report_.keeps_contract = attempt([&] {
-      check_rule_contract(poisoned_plan(), benches_.poisoned.engine);
-      return difference_of_poison(candidate_, benches_);
-    });
     if (!*report_.keeps_contract) return;  // unset values differ between back ends in any case
+    report_.keeps_contract = attempt([&] { return difference_of_poison(candidate_, benches_); });
+    if (!*report_.keeps_contract) return;
     report_.same_bits =
         attempt([&] { return difference_under_emulation(candidate_, benches_.plain); }, "bits");
     attempt([&] {
@@ -131,15 +146,13 @@ class KernelCheck {
  private:
   Plan poisoned_plan() const { return kernel_of(candidate_.steps, benches_.poisoned.catalog); }
 
-  // A codec may declare `lossy: WHY` in its leading comment. An error above the limit is then only a warning.
-  bool measure_codec() {
-    const CodecChoice& codec = *candidate_.steps.spec.state.slots[0];
-    bool right = attempt([&] {
-      report_.round_trips = round_trips(codec, benches_.plain);
-      return "";
-    });
-    const std::string& comment = benches_.plain.catalog.codec(codec.name).description;
+  // Reports round-trip errors above the limit. A codec may declare `lossy: WHY` in its leading comment. An error above
+  // the limit is then only a warning.
+  bool is_precise() {
+    const std::string& codec = candidate_.steps.spec.state.slots[0]->name;
+    const std::string& comment = benches_.plain.catalog.codec(codec).description;
     const bool declared = comment.find("lossy: ") != comment.npos;
+    bool right = true;
     for (const RoundTrip& trip : report_.round_trips)
       if (const std::string problem = problem_of(trip); problem.empty())
         continue;
@@ -188,26 +201,31 @@ class KernelCheck {
   const Candidate& candidate_;
   Workbenches& benches_;
   KernelReport report_;
+  std::vector<Problem> unmeasured_;  // why there is no round-trip error
 };
 
 // Returns whether the round-trip errors of the codec are below the limit.
-bool start(std::vector<KernelCheck>& checks, Workbench& plain, const Progress& progress) {
+bool measure(std::vector<KernelCheck>& checks, Workbench& plain, const Progress& progress) {
   add_round_trip_rule(plain);
   Counter counter(progress, checks.size());
   std::atomic<bool> right = true;
   in_parallel(checks.size(), [&](std::size_t i) {
     counter.next("measuring " + checks[i].name());
-    if (!checks[i].start()) right = false;
+    if (!checks[i].measure()) right = false;
   });
   return right;
 }
 
-void finish(std::vector<KernelCheck>& checks, const std::vector<Target>& targets,
-            const Progress& progress) {
-  std::vector<Job> jobs;
+// Compiles in two parts, because a kernel that does not compile for the CPU or breaks the contract needs few others.
+void run(std::vector<KernelCheck>& checks, const std::vector<Target>& targets,
+         const Progress& progress) {
+  std::vector<Job> first, others;
+  for (KernelCheck& check : checks) first.push_back(check.first_job());
+  compile(first, progress);
+  in_parallel(checks.size(), [&](std::size_t i) { checks[i].start(); });
   for (KernelCheck& check : checks)
-    for (Job& job : check.other_jobs(targets)) jobs.push_back(std::move(job));
-  compile(jobs, progress);
+    for (Job& job : check.other_jobs(targets)) others.push_back(std::move(job));
+  compile(others, progress);
   Counter counter(progress, checks.size());
   in_parallel(checks.size(), [&](std::size_t i) {
     counter.next("stepping " + checks[i].name());
@@ -221,13 +239,8 @@ std::vector<KernelReport> check_kernels(const std::vector<Candidate>& candidates
                                         const std::vector<Target>& targets, Workbenches& benches,
                                         const Progress& progress) {
   std::vector<KernelCheck> checks;
-  std::vector<Job> jobs;
-  for (const Candidate& candidate : candidates) {
-    checks.emplace_back(candidate, benches);
-    jobs.push_back(checks.back().first_job());
-  }
-  compile(jobs, progress);
-  if (start(checks, benches.plain, progress)) finish(checks, targets, progress);
+  for (const Candidate& candidate : candidates) checks.emplace_back(candidate, benches);
+  if (measure(checks, benches.plain, progress)) run(checks, targets, progress);
   std::vector<KernelReport> reports;
   for (KernelCheck& check : checks) reports.push_back(std::move(check).report());
   return reports;

@@ -14,10 +14,10 @@ namespace jitstep::tool::check {
 /// Called before each piece of work, with the number of finished pieces, their total number, and the next one.
 using Progress = std::function<void(std::size_t done, std::size_t all, const std::string& what)>;
 
-/// Compiles every kernel for the CPU, and measures the round-trip error of a codec. If the error is above the limit,
-/// nothing else is checked. Compiles each kernel that succeeded for the GPU `targets`, for the emulation, and with
-/// poisoned unset values. Then checks each kernel's contract, compares its steps on the CPU and in the emulation, and
-/// minimizes a quadratic function.
+/// Measures the round-trip error of a codec. If it is above the limit, nothing else is checked. Then compiles every
+/// kernel for the CPU and checks the contract of the rule's functions. Compiles each kernel that the CPU's compiler
+/// accepted for the GPU `targets`. Compiles those that keep the contract for the emulation and with poisoned unset
+/// values. Compares their steps with the CPU's, and minimizes a quadratic function.
 std::vector<KernelReport> check_kernels(const std::vector<Candidate>& candidates,
                                         const std::vector<jit::Target>& targets,
                                         Workbenches& benches, const Progress& progress);

@@ -21,27 +21,39 @@ std::string formats_of(const Candidate& candidate) {
                  to_string(spec.state.dtype));
 }
 
-std::string warning_of(const ScalarLoop& loop) {
-  return str_cat("slow on the CPU: the compiler does not vectorize ", to_string(loop),
+std::string warning_of(const std::string& loop) {
+  return str_cat("slow on the CPU: the compiler does not vectorize ", loop,
                  ". Replace branches by `c ? a : b` with both values computed. In a codec that "
                  "looks values up in a table, declare the table by `using Codebook`.");
 }
 
+// The warnings of a kernel that is in the cache without a report need another compile.
+std::vector<std::string> warnings_of(const Plan& plan, Engine& engine) {
+  const Unit made = unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
+  const auto built = engine.build(made.text, made.name, Target::cpu());
+  std::vector<std::string> warnings;
+  const std::string preprocessed = engine.preprocessed_text(made.text, made.name);
+  if (const auto logged = loops_in_log(built->binary.log, preprocessed)) {
+    for (const std::string& loop : *logged) warnings.push_back(warning_of(loop));
+    return warnings;
+  }
+  const LoopReport report = loop_report_of(preprocessed, made.name, engine.settings());
+  for (const ScalarLoop& loop : report.scalar) warnings.push_back(warning_of(to_string(loop)));
+  if (!report.problem.empty()) warnings.push_back(report.problem);
+  return warnings;
+}
+
 }  // namespace
 
-void warn_of_scalar_loops(const std::vector<Candidate>& candidates, const Workbench& plain,
+void warn_of_scalar_loops(const std::vector<Candidate>& candidates, Workbench& plain,
                           std::vector<KernelReport>& reports) {
   std::vector<KernelReport*> examined;
   for (std::size_t i = 0; i < reports.size(); ++i)
     if (reports[i].problems.empty() && formats_of(candidates[i]) == formats_of(candidates[0]))
       examined.push_back(&reports[i]);
   in_parallel(examined.size(), [&](std::size_t i) {
-    const Plan& plan = *examined[i]->plan;
-    const Unit made = unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
-    const std::string preprocessed = plain.engine.preprocessed_text(made.text, made.name);
-    const LoopReport report = loop_report_of(preprocessed, made.name, plain.engine.settings());
-    for (const ScalarLoop& loop : report.scalar) examined[i]->warnings.push_back(warning_of(loop));
-    if (!report.problem.empty()) examined[i]->warnings.push_back(report.problem);
+    for (std::string& warning : warnings_of(*examined[i]->plan, plain.engine))
+      examined[i]->warnings.push_back(std::move(warning));
   });
 }
 

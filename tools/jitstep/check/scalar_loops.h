@@ -10,9 +10,9 @@
 namespace jitstep::tool::check {
 
 /// Adds a warning to the report of each kernel with such a loop. Checks only kernels with the formats of the first one.
-/// These have all options that a file is checked with. Compiles each of them again. `reports` are those of the
-/// candidates, in the same order.
-void warn_of_scalar_loops(const std::vector<Candidate>& candidates, const Workbench& plain,
+/// These have all options that a file is checked with. Reads the log of LoopReporter, or compiles a kernel again whose
+/// binary in the cache has none. `reports` are those of the candidates, in the same order.
+void warn_of_scalar_loops(const std::vector<Candidate>& candidates, Workbench& plain,
                           std::vector<KernelReport>& reports);
 
 }  // namespace jitstep::tool::check

@@ -67,12 +67,16 @@ Occupancy occupancy_of_apply(const Subject& subject, const GpuModel& gpu) {
 
 // ---- the CPU -----------------------------------------------------------------------------------
 
-// A row per entry, and one row for the sum of all functions that were not inlined.
-std::vector<FunctionCounts> cpu_functions(const Subject& subject) {
+struct CpuFigures {
+  // A row per entry, and one row for the sum of all functions that were not inlined.
+  std::vector<FunctionCounts> functions;
+  LoopReport loops;  // empty for the emulation
+};
+
+std::vector<FunctionCounts> rows_of(const std::string& assembly) {
   std::vector<FunctionCounts> rows;
   FunctionCounts others{.name = "not inlined"};
-  for (const FunctionCounts& one :
-       count_functions(assembly_of(subject.preprocessed, subject.unit.name, subject.target))) {
+  for (const FunctionCounts& one : count_functions(assembly)) {
     if (one.is_entry) {
       rows.push_back(one);
       continue;
@@ -86,29 +90,33 @@ std::vector<FunctionCounts> cpu_functions(const Subject& subject) {
   return rows;
 }
 
-LoopReport loop_report(const Subject& subject) {
-  if (subject.target.kind != Target::Kind::cpu) return {};
-  return loop_report_of(subject.preprocessed, subject.unit.name, Settings::from_environment());
+CpuFigures cpu_figures(const Subject& subject) {
+  LoopReport loops;
+  const std::string assembly =
+      subject.target.kind == Target::Kind::cpu
+          ? assembly_of(subject.preprocessed, subject.unit.name, loops)
+          : assembly_of(subject.preprocessed, subject.unit.name, subject.target);
+  return {rows_of(assembly), loops};
 }
 
 std::string cpu_resources(const Subject& subject) {
+  const CpuFigures figures = cpu_figures(subject);
   Rows rows = {{"entry", "instructions", "512 bits", "256", "128", "scalar", "stack"}};
-  for (const FunctionCounts& one : cpu_functions(subject))
+  for (const FunctionCounts& one : figures.functions)
     rows.push_back({one.name, str_cat(one.instructions), str_cat(one.wide[0]), str_cat(one.wide[1]),
                     str_cat(one.wide[2]), str_cat(one.scalar), str_cat(one.stack_bytes)});
   std::string out = text_table(rows, {1, 2, 3, 4, 5, 6}) +
                     "\n512, 256, 128: instructions on whole vectors of this many bits\n"
                     "scalar: instructions on one floating-point number\n"
                     "stack: bytes of the largest stack frame\n";
-  const LoopReport report = loop_report(subject);
+  const LoopReport& report = figures.loops;
   for (const ScalarLoop& loop : report.scalar)
     out += str_cat("not vectorized: ", to_string(loop), "\n");
   return report.problem.empty() ? out : str_cat(out, report.problem, "\n");
 }
 
 // Without a compiler report, `scalar_loops` is null and `scalar_loops_problem` has the reason.
-json scalar_loops_json(const Subject& subject) {
-  const LoopReport report = loop_report(subject);
+json scalar_loops_json(const LoopReport& report) {
   if (!report.problem.empty())
     return {{"scalar_loops", nullptr}, {"scalar_loops_problem", report.problem}};
   json all = json::array();
@@ -120,9 +128,9 @@ json scalar_loops_json(const Subject& subject) {
   return {{"scalar_loops", all}};
 }
 
-json cpu_resources_json(const Subject& subject) {
+json entries_json(const std::vector<FunctionCounts>& functions) {
   json all = json::array();
-  for (const FunctionCounts& one : cpu_functions(subject))
+  for (const FunctionCounts& one : functions)
     all.push_back({{"entry", one.name},
                    {"instructions", one.instructions},
                    {"vector_512", one.wide[0]},
@@ -144,10 +152,14 @@ json resources_json(const Subject& subject) {
   const auto built = subject.built();
   json out = {{"compile_ms", built->compile_ms},
               {"from_cache", built->from_cache},
-              {"bytes", built->binary.image.size()},
-              {"entries", subject.target.is_cuda() ? gpu_resources_json(subject, *built)
-                                                   : cpu_resources_json(subject)}};
-  if (!subject.target.is_cuda()) out.update(scalar_loops_json(subject));
+              {"bytes", built->binary.image.size()}};
+  if (subject.target.is_cuda()) {
+    out["entries"] = gpu_resources_json(subject, *built);
+  } else {
+    const CpuFigures figures = cpu_figures(subject);
+    out["entries"] = entries_json(figures.functions);
+    out.update(scalar_loops_json(figures.loops));
+  }
   return out;
 }
 
