@@ -232,7 +232,8 @@ TEST(DamagedArchive, ACheckpointOfPythonIsNotCalledDamaged) {
     writer.writeRecord("data.pkl", pickled.data(), pickled.size());
     writer.writeEndOfFile();
   }
-  EXPECT_HAS(argument_error([&] { optimizer.load(file); }), file + ": it is a checkpoint of Python");
+  EXPECT_HAS(argument_error([&] { optimizer.load(file); }),
+             file + ": it is a checkpoint of Python");
 }
 
 TEST(DamagedArchive, AnErrorNamesTheFileAndTheCause) {
