@@ -158,6 +158,9 @@ constexpr std::array<View, 144> kKernelLanguageNames = {
     "uniform_of",    "normal_of",     "random_numbers",
     "kHas16Bits",    "kHas8Bits",     "kNaN16",
     "in_global",     "Instruction",   "kE5m2Infinite"};
+constexpr std::array<View, 8> kArithmeticNames = {
+    "magnitude", "kHasApproximations", "near_reciprocal", "near_inverse_root", "without_subnormals",
+    "Ieee",      "Ordinary",           "OrdinaryOperands"};
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
 constexpr std::array<View, 13> kBackendNames = {
@@ -253,7 +256,8 @@ std::string archive_problem(View name) {
 
 std::string file_name_problem(View name) {
   if (std::string problem = name_problem(name); !problem.empty()) return problem;
-  return among(kKernelLanguageNames, name) ? "is a name of the kernel language" : "";
+  const bool taken = among(kKernelLanguageNames, name) || among(kArithmeticNames, name);
+  return taken ? "is a name of the kernel language" : "";
 }
 
 std::string without_quotes(View code) {
