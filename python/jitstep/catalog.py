@@ -1,6 +1,7 @@
 """One class for each optimizer of the catalog, made when the package is imported."""
 
 import json
+import re
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any
@@ -105,11 +106,24 @@ def classes() -> dict[str, type[Optimizer]]:
 def load_rule(path: str | Path) -> type[Optimizer]:
     """The class of the optimizer in a file. It is also an attribute of `jitstep`, so that pickle finds it.
 
-    The file is code: it must belong to this user or to root. Invalid declarations raise ValueError with their line.
+    The file is code: it must belong to this user or to root. Invalid declarations raise ValueError with their line, and
+    so does a class whose name jitstep has already, unless it is that of the same rule.
     """
     import jitstep
 
-    made = make_class(_core.describe(_core.load_rule(str(path))))
+    description = _core.describe(_core.load_rule(str(path)))
+    name = class_name(description)
+    if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != description["name"]:
+        line = _line_of_class(Path(path).read_text(errors="replace"), description)
+        raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
+    made = make_class(description)
+def _line_of_class(text: str, description: dict[str, Any]) -> int:
+    """The line of a rule's file that names its class, or its namespace if none does."""
+    named = description["class"]
+    found = re.search(rf"class:[ \t]*{named}\b" if named else rf"\b{description['name']}\b", text)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
     _classes[made.__name__] = made
     setattr(jitstep, made.__name__, made)
     return made

@@ -199,3 +199,43 @@ def test_an_error_in_a_rule_names_file_and_line(tmp_path):
     )
     with pytest.raises(ValueError, match=r"broken\.cuh:\d"):
         jitstep.load_rule(path)
+
+
+SOURCE = """// Follows the gradient.   class: {name}
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::{rule} {{
+struct Hyper {{
+  double lr = 1e-3;  // >= 0
+}};
+struct Rule {{
+  KHD static void update_param(auto& e, const auto& c) {{ e.p = e.p - c.lr * {term}; }}
+}};
+}}
+"""
+
+
+def test_a_rule_replaces_nothing_of_the_package_but_its_own_class(tmp_path):
+    path = tmp_path / "follower.cuh"
+    for name in ("AdamW", "read_archive", "Optimizer", "catalog"):
+        before = getattr(jitstep, name)
+        path.write_text("// Line 1.\n" + SOURCE.format(name=name, rule="follower", term="e.g"))
+        with pytest.raises(ValueError, match=rf"follower\.cuh:2: jitstep\.{name} exists already.*class:"):
+            jitstep.load_rule(path)
+        assert getattr(jitstep, name) is before
+    path.write_text(SOURCE.format(name="Follower", rule="follower", term="e.g"))
+    made = jitstep.load_rule(path)
+    assert jitstep.Follower is made
+    path.write_text(SOURCE.format(name="Follower", rule="follower", term="2 * e.g"))
+    again = jitstep.load_rule(path)
+    assert again is not made
+    assert jitstep.Follower is again
+
+
+def test_a_rule_that_does_not_compile_raises_an_error_with_the_compilers_log(tmp_path):
+    path = tmp_path / "faulty.cuh"
+    path.write_text(SOURCE.format(name="Faulty", rule="faulty", term="no_such_name"))
+    optimizer = jitstep.load_rule(path)([weight()])
+    with pytest.raises(jitstep.CompileError, match="no_such_name") as caught:
+        optimizer.compile()
+    assert "no_such_name" in caught.value.log
