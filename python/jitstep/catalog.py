@@ -11,6 +11,7 @@ import torch
 from . import _core
 from .groups import FORMATS, TORCH_FLAGS, option_defaults
 from .optimizer import Optimizer
+from .words import did_you_mean
 
 _FORMAT_NOTES = {
     "state": 'state format: "int8", {"codec": "int8", "block": 128}, or a dict by state buffer. Default: float32.',
@@ -79,7 +80,14 @@ def make_class(description: dict[str, Any]) -> type[Optimizer]:
     late = {o["name"] for o in description["options"] if o["at_construction"]}
 
     def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:
-        bound = shown.bind(*args, **kwargs)
+        for option in kwargs:
+            if option not in shown.parameters:
+                hint = did_you_mean(option, shown.parameters)
+                raise TypeError(f"{name}.__init__() got an unexpected keyword argument {option!r}.{hint}")
+        try:
+            bound = shown.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}.__init__(): {error}") from None
         bound.apply_defaults()
         options = {k: v for k, v in bound.arguments.items() if k not in late or v is not None}
         Optimizer.__init__(self, rule, options.pop("params"), **options)
@@ -103,6 +111,13 @@ def classes() -> dict[str, type[Optimizer]]:
     return dict(_classes)
 
 
+def _line_of_class(text: str, description: dict[str, Any]) -> int:
+    """The line of a rule's file that names its class, or its namespace if none does."""
+    named = description["class"]
+    found = re.search(rf"class:[ \t]*{named}\b" if named else rf"\b{description['name']}\b", text)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
 def load_rule(path: str | Path) -> type[Optimizer]:
     """The class of the optimizer in a file. It is also an attribute of `jitstep`, so that pickle finds it.
 
@@ -117,13 +132,6 @@ def load_rule(path: str | Path) -> type[Optimizer]:
         line = _line_of_class(Path(path).read_text(errors="replace"), description)
         raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
     made = make_class(description)
-def _line_of_class(text: str, description: dict[str, Any]) -> int:
-    """The line of a rule's file that names its class, or its namespace if none does."""
-    named = description["class"]
-    found = re.search(rf"class:[ \t]*{named}\b" if named else rf"\b{description['name']}\b", text)
-    return text.count("\n", 0, found.start()) + 1 if found else 1
-
-
     _classes[made.__name__] = made
     setattr(jitstep, made.__name__, made)
     return made
