@@ -22,6 +22,7 @@ std::string variable(const char* name, const char* otherwise) {
   return value != nullptr ? value : otherwise;
 }
 
+// [docs:group]
 // As torch.distributed.init_process_group("gloo") in Python.
 c10::intrusive_ptr<c10d::ProcessGroup> init_process_group() {
   const int rank = std::stoi(variable("RANK", "0")), size = std::stoi(variable("WORLD_SIZE", "1"));
@@ -40,6 +41,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> init_process_group() {
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   return group;
 }
+// [docs:group end]
 
 }  // namespace
 

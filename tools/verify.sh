@@ -102,6 +102,7 @@ write() {
     echo "# Verification"
     echo
     echo "\`tools/verify.sh\` runs every test, in parts. This page has the last result of each part."
+    echo "A part that is \"not run\" was not run by this script."
     echo "\`tools/verify.sh --write\` writes it. A test fails if a result is more than 100 commits older than its files."
     echo
     echo "| part | result | commit | date | seconds | machine |"

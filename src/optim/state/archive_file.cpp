@@ -1,5 +1,6 @@
 #include "optim/state/archive_file.h"
 
+#include <caffe2/serialize/inline_container.h>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -62,6 +63,16 @@ void write_whole(OutputArchive& archive, int file) {
   if (failure != 0) throw std::runtime_error(jit::failure_advice(failure));
 }
 
+// Whether Python's torch.save wrote the file. A C++ archive has constants, too.
+bool is_of_python(const std::string& file) {
+  try {
+    caffe2::serialize::PyTorchStreamReader reader(file);
+    return reader.hasRecord("data.pkl") && !reader.hasRecord("constants.pkl");
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 // torch's error names neither the file nor a likely cause.
@@ -74,6 +85,9 @@ InputArchive open_archive(const std::string& file, std::optional<torch::Device> 
   try {
     archive.load_from(file, device);
   } catch (const std::exception& error) {
+    TORCH_CHECK(!is_of_python(file), "jitstep: cannot load an optimizer from ", file,
+                ": it is a checkpoint of Python. Convert it: python -m jitstep convert ", file,
+                " NEW_FILE --to c++");
     TORCH_CHECK(false, "jitstep: cannot load an optimizer from ", file,
                 ": the file is truncated, damaged or no checkpoint. Load a complete one. torch "
                 "reports: ",

@@ -1,4 +1,5 @@
 // Archives with an entry missing or replaced: load() throws, and the optimizer does not change.
+#include <caffe2/serialize/inline_container.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -218,6 +219,21 @@ TEST(DamagedArchive, ATruncatedFileIsRejected) {
   train(optimizer, parameters, 3, 4);
   train(other, twin, 3, 4);
   expect_equal(parameters, twin);
+}
+
+// As Python's torch.save: the pickled object, and no constants.
+TEST(DamagedArchive, ACheckpointOfPythonIsNotCalledDamaged) {
+  const Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  const std::string file = own_file("python.pt", "");
+  {
+    caffe2::serialize::PyTorchStreamWriter writer(file);
+    const std::vector<char> pickled = torch::pickle_save(torch::IValue(1));
+    writer.writeRecord("data.pkl", pickled.data(), pickled.size());
+    writer.writeEndOfFile();
+  }
+  EXPECT_HAS(argument_error([&] { optimizer.load(file); }),
+             file + ": it is a checkpoint of Python");
 }
 
 TEST(DamagedArchive, AnErrorNamesTheFileAndTheCause) {
