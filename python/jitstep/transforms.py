@@ -73,9 +73,7 @@ def newton_schulz(calls: list[TransformCall]) -> None:
 _transforms: dict[str, Callable[[list[TransformCall]], None]] = {"newton_schulz": newton_schulz}
 
 
-def register_host_transform(
-    name: str, function: Callable[[Tensor, Group], Tensor], *, replace: bool = False
-) -> None:
+def register_host_transform(name: str, function: Callable[[Tensor, Group], Tensor], *, replace: bool = False) -> None:
     """Adds a function for rules with `host transform: name`.
 
     It gets one tensor of float32 (float64 for float64 parameters) and the parameter group, and returns a tensor of the
