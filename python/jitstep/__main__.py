@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from . import package
 
@@ -18,9 +19,36 @@ def tool() -> str | None:
     return str(own) if own.exists() else shutil.which("jitstep")
 
 
-def _convert(arguments: list[str]) -> None:
+def _state_dict_in(path: str, key: str | None) -> dict[str, Any]:
+    import torch
+
+    held = torch.load(path, map_location="cpu", weights_only=True)
+    if key is None and "param_groups" not in held:
+        key = next((name for name, value in held.items() if isinstance(value, dict) and "param_groups" in value), None)
+    found: dict[str, Any] = held if key is None else held[key]
+    if "param_groups" not in found:
+        raise ValueError(f"jitstep: {path} has no state_dict of an optimizer. Name its key with --key.")
+    return found
+
+
+def _converted(source: str, target: str, *, to: str, rule: str | None, key: str | None, overwrite: bool) -> str:
+    """Converts a checkpoint between Python and C++, and returns a line that says what was written."""
+    import torch
+
     from . import archives
 
+    if not overwrite and os.path.lexists(target):
+        raise ValueError(f"{target} exists already. Name another file, or pass --overwrite.")
+    read = archives.read_archive(source, rule) if archives.is_archive(source) else _state_dict_in(source, key)
+    if to == "c++":
+        archives.write_archive(target, read)
+    else:
+        torch.save(read, target)
+    kind = "an archive for C++" if to == "c++" else "a state_dict for Python"
+    return f"{read['param_groups'][0].get('rule')}, {len(read['state'])} parameters with state: {target} is {kind}"
+
+
+def _convert(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         "python -m jitstep convert", description="Convert a checkpoint between Python and C++, bit for bit."
     )
@@ -32,7 +60,7 @@ def _convert(arguments: list[str]) -> None:
     parser.add_argument("--overwrite", action="store_true", help="TO may exist")
     args = parser.parse_args(arguments)
     try:
-        print(archives.convert(**vars(args)))
+        print(_converted(**vars(args)))
     except (ValueError, OSError) as error:
         sys.exit(f"jitstep: {error}")
 

@@ -6,7 +6,9 @@ src/optim/state/STATE_FORMAT.md has the layout. An archive is a module of TorchS
 import json
 import math
 import os
-import tempfile
+import secrets
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,26 @@ _STATE_SCHEMA = 2
 
 def is_archive(path: str | Path) -> bool:
     """True for a file of torch::save, False for one of Python's torch.save."""
-    import zipfile
+    return any(name.endswith("/constants.pkl") for name in _names_in(path))
 
+
+def _is_python_checkpoint(path: str | Path) -> bool:
+    return any(name.endswith("/data.pkl") for name in _names_in(path)) and not is_archive(path)
+
+
+def _names_in(path: str | Path) -> list[str]:
+    """The entries of a zip file. Empty for other files."""
     if not zipfile.is_zipfile(path):
-        return False
+        return []
     with zipfile.ZipFile(path) as file:
-        return any(name.endswith("/constants.pkl") for name in file.namelist())
+        return file.namelist()
+
+
+def _load_module(path: str | Path) -> Any:
+    """torch advises against torch.jit.load for models. Archives of C++ have no other reader."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`torch\.jit\.load` is", DeprecationWarning)
+        return torch.jit.load(str(path), map_location="cpu")
 
 
 # ---- reading
@@ -62,8 +78,13 @@ def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
     `rule` is for archives of torch's C++ optimizers, which do not name theirs. Raises ValueError for a file that is no
     such archive, for one of a newer version, and for one with several rules.
     """
+    if _is_python_checkpoint(path):
+        raise ValueError(
+            f"jitstep: {path} is not an archive of torch::save, but a checkpoint of Python. Read it with "
+            "torch.load(path, weights_only=True), and give its state_dict to load_state_dict()."
+        )
     try:
-        archive = _Part(torch.jit.load(str(path), map_location="cpu")._c, path)
+        archive = _Part(_load_module(path)._c, path)
     except RuntimeError as error:
         raise ValueError(f"jitstep: {path} is not an archive of torch::save: {str(error).splitlines()[0]}") from None
     if archive["pytorch_version"] != _LAYOUT:
@@ -218,10 +239,11 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
 
 
 def _save(module: Any, path: Path) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
+    # tempfile would permit only this user to read the file. Here the umask decides.
+    name = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
-        module.save(name)
+        module.save(str(name))
         os.replace(name, path)
     except BaseException:
         os.unlink(name)
@@ -318,29 +340,3 @@ def _write_aux(ours: _Writer, name: str, value: Tensor | None) -> None:
     if value is not None:
         for half in range(2):
             ours.write(f"memory_{name}_{half}", value.detach().clone())
-
-
-# ---- python -m jitstep convert
-
-
-def _state_dict_in(path: str, key: str | None) -> dict[str, Any]:
-    held = torch.load(path, map_location="cpu", weights_only=True)
-    if key is None and "param_groups" not in held:
-        key = next((name for name, value in held.items() if isinstance(value, dict) and "param_groups" in value), None)
-    found: dict[str, Any] = held if key is None else held[key]
-    if "param_groups" not in found:
-        raise ValueError(f"jitstep: {path} has no state_dict of an optimizer. Name its key with --key.")
-    return found
-
-
-def convert(source: str, target: str, *, to: str, rule: str | None, key: str | None, overwrite: bool) -> str:
-    """Converts a checkpoint between Python and C++, and returns a line that says what was written."""
-    if not overwrite and os.path.lexists(target):
-        raise ValueError(f"{target} exists already. Name another file, or pass --overwrite.")
-    read = read_archive(source, rule) if is_archive(source) else _state_dict_in(source, key)
-    if to == "c++":
-        write_archive(target, read)
-    else:
-        torch.save(read, target)
-    kind = "an archive for C++" if to == "c++" else "a state_dict for Python"
-    return f"{read['param_groups'][0].get('rule')}, {len(read['state'])} parameters with state: {target} is {kind}"

@@ -1,6 +1,7 @@
 """One class for each optimizer of the catalog, made when the package is imported."""
 
 import json
+import re
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from . import _core
 from .groups import FORMATS, TORCH_FLAGS, option_defaults
 from .optimizer import Optimizer
+from .words import did_you_mean
 
 _FORMAT_NOTES = {
     "state": 'state format: "int8", {"codec": "int8", "block": 128}, or a dict by state buffer. Default: float32.',
@@ -78,7 +80,14 @@ def make_class(description: dict[str, Any]) -> type[Optimizer]:
     late = {o["name"] for o in description["options"] if o["at_construction"]}
 
     def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:
-        bound = shown.bind(*args, **kwargs)
+        for option in kwargs:
+            if option not in shown.parameters:
+                hint = did_you_mean(option, shown.parameters)
+                raise TypeError(f"{name}.__init__() got an unexpected keyword argument {option!r}.{hint}")
+        try:
+            bound = shown.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}.__init__(): {error}") from None
         bound.apply_defaults()
         options = {k: v for k, v in bound.arguments.items() if k not in late or v is not None}
         Optimizer.__init__(self, rule, options.pop("params"), **options)
@@ -102,14 +111,27 @@ def classes() -> dict[str, type[Optimizer]]:
     return dict(_classes)
 
 
+def _line_of_class(text: str, description: dict[str, Any]) -> int:
+    """The line of a rule's file that names its class, or its namespace if none does."""
+    named = description["class"]
+    found = re.search(rf"class:[ \t]*{named}\b" if named else rf"\b{description['name']}\b", text)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
+
+
 def load_rule(path: str | Path) -> type[Optimizer]:
     """The class of the optimizer in a file. It is also an attribute of `jitstep`, so that pickle finds it.
 
-    The file is code: it must belong to this user or to root. Invalid declarations raise ValueError with their line.
+    The file is code: it must belong to this user or to root. Invalid declarations raise ValueError with their line, and
+    so does a class whose name jitstep has already, unless it is that of the same rule.
     """
     import jitstep
 
-    made = make_class(_core.describe(_core.load_rule(str(path))))
+    description = _core.describe(_core.load_rule(str(path)))
+    name = class_name(description)
+    if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != description["name"]:
+        line = _line_of_class(Path(path).read_text(errors="replace"), description)
+        raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
+    made = make_class(description)
     _classes[made.__name__] = made
     setattr(jitstep, made.__name__, made)
     return made

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import torch
 from torch import Tensor
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 FORMATS: dict[str, Any] = {"state": None, "weights": None, "seed": None, "min_quantized_size": None}
 # torch's own arguments that select an implementation. jitstep has one, which is fused.
 TORCH_FLAGS: dict[str, Any] = {"foreach": None, "capturable": False, "differentiable": False, "fused": None}
+# Keys of parameter groups that are no options: those of torch, of its schedulers, and of jitstep.
+_OTHER_KEYS = {
+    "params", "param_names", "constructed", "initial_lr", "max_lr", "min_lr", "swa_lr",
+    "base_momentum", "max_momentum", "rule", "schema", "mode", "shared_state",
+}  # fmt: skip
 # torch's Adam is AdamW with this option.
 _DECOUPLED = {"adam": "adamw"}
 
@@ -61,17 +67,21 @@ class GroupedOptimizer(torch.optim.Optimizer):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         if options.get("differentiable"):
             raise RuntimeError(f"`fused` does not support `differentiable`: autograd does not record steps of {name}.")
-        known = {o["name"] for o in self._description["options"]} | set(option_defaults(self._description))
-        known |= set(FORMATS) | set(TORCH_FLAGS)
+        known = self._known_options()
         for option in options:
             if option not in known:
-                raise TypeError(f"{name} has no option {option!r}. Options: {', '.join(sorted(known))}")
+                hint = words.did_you_mean(option, known)
+                raise TypeError(f"{name} has no option {option!r}.{hint} Options: {', '.join(sorted(known))}")
         defaults = {**option_defaults(self._description), **FORMATS, **TORCH_FLAGS, **options}
         lr = defaults.get("lr")
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
         self._checked_group(defaults)
         super().__init__(params, defaults)
+
+    def _known_options(self) -> set[str]:
+        rules = {o["name"] for o in self._description["options"]} | set(option_defaults(self._description))
+        return rules | set(FORMATS) | set(TORCH_FLAGS)
 
     def _setup(self, rule: str) -> None:
         # Through __dict__, because torch's own __setstate__ may run before __init__.
@@ -106,6 +116,8 @@ class GroupedOptimizer(torch.optim.Optimizer):
             group.refresh(options, True)
         except _core.OptionError as error:
             raise words.option_error(self.rule, error, options) from None
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}") from None
         except ValueError as error:
             raise words.refusal(self.rule, error, options) from None
         return group
@@ -114,11 +126,20 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
         try:
+            self._warn_of_misspelled(self.param_groups[-1])
             self._accept_group(self.param_groups[-1])
         except Exception:
             self.param_groups.pop()
             raise
         self._stepper.drop()
+
+    def _warn_of_misspelled(self, group: dict[str, Any]) -> None:
+        """torch permits keys of the user. Those that look like an option are probably a mistake."""
+        known = self._known_options()
+        for key in group.keys() - known - _OTHER_KEYS:
+            if hint := words.did_you_mean(str(key), known, closeness=0.85):
+                text = f"jitstep: {type(self).__name__} ignores the key {key!r} of a parameter group.{hint}"
+                warn(text, stacklevel=words.stacklevel())
 
     def _accept_group(self, group: dict[str, Any]) -> None:
         checked = self._checked_group(group)
@@ -254,7 +275,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
         """A state buffer such as "exp_avg" as a new tensor of float values, for any state format."""
         found = self._values(parameter, self.plan_of(parameter))
         if name not in found:
-            raise KeyError(f"{self.rule} has no state {name!r} for this parameter. It has: {', '.join(found)}")
+            if not self.state.get(parameter):
+                raise KeyError(f"{self.rule} has no state for this parameter yet. Take a step, or call init_state().")
+            has = ", ".join(found) or "none"
+            raise KeyError(f"{self.rule} has no state {name!r} for this parameter. State: {has}.")
         value: Tensor = found[name]
         return value
 

@@ -73,33 +73,61 @@ def newton_schulz(calls: list[TransformCall]) -> None:
 _transforms: dict[str, Callable[[list[TransformCall]], None]] = {"newton_schulz": newton_schulz}
 
 
-def register_host_transform(name: str, function: Callable[[Tensor, Group], Tensor]) -> None:
+def register_host_transform(name: str, function: Callable[[Tensor, Group], Tensor], *, replace: bool = False) -> None:
     """Adds a function for rules with `host transform: name`.
 
     It gets one tensor of float32 (float64 for float64 parameters) and the parameter group, and returns a tensor of the
-    same shape. A name that is taken raises ValueError.
+    same shape. A name that exists raises ValueError, unless `replace` is true. The steps of existing optimizers then
+    call the new function. A function that cannot be called raises TypeError.
     """
 
-    def replace(call: TransformCall) -> None:
+    def assign(call: TransformCall) -> None:
         made = function(call.values, call.group)
+        returned, wanted = f"jitstep: the host transform {name!r} returned", f"shape {list(call.values.shape)}."
+        if not isinstance(made, Tensor):
+            raise TypeError(f"{returned} {_shown_type(made)}. Return a tensor of the {wanted}")
         if made.shape != call.values.shape:
-            raise ValueError(f"the host transform {name!r} returned {list(made.shape)} for {list(call.values.shape)}")
+            raise ValueError(f"{returned} a tensor of the shape {list(made.shape)}. Return one of the {wanted}")
         call.values.copy_(made)
 
-    register_parameter_transform(name, replace)
+    _register(name, function, assign, replace)
 
 
-def register_parameter_transform(name: str, function: Callable[[TransformCall], object]) -> None:
+def register_parameter_transform(
+    name: str, function: Callable[[TransformCall], object], *, replace: bool = False
+) -> None:
     """Like register_host_transform(), for a function that needs the step number of the parameter.
 
-    It gets a TransformCall and replaces its values in place.
+    It gets a TransformCall, replaces its values in place, and returns None. The same tensor, which in-place functions
+    return, is also correct. Anything else raises TypeError in the step.
     """
-    if name in _transforms:
-        raise ValueError(f"the host transform {name!r} exists already. Choose another name.")
+
+    def check(call: TransformCall) -> None:
+        made = function(call)
+        if made is not None and made is not call.values:
+            raise TypeError(
+                f"jitstep: the host transform {name!r} returned {_shown_type(made)}, which would be ignored. Write "
+                "call.values in place, such as call.values.copy_(result), and return nothing."
+            )
+
+    _register(name, function, check, replace)
+
+
+def _shown_type(value: object) -> str:
+    return "None" if value is None else f"an object of type {type(value).__name__}"
+
+
+def _register(name: str, function: object, call_one: Callable[[TransformCall], None], replace: bool) -> None:
+    if not callable(function):
+        raise TypeError(f"jitstep: the host transform {name!r} is {function!r}. Pass a function.")
+    if name in _transforms and not replace:
+        raise ValueError(
+            f"jitstep: the host transform {name!r} exists already. Choose another name, or pass replace=True."
+        )
 
     def each(calls: list[TransformCall]) -> None:
         for call in calls:
-            function(call)
+            call_one(call)
 
     _transforms[name] = each
 

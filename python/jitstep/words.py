@@ -1,12 +1,28 @@
 """Errors of options in the words of torch.optim, so that programs and tests that read them work."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from . import _core
 
 _RANGE_WORDS = " and must be "
 _DEVICES = ("cpu", "cuda")
+
+
+def did_you_mean(given: str, known: Iterable[str], closeness: float = 0.75) -> str:
+    """A sentence with the known name that is closest to a misspelled one. Empty if none is close."""
+    close = get_close_matches(given, list(known), 1, cutoff=closeness)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def stacklevel() -> int:
+    """The `stacklevel` of a warning of the caller that names the program's line, not one of jitstep or torch."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("jitstep", "torch"):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _torch_sentence(rule: str, name: str, index: int, given: Any, wanted: str) -> str:

@@ -29,6 +29,15 @@ void raise_option_error(const jit::OptionError& thrown) {
   PyErr_SetObject(option_error, raised.ptr());
 }
 
+// The compiler's complete output is an attribute. A compiler may print bytes that are not UTF-8.
+void raise_compile_error(const jit::CompileError& thrown) {
+  const nb::object raised = nb::borrow(compile_error)(thrown.what());
+  const std::string& log = thrown.log();
+  raised.attr("log") = nb::steal(
+      PyUnicode_DecodeUTF8(log.data(), static_cast<Py_ssize_t>(log.size()), "replace"));
+  PyErr_SetObject(compile_error, raised.ptr());
+}
+
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
@@ -39,7 +48,7 @@ void translate(const std::exception_ptr& thrown, void*) {
   } catch (const jit::ToolchainError& one) {
     PyErr_SetString(error, one.what());
   } catch (const jit::CompileError& one) {
-    PyErr_SetString(compile_error, one.what());
+    raise_compile_error(one);
   } catch (const jit::CudaError& one) {
     PyErr_SetString(cuda_error, one.what());
   } catch (const jit::Error& one) {
@@ -52,9 +61,11 @@ void translate(const std::exception_ptr& thrown, void*) {
 void add_errors(nb::module_& module) {
   error = add(module, "Error", "Base of the errors that are not errors of arguments.",
               PyExc_RuntimeError);
-  compile_error =
-      add(module, "CompileError",
-          "The compiler rejected the source of a kernel. The message has its log.", error);
+  compile_error = add(
+      module, "CompileError",
+      "The compiler rejected the source of a kernel. The message has the first errors, and `log` "
+      "the compiler's complete output.",
+      error);
   cuda_error = add(module, "CudaError", "A call of the CUDA driver failed.", error);
   missing_compiler_error = add(module, "MissingCompilerError",
                                "A kernel must be compiled, and there is no C++ compiler. The "

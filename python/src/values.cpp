@@ -71,9 +71,8 @@ nb::object from_codec(const jit::CodecChoice& codec) {
   return nb::module_::import_("json").attr("loads")(jit::to_json(codec));
 }
 
-}  // namespace
-
-jit::Value to_value(const jit::Option& option, nb::handle object) {
+// A TypeError of Python does not name the option.
+jit::Value convert(const jit::Option& option, nb::handle object) {
   if (object.is_none()) return option.type == Type::choice ? option.initial : jit::Value();
   switch (option.type) {
     case Type::boolean: {
@@ -83,7 +82,7 @@ jit::Value to_value(const jit::Option& option, nb::handle object) {
     }
     case Type::choice:
       if (!nb::isinstance<nb::str>(object))
-        throw nb::type_error(("jitstep: the option " + option.name + " must be a string.").c_str());
+        throw nb::type_error(("the option " + option.name + ": must be a string.").c_str());
       return nb::cast<std::string>(object);
     case Type::number:
     case Type::nullable:
@@ -93,6 +92,16 @@ jit::Value to_value(const jit::Option& option, nb::handle object) {
       return to_numbers(object);
   }
   return {};
+}
+
+}  // namespace
+
+jit::Value to_value(const jit::Option& option, nb::handle object) try {
+  return convert(option, object);
+} catch (const nb::python_error& error) {
+  if (!error.matches(PyExc_TypeError)) throw;
+  const nb::str cause(error.value());
+  throw nb::type_error(("the option " + option.name + ": " + cause.c_str() + ".").c_str());
 }
 
 nb::object from_value(const jit::Value& value) {

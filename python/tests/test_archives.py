@@ -1,8 +1,10 @@
 """Archives of the C++ front end: written, loaded by C++, read, and continued bit for bit."""
 
+import os
 import pathlib
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -98,3 +100,26 @@ def test_a_file_that_is_no_archive_is_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(ValueError, match="does not name its rule"):
         jitstep.write_archive(tmp_path / "b.pt", torch.load(tmp_path / "a.pt"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pt"]
+
+
+def test_a_checkpoint_of_python_is_told_from_an_archive(tmp_path):
+    torch.save({"state": {}, "param_groups": []}, tmp_path / "a.pt")
+    with pytest.raises(ValueError, match=r"a checkpoint of Python.*torch\.load"):
+        jitstep.read_archive(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_the_umask_decides_who_may_read_an_archive_and_reading_warns_of_nothing(tmp_path, umask):
+    net = make()
+    state = jitstep.AdamW(net.parameters()).state_dict()
+    before = os.umask(umask)
+    try:
+        jitstep.write_archive(tmp_path / "a.pt", state)
+        jitstep.write_archive(tmp_path / "a.pt", state)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.pt").stat().st_mode & 0o777 == 0o666 & ~umask
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pt"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jitstep.read_archive(tmp_path / "a.pt")

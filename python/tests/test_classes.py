@@ -5,6 +5,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -111,9 +112,15 @@ def test_a_value_that_depends_on_the_rate_is_that_of_construction():
         (lambda: jitstep.AdamW([]), ValueError, "optimizer got an empty parameter list"),
         (lambda: jitstep.AdamW(weight()), TypeError, "params argument given to the optimizer"),
         (lambda: jitstep.AdamW([weight()], leaning_rate=1), TypeError, "leaning_rate"),
+        (lambda: jitstep.AdamW([weight()], lrr=1), TypeError, r"^AdamW\.__init__\(\) .* 'lrr'\. Did you mean 'lr'\?$"),
+        (lambda: jitstep.AdamW(), TypeError, r"^AdamW\.__init__\(\).*'params'"),
+        (lambda: jitstep.Optimizer("adamw", [weight()], lrr=1), TypeError, "'lrr'.*'lr'"),
         (lambda: jitstep.Optimizer("adamw", [weight()], mu=1), TypeError, "has no option 'mu'"),
         (lambda: jitstep.Optimizer("adamq", [weight()]), ValueError, "adamq"),
-        (lambda: jitstep.AdamW([weight()], lr="fast"), TypeError, "must be real number"),
+        (lambda: jitstep.AdamW([weight()], lr="fast"), TypeError, "AdamW: the option lr: must be real number"),
+        (lambda: jitstep.AdamW([weight()], lr=[1e-3]), TypeError, "AdamW: the option lr: "),
+        (lambda: jitstep.AdamW([weight()], betas=0.9), TypeError, "AdamW: the option betas: "),
+        (lambda: jitstep.Muon([weight()], adjust_lr_fn=3), TypeError, "Muon: the option adjust_lr_fn: "),
         (lambda: jitstep.AdamW([weight()], state="int9"), ValueError, "int9"),
         (lambda: jitstep.AdamW([weight()], state={"exp_avgs": "int8"}), ValueError, 'no slot "exp_avgs"'),
         (lambda: jitstep.AdamW([weight()], weights="split9"), ValueError, "split9"),
@@ -152,6 +159,23 @@ def test_a_refused_group_leaves_the_optimizer_as_it_was():
     with pytest.raises(ValueError, match="Invalid learning rate"):
         one.add_param_group({"params": [weight()], "lr": -1})
     assert len(one.param_groups) == 1
+
+
+def test_a_key_of_a_group_that_looks_like_an_option_is_a_warning():
+    with pytest.warns(UserWarning, match="AdamW ignores the key 'stat'.* 'state'") as caught:
+        one = jitstep.AdamW([{"params": [weight()], "stat": "int8"}])
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="'weigh_decay'.* 'weight_decay'"):
+        one.add_param_group({"params": [weight()], "weigh_decay": 0.1})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one.add_param_group({"params": [weight()], "name": "head", "lr_scale": 0.5, "weight_decay_scale": 2})
+        with pytest.raises(UserWarning, match="beta"):
+            one.add_param_group({"params": [weight()], "beta": 0.5})
+        torch.optim.lr_scheduler.OneCycleLR(one, 0.1, total_steps=10)
+        one.add_param_group({"params": [weight()], "initial_lr": 0.1, "max_lr": 0.1, "base_momentum": 0.85})
+    assert len(one.param_groups) == 4
+    assert one.param_groups[2]["name"] == "head"
 
 
 def test_parameters_that_share_memory_are_refused():
@@ -199,3 +223,43 @@ def test_an_error_in_a_rule_names_file_and_line(tmp_path):
     )
     with pytest.raises(ValueError, match=r"broken\.cuh:\d"):
         jitstep.load_rule(path)
+
+
+SOURCE = """// Follows the gradient.   class: {name}
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::{rule} {{
+struct Hyper {{
+  double lr = 1e-3;  // >= 0
+}};
+struct Rule {{
+  KHD static void update_param(auto& e, const auto& c) {{ e.p = e.p - c.lr * {term}; }}
+}};
+}}
+"""
+
+
+def test_a_rule_replaces_nothing_of_the_package_but_its_own_class(tmp_path):
+    path = tmp_path / "follower.cuh"
+    for name in ("AdamW", "read_archive", "Optimizer", "catalog"):
+        before = getattr(jitstep, name)
+        path.write_text("// Line 1.\n" + SOURCE.format(name=name, rule="follower", term="e.g"))
+        with pytest.raises(ValueError, match=rf"follower\.cuh:2: jitstep\.{name} exists already.*class:"):
+            jitstep.load_rule(path)
+        assert getattr(jitstep, name) is before
+    path.write_text(SOURCE.format(name="Follower", rule="follower", term="e.g"))
+    made = jitstep.load_rule(path)
+    assert jitstep.Follower is made
+    path.write_text(SOURCE.format(name="Follower", rule="follower", term="2 * e.g"))
+    again = jitstep.load_rule(path)
+    assert again is not made
+    assert jitstep.Follower is again
+
+
+def test_a_rule_that_does_not_compile_raises_an_error_with_the_compilers_log(tmp_path):
+    path = tmp_path / "faulty.cuh"
+    path.write_text(SOURCE.format(name="Faulty", rule="faulty", term="no_such_name"))
+    optimizer = jitstep.load_rule(path)([weight()])
+    with pytest.raises(jitstep.CompileError, match="no_such_name") as caught:
+        optimizer.compile()
+    assert "no_such_name" in caught.value.log

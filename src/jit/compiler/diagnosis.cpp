@@ -246,7 +246,7 @@ std::string shortened(View log) {
   std::string out = first_lines(log, is_error);
   if (out.empty()) out = first_lines(log, [](View) { return true; });
   return str_cat(out, "(The complete output has ", lines,
-                 " lines. CompileError::log() returns it. ",
+                 " lines. The log of the CompileError has it. ",
                  "If you set JITSTEP_DUMP to a folder, a file there has it.)\n");
 }
 
