@@ -12,11 +12,23 @@ constexpr int keys_of() {
     return 0;
 }
 
+// Whether a slot has codes that are computed without branches.
+template <class S>
+constexpr bool has_quick_slots() {
+  bool found = false;
+  static_for<S::slots>([&](auto s) {
+    using Component = typename S::template Codec<decltype(s)::value>;
+    if constexpr (requires { Component::Body::quick; }) found = found || Component::Body::quick;
+  });
+  return found;
+}
+
 // Minimum of resident blocks per multiprocessor (65536 registers), so that enough loads are in flight. It is as large
 // as kernels of this kind allow without spills. Doubles make a kernel large, because they take two registers.
 // Auxiliary state and row results do, because they need addresses. Many terms do, because a lane holds every term of
-// its elements. Many keys do, because such codecs compute as much as a rule. Kernels with Ordinary arithmetic are small,
-// because only the other arithmetic calls functions.
+// its elements. Many keys do, because such codecs compute as much as a rule. Kernels without branches in arithmetic and
+// codes get three blocks of 256 threads: they spill, mostly for operands that are not ordinary, and are
+// 17 % faster on an H200 than two blocks without spills.
 template <class S>
 constexpr int blocks_at_once() {
   int terms = 0;
@@ -32,7 +44,7 @@ constexpr int blocks_at_once() {
     if (has_aux_state<Component>()) large = true;
   });
   if (terms > 8 || keys > 3) large = true;
-  const int fitting = 65536 / (S::config.threads * (large ? 255 : has_ordinary<S>() ? 85 : 128));
+  const int fitting = 65536 / (S::config.threads * (large ? 255 : has_ordinary<S>() && has_quick_slots<S>() ? 85 : 128));
   return fitting > 0 ? fitting : 1;
 }
 
