@@ -144,7 +144,12 @@ def row_of(name, measured):
     one = measured[name]
     fused = measured.get("torch fused, bf16" if one.parameters[0].dtype == BF16 else "torch fused")
     device, host = statistics.median(one.device_us), statistics.median(one.host_us)
-    row = {"device_us": device, "host_us": host, "bytes": one.bytes, "gb_per_s": one.bytes / device / 1000 if device else 0}
+    row = {
+        "device_us": device,
+        "host_us": host,
+        "bytes": one.bytes,
+        "gb_per_s": one.bytes / device / 1000 if device else 0,
+    }
     if fused is not None:
         row["of_fused"] = statistics.median(a / b for a, b in zip(one.device_us, fused.device_us, strict=True))
         row["host_of_fused"] = statistics.median(a / b for a, b in zip(one.host_us, fused.host_us, strict=True))

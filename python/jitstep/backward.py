@@ -129,9 +129,7 @@ class BackwardSteps:
                 with lock:
                     alone[number].step(found)
 
-        self._hooks = GradHooks(
-            "an optimizer that steps in backward()", [one.p for one in self._alone], on_gradient
-        )
+        self._hooks = GradHooks("an optimizer that steps in backward()", [one.p for one in self._alone], on_gradient)
 
     def kernels(self) -> list[_core.KernelInfo]:
         return [info for one in self._alone for info in one.stepper.kernels()]

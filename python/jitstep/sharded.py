@@ -108,7 +108,13 @@ def part_of(value: Tensor, p: Tensor) -> Tensor:
         if value.placements != p.placements or value.device_mesh != p.device_mesh:  # type: ignore[attr-defined]
             value = value.redistribute(p.device_mesh, p.placements)  # type: ignore[attr-defined]
         return local(value)
-    if is_shard(p) and value.dim() == 2 and p.dim() > 1 and value.shape[0] == p.shape[0] != value.shape[: p.dim()]:
+    if (
+        is_shard(p)
+        and value.dim() == 2
+        and p.dim() > 1
+        and value.shape[0] == p.shape[0]
+        and value.shape[: p.dim()] != p.shape
+    ):
         sizes, first = _bounds(p)
         return value.narrow(0, min(first[0], value.shape[0]), sizes[0])  # of whole_rows()
     if not is_shard(p) or value.shape[: p.dim()] != p.shape:

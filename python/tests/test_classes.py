@@ -40,11 +40,7 @@ def test_arguments_are_torchs_in_torchs_order(name):
     assert {p.name for p in theirs} <= {p.name for p in ours}
     by_name = {p.name: p for p in ours}
     for p in theirs:
-        if (
-            p.default is not p.empty
-            and not isinstance(p.default, str)
-            and p.default is not None
-        ):
+        if p.default is not p.empty and not isinstance(p.default, str) and p.default is not None:
             assert by_name[p.name].default == p.default, p.name
 
 

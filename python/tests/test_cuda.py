@@ -532,7 +532,9 @@ def test_a_checkpoint_of_a_model_resumes():
     net = make().to(GPU)
     optimizer = jitstep.AdamW(net.parameters(), state="int8")
     train_net(net, optimizer, 2)
-    other, resumed_optimizer = resumed(net, optimizer, lambda copy: jitstep.AdamW(copy.to(GPU).parameters(), state="int8"))
+    other, resumed_optimizer = resumed(
+        net, optimizer, lambda copy: jitstep.AdamW(copy.to(GPU).parameters(), state="int8")
+    )
     train_net(net, optimizer, 2)
     train_net(other, resumed_optimizer, 2)
     assert_same(optimizer, resumed_optimizer)

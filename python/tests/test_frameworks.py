@@ -64,5 +64,12 @@ def test_lightning_follows_torch_and_resumes(tmp_path):
 
 def test_every_example_is_run_by_a_test():
     found = {path.stem for path in (ROOT / "examples/python").glob("*.py")}
-    assert found == {"train_ddp", "train_zero", "train_fsdp2", "train_hf_trainer", "train_accelerate", "train_lightning"}
+    assert found == {
+        "train_ddp",
+        "train_zero",
+        "train_fsdp2",
+        "train_hf_trainer",
+        "train_accelerate",
+        "train_lightning",
+    }
     assert all(len((ROOT / f"examples/python/{name}.py").read_text().splitlines()) < 50 for name in found)

@@ -106,7 +106,9 @@ def low_rank_adapters(optim):
     frozen = net[0]
     net[0] = torch.nn.Module()
     net[0].forward = lambda x: frozen(x) + x @ a.T @ b.T
-    optimizer = optim.AdamW([{"params": [a], "lr": 1e-3}, {"params": [b], "lr": 1.6e-2}, {"params": net[2].parameters()}])
+    optimizer = optim.AdamW(
+        [{"params": [a], "lr": 1e-3}, {"params": [b], "lr": 1.6e-2}, {"params": net[2].parameters()}]
+    )
     return train(net, optimizer, 8)
 
 
@@ -307,7 +309,9 @@ def test_a_functional_program_may_use_meta_parameters():
     assert optimizer.param_groups[0]["params"][0].shape == (128, 64)
 
 
-@pytest.mark.parametrize("arguments", [{"foreach": True}, {"foreach": False}, {"fused": True}, {"capturable": True}], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [{"foreach": True}, {"foreach": False}, {"fused": True}, {"capturable": True}], ids=str
+)
 def test_flags_of_torch_change_no_result(arguments):
     nets = []
     for options in ({}, arguments):

@@ -53,7 +53,9 @@ def environment(folder, wheel):
     """A virtual environment of this Python with the wheel. torch and numpy come from this environment."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     python = str(folder / "bin/python")
-    subprocess.run([python, "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-index", wheel], check=True)
+    subprocess.run(
+        [python, "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-index", wheel], check=True
+    )
     packages = pathlib.Path(torch.__file__).parents[1]
     pathlib.Path(glob.glob(f"{folder}/lib/python3*/site-packages")[0], "torch.pth").write_text(f"{packages}\n")
     return python
