@@ -1,40 +1,49 @@
-// Which kernels contain assembly.
+// Which kernels contain assembly, and which compute without branches.
 #pragma once
 #include "plan.cuh"
 
 namespace jitstep {
 
+// Whether has<Codec>() is true for the codec of a slot.
+template <class S, class F>
+constexpr bool any_codec(F has) {
+  bool found = false;
+  static_for<S::slots>([&](auto i) {
+    found |= has.template operator()<typename S::template Codec<decltype(i)::value>>();
+  });
+  return found;
+}
+
 // Whether a parameter or a slot has this 16-bit type.
 template <class S, class Dtype>
 constexpr bool stores_as() {
-  bool found = kSame<typename S::P, Dtype>;
-  static_for<S::slots>([&](auto i) {
-    using Component = typename S::template Codec<decltype(i)::value>;
-    if constexpr (requires { typename Component::Body::Rounded; })
-      found |= kSame<typename Component::Body::Rounded, Dtype>;
-  });
-  return found;
+  return kSame<typename S::P, Dtype> || any_codec<S>([]<class C>() {
+           return requires { requires kSame<typename C::Body::Rounded, Dtype>; };
+         });
 }
 
 // Whether a codec converts by assembly. Those of 8-bit floats declare it.
 template <class S>
 constexpr bool decodes_by_assembly() {
-  bool found = false;
-  static_for<S::slots>([&](auto i) {
-    using Component = typename S::template Codec<decltype(i)::value>;
-    if constexpr (requires { Component::Body::has_assembly; })
-      found |= Component::Body::has_assembly;
+  return any_codec<S>([]<class C>() {
+    return requires { requires C::Body::has_assembly; };
   });
-  return found;
+}
+
+// Whether a slot has codes that are computed without branches.
+template <class S>
+constexpr bool has_quick_slots() {
+  return any_codec<S>([]<class C>() {
+    return requires { requires C::Body::quick; };
+  });
 }
 
 // Whether the rule has a form of update_param for ordinary operands, and this target is faster with it.
 template <class S>
 constexpr bool has_ordinary() {
-  if constexpr (requires { S::Rule::Body::has_ordinary; })
-    return kHasApproximations && sizeof(real) == 4 && S::Rule::Body::has_ordinary;
-  else
-    return false;
+  return kHasApproximations && sizeof(real) == 4 && requires {
+    requires S::Rule::Body::has_ordinary;
+  };
 }
 
 // Whether a kernel contains assembly, which widens numbers and, in kernels that store elements, rounds them.

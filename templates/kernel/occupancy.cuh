@@ -12,17 +12,6 @@ constexpr int keys_of() {
     return 0;
 }
 
-// Whether a slot has codes that are computed without branches.
-template <class S>
-constexpr bool has_quick_slots() {
-  bool found = false;
-  static_for<S::slots>([&](auto s) {
-    using Component = typename S::template Codec<decltype(s)::value>;
-    if constexpr (requires { Component::Body::quick; }) found = found || Component::Body::quick;
-  });
-  return found;
-}
-
 // Minimum of resident blocks per multiprocessor (65536 registers), so that enough loads are in flight. It is as large
 // as kernels of this kind allow without spills. Doubles make a kernel large, because they take two registers.
 // Auxiliary state and row results do, because they need addresses. Many terms do, because a lane holds every term of

@@ -1,7 +1,7 @@
 // Storage formats of weights, gradients and state. Conversions work on bits, so they are the same on every target.
 // A NaN stored in fewer than 32 bits has one bit pattern.
 #pragma once
-#include "port.cuh"
+#include "port_gpu.cuh"
 
 namespace jitstep {
 

@@ -1,6 +1,6 @@
 // Arithmetic without branches for operands of ordinary size.
 #pragma once
-#include "port.cuh"
+#include "port_gpu.cuh"
 
 namespace jitstep {
 

@@ -1,6 +1,7 @@
 // Checks at compile time that a rule follows docs/extending/reference.md. It instantiates each function of a rule with
-// views that contain only what the function may read and write. Nothing of this runs or stays in the binary. Only the host knows the fields' names, so it generates SlotsOf, ResultsIn and the assertions. (No back
-// quotes in assertions: NVRTC prints them as question marks.)
+// views that contain only what the function may read and write. Nothing of this runs or stays in the binary. Only the
+// host knows the fields' names, so it generates SlotsOf, ResultsIn and the assertions. (No back quotes in assertions:
+// NVRTC prints them as question marks.)
 #pragma once
 #include "../plan.cuh"
 #include "../tile/fragment.cuh"

@@ -88,10 +88,9 @@ KHD auto encode_by_shared_codebook(real x, const auto& measured) {
 // Whether whole tiles try encode_quickly for slot I: each codec block lies in one or more rows of a warp.
 template <class S, int I, class Shape, class Component = typename S::template Codec<I>>
 constexpr bool has_quick_codes() {
-  if constexpr (kCoded<Component> && sizeof(real) == 4 && S::config.threads > 1)
-    if constexpr (requires { Component::Body::quick; })
-      return Component::Body::quick && Shape::lanes == 32 &&
-             Component::Body::block % Shape::stride == 0;
+  if constexpr (kCoded<Component> && requires { requires Component::Body::quick; })
+    return sizeof(real) == 4 && S::config.threads > 1 && Shape::lanes == 32 &&
+           Component::Body::block % Shape::stride == 0;
   return false;
 }
 

@@ -562,7 +562,7 @@ TEST(ManifestMistakes, SeventeenReductionsThrow) {
 // Names that these files declare. A namespace of the same name would hide them.
 std::vector<std::string> kernel_language_names() {
   std::vector<std::string> names;
-  for (const char* file : {"lang/contract", "lang/ordinary", "lang/port", "kernel/args"}) {
+  for (const char* file : {"lang/contract", "lang/ordinary", "lang/port", "lang/port_gpu", "kernel/args"}) {
     std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/", file, ".cuh"));
     for (std::string line; std::getline(lines, line);) {
       std::smatch found;
