@@ -177,13 +177,11 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
 
 Binary HostCompiler::compile(const std::string& source, const std::string& name,
                              const Target& target) {
-  Binary binary;
-  binary.image = run(source, name, target, link_flags(target), binary.log);
-  return binary;
+  return compile(source, name, target, nullptr);
 }
 
 Binary HostCompiler::compile(const std::string& source, const std::string& name,
-                             const Target& target, std::string& loops) {
+                             const Target& target, std::string* loops) {
   Binary binary;
   binary.image = run_with_loops(source, name, target, link_flags(target), binary.log, loops);
   return binary;
@@ -192,10 +190,8 @@ Binary HostCompiler::compile(const std::string& source, const std::string& name,
 // -g1 adds line information and does not change the code.
 std::string HostCompiler::assembly(const std::string& source, const std::string& name,
                                    const Target& target, std::string* loops) {
-  const Names options = {"-S", "-g1"};
   std::string log;
-  return text_of(loops == nullptr ? run(source, name, target, options, log)
-                                  : run_with_loops(source, name, target, options, log, *loops));
+  return text_of(run_with_loops(source, name, target, {"-S", "-g1"}, log, loops));
 }
 
 bool HostCompiler::is_clang(const Target& target) {
@@ -206,16 +202,17 @@ bool HostCompiler::is_clang(const Target& target) {
 std::vector<std::byte> HostCompiler::run_with_loops(const std::string& source,
                                                     const std::string& name, const Target& target,
                                                     Names options, std::string& log,
-                                                    std::string& loops) {
+                                                    std::string* loops) {
+  if (loops == nullptr) return run(source, name, target, options, log);
   if (is_clang(target)) {
-    loops = loop_report(source, name, target);
+    *loops = loop_report(source, name, target);
     return run(source, name, target, options, log);
   }
   const PrivateFolder folder(scratch_folders(settings_));
   const std::string path = folder.path() + "/loops";
   options.push_back("-fopt-info-vec-missed=" + path);
   std::vector<std::byte> written = run(source, name, target, options, log);
-  loops = text_of(read_image(path));
+  *loops = text_of(read_image(path));
   return written;
 }
 
@@ -228,7 +225,7 @@ std::string HostCompiler::loop_report(const std::string& source, const std::stri
     run(source, name, target, options, log, Limits{}.output_ends);
     return log;
   }
-  run_with_loops(source, name, target, {"-S"}, log, loops);
+  run_with_loops(source, name, target, {"-S"}, log, &loops);
   return loops;
 }
 

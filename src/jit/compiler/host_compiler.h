@@ -23,9 +23,9 @@ class HostCompiler : public Compiler {
   bool available(const Target&) override { return !find().empty(); }
   Fitness fitness(const std::string& identity, const Target& target) const override;
 
-  /// compile() with loop_report(), by one run of g++ and by two of clang.
+  /// The same, and loop_report() if `loops` is not null, by one run of g++ and by two of clang.
   Binary compile(const std::string& text, const std::string& name, const Target& target,
-                 std::string& loops);
+                 std::string* loops);
 
   /// The assembly of the same code, with `.loc` lines that name the source. With `loops`, also loop_report(), by one run
   /// of g++ and by two of clang.
@@ -52,7 +52,7 @@ class HostCompiler : public Compiler {
   bool is_clang(const Target& target);
   std::vector<std::byte> run_with_loops(const std::string& text, const std::string& name,
                                         const Target& target, Names options, std::string& log,
-                                        std::string& loops);
+                                        std::string* loops);
   PrivateFolder work_folder() const;
   std::string read_identity(const Target& target) const;
 

@@ -10,7 +10,7 @@ Binary LoopReporter::compile(const std::string& text, const std::string& name,
   if (target.kind != Target::Kind::cpu) return HostCompiler::compile(text, name, target);
   try {
     std::string report;
-    Binary binary = compile(text, name, target, report);
+    Binary binary = compile(text, name, target, &report);
     binary.log += log_of(scalar_loops(text, report), text);
     return binary;
   } catch (const Error&) {
