@@ -6,20 +6,13 @@
 
 #include "jit/codegen/unit.h"
 #include "jitstep/jit/engine.h"
+#include "support/allowed_spill.h"
 #include "support/bits.h"
 #include "support/combinations.h"
 
 namespace jitstep::support {
 
 class GpuCompile : public testing::TestWithParam<int> {};
-
-// AdamW in these formats: three blocks on a multiprocessor spill, mostly for operands that are not ordinary. They are
-// faster than two blocks without spills.
-inline bool may_spill(const jit::KernelSpec& spec) {
-  if (spec.rule != "adamw" || spec.state.slots.empty() || !spec.state.slots[0]) return false;
-  const std::string& codec = spec.state.slots[0]->name;
-  return codec == "int4" || codec == "int8" || codec == "int8_signed";
-}
 
 inline void expect_registers_only(const std::vector<jit::KernelSpec>& specs,
                                   const jit::Target& target) {
@@ -29,7 +22,9 @@ inline void expect_registers_only(const std::vector<jit::KernelSpec>& specs,
     const jit::Unit unit = jit::unit(plan, jit::default_kernel_config(plan, target), target);
     const auto built = jit::default_engine().build(unit.text, unit.name, target);
     EXPECT_EQ(built->binary.resources.size(), unit.entries.size());
-    const int spilled = may_spill(spec) ? 128 : 0, stack = may_spill(spec) ? 32 : 0;
+    const std::string codec =
+        spec.state.slots.empty() ? "" : spec.state.slots[0].value_or(jit::CodecChoice{}).name;
+    const int spilled = allowed_spill(spec.rule, codec), stack = spilled / 4;
     for (const auto& entry : built->binary.resources) {
       EXPECT_LE(entry.spill_store_bytes + entry.spill_load_bytes, spilled) << entry.entry;
       EXPECT_LE(entry.stack_bytes, stack) << entry.entry << ": something is in local memory";
