@@ -3,12 +3,12 @@
 
   PYTHONPATH=build/python python bench/python_gpu.py [--rounds N] [--json FILE] [--only CASE...]
 
-Rounds are paired: in each one, every implementation takes one step, in an order that rotates. `device` is the time between two
-CUDA events around the step. The GPU first sleeps, so that the host has submitted the whole step before it begins. `host` is the
-time of the call of step(). Both are medians in microseconds. `of fused` is the median of the rounds' ratios to torch's fused
-AdamW of the same parameters. GB/s counts the bytes that a step must read and write: parameters and state twice, gradients
-once. bitsandbytes and torchao take part if they can be imported. `--device cpu` tests this program: all times are then host
-times.
+Rounds are paired: in each one, every implementation takes one step, in an order that rotates. `device` is the time
+between two CUDA events around the step. The GPU first sleeps, so that the host has submitted the whole step before it
+begins. `host` is the time of the call of step(). Both are medians in microseconds. `of fused` is the median of the
+rounds' ratios to torch's fused AdamW of the same parameters. GB/s counts the bytes that a step must read and write:
+parameters and state twice, gradients once. bitsandbytes and torchao take part if they can be imported.
+`--device cpu` tests this program: all times are then host times.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import torch
+from library_implementations import state_of
 
 import jitstep
 
@@ -74,15 +75,6 @@ def implementations():
     }
 
 
-def bytes_of(value):
-    """The bytes of a tensor, or of the parts of torchao's quantized tensors."""
-    if not isinstance(value, torch.Tensor) or value.dim() == 0:
-        return 0
-    if hasattr(value, "codes"):
-        return value.codes.nbytes + value.scale.nbytes
-    return value.nbytes
-
-
 class Measured:
     def __init__(self, dtype, make, shapes, device):
         self.device = device
@@ -93,7 +85,7 @@ class Measured:
         for _ in range(5):  # compiles and makes the state
             self.optimizer.step()
         synchronize(device)
-        state = sum(bytes_of(value) for held in self.optimizer.state.values() for value in held.values())
+        state, _ = state_of(self.optimizer)
         weights = sum(p.nbytes for p in self.parameters)
         self.bytes = 2 * (weights + state) + sum(p.grad.nbytes for p in self.parameters)
         self.device_us, self.host_us = [], []

@@ -30,7 +30,8 @@ def is_archive(path: str | Path) -> bool:
 
 
 def _is_python_checkpoint(path: str | Path) -> bool:
-    return any(name.endswith("/data.pkl") for name in _names_in(path)) and not is_archive(path)
+    names = {name.rpartition("/")[2] for name in _names_in(path)}
+    return "data.pkl" in names and "constants.pkl" not in names
 
 
 def _names_in(path: str | Path) -> list[str]:
