@@ -46,7 +46,7 @@ def _load_module(path: str | Path) -> Any:
     """torch advises against torch.jit.load for models. Archives of C++ have no other reader."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`torch\.jit\.load` is", DeprecationWarning)
-        return torch.jit.load(str(path), map_location="cpu")
+        return torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
 
 
 # ---- reading
