@@ -21,7 +21,7 @@ _FORMAT_NOTES = {
 }
 _TORCH_NOTES = {
     "foreach": "accepted for compatibility with torch.",
-    "capturable": "accepted for compatibility with torch. The CPU has no graphs.",
+    "capturable": "accepted for compatibility with torch. step() in the capture of a CUDA graph raises ValueError.",
     "differentiable": "must be False.",
     "fused": "True lets GradScaler leave the unscaling to step(), as in torch. Every step is fused.",
 }
@@ -69,13 +69,14 @@ def _docstring(description: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"State buffers: {buffers}. Formulas: {description['source']}."])
 
 
-def class_name(description: dict[str, Any]) -> str:
-    named: str = description["class"] or "".join(word.title() for word in description["name"].split("_"))
-    return named
+def class_name(rule: str, named: str) -> str:
+    """The class of a rule. `named`: what its file calls it, or empty."""
+    return named or "".join(word.title() for word in rule.split("_"))
 
 
 def make_class(description: dict[str, Any]) -> type[Optimizer]:
-    name, rule = class_name(description), description["name"]
+    rule = description["name"]
+    name = class_name(rule, description["class"])
     shown = Signature(_parameters(description, name))
     late = {o["name"] for o in description["options"] if o["at_construction"]}
 
@@ -111,10 +112,9 @@ def classes() -> dict[str, type[Optimizer]]:
     return dict(_classes)
 
 
-def _line_of_class(text: str, description: dict[str, Any]) -> int:
+def _line_of_class(text: str, rule: str, named: str) -> int:
     """The line of a rule's file that names its class, or its namespace if none does."""
-    named = description["class"]
-    found = re.search(rf"class:[ \t]*{named}\b" if named else rf"\b{description['name']}\b", text)
+    found = re.search(rf"class:[ \t]*{named}\b" if named else rf"\b{rule}\b", text)
     return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
@@ -122,16 +122,16 @@ def load_rule(path: str | Path) -> type[Optimizer]:
     """The class of the optimizer in a file. It is also an attribute of `jitstep`, so that pickle finds it.
 
     The file is code: it must belong to this user or to root. Invalid declarations raise ValueError with their line, and
-    so does a class whose name jitstep has already, unless it is that of the same rule.
+    so does a class whose name jitstep has already, unless it is that of the same rule. An error changes nothing.
     """
     import jitstep
 
-    description = _core.describe(_core.load_rule(str(path)))
-    name = class_name(description)
-    if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != description["name"]:
-        line = _line_of_class(Path(path).read_text(errors="replace"), description)
+    rule, named = _core.rule_in(str(path))
+    name = class_name(rule, named)
+    if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != rule:
+        line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
         raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
-    made = make_class(description)
+    made = make_class(_core.describe(_core.load_rule(str(path))))
     _classes[made.__name__] = made
     setattr(jitstep, made.__name__, made)
     return made
