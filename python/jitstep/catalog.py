@@ -4,6 +4,7 @@ import json
 import re
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from .groups import FORMATS, TORCH_FLAGS, option_defaults
 from .optimizer import Optimizer
 from .words import did_you_mean
 
+_WIDTH = 100  # columns of a docstring's text
 _FORMAT_NOTES = {
     "state": 'state format: "int8", {"codec": "int8", "block": 128}, or a dict by state buffer. Default: float32.',
     "weights": 'weight format of 16-bit parameters: "split16", "stochastic", ... Default: none.',
@@ -53,16 +55,24 @@ def _parameters(description: dict[str, Any], class_name: str) -> list[Parameter]
     return made + [Parameter(n, Parameter.KEYWORD_ONLY, default=defaults[n]) for n in keyword]
 
 
+def _sentence(note: str) -> str:
+    """A note of a rule's file as a sentence. Names such as torch.nn keep their first letter."""
+    first = note.split(maxsplit=1)[0]
+    start = note[0].upper() + note[1:] if first.isalpha() else note
+    return start if start.endswith(".") else f"{start}."
+
+
 def _option_line(option: dict[str, Any]) -> str:
     choices = ", ".join(repr(choice) for choice in option["choices"])
     what = choices or option["range"] or "True or False"
-    note = f" {option['note'][0].upper()}{option['note'][1:]}." if option["note"] else ""
+    note = f" {_sentence(option['note'])}" if option["note"] else ""
     start = f"{option['at_construction']} of the new group" if option["at_construction"] else repr(option["default"])
     return f"    {option['name']}: {what}. Default: {start}.{note}"
 
 
 def _docstring(description: dict[str, Any]) -> str:
-    lines = [description["description"].strip(), "", "Args:", "    params: parameters or groups, as in torch.optim."]
+    lines = [*wrap(description["description"].strip(), _WIDTH), "", "Args:"]
+    lines.append("    params: parameters or groups, as in torch.optim.")
     lines += [_option_line(option) for option in description["options"]]
     lines += [f"    {name}: {note}" for name, note in {**_FORMAT_NOTES, **_TORCH_NOTES}.items()]
     buffers = ", ".join(description["slots"]) or "none"

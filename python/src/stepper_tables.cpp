@@ -148,8 +148,11 @@ void Stepper::make_steps() {
   check_devices();
   if (shares) make_shared_state(devices_.front());
   const nb::gil_scoped_release release;
-  for (DeviceStep& device : devices_)
+  for (DeviceStep& device : devices_) {
     device.step.emplace(*device.backend, device.batches, shares ? shared_state_.get() : nullptr);
+    for (jit::Batch& batch : device.batches)
+      for (jit::StepTensor& tensor : batch.tensors) tensor.layout.reset();  // is checked now
+  }
 }
 
 void Stepper::finish(nb::dict state, bool scaled) {
