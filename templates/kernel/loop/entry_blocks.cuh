@@ -50,8 +50,9 @@ class EntryBlocks {
   using Strip = real[Ops.count][kStrip];
   // Computes the terms of `count` consecutive elements from `element`.
   using Read = Callback<int64, int, Strip&>;
-  // Stores a partial sum by its number.
-  using Store = Callback<int64, const double (&)[Ops.count]>;
+  using Terms = real[Ops.count][kRoom];  // all entries of member 0, then of member 1, ...
+  // store_side_by_side() without its context.
+  using Store = Callback<int64, int64, int, const Terms&, int>;
 
   KHD EntryBlocks(const TensorRecord& tensor, const ReductionLayout& layout, uint32 reduced,
                   const Block& block, const Read& read, const Store& store)
@@ -77,7 +78,7 @@ class EntryBlocks {
       take(begin, blocks);
       for_ops<Ops>([&](auto op, int n) { tree_of_part<decltype(op)>(terms_[n], valid_, width_); });
       const int64 past = min(end, begin + width_);
-      for (int64 e = entry; e < past; ++e) store(e, leaf, static_cast<int>(e - begin));
+      store_(leaf, entry, static_cast<int>(past - entry), terms_, static_cast<int>(entry - begin));
       unit += past - entry;
     }
   }
@@ -149,12 +150,6 @@ class EntryBlocks {
     }
   }
 
-  KHD void store(int64 entry, int64 leaf, int index) const {
-    double sum[Ops.count];
-    for (int n = 0; n < Ops.count; ++n) sum[n] = terms_[n][index];
-    store_(entry * layout_.leaves + leaf, sum);
-  }
-
   const TensorRecord& tensor_;
   const ReductionLayout& layout_;
   uint32 reduced_;
@@ -166,7 +161,7 @@ class EntryBlocks {
   int width_ = 0;       // entries to reorder
   uint16 entry_[kMostOfBlock], member_[kMostOfBlock];
   Strip strip_;
-  real terms_[Ops.count][kRoom];  // all entries of member 0, then of member 1, ...
+  Terms terms_;
 };
 
 template <TermOps Ops>
@@ -177,16 +172,17 @@ SLOW_PATH void sum_blocks(EntryBlocks<Ops>& blocks, int64 first, int count) {
 template <class S, int Pass, int LayoutNumber>
 KHD void sum_in_blocks(const Scope<S>& scope, const Block& block, int64 first, int count) {
   using Blocks = EntryBlocks<term_ops<S, Pass, LayoutNumber>()>;
-  RangeTerms<S, Pass> terms;
+  RangeTerms<S, Pass, 1u << LayoutNumber> terms;
   const auto read = [&](int64 element, int elements, typename Blocks::Strip& to) {
     for (int done = 0; done < elements; done += kLeaf) {
       const int some = min(elements - done, kLeaf);
-      compute_terms<S, Pass>(scope, element + done, some, terms);
+      compute_terms(scope, element + done, some, terms);
       copy_terms<S, Pass, LayoutNumber>(terms, some, to, done);
     }
   };
-  const auto store = [&](int64 partial, const auto& sums) {
-    store_partial<S, Pass, LayoutNumber>(scope, partial, sums);
+  const auto store = [&](int64 leaf, int64 entry, int width, const typename Blocks::Terms& sums,
+                         int first_sum) {
+    store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums, first_sum);
   };
   const typename Blocks::Read reader(read);
   const typename Blocks::Store writer(store);

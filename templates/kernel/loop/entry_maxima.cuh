@@ -70,7 +70,7 @@ class EntryMaxima {
     for (int64 row = top; row < bottom; ++row)
       for (int start = 0; start < width; start += kLeaf) {
         const int count = min(width - start, kLeaf);
-        compute_terms<S, Pass>(scope_, row * rows_.width + left + start, count, terms_);
+        compute_terms(scope_, row * rows_.width + left + start, count, terms_);
         accumulate(count, start);
         double most[Here<0>::terms()];
         Along<0>::add(terms_.template of<axis<0>::reduction_layout>(), count, most);
@@ -156,7 +156,7 @@ class EntryMaxima {
 
   const Scope<S>& scope_;
   Rows rows_;
-  RangeTerms<S, Pass> terms_;
+  RangeTerms<S, Pass, joint_maxima<S, Pass>()> terms_;
   Terms<1, kMostInside * kLeaf> columns_;
   Terms<2, kPhases> second_;
   Terms<3, kPhases> third_;

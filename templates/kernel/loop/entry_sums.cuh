@@ -36,11 +36,11 @@ KHD void take_members(const Scope<S>& scope, const Gather& at,
   const int valid = static_cast<int>(at.valid);
   if (span < min<int64>(kWorthARange, valid))
     return take_one_by_one<S, Pass, LayoutNumber>(scope, at, x);
-  RangeTerms<S, Pass> terms;
+  RangeTerms<S, Pass, 1u << LayoutNumber> terms;
   for (int done = 0; done < valid;) {
     const int64 left = span - (at.position + done) % span;
     const int count = static_cast<int>(min<int64>(valid - done, left));
-    compute_terms<S, Pass>(scope, at.element(static_cast<uint32>(done)), count, terms);
+    compute_terms(scope, at.element(static_cast<uint32>(done)), count, terms);
     copy_terms<S, Pass, LayoutNumber>(terms, count, x, done);
     done += count;
   }
@@ -143,19 +143,6 @@ class Members {
   bool even_;
 };
 
-// sums[term][i]: the sum of leaf `leaf` of entry `entry` + i.
-template <class S, int Pass, int LayoutNumber>
-KHD void store_side_by_side(const Scope<S>& scope, int64 leaf, int64 entry, int width,
-                            const auto& sums) {
-  constexpr int kTerms = LeafSums<S, Pass, LayoutNumber>::kTerms;
-  for (int i = 0; i < width; ++i) {
-    double sum[kTerms];
-    for (int n = 0; n < kTerms; ++n) sum[n] = sums[n][i];
-    store_partial<S, Pass, LayoutNumber>(
-        scope, (entry + i) * scope.tensor.reduction_layouts[LayoutNumber].leaves + leaf, sum);
-  }
-}
-
 // Sums leaf `leaf` of `width` adjacent entries.
 template <class S, int Pass, int LayoutNumber>
 KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
@@ -167,14 +154,14 @@ KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
   const Gather at{scope.tensor, reduced_in<LayoutNumber>(scope.tensor.dims), entry, position,
                   static_cast<uint32>(valid)};
   const Members members(at);
-  RangeTerms<S, Pass> terms;
+  RangeTerms<S, Pass, 1u << LayoutNumber> terms;
   Leaves leaves;
   const auto take = [&](int index, typename Leaves::Terms& to) {
-    compute_terms<S, Pass>(scope, members[index], width, terms);
+    compute_terms(scope, members[index], width, terms);
     L::accumulate(terms.template of<LayoutNumber>(), width, to, 0);
   };
   const auto& sums = Leaves::accumulated(leaves, valid, width, typename Leaves::Take(take));
-  store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums);
+  store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums, 0);
 }
 
 // Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive. group: the

@@ -80,14 +80,14 @@ class EntryTiles {
     const auto take = [&](int row, typename Columns::Terms& to) {
       for (int start = 0; start < width; start += kLeaf) {
         const int count = min(width - start, kLeaf);
-        compute_terms<S, Pass>(scope_, element(row) + start, count, terms_);
+        compute_terms(scope_, element(row) + start, count, terms_);
         OfColumns::accumulate(terms_.template of<columns::reduction_layout>(), count, to, start);
         store_row(top + row, (left + start) / kLeaf, count);
       }
     };
     const auto& sums = Columns::accumulated(columns_, height, width, typename Columns::Take(take));
     store_side_by_side<S, Pass, columns::reduction_layout>(
-        scope_, down, matrix * matrices_.width + left, width, sums);
+        scope_, down, matrix * matrices_.width + left, width, sums, 0);
   }
 
  private:
@@ -100,7 +100,7 @@ class EntryTiles {
 
   const Scope<S>& scope_;
   Matrices matrices_;
-  RangeTerms<S, Pass> terms_;
+  RangeTerms<S, Pass, 1u << rows::reduction_layout | 1u << columns::reduction_layout> terms_;
   Columns columns_;
 };
 

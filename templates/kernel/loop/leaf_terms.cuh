@@ -41,8 +41,8 @@ SLOW_PATH void take_elements_in_loops(const Scope<S>& scope, int64 element, int 
 
 // ---- reductions over elements of entries -------------------------------------------------------
 
-// The terms of up to kLeaf consecutive elements, for all layouts of a pass but layout 0.
-template <class S, int Pass>
+// The terms of up to kLeaf consecutive elements, for some layouts of a pass, as bits.
+template <class S, int Pass, uint32 Layouts>
 class RangeTerms {
  public:
   // The terms of one layout, in the order of PassReductions.
@@ -52,6 +52,8 @@ class RangeTerms {
   KHD OfLayout<LayoutNumber>& of() {
     return reinterpret_cast<OfLayout<LayoutNumber>&>(terms_[before(LayoutNumber)]);
   }
+  template <class R>
+  static constexpr bool has = (Layouts >> R::reduction_layout & 1u) != 0;
   template <class R>
   KHD void put(const auto& terms, int i) {
     constexpr int first = before(R::reduction_layout) +
@@ -64,7 +66,8 @@ class RangeTerms {
     int count = 0;
     static_for<kNestedLayout>([&](auto other) {
       constexpr int kOther = decltype(other)::value;
-      if (kOther > 0 && kOther < layout) count += PassReductions<S, Pass, kOther>::terms();
+      if (kOther < layout && (Layouts >> kOther & 1u) != 0)
+        count += PassReductions<S, Pass, kOther>::terms();
     });
     return count;
   }
@@ -73,22 +76,34 @@ class RangeTerms {
 
 // Computes the terms of `count` consecutive elements. One function for all layouts and loops of a pass, because
 // compilers take long for it.
-template <class S, int Pass>
+template <class S, int Pass, uint32 Layouts>
 SLOW_PATH void compute_terms(const Scope<S>& scope, int64 element, int count,
-                             RangeTerms<S, Pass>& to) {
+                             RangeTerms<S, Pass, Layouts>& to) {
   for_terms<S, Pass>(scope, element, count, [&](auto r, const auto& terms, int i) {
     using R = decltype(r);
-    if constexpr (R::reduction_layout > 0 && R::reduction_layout < kNestedLayout)
-      to.template put<R>(terms, i);
+    if constexpr (RangeTerms<S, Pass, Layouts>::template has<R>) to.template put<R>(terms, i);
   });
 }
 
 // Copies the terms of one layout to x[][first] and following.
 template <class S, int Pass, int LayoutNumber>
-KHD void copy_terms(RangeTerms<S, Pass>& terms, int count, auto& x, int first) {
+KHD void copy_terms(RangeTerms<S, Pass, 1u << LayoutNumber>& terms, int count, auto& x, int first) {
   const auto& from = terms.template of<LayoutNumber>();
   for (int n = 0; n < LeafSums<S, Pass, LayoutNumber>::kTerms; ++n)
     for (int i = 0; i < count; ++i) x[n][first + i] = from[n][i];
+}
+
+// Stores the sums of leaf `leaf` of `width` adjacent entries. sums[term][first + i]: of entry `entry` + i.
+template <class S, int Pass, int LayoutNumber>
+KHD void store_side_by_side(const Scope<S>& scope, int64 leaf, int64 entry, int width,
+                            const auto& sums, int first) {
+  constexpr int kTerms = LeafSums<S, Pass, LayoutNumber>::kTerms;
+  for (int i = 0; i < width; ++i) {
+    double sum[kTerms];
+    for (int n = 0; n < kTerms; ++n) sum[n] = sums[n][first + i];
+    store_partial<S, Pass, LayoutNumber>(
+        scope, (entry + i) * scope.tensor.reduction_layouts[LayoutNumber].leaves + leaf, sum);
+  }
 }
 
 // ---- loops that know only how many terms a layout has, and which are maxima ---------------------
