@@ -147,7 +147,7 @@ def parse_arguments():
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=600, help="limit of a run")
-    parser.add_argument("--workload", default="resnet50", help="a name in bench/shapes.json")
+    parser.add_argument("--workload", default="gpt2_block", help="a name in bench/shapes.json")
     parser.add_argument("--only", action="append", help="measure only libraries with this in their name")
     parser.add_argument("--note", default="", help="a sentence for the page, such as what else used the computer")
     parser.add_argument("--scratch", help="folder for checkpoints (default: the system's temporary folder)")
