@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures optimizers whose state several ranks share, over gloo on one computer: state, bytes on the wire, time, and bits.
 
-  bench/scale.py            # measures; writes bench/results/scale.json and scale.md
+  bench/scale.py            # measures; writes bench/results/scale.json and scale.md. A stopped call continues
   bench/scale.py --table    # only writes the page of an existing result
 
 It starts real processes. jitstep's are build/bench/scale_rank. Those of other libraries are bench/scale_peers.py, in the environment
@@ -109,23 +109,37 @@ def commands(arguments, absent):
         yield name, [arguments.python, ROOT / "bench/scale_peers.py", kind, *common], absent.get(package)
 
 
-def measure(arguments):
-    separate = own_network()
-    shapes = json.loads((ROOT / "bench/shapes.json").read_text())
-    absent = library_environment.missing(arguments.python) if pathlib.Path(arguments.python).exists() else {
-        package: "bench/compare.py --prepare has not installed it" for package in library_environment.PACKAGES}
+def begin(arguments, separate):
+    """The result of a stopped call with the same settings, or a new one."""
     describe = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    result = {
+    title = json.loads((ROOT / "bench/shapes.json").read_text())[arguments.workload]["title"]
+    new = {
         "date": datetime.date.today().isoformat(), "machine": machine_class(), "note": arguments.note,
         "revision": subprocess.run(describe, capture_output=True, text=True).stdout.strip(),
         "network": "a loopback device of its own" if separate else "the loopback device, which other programs use too",
-        "workload": arguments.workload, "title": shapes[arguments.workload]["title"], "rounds": arguments.rounds,
-        "load_average": [], "runs": [],
+        "workload": arguments.workload, "title": title, "rounds": arguments.rounds, "load_average": [], "runs": [],
     }
+    if not arguments.out.exists():
+        return new
+    old = json.loads(arguments.out.read_text())
+    same = all(old[key] == new[key] for key in ("machine", "note", "network", "workload", "rounds"))
+    if not same:
+        sys.exit(f"scale.py: {arguments.out} was measured with other settings. Use --out for another file, or remove it.")
+    return old
+
+
+def measure(arguments):
+    separate = own_network()
+    absent = library_environment.missing(arguments.python) if pathlib.Path(arguments.python).exists() else {
+        package: "bench/compare.py --prepare has not installed it" for package in library_environment.PACKAGES}
+    result = begin(arguments, separate)
+    done = {(run["name"], run["ranks"]) for run in result["runs"]}
     for name, command, reason in commands(arguments, absent):
         if arguments.only and not any(part in name for part in arguments.only):
             continue
         for ranks in arguments.ranks:
+            if (name, ranks) in done:
+                continue
             print(f"{name}, {ranks} ranks", file=sys.stderr, flush=True)
             result["load_average"].append(os.getloadavg()[0])
             made = {"reason": reason}

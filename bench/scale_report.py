@@ -96,23 +96,24 @@ def checkpoint_rows(runs):
             yield [run["name"], str(run["ranks"]), *map(seconds, times)]
 
 
+def expected(run, source):
+    """The model's prediction for a run, with the latency, bandwidth and memory that another run measured."""
+    first = source["results"][0]
+    link, memory = scale_model.calibrated(first["exchanges"], source["ranks"], first["copy_seconds"])
+    elements, own = run["results"][0]["elements"], run["results"][0]["state_bytes"]
+    job = Job(elements, 4, state_bytes=own * run["ranks"] / elements, memory=memory)
+    return scale_model.prediction(job, run["ranks"], scale_model.flat(job, run["ranks"], link))
+
+
 def checks(runs):
-    """Predictions for the measured runs, from exchanges of two ranks: rows of a table."""
-    base = next((r for r in runs if r["ranks"] == 2 and "exchanges" in r.get("results", [{}])[0]), None)
-    if base is None:
-        return
-    first = base["results"][0]
-    link, memory = scale_model.calibrated(first["exchanges"], 2, first["copy_seconds"])
-    for run in runs:
-        if run["ranks"] == 1 or "exchanges" not in run.get("results", [{}])[0]:
-            continue
-        elements, own = run["results"][0]["elements"], run["results"][0]["state_bytes"]
-        job = Job(elements, 4, state_bytes=own * run["ranks"] / elements, memory=memory)
-        expected = scale_model.prediction(job, run["ranks"], scale_model.flat(job, run["ranks"], link))
+    """Predictions for the measured runs, from exchanges of two ranks and from their own: rows of a table."""
+    ours = [run for run in runs if run["ranks"] > 1 and "exchanges" in run.get("results", [{}])[0]]
+    two = next((run for run in ours if run["ranks"] == 2), None)
+    for run in ours:
         for phase in ("average", "step"):
-            time = slowest(run, phase)
-            yield [run["name"], str(run["ranks"]), phase, seconds(expected[phase]), seconds(time),
-                   f"{time / expected[phase]:.2f}"]
+            time, own = slowest(run, phase), expected(run, run)[phase]
+            other = expected(run, two)[phase] if two else None
+            yield [run["name"], str(run["ranks"]), phase, seconds(other), seconds(own), seconds(time), f"{time / own:.2f}"]
 
 
 def predictions():
@@ -129,7 +130,8 @@ def predictions():
 
 
 def page(result, numbers):
-    runs = result["runs"]
+    names = list(dict.fromkeys(run["name"] for run in result["runs"]))
+    runs = sorted(result["runs"], key=lambda run: (names.index(run["name"]), run["ranks"]))
     text = HEAD.format(
         machine=result["machine"], date=result["date"], revision=result["revision"], network=result["network"],
         load=f"{min(result['load_average']):.1f} to {max(result['load_average']):.1f}", title=result["title"],
@@ -142,11 +144,12 @@ def page(result, numbers):
     text += """
 ## The model against the measurements
 
-`bench/scale_model.py` takes latency, bandwidth and the speed of copies from exchanges of two ranks without an optimizer.
-Ranks of one computer share its bandwidth. The last column is the measured time relative to the predicted one.
+`bench/scale_model.py` takes latency, bandwidth and the speed of copies from exchanges without an optimizer: of two ranks, or of as
+many ranks as the row has. It assumes that ranks of one computer share its bandwidth.
+The last column is the measured time relative to the prediction from as many ranks.
 
 """
-    text += table(["", "ranks", "phase", "predicted", "measured", "ratio"], checks(runs))
+    text += table(["", "ranks", "phase", "from 2 ranks", "from as many", "measured", "ratio"], checks(runs))
     text += f"""
 ## Prediction for many ranks
 
