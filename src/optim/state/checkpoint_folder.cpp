@@ -168,12 +168,12 @@ std::int64_t CheckpointFolder::bytes_of(const std::string& record, const PartedS
 
 torch::Tensor CheckpointFolder::read(const std::string& state_name, const PartedState& parted,
                                      const std::string& buffer, const jit::Part& range) {
-  struct Piece {
+  struct Slice {
     int part;
     std::int64_t first, count;
   };
   const std::string record = state_name + "/" + buffer;
-  std::vector<Piece> pieces;
+  std::vector<Slice> slices;
   std::int64_t begin = 0, total = 0;  // begin: the part's first element
   for (std::size_t i = 0; i < parted.elements.size(); ++i) {
     const std::int64_t end = begin + parted.elements[i];
@@ -185,16 +185,16 @@ torch::Tensor CheckpointFolder::read(const std::string& state_name, const Parted
         return parted.grain == 0 ? 0 : (element - begin) / parted.grain * each;
       };
       const std::int64_t first = at(from), last = to == end ? all : at(to);
-      pieces.push_back({static_cast<int>(i), first, last - first});
+      slices.push_back({static_cast<int>(i), first, last - first});
       total += last - first;
     }
     begin = end;
   }
   torch::Tensor bytes = torch::empty({total}, torch::kUInt8);
   auto* to = static_cast<std::uint8_t*>(bytes.data_ptr());
-  for (const Piece& piece : pieces) {
-    part(piece.part).read(record, piece.first, piece.count, to);
-    to += piece.count;
+  for (const Slice& slice : slices) {
+    part(slice.part).read(record, slice.first, slice.count, to);
+    to += slice.count;
   }
   return bytes;
 }
