@@ -70,7 +70,7 @@ class _Part:
         return self._replaced[key] if key in self._replaced else self._module.getattr(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401  (this is get)
 
     def part(self, key: str) -> "_Part":
         value = self[key]
@@ -83,8 +83,9 @@ class _Part:
 def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
     """The state_dict of an optimizer that C++ has saved with torch::save or save_parts(), for load_state_dict().
 
-    `path` is a file, or a folder of save_parts(), of which all parts are read. `rule` is for archives of torch's C++ optimizers, which do not name theirs. Raises ValueError for a file that is no
-    such archive, for one of a newer version, and for one with several rules.
+    `path` is a file, or a folder of save_parts(), of which all parts are read. `rule` is for archives of torch's C++
+    optimizers, which do not name theirs. Raises ValueError for a file that is no such archive, for one of a newer
+    version, and for one with several rules.
     """
     folder = Path(path) if Path(path).is_dir() else None
     if folder:

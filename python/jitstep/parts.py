@@ -1,4 +1,7 @@
-"""Checkpoints of the C++ front end in a folder, which save_parts() writes. src/optim/state/STATE_FORMAT.md has the format."""
+"""Checkpoints of the C++ front end in a folder, which save_parts() writes.
+
+src/optim/state/STATE_FORMAT.md has the format.
+"""
 
 import json
 import zipfile
@@ -12,12 +15,13 @@ _SCHEMA = 1
 
 
 class Parts:
-    """The tensors in the files of a folder, by the name of a state, such as "0.12", and of a buffer, such as "codes_m"."""
+    """The tensors in a folder's files, by the name of a state, such as "0.12", and of a buffer, such as "codes_m"."""
 
     def __init__(self, folder: Path, index: str) -> None:
         self._folder, self._index = folder, json.loads(index)
         if self._index["schema"] > _SCHEMA:
-            raise ValueError(f"jitstep: {folder / INDEX} has the schema {self._index['schema']}. Install a newer jitstep.")
+            schema = self._index["schema"]
+            raise ValueError(f"jitstep: {folder / INDEX} has the schema {schema}. Install a newer jitstep.")
         self._files: dict[int, zipfile.ZipFile] = {}
 
     def buffers(self, state: str) -> list[str]:
