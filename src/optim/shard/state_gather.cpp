@@ -72,12 +72,16 @@ void gather_aux_state(Gathering& gathering, const StateBuffers& part, const torc
       jit::state_layout(plan, shape_of(p), std::vector<double>(plan.aux_state.size()));
   for (std::size_t i = 0; i < whole.aux_state.size(); ++i) {
     const auto& field = layout.aux_state[i];
+    auto& halves = whole.aux_state[i].buffers;
+    const bool is_matrix = plan.aux_state[i].matrix.has_value();
     for (torch::Tensor& half : whole.aux_state[i].buffers) {
       const torch::Tensor bytes =
           gathering.bytes(gathering.has_part() ? half : torch::Tensor(),
                           [&](std::int64_t n) { return n == 0 ? 0 : field.entries * field.bytes; });
       half = bytes.defined() ? bytes.view(half.scalar_type()) : torch::Tensor();
+      if (is_matrix) break;
     }
+    if (is_matrix) halves[1] = halves[0];
   }
 }
 

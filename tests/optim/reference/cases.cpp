@@ -169,6 +169,16 @@ constexpr const char* kMoved = R"({
   {"lr": 0.05, "momentum": 0.6, "beta": 0.8, "eps": 0.02},
   {"lr": 0.05, "momentum": 0.6},
   {"lr": 0.05, "beta": 0.8}],
+"shampoo": [
+  {"lr": 0.02, "momentum": 0.6, "weight_decay": 0.2, "matrix_eps": 0.05, "precondition_frequency": 3,
+   "max_precondition_dim": 5, "weight_decouple": true},
+  {"lr": 0.02, "momentum": 0.6, "weight_decay": 0.2, "matrix_eps": 0.01},
+  {"lr": 0.02, "weight_decay": 0.02, "matrix_eps": 0.01, "weight_decouple": true, "fixed_decay": true}],
+"soap": [
+  {"lr": 0.02, "betas": [0.7, 0.6], "shampoo_beta": 0.8, "eps": 0.05, "weight_decay": 0.2,
+   "precondition_frequency": 2, "max_precondition_dim": 5, "normalize_gradient": true},
+  {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "precondition_frequency": 3, "precondition_1d": true},
+  {"lr": 0.02, "betas": [0.7, 0.6], "correct_bias": false}],
 "sophia": [{"lr": 0.02, "betas": [0.7, 0.8], "rho": 0.6, "eps": 0.1, "weight_decay": 0.2}],
 "stable_adamw": [
   {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.02, "weight_decay": 0.2},

@@ -81,6 +81,7 @@ Rules cautious_rules();
 Rules layerwise_rules();
 Rules factored_rules();
 Rules orthogonal_rules();
+Rules preconditioned_rules();
 Rules paper_rules();
 Rules shared_rules();
 
