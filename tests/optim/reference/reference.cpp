@@ -12,7 +12,7 @@ const Rules& rules() {
     Rules rules;
     for (const auto family :
          {torch_rules, adam_rules, cautious_rules, layerwise_rules, factored_rules,
-          orthogonal_rules, preconditioned_rules, shared_rules, paper_rules})
+          orthogonal_rules, preconditioned_rules, shared_rules, paper_rules, lookahead_rules})
       rules.merge(family());
     return rules;
   }();

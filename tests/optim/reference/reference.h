@@ -82,6 +82,7 @@ Rules layerwise_rules();
 Rules factored_rules();
 Rules orthogonal_rules();
 Rules preconditioned_rules();
+Rules lookahead_rules();
 Rules paper_rules();
 Rules shared_rules();
 
