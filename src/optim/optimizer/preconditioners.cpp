@@ -2,7 +2,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "optim/optimizer/host_transforms.h"
@@ -61,8 +60,8 @@ torch::Tensor projected(const TransformCall& call, bool back) {
 }
 
 double decay_of_statistics(const TransformCall& call) {
-  const double own = call.options.get("shampoo_beta").number();
-  return std::isnan(own) ? call.options.get("betas").numbers()[1] : own;
+  const jit::Value own = call.options.get("shampoo_beta");
+  return own.is_null() ? call.options.get("betas").numbers()[1] : own.number();
 }
 
 }  // namespace
