@@ -16,7 +16,13 @@ def _unfolded(values: Tensor, dim: int) -> Tensor:
 
 def _multiplied(values: Tensor, matrix: Tensor, dim: int) -> Tensor:
     """Multiplies dimension `dim` by a matrix: the new index is the matrix's column."""
-    return torch.tensordot(values, matrix, dims=([dim], [0])).movedim(-1, dim)
+    made: Tensor = torch.tensordot(values, matrix, dims=([dim], [0]))
+    return made.movedim(-1, dim)
+
+
+def _with_dimensions(values: Tensor) -> Tensor:
+    """A scalar counts as a vector."""
+    return values.reshape(1) if values.dim() == 0 else values
 
 
 def _inverse_root(matrix: Tensor, order: int) -> Tensor:
@@ -33,7 +39,7 @@ def _eigenbasis(matrix: Tensor) -> Tensor:
 
 
 def _refreshed(basis: Tensor, statistics: Tensor) -> Tensor:
-    """One power iteration. The QR decomposition takes the columns by descending eigenvalue, but they keep their places."""
+    """One power iteration. QR takes the columns by descending eigenvalue, but they keep their places."""
     product = statistics @ basis
     order = (basis * product).sum(0).argsort(descending=True)
     q: Tensor = torch.linalg.qr(product.index_select(1, order)).Q
@@ -41,7 +47,7 @@ def _refreshed(basis: Tensor, statistics: Tensor) -> Tensor:
 
 
 def _projected(call: "TransformCall", back: bool) -> Tensor:
-    made = torch.atleast_1d(call.values)
+    made = _with_dimensions(call.values)
     for dim in range(made.dim()):
         basis = call.matrices.get(f"q{dim}")
         if basis is not None:
@@ -51,7 +57,7 @@ def _projected(call: "TransformCall", back: bool) -> Tensor:
 
 def shampoo(call: "TransformCall") -> None:
     """Preconditions a gradient by the inverse roots of its statistics, `l0` to `l3` and `root0` to `root3`."""
-    gradient = made = torch.atleast_1d(call.values)
+    gradient = made = _with_dimensions(call.values)
     for dim in range(gradient.dim()):
         if f"l{dim}" not in call.matrices:
             continue
@@ -68,7 +74,7 @@ def soap_gradient(call: "TransformCall") -> None:
 
     Step 1 only computes the first eigenbases.
     """
-    gradient = torch.atleast_1d(call.values).clone()
+    gradient = _with_dimensions(call.values).clone()
     beta = call.group["shampoo_beta"]
     fresh = 1 - float(call.group["betas"][1] if beta is None else beta)
     if call.step > 1:

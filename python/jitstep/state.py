@@ -175,7 +175,7 @@ class Binding:
     # ---- auxiliary state
 
     def bind_aux(self, field: _core.AuxInfo) -> Tensor | None:
-        """Both buffers of a field. The state shows the one that was written last. None: the parameter has no such matrix."""
+        """Both buffers of a field. The state shows the one that was written last. None: there is no such matrix."""
         if field.is_matrix and 0 in field.sizes:
             self.state.pop(field.name, None)
             return None

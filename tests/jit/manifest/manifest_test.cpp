@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "jit/base/text.h"
 #include "jit/manifest/manifest_reader.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
