@@ -240,7 +240,7 @@ TEST_F(PassesTest, EachTransformComesAfterTheSumsAndSlotsThatItMayRead) {
   EXPECT_EQ(passes.at("read"), 2);
   EXPECT_EQ(plan.state_section, 2);
   EXPECT_EQ(plan.slots_known_after, 3);
-  EXPECT_EQ(passes.at("v.row"), 3);
+  EXPECT_EQ(passes.at("v.along0"), 3);
   EXPECT_EQ(plan.transform_passes, (std::vector<int>{1, 2, 4}));
   EXPECT_EQ(passes.at("late"), 4);
   std::vector<int> sections;

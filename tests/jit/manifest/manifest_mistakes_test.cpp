@@ -166,14 +166,15 @@ const std::vector<Mistake>& mistakes() {
        "unknown note `size:`. Free text cannot start with a word and a colon."},
       // ---- notes that are not written as they are read
       {Kind::rule, 3, HYPER "double a = 1;  // torch: a\n};\n",
-       "cannot read `torch: a` here: `torch: NAME` is for slots and auxiliary state. Start free "
+       "cannot read `torch: a` here: `torch: NAME` is for slots, auxiliary state and matrices. "
+       "Start free "
        "text with another word."},
       {Kind::rule, 3, SLOTS "Signed m;  // initial d0\n};\n",
-       "cannot read `initial d0` here: `initial: NUMBER or OPTION` is for slots and auxiliary"},
+       "cannot read `initial d0` here: `initial: NUMBER or OPTION` is for slots, auxiliary"},
       {Kind::rule, 3, SLOTS "Signed m;  // initial:1\n};\n", "cannot read `initial:1` here"},
       {Kind::rule, 3, SLOTS "Signed m;  // Torch: exp_avg\n};\n", "cannot read `Torch: exp_avg`"},
       {Kind::rule, 3, SLOTS "Signed m;  // If a\n};\n",
-       "`if CONDITION` is for slots, reductions and auxiliary state"},
+       "`if CONDITION` is for slots, reductions, auxiliary state and matrices"},
       {Kind::rule, 4, FLAGS "bool a = true;  // lifted dims >= 2\n};\n",
        "cannot read `lifted dims >= 2` here: `lifted: CONDITION` is for flags of type bool"},
       {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<rows, 1, B> b;  // after a\n};\n",
@@ -183,7 +184,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, MEMORY "Entry<tensor> a;  // torch: b; if factored\n};\n",
        "in the condition \"factored\": expected the name of an option that is available here"},
       {Kind::rule, 3, HYPER "double a = 1;  // if factored\n};\n",
-       "cannot read `if factored` here: `if CONDITION` is for slots, reductions and auxiliary"},
+       "cannot read `if factored` here: `if CONDITION` is for slots, reductions, auxiliary"},
       {Kind::rule, 5, HYPER "double a = 1;\n};\n// refuse a > 1\n",
        "cannot read `refuse a > 1` here: `// refuse: CONDITION, SENTENCE` is for a line of its "
        "own"},
