@@ -141,9 +141,18 @@ std::string facts(const Manifest& rule) {
   return table(rows);
 }
 
+bool takes(const OptionValues& values, int dims) {
+  try {
+    values.validate_dims(dims);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // Muon's constructor splits a module into groups, because Muon accepts matrices only.
 std::string parameters_of(const Manifest& rule) {
-  return takes_only_matrices(rule) ? "*model" : "model->parameters()";
+  return takes(OptionValues(rule.name), 1) ? "model->parameters()" : "*model";
 }
 
 std::string sample(const Manifest& rule) {
