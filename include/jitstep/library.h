@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "jitstep/jit/engine.h"
@@ -24,9 +25,9 @@ namespace jitstep {
 JITSTEP_API std::string load_rule(const std::string& path);
 JITSTEP_API std::string load_codec(const std::string& path);
 
-/// A host transform. `values` has one element per element of one parameter, as the rule's `transformed` returned it. It
+/// A host transform. `values` has one element per element of one parameter, as the rule's function returned it. It
 /// is a dense tensor of the parameter's sizes on the parameter's device, in float32, or float64 for a float64
-/// parameter. The result must have the same sizes. The rule's `update_param` reads it as e.transformed. `options` are
+/// parameter. The result must have the same sizes. The rule reads it as e.transformed, or e.NAME. `options` are
 /// those of the parameter's group. Called in every step, without autograd, on the current stream. Several threads may
 /// call it at once if several optimizers step. If it throws, step() throws the same exception and nothing has changed.
 using TransformFunction =
@@ -44,7 +45,13 @@ struct JITSTEP_API TransformCall {
   const jit::OptionValues& options;  // of the parameter's group
   std::int64_t counted = 1;          // steps that the host has counted, with this one
   torch::Tensor skipped;             // how many of them the device skipped: one int64; undefined: 0
+  /// The rule's matrices of state, by the names in its file, without those that this parameter has not. float32, or
+  /// float64 for a float64 parameter, on its device. Assign a new tensor of the same sizes to change a matrix. All
+  /// transforms of a step see it, and the state gets its values when the step has succeeded.
+  std::map<std::string, torch::Tensor>& matrices;
 
+  /// A matrix of state, or an undefined tensor if this parameter has none of this name.
+  torch::Tensor matrix(const std::string& name) const;
   /// The number of this step of the parameter, from 1. In a skipped step it is the number that the step would have.
   /// Waits for the device if `skipped` is defined, so that a CUDA graph cannot capture it.
   std::int64_t step() const;
@@ -52,7 +59,8 @@ struct JITSTEP_API TransformCall {
 /// A host transform that replaces the elements of `call.values` in place. Otherwise as a TransformFunction.
 using ParameterTransform = std::function<void(const TransformCall& call)>;
 
-/// Like register_host_transform(), for a function that needs the step number of the parameter.
+/// Like register_host_transform(), for a function that needs the step number of the parameter, or matrices of state. It
+/// is not called in a skipped step if the rule has such matrices.
 JITSTEP_API void register_parameter_transform(const std::string& name, ParameterTransform function);
 
 /// Counts of kernels in this process: compiled, found on disk, and requested again. Other threads may be compiling.

@@ -749,6 +749,31 @@ class Lion(Optimizer):
         initial_lr: _Number | None = None,
     ) -> None: ...
 
+class LookaheadAdamW(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        betas: _Numbers = (0.9, 0.999),
+        eps: _Number = 1e-08,
+        weight_decay: _Number = 0.01,
+        k: _Number = 5,
+        alpha: _Number = 0.5,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
 class LPFAdamW(Optimizer):
     def __init__(
         self,
@@ -1017,6 +1042,40 @@ class RAdam(Optimizer):
         fused: bool | None = None,
     ) -> None: ...
 
+class Ranger21(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        beta0: _Number = 0.9,
+        betas: _Numbers = (0.9, 0.999),
+        beta_softplus: _Number = 50.0,
+        agc_clipping_value: _Number = 0.01,
+        agc_eps: _Number = 0.001,
+        weight_decay: _Number = 0.0001,
+        norm_loss_factor: _Number = 0.0001,
+        eps: _Number = 1e-08,
+        lookahead_merge_time: _Number = 5,
+        lookahead_blending_alpha: _Number = 0.5,
+        use_softplus: bool = True,
+        centralize_gradients: bool = True,
+        normalize_gradients: bool = True,
+        fixed_decay: bool = False,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
 class RMSprop(Optimizer):
     def __init__(
         self,
@@ -1194,6 +1253,33 @@ class SGLD(Optimizer):
         fused: bool | None = None,
     ) -> None: ...
 
+class Shampoo(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.001,
+        momentum: _Number = 0.0,
+        weight_decay: _Number = 0.0,
+        matrix_eps: _Number = 1e-06,
+        precondition_frequency: _Number = 1,
+        max_precondition_dim: _Number = 8192,
+        weight_decouple: bool = False,
+        fixed_decay: bool = False,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
 class SM3(Optimizer):
     def __init__(
         self,
@@ -1202,6 +1288,35 @@ class SM3(Optimizer):
         momentum: _Number = 0.0,
         beta: _Number = 0.0,
         eps: _Number = 1e-30,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None: ...
+
+class SOAP(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.003,
+        betas: _Numbers = (0.95, 0.95),
+        shampoo_beta: _Number | None = None,
+        eps: _Number = 1e-08,
+        weight_decay: _Number = 0.01,
+        precondition_frequency: _Number = 10,
+        max_precondition_dim: _Number = 10000,
+        precondition_1d: bool = False,
+        correct_bias: bool = True,
+        normalize_gradient: bool = False,
         *,
         grad_scale: _Number = 1.0,
         centralization: _Number = 0.0,

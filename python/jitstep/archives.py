@@ -214,8 +214,9 @@ def _read_state(description: dict[str, Any], part: _Part) -> dict[str, Any]:
         for field in _core.codec_aux(json.loads(codec)["codec"] if "{" in codec else codec):
             aux[f"{name}.{field}"] = f"{torch_name}.{field}"
     for name, torch_name in aux.items():
-        if f"memory_{name}_{newest}" in ours:
-            held[torch_name] = ours[f"memory_{name}_{newest}"]
+        half = 0 if name in description["matrices"] else newest
+        if f"memory_{name}_{half}" in ours:
+            held[torch_name] = ours[f"memory_{name}_{half}"]
     if "extra" in ours:
         held |= {"residual": ours["extra"], "residual.format": ours["weights"]}
     sizes, strides = list(ours["sizes"]), list(ours["strides"])
@@ -352,7 +353,7 @@ def _state_part(archive: _Writer, description: dict[str, Any], number: int, held
     for name, torch_name in slots.items():
         _write_codes(ours, name, torch_name, held)
     for name, torch_name in description["aux_names"].items():
-        _write_aux(ours, name, held.get(torch_name))
+        _write_aux(ours, name, held.get(torch_name), 1 if name in description["matrices"] else 2)
     if "residual" in held:
         ours.write("extra", held["residual"])
     part.write_part("jitstep", ours)
@@ -373,8 +374,8 @@ def _write_codes(ours: _Writer, name: str, torch_name: str, held: dict[str, Any]
             _write_aux(ours, f"{name}.{field}", value)
 
 
-def _write_aux(ours: _Writer, name: str, value: Tensor | None) -> None:
-    """Both buffers, of which the next step reads the newest and writes the other one."""
+def _write_aux(ours: _Writer, name: str, value: Tensor | None, buffers: int = 2) -> None:
+    """Both buffers, of which the next step reads the newest and writes the other one. A matrix has one buffer."""
     if value is not None:
-        for half in range(2):
+        for half in range(buffers):
             ours.write(f"memory_{name}_{half}", value.detach().clone())

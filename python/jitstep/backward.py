@@ -3,7 +3,6 @@
 import threading
 import weakref
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -86,14 +85,15 @@ class _Alone:
         optimizer._check_training()
         options = optimizer.param_groups[self.group]
         alone = [{**options, "params": [self.p]}]
-        named = optimizer._description["host_transform"]
-        transform = partial(transforms.run, named, groups=[options]) if named else None
+        transform = transforms.of_step(optimizer._description, [options], optimizer.state)
         optimizer._use_threads()
         with optimizer._dense_gradients([self.p]):
             for _ in range(2):
                 held = {self.p: optimizer.state[self.p]}  # not get(): the state is created here
                 result = self.stepper.step(alone, held, None, None, transform, optimizer._inputs)
                 if result == _core.Result.done:
+                    if transform is not None:
+                        transform.keep_matrices()
                     break
                 self.prepare(optimizer, options)
             else:

@@ -56,7 +56,7 @@ class Optimizer(GroupedOptimizer):
             if all(p.grad is None for _, _, p in self._numbered()):
                 return
         self._use_threads()
-        transform = self._transform if self._description["host_transform"] else None
+        transform = transforms.of_step(self._description, self.param_groups, self.state)
         given = (self.state, scale, found_inf, transform, self._inputs)
         result = self._stepper.step(self.param_groups, *given)
         if result == _core.Result.rebuild:
@@ -66,6 +66,8 @@ class Optimizer(GroupedOptimizer):
                 if result == _core.Result.rebuild:
                     raise RuntimeError("jitstep: parameters or state changed during step(). Use one thread.")
         if result == _core.Result.done:
+            if transform is not None:
+                transform.keep_matrices()
             self._after_step(scale)
 
     def _check_training(self) -> None:
@@ -94,9 +96,6 @@ class Optimizer(GroupedOptimizer):
                     torch._foreach_div_(of_device, scale.reshape(()).to(device))
         if self._tuning is not None:
             self._tuning.show(*self._stepper.tuning_progress())
-
-    def _transform(self, given: list[transforms.TransformedTensor]) -> None:
-        transforms.run(self._description["host_transform"], given, self.param_groups)
 
     @contextmanager
     def _dense_gradients(self, parameters: list[Tensor] | None = None) -> Iterator[None]:

@@ -5,7 +5,7 @@ Keys of the dict, for a state buffer that torch calls `exp_avg`:
     exp_avg           the values, in the parameter's shape, unless a codec stores them
     exp_avg.codes     bytes of the codec's codes; exp_avg.scales: those of its scales
     exp_avg.format    the codec and its options, as JSON
-    row_var           auxiliary state of the optimizer; exp_avg.row: of a codec
+    row_var           auxiliary state of the optimizer, and its matrices of state; exp_avg.row: of a codec
     residual          bytes of the weight format `residual.format`
     strides           the order of codes and residual, if it is not row-major
     step              the steps that the parameter has taken, a tensor as in torch
@@ -21,7 +21,7 @@ from . import _core
 from .conversion import Conversion
 
 State = dict[str, Any]
-Pairs = dict[str, Tensor]  # both buffers of each field of auxiliary state, by its key
+Pairs = dict[str, Tensor]  # both buffers of each field of auxiliary state, or the one of a matrix, by its key
 
 
 def taken(state: State) -> int:
@@ -174,13 +174,16 @@ class Binding:
 
     # ---- auxiliary state
 
-    def bind_aux(self, field: _core.AuxInfo) -> Tensor:
-        """Both buffers of a field. The state shows the one that was written last."""
+    def bind_aux(self, field: _core.AuxInfo) -> Tensor | None:
+        """Both buffers of a field. The state shows the one that was written last. None: there is no such matrix."""
+        if field.is_matrix and 0 in field.sizes:
+            self.state.pop(field.name, None)
+            return None
         held, pair = self.state.get(field.name), self.pairs.get(field.name)
         if pair is None or not _is_view(held, pair) or list(pair.shape[1:]) != field.sizes:
             pair = _new_pair(self.p, field, held)
         self.made_pairs[field.name] = pair
-        self.state[field.name] = pair[self.t & 1]
+        self.state[field.name] = pair[(self.t & 1) % len(pair)]
         return pair
 
     # ---- the weight format
@@ -271,13 +274,17 @@ def _codec_name(text: str) -> str:
 def _is_view(held: Any, pair: Tensor) -> bool:
     if not isinstance(held, Tensor) or held.shape != pair.shape[1:] or held.dtype != pair.dtype:
         return False
-    return held.data_ptr() in (pair[0].data_ptr(), pair[1].data_ptr()) and held.device == pair.device
+    return held.data_ptr() in (pair[0].data_ptr(), pair[-1].data_ptr()) and held.device == pair.device
 
 
 def _new_pair(p: Tensor, field: _core.AuxInfo, held: Any) -> Tensor:
-    """Two buffers with the values that are held, or with initial ones."""
+    """Two buffers with the values that are held, or with initial ones. One buffer of a matrix."""
     dtype = torch.float64 if field.is_double else torch.float32
-    pair = torch.full((2, *field.sizes), field.initial, dtype=dtype, device=p.device)
+    if field.is_matrix:
+        pair = torch.zeros((1, *field.sizes), dtype=dtype, device=p.device)
+        pair[0].fill_diagonal_(field.initial)
+    else:
+        pair = torch.full((2, *field.sizes), field.initial, dtype=dtype, device=p.device)
     if held is None:
         return pair
     values = torch.as_tensor(held).detach()

@@ -2,15 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from . import preconditioners
+
 Group = dict[str, Any]
-# Group, values in memory that the step owns, valid until the transform returns, and step number.
-TransformedTensor = tuple[int, Tensor, int]
+# Group, values in memory that the step owns, valid until the transform returns, step number, and parameter.
+TransformedTensor = tuple[int, Tensor, int, Tensor]
 # Elements of one batch, which bounds the temporary memory of the iteration.
 _BATCH_ELEMENTS = 1 << 22
 
@@ -25,6 +27,12 @@ class TransformCall:
     """The parameter group."""
     step: int
     """The number of this step of the parameter, from 1."""
+    matrices: dict[str, Tensor] = field(default_factory=dict)
+    """The rule's matrices of state, by the names in its file, without those that this parameter has not.
+
+    Assign a new tensor of the same shape to change one. All transforms of a step see it, and the state gets its values
+    when the step has succeeded. In a step that GradScaler skips, transforms are not called.
+    """
 
 
 def _rate_factor(one: Tensor, group: Group) -> float:
@@ -70,7 +78,21 @@ def newton_schulz(calls: list[TransformCall]) -> None:
             one.copy_(made.to(one.dtype) * _rate_factor(one, group))
 
 
-_transforms: dict[str, Callable[[list[TransformCall]], None]] = {"newton_schulz": newton_schulz}
+def _each(function: Callable[[TransformCall], object]) -> Callable[[list[TransformCall]], None]:
+    def run(calls: list[TransformCall]) -> None:
+        for call in calls:
+            function(call)
+
+    return run
+
+
+_transforms: dict[str, Callable[[list[TransformCall]], None]] = {
+    "newton_schulz": newton_schulz,
+    "shampoo": _each(preconditioners.shampoo),
+    "soap_gradient": _each(preconditioners.soap_gradient),
+    "soap_momentum": _each(preconditioners.soap_momentum),
+    "soap_update": _each(preconditioners.soap_update),
+}
 
 
 def register_host_transform(name: str, function: Callable[[Tensor, Group], Tensor], *, replace: bool = False) -> None:
@@ -96,7 +118,7 @@ def register_host_transform(name: str, function: Callable[[Tensor, Group], Tenso
 def register_parameter_transform(
     name: str, function: Callable[[TransformCall], object], *, replace: bool = False
 ) -> None:
-    """Like register_host_transform(), for a function that needs the step number of the parameter.
+    """Like register_host_transform(), for a function that needs the parameter's step number or matrices of state.
 
     It gets a TransformCall, replaces its values in place, and returns None. The same tensor, which in-place functions
     return, is also correct. Anything else raises TypeError in the step.
@@ -125,20 +147,48 @@ def _register(name: str, function: object, call_one: Callable[[TransformCall], N
             f"jitstep: the host transform {name!r} exists already. Choose another name, or pass replace=True."
         )
 
-    def each(calls: list[TransformCall]) -> None:
-        for call in calls:
-            call_one(call)
-
-    _transforms[name] = each
+    _transforms[name] = _each(call_one)
 
 
-def run(name: str, given: list[TransformedTensor], groups: list[Group]) -> None:
-    """Calls a transform once per group."""
-    if name not in _transforms:
-        raise ValueError(f"the host transform {name!r} is unknown. Add it with jitstep.register_host_transform().")
-    by_group: dict[int, list[TransformCall]] = defaultdict(list)
-    for group, values, step in given:
-        by_group[group].append(TransformCall(values, groups[group], step))
-    with torch.no_grad():
-        for calls in by_group.values():
-            _transforms[name](calls)
+class StepTransforms:
+    """The host transforms of one step. The kernels call it with the number of a transform."""
+
+    def __init__(self, names: list[str], matrices: dict[str, str], groups: list[Group], state: dict[Tensor, Any]):
+        self._names, self._matrices, self._groups, self._state = names, matrices, groups, state
+        self._of_parameter: dict[Tensor, dict[str, Tensor]] = {}
+
+    def __call__(self, number: int, given: list[TransformedTensor]) -> None:
+        """Calls a transform once per group."""
+        name = self._names[number]
+        if name not in _transforms:
+            raise ValueError(f"the host transform {name!r} is unknown. Add it with jitstep.register_host_transform().")
+        by_group: dict[int, list[TransformCall]] = defaultdict(list)
+        for group, values, step, p in given:
+            by_group[group].append(TransformCall(values, self._groups[group], step, self._held(p)))
+        with torch.no_grad():
+            for calls in by_group.values():
+                _transforms[name](calls)
+
+    def _held(self, p: Tensor) -> dict[str, Tensor]:
+        if not self._matrices:
+            return {}
+        if p not in self._of_parameter:
+            held = self._state[p]
+            self._of_parameter[p] = {name: held[key] for name, key in self._matrices.items() if key in held}
+        return self._of_parameter[p]
+
+    def keep_matrices(self) -> None:
+        """Stores the matrices that transforms have assigned, in the memory of the old ones."""
+        with torch.no_grad():
+            for p, matrices in self._of_parameter.items():
+                for name, made in matrices.items():
+                    held = self._state[p].get(self._matrices.get(name, ""))
+                    if held is not None and held.data_ptr() != made.data_ptr():
+                        held.copy_(made)
+
+
+def of_step(description: dict[str, Any], groups: list[Group], state: dict[Tensor, Any]) -> StepTransforms | None:
+    """The host transforms of a rule for one step. None if it has none."""
+    if not description["transforms"]:
+        return None
+    return StepTransforms(description["transforms"], description["matrices"], groups, state)

@@ -132,7 +132,8 @@ void add_plan(nb::module_& m) {
       .def_ro("sizes", &AuxInfo::sizes)
       .def_ro("is_double", &AuxInfo::is_double)
       .def_ro("initial", &AuxInfo::initial)
-      .def_ro("slot", &AuxInfo::slot);
+      .def_ro("slot", &AuxInfo::slot)
+      .def_ro("is_matrix", &AuxInfo::is_matrix);
   nb::class_<Buffers>(m, "Buffers")
       .def(
           "__init__",

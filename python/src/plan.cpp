@@ -24,6 +24,11 @@ std::vector<std::int64_t> entry_sizes(const jit::Domain& domain,
   return entries;
 }
 
+std::vector<std::int64_t> matrix_sizes(const jit::StateLayout::AuxState& matrix) {
+  if (matrix.columns == 0) return {0, 0};
+  return {matrix.entries / matrix.columns, matrix.columns};
+}
+
 // The real view of a complex tensor has another dimension. Rows and columns would then be other elements.
 void check_complex(const jit::Plan& plan) {
   using Kind = jit::Domain::Kind;
@@ -31,7 +36,7 @@ void check_complex(const jit::Plan& plan) {
     return domain.kind == Kind::tensor || domain.kind == Kind::all;
   };
   bool whole = true;
-  for (const auto& field : plan.aux_state) whole = whole && is_whole(field.domain);
+  for (const auto& field : plan.aux_state) whole = whole && is_whole(field.domain) && !field.matrix;
   for (const auto& sum : plan.reductions) whole = whole && (!sum.active() || is_whole(sum.domain));
   if (!whole)
     throw jit::Error(plan.rule().class_name +
@@ -121,10 +126,11 @@ std::vector<AuxInfo> ParamPlan::aux() const {
   for (std::size_t i = 0; i < layout.aux_state.size(); ++i) {
     const jit::ResolvedAuxState& field = plan->aux_state[i];
     const bool of_rule = field.component == jit::kRuleComponent;
-    fields.push_back({of_rule ? field.torch_name : slot_name(field.component) + "." + field.name,
-                      entry_sizes(field.domain, shape.sizes), field.bytes == 8,
-                      layout.aux_state[i].initial,
-                      of_rule ? -1 : field.component - jit::kFirstCodecComponent});
+    fields.push_back(
+        {of_rule ? field.torch_name : slot_name(field.component) + "." + field.name,
+         field.matrix ? matrix_sizes(layout.aux_state[i]) : entry_sizes(field.domain, shape.sizes),
+         field.bytes == 8, layout.aux_state[i].initial,
+         of_rule ? -1 : field.component - jit::kFirstCodecComponent, field.matrix.has_value()});
   }
   return fields;
 }
@@ -143,7 +149,8 @@ jit::StepTensor ParamPlan::tensor(const Buffers& buffers) const {
   for (std::size_t i = 0; i < buffers.aux.size(); ++i) {
     char* const first = address(buffers.aux[i]);
     const jit::StateLayout::AuxState& field = layout.aux_state.at(i);
-    char* const second = first == nullptr ? nullptr : first + field.entries * field.bytes;
+    char* const second =
+        first == nullptr || field.is_matrix ? first : first + field.entries * field.bytes;
     tensor.aux_state.push_back({first, second});
   }
   tensor.shape = shape;

@@ -33,14 +33,15 @@ struct AuxInfo {
   std::vector<std::int64_t> sizes;
   bool is_double;
   double initial;
-  int slot;  // the slot whose codec has the field; -1: the rule
+  int slot;        // the slot whose codec has the field; -1: the rule
+  bool is_matrix;  // a matrix of state, which has one buffer; without entries it is not stored
 };
 
 /// Addresses of one parameter and its state, as tensors. Null tensors are not stored.
 struct Buffers {
   nb::object p;
   std::vector<std::pair<nb::object, nb::object>> slots;  // codes or values, and scales
-  std::vector<nb::object> aux;                           // [2, entries...]
+  std::vector<nb::object> aux;  // [2, entries...]; a matrix: [1, rows, columns]
   nb::object residual;
 };
 

@@ -73,10 +73,12 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
   watch_.add(buffers.residual);
   const std::vector<AuxInfo> fields = plan.aux();
   for (std::size_t i = 0; i < buffers.aux.size(); ++i) {
+    if (buffers.aux[i].is_none()) continue;  // a matrix that this parameter has not
     watch_.add(buffers.aux[i]);
-    member.newest.push_back({state,
-                             nb::cast(fields[i].name.c_str()),
-                             {buffers.aux[i][nb::int_(0)], buffers.aux[i][nb::int_(1)]}});
+    member.newest.push_back(
+        {state,
+         nb::cast(fields[i].name.c_str()),
+         {buffers.aux[i][nb::int_(0)], buffers.aux[i][nb::int_(fields[i].is_matrix ? 0 : 1)]}});
   }
   members_.push_back(std::move(member));
 }

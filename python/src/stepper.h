@@ -53,8 +53,8 @@ class Stepper {
   void finish(nb::dict state, bool scaled);
 
   /// Takes a step of all parameters with a gradient, on all devices. `found_inf`: if it is not zero, the step is skipped;
-  /// the host waits for it. `transform`: called with a list of (group, values, step number) per device by rules with a
-  /// host transform, or None. `given`: by parameter, the rule's inputs by number, in element order and in the dtype of
+  /// the host waits for it. `transform`: called by rules with host transforms, with the number of the transform and
+  /// a list of (group, values, step number, parameter) per device, or None. `given`: by parameter, the rule's inputs by number, in element order and in the dtype of
   /// the arithmetic.
   Result step(nb::list param_groups, nb::dict state, nb::handle grad_scale, nb::handle found_inf,
               nb::handle transform, nb::dict given);
@@ -140,7 +140,7 @@ class Stepper {
   void run(nb::handle transform);
   jit::Step* tuned_step();
   void activate(jit::Step* tuned);
-  void call_transform(nb::handle transform, const DeviceStep& device,
+  void call_transform(nb::handle transform, int number, const DeviceStep& device,
                       const std::vector<jit::TransformedTensor>& tensors);
   void count_steps();
 

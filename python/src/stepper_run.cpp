@@ -63,19 +63,21 @@ void Stepper::run(nb::handle transform) {
   if (is_trial) wait_for_all(devices_.front().device);
   const auto start = std::chrono::steady_clock::now();
   if (!transform.is_none())
-    for (const auto& [device, step] : steps)
+    for (const auto& [device, step] : steps) {
+      int number = 0;
       step->host_transform([&, on = device](const std::vector<jit::TransformedTensor>& tensors) {
         const nb::gil_scoped_acquire acquire;
-        call_transform(transform, *on, tensors);
+        call_transform(transform, number++, *on, tensors);
       });
+    }
   for (const auto& [device, step] : steps) step->launch();
   if (is_trial) wait_for_all(devices_.front().device);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (is_trial) tuner_->record(seconds.count());
 }
 
-// Gives the function (group, values, step) of each tensor.
-void Stepper::call_transform(nb::handle transform, const DeviceStep& device,
+// Gives the function (group, values, step, parameter) of each tensor.
+void Stepper::call_transform(nb::handle transform, int number, const DeviceStep& device,
                              const std::vector<jit::TransformedTensor>& tensors) {
   nb::list given;
   for (const jit::TransformedTensor& one : tensors) {
@@ -83,9 +85,9 @@ void Stepper::call_transform(nb::handle transform, const DeviceStep& device,
     const nb::object values = tensor_at(device.device, one.values, member.described->plan.sizes(),
                                         member.described->plan.compact_strides(),
                                         member.described->p_dtype == jit::Dtype::float64);
-    given.append(nb::make_tuple(member.group, values, member.count.get() + 1));
+    given.append(nb::make_tuple(member.group, values, member.count.get() + 1, member.p));
   }
-  nb::borrow(transform)(given);
+  nb::borrow(transform)(number, given);
 }
 
 void Stepper::count_steps() {

@@ -128,7 +128,9 @@ nb::dict describe(const jit::Manifest& rule) {
   d["class"] = rule.class_name;
   d["description"] = rule.description;
   d["source"] = rule.path;
-  d["host_transform"] = rule.host_transform;
+  nb::list transforms;
+  for (const jit::RuleTransform& one : rule.transforms) transforms.append(one.host);
+  d["transforms"] = transforms;
   d["modes"] = rule.modes;
   d["early_state"] = rule.early_state;
   d["no_step_number"] = rule.no_step_number;
@@ -144,6 +146,10 @@ nb::dict describe(const jit::Manifest& rule) {
     if (field.is_shared()) shared.append(field.torch_name);
     aux_names[field.name.c_str()] = field.torch_name;
   }
+  nb::dict matrices;  // torch's names by those in the rule's file
+  for (const jit::MatrixField& matrix : rule.matrices)
+    matrices[matrix.name.c_str()] = aux_names[matrix.name.c_str()] = matrix.torch_name;
+  d["matrices"] = matrices;
   nb::list inputs;
   for (const jit::RuleInput& input : rule.inputs) inputs.append(input.name);
   d["inputs"] = inputs;

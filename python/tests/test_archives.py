@@ -24,6 +24,7 @@ CASES = [
     ("nadam", torch.float64, {}),
     ("prodigy", torch.float32, {}),
     ("schedulefree_adamw", torch.float32, {"state": "bf16"}),
+    ("soap", torch.float32, {"precondition_frequency": 2}),
 ]
 
 

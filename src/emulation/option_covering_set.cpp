@@ -84,7 +84,7 @@ std::map<std::string, const Expression*> conditions_of(const Manifest& file) {
     for (const auto& part : parts)
       if (part.condition) all[part.condition->written()] = &*part.condition;
   };
-  take(file.slots), take(file.reductions), take(file.aux_state);
+  take(file.slots), take(file.reductions), take(file.aux_state), take(file.matrices);
   return all;
 }
 

@@ -133,13 +133,13 @@ void StepRun::State::send_inputs(TensorData& data) {
 
 // The host transform of the run, for any rule that declares one. It halves the values, which is exact.
 jit::HostTransform StepRun::State::transform_for(const std::vector<jit::Batch>& batches) const {
-  if (plan.rule().host_transform.empty()) return {};
+  if (plan.rule().transforms.empty()) return {};
   std::vector<std::size_t> sizes;
   for (const jit::Batch& batch : batches)
     for (const jit::StepTensor& tensor : batch.tensors)
       sizes.push_back(static_cast<std::size_t>(tensor.shape.elements()));
   return [this, sizes](const std::vector<jit::TransformedTensor>& tensors) {
-    for (const auto& [tensor, values] : tensors)
+    for (const auto& [tensor, values, number] : tensors)
       if (jit::real_bytes(plan.spec.state.dtype) == 8)
         halve(static_cast<double*>(values), sizes[tensor]);
       else

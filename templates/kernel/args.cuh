@@ -9,6 +9,7 @@ namespace jitstep {
 inline constexpr int kLeaf = 256;  // consecutive indices that are summed as one tree in `real`
 inline constexpr int kMaxReductions = 24;  // of one kernel
 inline constexpr int kMaxAuxFields = 24;
+inline constexpr int kMaxTransforms = 3;
 
 // A reduction layout says which indices of a tensor form an entry, in which order.
 // Numbers 0 to 8 are the domains of contract.cuh (`all` has the layout of `tensor`). The next two are for
@@ -62,8 +63,9 @@ enum Layout : int {
 // The part of a tensor that may change in every step.
 struct StepRecord {
   const void* g;
-  void* cleared;      // the gradient, if the step sets it to zero; else null
-  void* transformed;  // input and result of a host transform: values of `real`, in element order
+  void* cleared;  // the gradient, if the step sets it to zero; else null
+  // Input and result of each host transform: values of `real`, in element order.
+  void* transformed[kMaxTransforms];
   const void* inputs[kMaxInputs];  // values of `real`, in element order; null: not given
   int hyper_index;
   int layout;

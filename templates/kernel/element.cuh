@@ -78,14 +78,15 @@ KHD void compute_state_after(auto& e, const auto& c) {
   if constexpr (requires { Rule::update_state_after(e, c); }) Rule::update_state_after(e, c);
 }
 
-// Computes the rule's gradient and the new slots, if this pass has all values that they depend on. Transformed: the
-// host transform's result is set.
-template <class S, int Pass, bool Transformed>
+// Computes the rule's gradient and the new slots, if this pass has all values that they depend on. Known: the results of
+// so many host transforms are set.
+template <class S, int Pass, int Known>
 KHD void advance(auto& e, const auto& gradient, const auto& rule) {
   if constexpr (gradient_ready<S, Pass>()) {
     e.g = S::Gradient::Body::transform(e.g, gradient);
     compute_state<typename S::Rule::Body>(e, rule);
-    if constexpr (Transformed) compute_state_after<typename S::Rule::Body>(e, rule);
+    if constexpr (S::state_section > 0 && Known >= S::state_section)
+      compute_state_after<typename S::Rule::Body>(e, rule);
   }
 }
 

@@ -170,12 +170,13 @@ struct TileTraversal;
 struct LoopTraversal;
 
 // SlotFields: a FieldRef of Slots for each codec. Strided: some p or g is not dense, and needs its strides.
-// TransformPass: the number of passes before the host transform; -1: the rule has none. InputFields: a FieldRef of
-// Inputs for each input.
+// Transforms: for each host transform its number and the number of passes before it, its input of an element, and its
+// result in an element. StateSection: the number of transforms before `update_state_after`; 0: no slot needs it.
+// InputFields: a FieldRef of Inputs for each input. OfTransforms: the struct with the transforms' results.
 template <class Gradient_, class Rule_, class Slots_, class SlotFields, class Codecs_,
           class Reductions_, class AuxFields_, class Weights_, class G_, bool Strided,
-          int TransformPass, KernelConfig V, class Traversal_, class Inputs_ = NoInputs,
-          class InputFields_ = List<>>
+          class Transforms_, int StateSection, KernelConfig V, class Traversal_,
+          class Inputs_ = NoInputs, class InputFields_ = List<>, class OfTransforms_ = NoTransforms>
 struct Spec {
   using Gradient = Gradient_;
   using Rule = Rule_;
@@ -191,8 +192,10 @@ struct Spec {
   using InputFields = InputFields_;
   static constexpr int inputs = InputFields::size;
   static constexpr bool strided = Strided;
-  static constexpr bool transformed = TransformPass >= 0;
-  static constexpr int transform_pass = TransformPass;
+  using Transforms = Transforms_;
+  using OfTransforms = OfTransforms_;
+  static constexpr int transforms = Transforms::size;
+  static constexpr int state_section = StateSection;
   static constexpr KernelConfig config = V;
   static constexpr int slots = Codecs::size;
   template <int I>
@@ -203,10 +206,21 @@ struct Spec {
   }
 };
 
-// Whether the launches of a pass come after the host transform and know its result. The launch that computes its input
-// has the number of the first pass after it.
+// The number of host transforms whose results the sums of a pass know: the first ones. The launch that computes a
+// transform's input has the number of the first pass after it, but knows only the transforms before it.
 template <class S, int Pass>
-inline constexpr bool kAfterTransform = S::transformed&& Pass >= S::transform_pass;
+constexpr int known_transforms() {
+  int known = 0;
+  for_list(typename S::Transforms{}, [&](auto t) { known += decltype(t)::pass <= Pass; });
+  return known;
+}
+
+// Calls f(transform) for the first Known host transforms.
+template <class S, int Known, class F>
+KHD constexpr void for_known_transforms(F&& f) {
+  static_for<Known>(
+      [&](auto k) { f(typename At<decltype(k)::value, typename S::Transforms>::type{}); });
+}
 
 // Whether elements read auxiliary state of their own entries.
 template <class S>
@@ -219,11 +233,12 @@ constexpr bool elements_read_state() {
 // The element that a rule's functions see.
 template <class S, bool ReadsState>
 struct ElementType {
-  using type = Element<typename S::Slots, NoAuxState, typename S::Inputs>;
+  using type = Element<typename S::Slots, NoAuxState, typename S::Inputs, typename S::OfTransforms>;
 };
 template <class S>
 struct ElementType<S, true> {
-  using type = Element<typename S::Slots, typename S::Rule::AuxState, typename S::Inputs>;
+  using type = Element<typename S::Slots, typename S::Rule::AuxState, typename S::Inputs,
+                       typename S::OfTransforms>;
 };
 template <class S>
 using ElementOf = typename ElementType<S, elements_read_state<S>()>::type;

@@ -29,11 +29,12 @@ struct Step {
   KHD static void finalize(const Args& args, Range range) {
     if (!is_skipped(args)) jitstep::finalize<S, Pass>(args, range);
   }
+  template <int K>
   KHD static void host_transform(const Args& args, Range range) {
     if (is_skipped(args))
-      host_transform_zeros<S>(args, range);
+      host_transform_zeros<S, K>(args, range);
     else
-      jitstep::host_transform<S>(args, range);
+      jitstep::host_transform<S, K>(args, range);
   }
   KHD static void apply(const Args& args, Range range) {
     if (is_skipped(args))

@@ -78,9 +78,10 @@ struct Input {
       given;  // whether the program has given the input for this step; the same for all elements of a tensor
 };
 
-// State: the rule's auxiliary state, with `prev` of the element's own entries, or NoAuxState.
-template <class Slots, class State, class Inputs>
-struct Element : Slots, State, Inputs {
+// State: the rule's auxiliary state, with `prev` of the element's own entries, or NoAuxState. Transforms: the results of
+// host transforms that a struct of the rule declares, for functions that run after them.
+template <class Slots, class State, class Inputs, class Transforms>
+struct Element : Slots, State, Inputs, Transforms {
   real p, g;
   int64 index;       // number of the element in its parameter, in storage order
   real transformed;  // the host transform's result, for functions that run after it
@@ -181,6 +182,11 @@ struct NoHyper {};
 struct NoFlags {};
 struct NoSlots {};
 struct NoInputs {};
+struct NoTransforms {};
+
+// A matrix of state of size(Rows) x size(Columns), which only host transforms use.
+template <int Rows, int Columns>
+struct Matrix {};
 struct NoScalars {};
 struct NoReductions {};
 struct NoAuxState {};

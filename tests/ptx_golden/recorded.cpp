@@ -34,7 +34,7 @@ bool can_be_followed(const support::RecordedFile& file) {
   const std::string rule = meta["spec"]["rule"];
   if (meta.value("informative", false) || meta.contains("sum_atol")) return false;
   if (!jit::default_catalog().has(Kind::rule, rule) ||
-      !jit::default_catalog().rule(rule).host_transform.empty())
+      !jit::default_catalog().rule(rule).transforms.empty())
     return false;
   const std::string dtype = file.tensors.at("p0.init").dtype;
   return (dtype == "F32" || dtype == "F64") &&

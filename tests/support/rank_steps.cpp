@@ -117,7 +117,7 @@ class Rank {
                                                           : static_cast<int>(world_.group_of(i)),
                           .inactive = inactive});
       }
-      const bool transforms = !plan(0).rule().host_transform.empty();
+      const bool transforms = !plan(0).rule().transforms.empty();
       step_->run(inputs, hyper_params(t),
                  transforms ? jit::HostTransform([this](const auto& all) { transform(all); })
                             : jit::HostTransform());

@@ -134,7 +134,7 @@ inline PlainSteps<float> with_bad_gradient(Subject& subject, const std::string& 
 // Everything that a bad gradient must not change: other tensors and, without sums, its neighbors.
 inline std::vector<Floats> unaffected(const PlainSteps<float>& steps) {
   std::vector<Floats> p = steps.p;
-  if (has_sums(steps.plan(), false) || !steps.plan().rule().host_transform.empty())
+  if (has_sums(steps.plan(), false) || !steps.plan().rule().transforms.empty())
     p[0].clear();
   else
     p[0][kBad] = 0;

@@ -67,6 +67,37 @@ struct Rule {
 }
 )";
 
+// Two transforms. The second one gets the first one's result, and a slot that depends on it.
+constexpr const char* kTwice = R"(// A probe.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::twice {
+struct Transforms {
+  real first;   // host: one
+  real second;  // host: two
+};
+struct Slots {
+  Signed m;  // after: first
+};
+struct All {
+  real sum;
+};
+struct Reductions {
+  Sum<all, 1, All> total;  // after: second
+};
+struct Rule {
+  KHD static real first(const auto& e, const auto&) { return e.g; }
+  KHD static void update_state_after(auto& e, const auto&) { e.m.next = e.m.prev + e.first; }
+  KHD static real second(const auto& e, const auto&) { return e.first + e.m.next; }
+  KHD static Reals<1> terms(Of<All>, const auto& e, const auto&) { return {e.second}; }
+  KHD static All finalize(Of<All>, const Totals<1>& sum, int64, const auto&) {
+    return {static_cast<real>(sum[0])};
+  }
+  KHD static void update_param(auto& e, const auto& c) { e.p = c.total.sum + e.second - e.first; }
+};
+}
+)";
+
 // Records its allocations.
 class RecordingAllocations : public jit::CpuBackend {
  public:
@@ -112,7 +143,9 @@ class HostTransforms : public testing::Test {
     step = std::make_unique<jit::Step>(cpu, batches);
   }
 
-  OwnTemplates own{{{"rules/mirrored.cuh", kMirrored}, {"rules/summed.cuh", kSummed}}};
+  OwnTemplates own{{{"rules/mirrored.cuh", kMirrored},
+                    {"rules/summed.cuh", kSummed},
+                    {"rules/twice.cuh", kTwice}}};
   RecordingAllocations cpu{own.engine};
   std::vector<std::unique_ptr<jit::StateStorage>> states;
   std::vector<std::vector<float>> p, g;
@@ -125,7 +158,7 @@ TEST_F(HostTransforms, ReceiveTheNewValuesOfEachTensorAndReturnTheirResults) {
   make({{.sizes = {2, 3}}, {.sizes = {0}}, {.sizes = {6}, .rule = "sgd"}, {.sizes = {6}}});
   std::vector<std::size_t> tensors_seen;
   step->run(inputs, sets, [&](const std::vector<jit::TransformedTensor>& tensors) {
-    for (const auto& [tensor, memory] : tensors) {
+    for (const auto& [tensor, memory, number] : tensors) {
       tensors_seen.push_back(tensor);
       auto* const values = static_cast<float*>(memory);
       for (int i = 0; i < 6; ++i) {
@@ -153,7 +186,7 @@ TEST_F(HostTransforms, AreReadByLaterSumsOverAllTensorsAndByLaterSlots) {
     step->run(inputs, sets, [&](const std::vector<jit::TransformedTensor>& tensors) {
       ++calls;
       EXPECT_EQ(tensors.size(), 4u);
-      for (const auto& [tensor, values] : tensors)
+      for (const auto& [tensor, values, number] : tensors)
         for (int i = 0; i < 6; ++i) static_cast<float*>(values)[i] *= 8;
     });
     EXPECT_EQ(calls, 1);
@@ -163,6 +196,26 @@ TEST_F(HostTransforms, AreReadByLaterSumsOverAllTensorsAndByLaterSlots) {
       EXPECT_EQ(p[1][i], sum + static_cast<float>(t) * g[1][i] / 2);
       EXPECT_EQ(p[3][i], p[0][i]);
     }
+  }
+}
+
+TEST_F(HostTransforms, RunInOrderAndReadTheResultsOfEarlierOnes) {
+  make({{.sizes = {6}, .rule = "twice"}, {.sizes = {6}}});
+  for (int t = 1; t <= 2; ++t) {
+    std::vector<std::size_t> counts;
+    for (HyperParams& set : sets) set.t = t;
+    step->run(inputs, sets, [&](const std::vector<jit::TransformedTensor>& tensors) {
+      counts.push_back(tensors.size());
+      for (const jit::TransformedTensor& one : tensors) {
+        EXPECT_EQ(one.transform + 1, static_cast<int>(counts.size()));
+        for (int i = 0; i < 6; ++i)
+          static_cast<float*>(one.values)[i] *= one.transform == 0 ? 10.0f : 2.0f;
+      }
+    });
+    EXPECT_EQ(counts, (std::vector<std::size_t>{2, 1})) << "the other rule has one transform";
+    // first = 10 g, m = 10 g t, second = 2 (first + m)
+    const float scale = 2 * (10 + 10 * static_cast<float>(t));
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(p[0][i], scale * 21 + (scale - 10) * g[0][i]) << i;
   }
 }
 

@@ -19,14 +19,14 @@ StateBytes state_bytes(const Plan& plan, const OptionValues& options) {
                            static_cast<double>(layout.slots[i].codes) / elements,
                            static_cast<double>(layout.slots[i].meta) / elements});
   for (const StateLayout::AuxState& field : layout.aux_state)
-    bytes.aux_state += 2.0 * static_cast<double>(field.entries * field.bytes) / elements;
+    bytes.aux_state += static_cast<double>(field.total_bytes()) / elements;
   bytes.residual = static_cast<double>(layout.residual) / elements;
   bytes.all = static_cast<double>(layout.bytes()) / elements;
   return bytes;
 }
 
 int launches_of(const Plan& plan) {
-  return 2 * plan.passes + (plan.rule().host_transform.empty() ? 1 : 2);
+  return 2 * plan.passes + static_cast<int>(plan.transform_passes.size()) + 1;
 }
 
 std::vector<std::string> codec_columns(const Catalog& catalog) {

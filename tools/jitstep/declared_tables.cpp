@@ -49,6 +49,15 @@ std::string aux_state(const Manifest& manifest) {
   return section(rows);
 }
 
+std::string matrices(const Manifest& manifest) {
+  Rows rows = {{"matrix", "rows", "columns", "in torch", "stored if"}};
+  for (const MatrixField& matrix : manifest.matrices)
+    rows.push_back({matrix.name, str_cat("size(", matrix.rows, ")"),
+                    str_cat("size(", matrix.columns, ")"), matrix.torch_name,
+                    written(matrix.condition)});
+  return section(rows);
+}
+
 // ---- JSON --------------------------------------------------------------------------------------
 
 json json_of(const Value& value) {
@@ -104,6 +113,18 @@ json aux_state_of(const Manifest& manifest) {
                    {"if", json_of(field.condition)}});
   return all;
 }
+
+json matrices_of(const Manifest& manifest) {
+  json all = json::array();
+  for (const MatrixField& matrix : manifest.matrices)
+    all.push_back({{"name", matrix.name},
+                   {"rows", matrix.rows},
+                   {"columns", matrix.columns},
+                   {"torch", matrix.torch_name},
+                   {"if", json_of(matrix.condition)}});
+  return all;
+}
+
 }  // namespace
 
 std::string kind_name(Manifest::Kind kind) {
@@ -116,14 +137,15 @@ std::string declared_text(const Manifest& manifest, const std::string& path) {
       manifest.class_name.empty() ? "" : str_cat(", class ", manifest.class_name);
   return str_cat(path, ": the ", kind_name(manifest.kind), " ", manifest.name, name, "\n",
                  manifest.description, "\n\n", options(manifest), slots(manifest), inputs(manifest),
-                 aux_state(manifest));
+                 aux_state(manifest), matrices(manifest));
 }
 
 json declared_json(const Manifest& manifest) {
   return {{"kind", kind_name(manifest.kind)}, {"name", manifest.name},
           {"class", manifest.class_name},     {"description", manifest.description},
           {"options", options_of(manifest)},  {"slots", slots_of(manifest)},
-          {"inputs", inputs_of(manifest)},    {"memory", aux_state_of(manifest)}};
+          {"inputs", inputs_of(manifest)},    {"memory", aux_state_of(manifest)},
+          {"matrices", matrices_of(manifest)}};
 }
 
 }  // namespace jitstep::tool

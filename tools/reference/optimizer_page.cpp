@@ -55,6 +55,18 @@ std::string slots_table(const Manifest& rule) {
   return table(rows);
 }
 
+std::string matrices_table(const Manifest& rule) {
+  if (rule.matrices.empty()) return "";
+  Rows rows = {
+      {"matrix", "size", "in torch", "diagonal before step 1", "stored if", "largest side"}};
+  for (const MatrixField& matrix : rule.matrices)
+    rows.push_back(
+        {code(matrix.name), code(str_cat("size(", matrix.rows, ") x size(", matrix.columns, ")")),
+         code(matrix.torch_name), starts_as(matrix.initial), condition_of(matrix.condition),
+         matrix.largest ? starts_as(*matrix.largest) : std::string()});
+  return table(rows);
+}
+
 std::string memory_table(const Manifest& rule) {
   Rows rows = {{"auxiliary state", "one per", "in torch", "type", "initial value", "stored if"}};
   for (const AuxField& field : rule.aux_state)
@@ -129,9 +141,18 @@ std::string facts(const Manifest& rule) {
   return table(rows);
 }
 
+bool takes(const OptionValues& values, int dims) {
+  try {
+    values.validate_dims(dims);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // Muon's constructor splits a module into groups, because Muon accepts matrices only.
 std::string parameters_of(const Manifest& rule) {
-  return rule.host_transform.empty() ? "model->parameters()" : "*model";
+  return takes(OptionValues(rule.name), 1) ? "model->parameters()" : "*model";
 }
 
 std::string sample(const Manifest& rule) {
@@ -157,16 +178,18 @@ std::string notes(const Manifest& rule) {
   for (const Refusal& refusal : rule.refusals)
     all.push_back(
         str_cat("Invalid if ", code(refusal.condition.written()), ": ", refusal.sentence, "."));
-  if (!rule.host_transform.empty())
-    all.push_back(str_cat("A step runs the host transform ", code(rule.host_transform),
-                          " on whole tensors, with matrix products of torch."));
+  if (!rule.transforms.empty())
+    all.push_back(str_cat(
+        "A step runs the host transform", rule.transforms.size() > 1 ? "s " : " ",
+        joined(rule.transforms, ", ", [](const RuleTransform& one) { return code(one.host); }),
+        " on whole tensors, with matrix products of torch."));
   std::string out;
   for (const std::string& note : all) out += "- " + note + "\n";
   return out.empty() ? "" : "## Notes\n\n" + out + "\n";
 }
 
 std::string state_section(const Manifest& rule) {
-  const std::string tables = slots_table(rule) + memory_table(rule);
+  const std::string tables = slots_table(rule) + memory_table(rule) + matrices_table(rule);
   return "## State\n\n" + (tables.empty() ? "This optimizer has no state.\n\n" : tables);
 }
 

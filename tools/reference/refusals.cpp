@@ -174,7 +174,7 @@ std::string consequences(const Catalog& catalog) {
   add("have a host transform",
       "an optimizer without a registered transform; without torch, `Step::run` and `launch` "
       "without its function",
-      [](const Manifest& r) { return !r.host_transform.empty(); });
+      [](const Manifest& r) { return !r.transforms.empty(); });
   return table(rows);
 }
 

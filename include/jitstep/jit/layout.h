@@ -57,6 +57,11 @@ struct JITSTEP_API StateLayout {
     std::int64_t entries = 0;
     int bytes = 4;  // of an entry, which is a float or a double
     double initial = 0;
+    std::int64_t columns = 0;  // of a matrix of state, whose diagonal starts at `initial`; else 0
+    bool is_matrix = false;    // it has one buffer instead of two
+
+    /// Of all buffers.
+    std::int64_t total_bytes() const { return (is_matrix ? 1 : 2) * entries * bytes; }
   };
 
   std::vector<Slot> slots;          // one per slot of the rule
@@ -65,18 +70,20 @@ struct JITSTEP_API StateLayout {
 
   /// Bytes of all buffers.
   std::int64_t bytes() const;
-  /// True if storage of this layout fits the other one. Initial values may differ.
+  /// True if storage of this layout fits the other one, for kernels. Initial values and matrices may differ.
   bool same_sizes(const StateLayout& other) const;
 };
 
 /// The layout of one slot for a tensor with this number of elements.
 JITSTEP_API StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements);
 
-/// The layout for a tensor of this shape. `initial_aux_state` has one value per field, as initial_aux_state() returns.
+/// The layout for a tensor of this shape. `initial_aux_state` is a result of initial_aux_state(). It may lack the
+/// largest sides of matrices, which are then not limited.
 JITSTEP_API StateLayout state_layout(const Plan& plan, const Shape& shape,
                                      const std::vector<double>& initial_aux_state);
 
-/// The value of each field of Plan::aux_state before step 1. `parameter` is an index into options that are lists.
+/// The value of each field of Plan::aux_state before step 1, then the largest side of each matrix among them.
+/// `parameter` is an index into options that are lists.
 /// Throws an Error if a list is too short.
 JITSTEP_API std::vector<double> initial_aux_state(const Plan& plan, const OptionValues& options,
                                                   std::size_t parameter = 0);

@@ -124,7 +124,8 @@ struct JITSTEP_API Slot {
   std::optional<Expression> condition;
   Initial initial;
   std::string codec;  // codec unless the user names one for this slot; empty: that of all slots
-  bool after_transform = false;  // `update_state_after` sets it, from the host transform's result
+  /// Transforms of the file that run before it is set. Not 0: `update_state_after` sets it, from their results.
+  int section = 0;
   int line = 0;
 
   /// True if `wanted` is the slot's name or torch's name.
@@ -149,11 +150,11 @@ struct JITSTEP_API Reduction {
   Op op = Op::sum;
   Domain domain;
   int terms = 1;
-  std::string coefficients;           // C++ name of the result type of `finalize`
-  std::vector<Field> fields;          // of the coefficients
-  std::optional<int> source;          // index of the earlier reduction whose entries it reads
-  std::vector<int> after;             // indices of reductions that come first, `source` included
-  bool after_transform = false;       // comes after the host transform, because of `after`
+  std::string coefficients;   // C++ name of the result type of `finalize`
+  std::vector<Field> fields;  // of the coefficients
+  std::optional<int> source;  // index of the earlier reduction whose entries it reads
+  std::vector<int> after;     // indices of reductions that come first, `source` included
+  int section = 0;            // transforms of the file that run before it, because of `after`
   bool read_by_update_state = false;  // `update_state` or, later, `update_state_after` reads it
   std::optional<Expression> condition;
   int line = 0;
@@ -178,6 +179,27 @@ struct JITSTEP_API AuxField {
 struct JITSTEP_API RuleInput {
   std::string name;
   std::string note;  // for people
+  int line = 0;
+};
+
+/// Values of a whole tensor that the rule computes, that a function of the host replaces, and that the rule then reads.
+struct JITSTEP_API RuleTransform {
+  std::string name;  // of the values, e.NAME, and of the rule's function that computes them
+  std::string host;  // registered name of the host's function
+  int line = 0;
+};
+
+/// A matrix of state per parameter. Only host transforms read and write it. Its numbers of rows and columns are two of
+/// the parameter's sizes.
+struct JITSTEP_API MatrixField {
+  std::string name;
+  int rows = 0,
+      columns = 0;  // dimensions of the parameter. A parameter that lacks one has no such matrix
+  std::string torch_name;
+  std::optional<Expression> condition;
+  Initial initial;  // on the diagonal. Other elements start at 0
+  std::optional<Initial>
+      largest;  // a parameter with a larger number of rows or columns has no such matrix
   int line = 0;
 };
 
@@ -217,7 +239,8 @@ struct JITSTEP_API Manifest {
   std::string default_weights;  // unless the user sets one or the dtype does not fit; may be empty
   std::vector<RuleDefault> min_quantized_sizes;
   std::vector<RuleInput> inputs;
-  std::string host_transform;   // its registered name; empty: none
+  std::vector<RuleTransform> transforms;  // in the order in which they run
+  std::vector<MatrixField> matrices;
   bool modes = false;           // trains at one point and evaluates at another
   bool early_state = false;     // state exists before the first step
   bool no_step_number = false;  // a slot that is set before the first step is continued from
@@ -248,7 +271,7 @@ struct JITSTEP_API Manifest {
 
   // Structs that the file declares, even if they are empty.
   bool has_hyper = false, has_flags = false, has_slots = false, has_reductions = false,
-       has_aux_state = false, has_meta = false;
+       has_aux_state = false, has_transforms = false, has_meta = false;
 
   /// An option by name, including lifted ones, or null.
   const Option* find(std::string_view name) const;

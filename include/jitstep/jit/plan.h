@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,13 @@ struct JITSTEP_API ResolvedAuxState {
   int bytes = 4;  // of one entry
   bool is_double = false;
   bool of_elements = false;  // elements read the value of their own entry
+  /// A matrix of state: entries [rows][columns], one buffer, which kernels do not use. Its dimensions in the parameter.
+  struct Sides {
+    int rows = 0, columns = 0;
+    Initial largest = {};  // side
+    bool has_largest = false;
+  };
+  std::optional<Sides> matrix = {};
   Initial initial = {};
   int index = 0;  // among the rule's fields of domain `all`, in SharedState::buffers
 };
@@ -75,10 +83,15 @@ struct JITSTEP_API Plan {
 
   /// First pass in which new state can be computed: after all reductions that `update_state` reads.
   int slots_known = 0;
-  /// The host transform runs directly before this pass, or after the last pass. -1: the rule has none.
-  int transform_pass = -1;
-  /// Like slots_known, for the slots that `update_state_after` sets. At least transform_pass.
+  /// Each host transform runs directly before this pass, or after the last pass. Ascending.
+  std::vector<int> transform_passes;
+  /// Transforms that run before the slots that `update_state_after` sets. 0: there are no such slots.
+  int state_section = 0;
+  /// Like slots_known, for these slots. -1: the rule has no transform.
   int slots_known_after = -1;
+
+  /// The number of transforms that run before a pass. At most transform_passes.size().
+  int section_of(int pass) const;
 
   /// True for the same spec and the same revisions of all files.
   bool is_same_kernel(const Plan& other) const {

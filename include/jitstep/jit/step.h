@@ -63,15 +63,17 @@ struct JITSTEP_API Batch {
 enum class Mode { train, eval };
 
 /// Input and result of a host transform for one tensor. `tensor` is its index among the tensors of all batches.
+/// `transform` is the transform's index in Manifest::transforms of the tensor's rule.
 /// `values` is device memory in the dtype of the arithmetic, in element order (storage order without gaps).
 struct TransformedTensor {
   std::size_t tensor;
   void* values;
+  int transform = 0;
 };
 
-/// The host transform of rules that name one (Manifest::host_transform). A step calls it once, after the reductions that
-/// do not read its result (Plan::transform_pass), with all tensors that have elements. It replaces the values of each
-/// tensor, by work that is ordered after earlier launches and before later ones.
+/// The host transforms of rules that name some (Manifest::transforms). A step calls it once per index of a transform,
+/// after the reductions that do not read the result (Plan::transform_passes), with all tensors that have elements. It
+/// replaces the values of each tensor, by work that is ordered after earlier launches and before later ones.
 using HostTransform = std::function<void(const std::vector<TransformedTensor>& tensors)>;
 
 /// The partial sums of one reduction over one tensor of which a Step has a part. `sums` is device memory of

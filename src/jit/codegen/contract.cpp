@@ -17,7 +17,7 @@ std::string assertion(const std::string& requested, const std::string& who,
 std::string slots_view(const Manifest& rule) {
   std::string fields;
   for (const Slot& slot : rule.slots)
-    fields += str_cat(slot.after_transform ? "  After " : "  T ", slot.name, ";\n");
+    fields += str_cat(slot.section > 0 ? "  After " : "  T ", slot.name, ";\n");
   return str_cat("template <class T, class After>\nstruct UnitSlots {\n", fields, "};\n");
 }
 
@@ -26,11 +26,36 @@ std::string slot_timing(const Plan& plan) {
   const auto any = [&](bool after) {
     const std::vector<Slot>& slots = plan.rule().slots;
     const bool found = std::any_of(slots.begin(), slots.end(),
-                                   [&](const Slot& slot) { return slot.after_transform == after; });
+                                   [&](const Slot& slot) { return (slot.section > 0) == after; });
     return found ? "true" : "false";
   };
   return str_cat("jitstep::SlotTiming{", plan.slots_known, ", ", plan.slots_known_after, ", ",
                  any(false), ", ", any(true), "}");
+}
+
+// A struct with the results of the first transforms.
+std::string transforms_view(const Plan& plan) {
+  std::string out = "template <int Known>\nstruct UnitTransformed {};\n";
+  for (std::size_t i = 0; i < plan.transform_passes.size(); ++i)
+    out += str_cat("template <>\nstruct UnitTransformed<", i + 1, "> : UnitTransformed<", i,
+                   "> {\n  const jitstep::real ", plan.rule().transforms[i].name, ";\n};\n");
+  return out;
+}
+
+// Assertions about the functions that compute the inputs of transforms.
+std::string transform_asserts(const Plan& plan) {
+  std::string out;
+  for (std::size_t i = 0; i < plan.transform_passes.size(); ++i) {
+    const std::string& name = plan.rule().transforms[i].name;
+    out += str_cat("template <class B, class E, class C>\nconcept UnitComputes", i,
+                   " = requires(E& e, C& c) {\n  requires jitstep::kSame<decltype(B::", name,
+                   "(e, c)), jitstep::real>;\n};\n");
+    out += assertion(str_cat("UnitComputes", i, "<UnitRule::Body, UnitCheck::Computing<", i,
+                             ">, UnitCheck::ContextOf<", i, ">>"),
+                     "the rule declares a host transform: it",
+                     str_cat("static real ", name, "(const auto& e, const auto& c)"));
+  }
+  return out;
 }
 
 // A struct with the inputs, and with the auxiliary state that elements read.
@@ -47,15 +72,15 @@ std::string of_element_view(const Plan& plan) {
 }
 
 // A struct with the results of all reductions that a function called in pass P may read.
-std::string results_view(const Manifest& rule, const std::vector<int>& passes) {
+std::string results_view(const Plan& plan, const std::vector<int>& passes) {
+  const Manifest& rule = plan.rule();
   std::string fields;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Reduction& reduction = rule.reductions[i];
-    fields +=
-        str_cat("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
-                ", jitstep::may_read(P, ", passes[i], ", ",
-                reduction.read_by_update_state ? "true" : "false", ", ",
-                reduction.after_transform ? "true" : "false", ")>::type ", reduction.name, ";\n");
+    fields += str_cat("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
+                      ", jitstep::may_read(P, ", passes[i], ", ",
+                      reduction.read_by_update_state ? "true" : "false", ", ", reduction.section,
+                      ", ", plan.state_section, ")>::type ", reduction.name, ";\n");
   }
   return str_cat("template <int P>\nstruct UnitResults {\n", fields, "};\n");
 }
@@ -97,11 +122,11 @@ std::string rule_text(const Plan& plan) {
   }
   const char* const modes =
       "static_assert(jitstep::ModesCheck<UnitSpec, UnitSlots>::read_bodies());\n";
-  return str_cat(slots_view(rule), of_element_view(plan), results_view(rule, passes),
-                 "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ",
-                 slot_timing(plan), ", UnitOfElement>;\n", asserts,
-                 "static_assert(UnitCheck::read_bodies<", joined(active), ">());\n",
-                 rule.modes ? modes : "");
+  return str_cat(
+      slots_view(rule), of_element_view(plan), results_view(plan, passes), transforms_view(plan),
+      "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ", slot_timing(plan),
+      ", UnitOfElement, UnitTransformed>;\n", transform_asserts(plan), asserts,
+      "static_assert(UnitCheck::read_bodies<", joined(active), ">());\n", rule.modes ? modes : "");
 }
 
 std::string codec_asserts(const Manifest& codec, int slot) {

@@ -89,19 +89,18 @@ std::vector<bool> read_by_update_state(const Manifest& rule) {
     read[i] = read[i] || one.read_by_update_state;
     for (const int earlier : one.after) {
       const auto other = static_cast<std::size_t>(earlier);
-      if (rule.reductions[other].after_transform == one.after_transform)
-        read[other] = read[other] || read[i];
+      if (rule.reductions[other].section == one.section) read[other] = read[other] || read[i];
     }
   }
   return read;
 }
 
-// The first pass after all reductions that `update_state` reads or, after a transform, `update_state_after`.
-int state_known(const Manifest& rule, const Passes& passes, int ready, bool after_transform) {
+// The first pass after all reductions of a section that `update_state` reads or, after a transform,
+// `update_state_after`.
+int state_known(const Manifest& rule, const Passes& passes, int ready, int section) {
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Reduction& one = rule.reductions[i];
-    if (one.read_by_update_state && one.after_transform == after_transform)
-      ready = std::max(ready, passes[i] + 1);
+    if (one.read_by_update_state && one.section == section) ready = std::max(ready, passes[i] + 1);
   }
   return ready;
 }
@@ -118,28 +117,42 @@ class Planner {
         all_(plan.components.size()),
         early_(read_by_update_state(plan.rule())) {}
 
-  // Sets the plan's numbers of passes. The first section ends with the host transform.
+  // Sets the plan's numbers of passes. Each section but the last one ends with a host transform.
   std::vector<Passes> run() && {
     all_[kGradientComponent] = passes(kGradientComponent, [](std::size_t) { return 0; });
     const int ready = last_of(all_[kGradientComponent]) + 1;
-    plan_.slots_known = plan_section(false, ready);
-    plan_.transform_pass = plan_.slots_known_after = -1;
-    if (plan_.rule().host_transform.empty()) return std::move(all_);
-    plan_.transform_pass = 0;
-    for (std::size_t part = 0; part < all_.size(); ++part)
-      for (std::size_t i = 0; i < all_[part].size(); ++i)
-        if (!is_after(part, i))
-          plan_.transform_pass = std::max(plan_.transform_pass, all_[part][i] + 1);
-    plan_.slots_known_after = plan_section(true, plan_.transform_pass);
+    plan_.transform_passes.clear();
+    plan_.slots_known_after = -1;
+    plan_.state_section = 0;
+    for (const Slot& slot : plan_.rule().slots)
+      plan_.state_section = std::max(plan_.state_section, slot.section);
+    plan_.slots_known = plan_section(0, ready);
+    const int sections = static_cast<int>(plan_.rule().transforms.size());
+    for (int section = 1; section <= sections; ++section) {
+      plan_.transform_passes.push_back(end_of(section - 1));
+      const int known = plan_section(section, plan_.transform_passes.back());
+      if (section == std::max(plan_.state_section, 1)) plan_.slots_known_after = known;
+    }
     return std::move(all_);
   }
 
  private:
-  // Whether a reduction of a component comes after the host transform.
-  bool is_after(std::size_t part, std::size_t i) const {
-    if (part == kRuleComponent) return plan_.rule().reductions[i].after_transform;
-    return part >= kFirstCodecComponent &&
-           plan_.rule().slots[part - kFirstCodecComponent].after_transform;
+  // The section of a reduction of a component: the transforms before it.
+  int section_of(std::size_t part, std::size_t i) const {
+    if (part == kRuleComponent) return plan_.rule().reductions[i].section;
+    if (part < kFirstCodecComponent) return 0;
+    // All slots after a transform are set together.
+    return plan_.rule().slots[part - kFirstCodecComponent].section > 0 ? plan_.state_section : 0;
+  }
+
+  // The first pass after those of a section and of earlier ones.
+  int end_of(int section) const {
+    int end = plan_.transform_passes.empty() ? 0 : plan_.transform_passes.back();
+    for (std::size_t part = 0; part < all_.size(); ++part)
+      for (std::size_t i = 0; i < all_[part].size(); ++i)
+        if (section_of(part, i) <= section) end = std::max(end, all_[part][i] + 1);
+    if (section > 0 && section == plan_.state_section) end = std::max(end, plan_.slots_known_after);
+    return end;
   }
 
   template <class First>
@@ -147,27 +160,28 @@ class Planner {
     return passes_of(plan_, static_cast<int>(part), earliest_, first);
   }
 
-  // Plans the rule's reductions and the slots' codecs before or after the host transform, from pass `ready`. Returns
-  // the first pass in which new slots are known. A rule's sums over new slots come after the sums of codecs with NoCode,
-  // because these determine the stored values.
-  int plan_section(bool after, int ready) {
-    plan_rule(after, ready, ready);
-    const int known = state_known(plan_.rule(), all_[kRuleComponent], ready, after);
+  // Plans the rule's reductions and the slots' codecs of a section, from pass `ready`. Returns the first pass in which
+  // new slots are known. A rule's sums over new slots come after the sums of codecs with NoCode, because these determine
+  // the stored values.
+  int plan_section(int section, int ready) {
+    plan_rule(section, ready, ready);
+    const int known = state_known(plan_.rule(), all_[kRuleComponent], ready, section);
     int stored = ready;  // first pass in which the stored values of slots with NoCode are known
     for (std::size_t part = kFirstCodecComponent; part < all_.size(); ++part) {
-      if (is_after(part, 0) != after) continue;
+      if (section_of(part, 0) != section) continue;
       all_[part] = passes(part, [&](std::size_t) { return known; });
       if (has_no_codes(plan_.components[part])) stored = std::max(stored, last_of(all_[part]) + 1);
     }
-    plan_rule(after, ready, stored);
+    plan_rule(section, ready, stored);
     return known;
   }
 
-  // `ready`: for reductions that new slots depend on. `stored`: for the others. Earlier sections stay.
-  void plan_rule(bool after, int ready, int stored) {
+  // `ready`: for reductions that new slots depend on. `stored`: for the others. Earlier sections stay. Later ones are
+  // planned again.
+  void plan_rule(int section, int ready, int stored) {
     const Passes planned = all_[kRuleComponent];
     all_[kRuleComponent] = passes(kRuleComponent, [&](std::size_t i) {
-      if (after && !is_after(kRuleComponent, i)) return planned[i];
+      if (section_of(kRuleComponent, i) < section) return planned[i];
       return early_[i] ? ready : stored;
     });
   }

@@ -65,6 +65,20 @@ ResolvedAuxState resolved(const Plan& plan, const AuxField& field, int part) {
           .initial = field.initial};
 }
 
+ResolvedAuxState resolved(const Plan& plan, const MatrixField& field) {
+  return {.component = kRuleComponent,
+          .name = field.name,
+          .torch_name = field.torch_name,
+          .key = field.name,
+          .domain = {},
+          .bytes = real_bytes(plan.spec.state.dtype),
+          .is_double = real_bytes(plan.spec.state.dtype) == 8,
+          .matrix =
+              ResolvedAuxState::Sides{field.rows, field.columns, field.largest.value_or(Initial{}),
+                                      field.largest.has_value()},
+          .initial = field.initial};
+}
+
 // Numbers the fields. Fields per tensor come first, because their numbers index the tensor's buffers.
 void number_aux_state(Plan& plan) {
   for (int part = 0; part < std::ssize(plan.components); ++part) {
@@ -74,6 +88,9 @@ void number_aux_state(Plan& plan) {
       if (is_active(plan, part, field)) fields.push_back(resolved(plan, field, part));
     }
   }
+  for (const MatrixField& field : plan.rule().matrices)
+    if (!field.condition || field.condition->holds(plan.flags(kRuleComponent)))
+      plan.aux_state.push_back(resolved(plan, field));
   int number = 0;
   for (ResolvedAuxState& field : plan.aux_state) field.number = number++;
   for (ResolvedAuxState& field : plan.shared_state)
@@ -105,6 +122,11 @@ const NamedValues& Plan::flags(int part) const {
   if (part == kGradientComponent) return spec.gradient_flags;
   if (part == kRuleComponent) return spec.flags;
   return spec.state.slots[static_cast<std::size_t>(part - kFirstCodecComponent)]->options;
+}
+
+int Plan::section_of(int pass) const {
+  const auto end = std::upper_bound(transform_passes.begin(), transform_passes.end(), pass);
+  return static_cast<int>(end - transform_passes.begin());
 }
 
 int Plan::block(int slot) const {

@@ -101,7 +101,7 @@ class ProbeWriter {
     std::string body;
     for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
       if (plan_.codec(static_cast<int>(i)) == nullptr ||
-          rule_.slots[i].after_transform != after_transform)
+          (rule_.slots[i].section > 0) != after_transform)
         continue;
       const std::string at = str_cat("e.", rule_.slots[i].name, ".next");
       body += check(
@@ -150,12 +150,15 @@ class ProbeWriter {
   }
 
   std::string transformed() {
-    if (rule_.host_transform.empty()) return {};
-    return function(
-        "transformed(auto& r, const auto& e)",
-        check("unset", "e.transformed",
-              "`transformed` returns an unset value: a slot or a result that `if` excludes, or a "
-              "variable"));
+    std::string out;
+    for (std::size_t i = 0; i < rule_.transforms.size(); ++i) {
+      const std::string& name = rule_.transforms[i].name;
+      out += function(str_cat("transformed(jitstep::Index<", i, ">, auto& r, const auto& e)"),
+                      check("unset", "e." + name,
+                            str_cat("`", name, "` returns an unset value: a slot or a result that ",
+                                    "`if` excludes, or a variable")));
+    }
+    return out;
   }
 
   std::string applied() { return moved_parameter("applied", "update_param"); }
@@ -172,7 +175,7 @@ class ProbeWriter {
     std::string body;
     for (const auto* fields : {&plan_.aux_state, &plan_.shared_state})
       for (const ResolvedAuxState& field : *fields)
-        if (field.component == kRuleComponent && !is_constant(field))
+        if (field.component == kRuleComponent && !field.matrix && !is_constant(field))
           body +=
               check("forgotten", str_cat(field.number),
                     str_cat("no function writes m.", field.name,

@@ -49,7 +49,7 @@ bool same_reductions(const Manifest& a, const Manifest& b) {
   if (a.source != b.source) return false;
   const auto same = [](const Reduction& x, const Reduction& y) {
     return x.name == y.name && x.op == y.op && x.domain == y.domain && x.terms == y.terms &&
-           x.after == y.after && x.after_transform == y.after_transform;
+           x.after == y.after && x.section == y.section;
   };
   return std::equal(a.reductions.begin(), a.reductions.end(), b.reductions.begin(),
                     b.reductions.end(), same);
@@ -81,7 +81,7 @@ bool is_elementwise(const Plan& plan) {
       std::all_of(plan.aux_state.begin(), plan.aux_state.end(), [](const ResolvedAuxState& field) {
         return field.domain.kind == Domain::Kind::tensor && field.component == kRuleComponent;
       });
-  return !reduces && per_tensor && plan.shared_state.empty() && plan.rule().host_transform.empty();
+  return !reduces && per_tensor && plan.shared_state.empty() && plan.rule().transforms.empty();
 }
 
 std::vector<SumName> sums_of(const Plan& plan) {

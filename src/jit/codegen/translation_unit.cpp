@@ -119,21 +119,43 @@ std::string aux_state_text(const Plan& plan) {
   std::vector<std::string> rows;
   for (const auto* fields : {&plan.aux_state, &plan.shared_state})
     for (const ResolvedAuxState& m : *fields)
-      rows.push_back(str_cat("jitstep::AuxField<", m.component, ", ", m.number, ", &",
-                             namespace_of(*plan.components[static_cast<std::size_t>(m.component)]),
-                             "AuxState::", m.name, m.of_elements ? ", true>" : ">"));
+      if (!m.matrix)
+        rows.push_back(
+            str_cat("jitstep::AuxField<", m.component, ", ", m.number, ", &",
+                    namespace_of(*plan.components[static_cast<std::size_t>(m.component)]),
+                    "AuxState::", m.name, m.of_elements ? ", true>" : ">"));
   return str_cat("using UnitMemory = jitstep::List<", joined(rows, ",\n    "), ">;\n");
 }
 
-// The last arguments of the specification, if the rule has inputs.
+// A struct for each host transform, and the list of them. The struct calls the rule's function by its name, which is
+// also the name of the element's member with the result.
+std::string transforms_text(const Plan& plan) {
+  std::string types;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < plan.transform_passes.size(); ++i) {
+    const std::string& name = plan.rule().transforms[i].name;
+    names.push_back(str_cat("UnitTransform", i));
+    types += str_cat("struct ", names.back(), " {\n  static constexpr int number = ", i,
+                     ", pass = ", plan.transform_passes[i],
+                     ";\n  KHD static jitstep::real input(const auto& e, const auto& c) { return ",
+                     "UnitRule::Body::", name, "(e, c); }\n",
+                     "  KHD static auto& of(auto& e) { return e.", name, "; }\n};\n");
+  }
+  return str_cat(types, "using UnitTransforms = jitstep::List<", joined(names), ">;\n");
+}
+
+// The last arguments of the specification, if the rule has inputs or declares several transforms.
 std::string inputs_text(const Plan& plan) {
   const std::vector<RuleInput>& inputs = plan.rule().inputs;
-  if (inputs.empty()) return "";
+  const std::string transforms =
+      plan.rule().has_transforms ? ", " + namespace_of(plan.rule()) + "Transforms" : "";
+  if (inputs.empty() && transforms.empty()) return "";
+  if (inputs.empty()) return ",\n    jitstep::NoInputs, jitstep::List<>" + transforms;
   const std::string type = namespace_of(plan.rule()) + "Inputs";
   const auto field = [&](const RuleInput& input) {
     return str_cat("jitstep::FieldRef<&", type, "::", input.name, ">");
   };
-  return str_cat(",\n    ", type, ", jitstep::List<", joined(inputs, ", ", field), ">");
+  return str_cat(",\n    ", type, ", jitstep::List<", joined(inputs, ", ", field), ">", transforms);
 }
 
 // ---- assertions that host and compiler agree ----------------------------------------------------
@@ -181,14 +203,14 @@ std::string types_text(const Plan& plan, const KernelConfig& v, Traversal traver
   return str_cat("using UnitGradient = ", part_text(plan, kGradientComponent, transform), ";\n",
                  "using UnitRule = ", part_text(plan, kRuleComponent, body), ";\n",
                  codecs_text(plan), reductions_text(plan), aux_state_text(plan),
-                 "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
+                 transforms_text(plan), "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
                  plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
                  ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
                  "jitstep::weights::", spec.state.weights, "::Weights<",
                  template_type(spec.state.dtype), ">, ", template_type(spec.gradient), ", ",
-                 spec.strided ? "true" : "false", ", ", plan.transform_pass, ",\n    ",
-                 "jitstep::KernelConfig{", v.threads, ", ", v.tile_lanes, ", ", v.vector_elems,
-                 ", ", v.leaves_per_item,
+                 spec.strided ? "true" : "false", ", UnitTransforms, ", plan.state_section,
+                 ",\n    ", "jitstep::KernelConfig{", v.threads, ", ", v.tile_lanes, ", ",
+                 v.vector_elems, ", ", v.leaves_per_item,
                  "}, jitstep::", traversal == Traversal::loops ? "LoopTraversal" : "TileTraversal",
                  inputs_text(plan), ">;\n");
 }

@@ -26,8 +26,10 @@ Unit unit(const Plan& plan, const KernelConfig& config, const Target& target) {
     made.index.finalize.push_back(
         add(str_cat("jitstep_finalize_", pass), str_cat("finalize<", pass, ">")));
   }
-  if (!plan.rule().host_transform.empty())
-    made.index.host_transform = add("jitstep_host_transform", "host_transform");
+  for (std::size_t i = 0; i < plan.transform_passes.size(); ++i)
+    made.index.host_transforms.push_back(
+        add(str_cat("jitstep_host_transform", i == 0 ? "" : str_cat("_", i)),
+            str_cat("host_transform<", i, ">")));
   made.index.apply = add("jitstep_apply", "apply");
   if (plan.rule().modes) {
     made.index.eval = add("jitstep_eval", "eval");

@@ -22,7 +22,7 @@ struct JITSTEP_API Unit {
   /// Positions in `entries`. -1: the kernel has no such entry.
   struct Index {
     std::vector<int> partials, finalize;  // one per pass, launched in this order
-    int host_transform = -1;              // before Plan::transform_pass
+    std::vector<int> host_transforms;     // one per transform, before its Plan::transform_passes
     int apply = -1;                       // last
     int eval = -1, train = -1;            // switch the mode, instead of a step
   };

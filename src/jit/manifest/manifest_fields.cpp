@@ -59,20 +59,25 @@ int read_entries(Cursor& cursor, const Domain& domain, const std::vector<Reducti
   return static_cast<int>(found - earlier.begin());
 }
 
-// What a note `after:` names if it is not a reduction.
-constexpr std::string_view kTransformed = "transformed";
+// The number of transforms up to the one of this name, which a note `after:` names. 0: there is none.
+int section_after(std::string_view name, const std::vector<RuleTransform>& transforms) {
+  if (transforms.empty()) return name == kTransformed ? 1 : 0;
+  for (std::size_t i = 0; i < transforms.size(); ++i)
+    if (transforms[i].name == name) return static_cast<int>(i) + 1;
+  return 0;
+}
 
 void read_after(std::string_view list, const Location& location,
-                const std::vector<Reduction>& earlier, Reduction& reduction) {
+                const std::vector<Reduction>& earlier, const std::vector<RuleTransform>& transforms,
+                Reduction& reduction) {
   Cursor cursor(list, location);
   do {
     const std::string name = cursor.identifier("the name of an earlier reduction");
     const auto found = std::find_if(earlier.begin(), earlier.end(),
                                     [&](const Reduction& r) { return r.name == name; });
-    if (found == earlier.end() && name == kTransformed) {
-      reduction.after_transform = true;
-      continue;
-    }
+    const int section = section_after(name, transforms);
+    reduction.section = std::max(reduction.section, section);
+    if (found == earlier.end() && section > 0) continue;
     if (found == earlier.end())
       location.fail(
           str_cat("no earlier reduction is named `", name, "`. Declare it before this one."));
@@ -95,7 +100,26 @@ Expression read_condition(std::string_view condition, const Symbols& symbols,
   }
 }
 
-Slot read_slot(const SourceLine& line, const Symbols& flags) {
+// The transforms before a slot.
+static int section_of_slot(std::string_view names, const Location& location,
+                           const std::vector<RuleTransform>& transforms) {
+  int last = 0;
+  Cursor cursor(names, location);
+  do {
+    const std::string name = cursor.identifier("the name of a host transform");
+    const int section = section_after(name, transforms);
+    if (section == 0)
+      location.fail(str_cat("no host transform is named `", name, "`. A slot comes after `",
+                            transforms.empty() ? std::string(kTransformed) : transforms[0].name,
+                            "`, or another transform of the file."));
+    last = std::max(last, section);
+  } while (cursor.take(","));
+  cursor.expect_end();
+  return last;
+}
+
+Slot read_slot(const SourceLine& line, const Symbols& flags,
+               const std::vector<RuleTransform>& transforms) {
   Cursor cursor(line.code, line.location);
   Slot slot;
   slot.line = line.location.line;
@@ -110,8 +134,8 @@ Slot read_slot(const SourceLine& line, const Symbols& flags) {
       slot.codec = read_name(value_of(segment), line.location, "a codec");
     else if (key_of(segment) == "initial")
       slot.initial = read_initial(value_of(segment), line.location);
-    else if (key_of(segment) == "after" && value_of(segment) == kTransformed)
-      slot.after_transform = true;
+    else if (key_of(segment) == "after")
+      slot.section = section_of_slot(value_of(segment), line.location, transforms);
     else if (segment.starts_with("if "))
       slot.condition = read_condition(segment.substr(3), flags, line.location);
     else
@@ -124,7 +148,8 @@ Slot read_slot(const SourceLine& line, const Symbols& flags) {
 }
 
 Reduction read_reduction(const SourceLine& line, const Symbols& flags,
-                         const std::vector<Reduction>& earlier) {
+                         const std::vector<Reduction>& earlier,
+                         const std::vector<RuleTransform>& transforms) {
   Cursor cursor(line.code, line.location);
   Reduction reduction;
   reduction.line = line.location.line;
@@ -144,7 +169,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
   cursor.end_declaration();
   for (const auto segment : segments_of(line.notes)) {
     if (key_of(segment) == "after")
-      read_after(value_of(segment), line.location, earlier, reduction);
+      read_after(value_of(segment), line.location, earlier, transforms, reduction);
     else if (segment == "update_state")
       reduction.read_by_update_state = true;
     else if (segment.starts_with("if "))
@@ -154,7 +179,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
   }
   if (reduction.source) reduction.after.push_back(*reduction.source);
   for (const int one : reduction.after)
-    reduction.after_transform |= earlier[static_cast<std::size_t>(one)].after_transform;
+    reduction.section = std::max(reduction.section, earlier[static_cast<std::size_t>(one)].section);
   return reduction;
 }
 
@@ -182,6 +207,51 @@ RuleInput read_input(const SourceLine& line) {
   for (const auto segment : segments_of(line.notes))
     add_free_text(segment, line.location, &input.note);
   return input;
+}
+
+RuleTransform read_transform(const SourceLine& line) {
+  Cursor cursor(line.code, line.location);
+  RuleTransform transform;
+  transform.line = line.location.line;
+  if (!cursor.take_word("real")) cursor.fail("real");
+  transform.name = cursor.identifier("the name of the transformed values");
+  cursor.end_declaration();
+  for (const auto segment : segments_of(line.notes))
+    if (key_of(segment) == "host")
+      transform.host = read_name(value_of(segment), line.location, "a host transform");
+    else
+      add_free_text(segment, line.location, nullptr);
+  if (transform.host.empty())
+    line.location.fail(str_cat("the transform `", transform.name,
+                               "` names no function of the host. Add the note `host: NAME`."));
+  return transform;
+}
+
+MatrixField read_matrix(const SourceLine& line, const Symbols& flags) {
+  Cursor cursor(line.code, line.location);
+  MatrixField matrix;
+  matrix.line = line.location.line;
+  if (!cursor.take_word("Matrix")) cursor.fail("Matrix<rows, columns>");
+  cursor.expect("<");
+  matrix.rows = cursor.integer(0, kMaxDims - 1);
+  cursor.expect(",");
+  matrix.columns = cursor.integer(0, kMaxDims - 1);
+  cursor.expect(">");
+  matrix.name = matrix.torch_name = cursor.identifier("the matrix's name");
+  cursor.end_declaration();
+  for (const auto segment : segments_of(line.notes)) {
+    if (key_of(segment) == "torch")
+      matrix.torch_name = read_name(value_of(segment), line.location, "torch's name");
+    else if (key_of(segment) == "initial")
+      matrix.initial = read_initial(value_of(segment), line.location);
+    else if (segment.starts_with("largest side: "))
+      matrix.largest = read_initial(value_of(segment), line.location);
+    else if (segment.starts_with("if "))
+      matrix.condition = read_condition(segment.substr(3), flags, line.location);
+    else
+      add_free_text(segment, line.location, nullptr);
+  }
+  return matrix;
 }
 
 AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {

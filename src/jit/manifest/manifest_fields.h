@@ -26,11 +26,20 @@ Option read_number(const SourceLine& line);
 Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbols& symbols,
                  bool integers);
 
-Slot read_slot(const SourceLine& line, const Symbols& flags);
+/// `transforms`: those that `after:` may name. Without any it is the one of the leading comment, `transformed`.
+Slot read_slot(const SourceLine& line, const Symbols& flags,
+               const std::vector<RuleTransform>& transforms);
 
 /// `earlier`: the reductions declared before. `after:` and Entries may refer to them.
 Reduction read_reduction(const SourceLine& line, const Symbols& flags,
-                         const std::vector<Reduction>& earlier);
+                         const std::vector<Reduction>& earlier,
+                         const std::vector<RuleTransform>& transforms);
+
+/// A field of Transforms.
+RuleTransform read_transform(const SourceLine& line);
+
+/// A field of Matrices. `flags`: the names that its condition may use.
+MatrixField read_matrix(const SourceLine& line, const Symbols& flags);
 
 /// A field of Inputs.
 RuleInput read_input(const SourceLine& line);

@@ -4,6 +4,7 @@
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_cursor.h"
+#include "jit/manifest/manifest_notes.h"
 #include "jit/manifest/reserved_names.h"
 #include "jitstep/jit/error.h"
 
@@ -103,8 +104,12 @@ bool read_key(std::string_view piece, const Symbols& flags, const Location& loca
     made.min_quantized_sizes.push_back(rule_default(value, flags, location));
     Cursor(made.min_quantized_sizes.back().value, location).integer(0, 1 << 30);
   } else if (rule && starts("host transform: ")) {
-    read_name(value, "host transform", "the name of a host transform", location, made,
-              &Manifest::host_transform);
+    if (!made.transforms.empty())
+      location.fail(
+          "a rule has more than one `host transform:`. Keep one, or declare several in a struct "
+          "`Transforms`.");
+    made.transforms = {{std::string(kTransformed),
+                        read_name(value, location, "the name of a host transform"), location.line}};
   } else if (rule && starts("host stage: ")) {
     location.fail("`host stage:` is now called `host transform:`");
   } else if (rule && starts("modes: ")) {
@@ -139,10 +144,10 @@ void refuse_key(std::string_view piece, const Location& location) {
 
 // Declarations with `after: transformed` need a host transform.
 void check_after_transform(const Manifest& made) {
-  if (!made.host_transform.empty()) return;
+  if (!made.transforms.empty()) return;
   const auto check = [&](const auto& all) {
     for (const auto& one : all)
-      if (one.after_transform)
+      if (one.section > 0)
         Location{made.path, one.line}.fail(
             str_cat("`", one.name, "` is declared `after: transformed`, but the rule has no host ",
                     "transform. Add `host transform: NAME` to the leading comment."));

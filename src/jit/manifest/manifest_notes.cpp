@@ -47,12 +47,13 @@ struct NoteForm {
 constexpr std::array kNoteForms = {
     NoteForm{"codec", "codec: CODEC", "slots"},
     NoteForm{"at construction", "at construction: OPTION", "a rule's Nullable numbers"},
-    NoteForm{"torch", "torch: NAME", "slots and auxiliary state"},
-    NoteForm{"initial", "initial: NUMBER or OPTION", "slots and auxiliary state"},
-    NoteForm{"if", "if CONDITION", "slots, reductions and auxiliary state"},
+    NoteForm{"torch", "torch: NAME", "slots, auxiliary state and matrices"},
+    NoteForm{"initial", "initial: NUMBER or OPTION", "slots, auxiliary state and matrices"},
+    NoteForm{"largest side", "largest side: NUMBER or OPTION", "matrices"},
+    NoteForm{"if", "if CONDITION", "slots, reductions, auxiliary state and matrices"},
     NoteForm{"lifted", "lifted: CONDITION", "flags of type bool"},
     NoteForm{"after", "after: REDUCTION, ...",
-             "a rule's reductions, and `after: transformed` also for slots"},
+             "a rule's reductions; with names of transforms also for slots"},
     NoteForm{"update_state", "update_state", "a rule's reductions"},
     NoteForm{"refuse", "// refuse: CONDITION, SENTENCE", "a line of its own"},
 };

@@ -11,6 +11,9 @@
 
 namespace jitstep::jit {
 
+/// The name of the transform that a rule's leading comment declares.
+inline constexpr std::string_view kTransformed = "transformed";
+
 std::vector<std::string_view> segments_of(std::string_view notes);
 
 /// "torch" of "torch: exp_avg". Empty if the segment does not start with a word and a colon.

@@ -22,8 +22,8 @@ using Kind = Manifest::Kind;
 
 constexpr int kMostLines = 64;  // in a struct without a more specific limit
 // Per file. The limits per kernel are larger, because codecs add their own reductions and fields.
-constexpr int kMostReductions = 16, kMostAuxFields = 8;
-static_assert(kMostReductions < kMaxReductions && kMostAuxFields < kMaxAuxFields);
+constexpr int kMostReductions = 16, kMostAuxFields = 8, kMostMatrices = 8;
+static_assert(kMostReductions < kMaxReductions && kMostAuxFields + kMostMatrices < kMaxAuxFields);
 
 struct Grammar {
   std::string_view space;                 // the parent of the file's namespace
@@ -31,8 +31,9 @@ struct Grammar {
 };
 
 const Grammar& grammar_of(Kind kind) {
-  static const Grammar rule = {"jitstep::rules",
-                               {"Hyper", "Flags", "Slots", "Inputs", "Reductions", "AuxState"}};
+  static const Grammar rule = {
+      "jitstep::rules",
+      {"Hyper", "Flags", "Transforms", "Slots", "Inputs", "Reductions", "AuxState", "Matrices"}};
   static const Grammar codec = {"jitstep::codecs",
                                 {"Hyper", "Options", "Meta", "Reductions", "AuxState"}};
   static const Grammar weights = {"jitstep::weights", {}};
@@ -73,15 +74,17 @@ class Reader {
     read_options();
     if (made_.kind == Kind::weights) read_weights(lines_, made_);
     if (made_.kind == Kind::codec) read_codec(lines_, made_);
+    if (made_.kind == Kind::rule) read_transforms();
     each("Slots", made_.has_slots, [&](const SourceLine& line) {
-      add(made_.slots, read_slot(line, flags_), line.location, kMaxSlots, "slots");
+      add(made_.slots, read_slot(line, flags_, made_.transforms), line.location, kMaxSlots,
+          "slots");
       check_slot(made_.slots.back(), line.location);
       check_archived(made_.slots, line.location);
     });
     if (made_.kind == Kind::rule) read_inputs();
     each("Reductions", made_.has_reductions, [&](const SourceLine& line) {
-      add(made_.reductions, read_reduction(line, flags_, made_.reductions), line.location,
-          kMostLines, "reductions");
+      add(made_.reductions, read_reduction(line, flags_, made_.reductions, made_.transforms),
+          line.location, kMostLines, "reductions");
       finalize_reduction(line.location);
     });
     each("AuxState", made_.has_aux_state, [&](const SourceLine& line) {
@@ -90,9 +93,10 @@ class Reader {
       check_aux_state(made_.aux_state.back(), line.location);
       check_archived(made_.aux_state, line.location);
     });
-    if (made_.kind == Kind::rule) read_scalars();
+    if (made_.kind == Kind::rule) read_scalars(), read_matrices();
     read_refusals();
     read_header(lines_.header, flags_, made_);
+    check_matrices();
     lines_.braces.end();
     return std::move(made_);
   }
@@ -207,6 +211,7 @@ class Reader {
 
   void check_slot(const Slot& slot, const Location& location) {
     check_member(slot.name, "slot", location);
+    check_no_transform(slot.name, location);
     for (const std::string& name : {slot.name, slot.torch_name}) {
       if (name == "step")
         location.fail("`step` is the step count of every state. Rename the slot.");
@@ -226,12 +231,50 @@ class Reader {
     if (name == "p" || name == "g") refuse("the parameter or the gradient");
   }
 
+  void read_transforms() {
+    each("Transforms", made_.has_transforms, [&](const SourceLine& line) {
+      add(made_.transforms, read_transform(line), line.location, kMaxTransforms, "transforms");
+      check_member(made_.transforms.back().name, "transform", line.location);
+    });
+  }
+
+  // A member of elements that an earlier struct declares.
+  void check_no_transform(const std::string& name, const Location& location) const {
+    for (const RuleTransform& transform : made_.transforms)
+      if (transform.name == name)
+        location.fail(str_cat("`", name, "` is also a transform. Rename one."));
+  }
+
+  // Kernels do not use matrices.
+  void read_matrices() {
+    bool declared = false;
+    each("Matrices", declared, [&](const SourceLine& line) {
+      add(made_.matrices, read_matrix(line, flags_), line.location, kMostMatrices, "matrices");
+      const MatrixField& matrix = made_.matrices.back();
+      check_initial(matrix.initial, false, line.location);
+      if (matrix.largest) check_initial(*matrix.largest, false, line.location);
+      check_archived(made_.matrices, line.location);
+      for (const AuxField& field : made_.aux_state)
+        if (field.name == matrix.name || field.torch_name == matrix.torch_name)
+          line.location.fail(str_cat("`", matrix.name, "` is also auxiliary state. Rename one."));
+      matrices_at_ = line.location;
+    });
+  }
+
+  void check_matrices() const {
+    if (!made_.matrices.empty() && made_.transforms.empty())
+      matrices_at_.fail(
+          "only host transforms use matrices, but the rule has none. Declare one in a struct "
+          "`Transforms`.");
+  }
+
   void read_inputs() {
     bool declared = false;
     each("Inputs", declared, [&](const SourceLine& line) {
       add(made_.inputs, read_input(line), line.location, kMaxInputs, "inputs");
       const std::string& name = made_.inputs.back().name;
       check_member(name, "input", line.location);
+      check_no_transform(name, line.location);
       for (const Slot& slot : made_.slots)
         if (slot.name == name)
           line.location.fail(str_cat("`", name, "` is also a slot. Rename one."));
@@ -244,6 +287,7 @@ class Reader {
     if (made_.kind != Kind::rule)
       location.fail("only elements of a rule read auxiliary state. Remove the note `elements`.");
     check_member(field.name, "field", location);
+    check_no_transform(field.name, location);
     if (made_.input(field.name) >= 0)
       location.fail(str_cat("`", field.name, "` is also an input. Rename one."));
   }
@@ -286,8 +330,8 @@ class Reader {
       location.fail(str_cat("a kernel can have at most ", kMostReductions,
                             " reductions. Exclude some by `if`, or sum several terms in one."));
     const std::size_t taken = made_.kind == Kind::codec && reduction.source ? 1 : 0;
-    if (made_.kind != Kind::rule && (reduction.after.size() > taken || reduction.after_transform ||
-                                     reduction.read_by_update_state))
+    if (made_.kind != Kind::rule &&
+        (reduction.after.size() > taken || reduction.section > 0 || reduction.read_by_update_state))
       location.fail(
           "only a rule's reductions can have the notes `after:` and `update_state`. Remove the "
           "note.");
@@ -322,6 +366,7 @@ class Reader {
   }
 
   Location top_;
+  Location matrices_at_ = top_;  // the last one
   SourceLines lines_;
   std::set<std::string> names_;
   Symbols symbols_;  // numbers and flags

@@ -109,7 +109,7 @@ constexpr std::array<View, 97> kCppKeywords = {"alignas",
                                                "std"};
 
 // Names that the files of lang/, kernel/args.cuh and kernel/hyper_params.cuh declare.
-constexpr std::array<View, 144> kKernelLanguageNames = {
+constexpr std::array<View, 147> kKernelLanguageNames = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",
     "weights",       "gradient",      "real",
@@ -157,7 +157,8 @@ constexpr std::array<View, 144> kKernelLanguageNames = {
     "RandomWords",   "philox",        "random_bits",
     "uniform_of",    "normal_of",     "random_numbers",
     "kHas16Bits",    "kHas8Bits",     "kNaN16",
-    "in_global",     "Instruction",   "kE5m2Infinite"};
+    "in_global",     "Instruction",   "kE5m2Infinite",
+    "Matrix",        "NoTransforms",  "kMaxTransforms"};
 constexpr std::array<View, 8> kArithmeticNames = {
     "magnitude", "kHasApproximations", "near_reciprocal", "near_inverse_root", "without_subnormals",
     "Ieee",      "Ordinary",           "OrdinaryOperands"};

@@ -120,8 +120,9 @@ void ScratchTensors::add(const std::vector<std::int64_t>& sizes, int id) {
     add_region(tensor.slots[i].meta, layout.slots[i].meta);
   }
   for (std::size_t i = 0; i < layout.aux_state.size(); ++i)
-    for (void* const buffer : tensor.aux_state[i])
-      add_region(buffer, layout.aux_state[i].entries * layout.aux_state[i].bytes);
+    if (!layout.aux_state[i].is_matrix)
+      for (void* const buffer : tensor.aux_state[i])
+        add_region(buffer, layout.aux_state[i].entries * layout.aux_state[i].bytes);
 }
 
 std::int64_t ScratchTensors::bytes(const Plan& plan,
@@ -146,7 +147,7 @@ Step ScratchTensors::step_by(const KernelConfig& config) {
 void ScratchTensors::run(Step& step) {
   numbers_.t = ++t_;
   // The host transform changes nothing, because only the kernels are measured.
-  const HostTransform transform = plan_.rule().host_transform.empty()
+  const HostTransform transform = plan_.rule().transforms.empty()
                                       ? HostTransform()
                                       : [](const std::vector<TransformedTensor>&) {};
   step.run(inputs_, {numbers_}, transform);

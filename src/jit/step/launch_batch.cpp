@@ -108,8 +108,9 @@ void LaunchBatch::launch_finalize(int pass) {
   if (pass < plan_.passes) launch(entries_.finalize[at], finish_[at]);
 }
 
-void LaunchBatch::launch_host_transform() {
-  if (entries_.host_transform >= 0) launch(entries_.host_transform, apply_);
+void LaunchBatch::launch_host_transform(int transform) {
+  if (transform < transforms())
+    launch(entries_.host_transforms[static_cast<std::size_t>(transform)], apply_);
 }
 
 void LaunchBatch::launch_apply() { launch(entries_.apply, apply_); }

@@ -57,15 +57,14 @@ class LaunchBatch {
   /// stream.
   bool wait_for_last_step();
 
-  /// True for the passes that read the host transform's result.
-  bool is_after_transform(int pass) const {
-    return plan_.transform_pass >= 0 && pass >= plan_.transform_pass;
-  }
+  /// The number of host transforms before a pass, and before the last launch.
+  int section_of(int pass) const { return plan_.section_of(pass); }
+  int transforms() const { return static_cast<int>(plan_.transform_passes.size()); }
 
-  // ---- launches. No effect for a pass that the plan does not have
+  // ---- launches. No effect for a pass or a transform that the plan does not have
   void launch_partials(int pass);
   void launch_finalize(int pass);
-  void launch_host_transform();
+  void launch_host_transform(int transform);
   void launch_apply();
   void launch_mode_switch(Mode to);
   void record_step() { launches_->record_step(); }

@@ -28,7 +28,7 @@ std::int64_t part_grain(const Plan& plan) {
   for (const ResolvedReduction& r : plan.reductions)
     if (r.active() && r.reduction_layout != 0) return 0;
   for (const ResolvedAuxState& field : plan.aux_state)
-    if (field.domain.kind != Domain::Kind::tensor) return 0;
+    if (field.domain.kind != Domain::Kind::tensor || field.matrix) return 0;
   std::int64_t grain = kPartElements;
   for (std::size_t slot = 0; slot < plan.spec.state.slots.size(); ++slot)
     grain = std::lcm(grain, std::int64_t{plan.block(static_cast<int>(slot))});

@@ -1,8 +1,31 @@
 #include "jitstep/jit/layout.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace jitstep::jit {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A parameter that lacks a dimension, or has a larger side, has no such matrix.
+StateLayout::AuxState matrix_layout(const ResolvedAuxState& field, const Shape& shape,
+                                    double initial, double largest) {
+  const auto size = [&](int dim) {
+    const auto d = static_cast<std::size_t>(dim);
+    return d < shape.sizes.size() ? shape.sizes[d] : 0;
+  };
+  const std::int64_t rows = size(field.matrix->rows), columns = size(field.matrix->columns);
+  const bool fits = static_cast<double>(std::max(rows, columns)) <= largest;
+  return {.entries = fits ? Shape{{rows, columns}, {columns, 1}}.elements() : 0,
+          .bytes = field.bytes,
+          .initial = initial,
+          .columns = fits && rows > 0 ? columns : 0,
+          .is_matrix = true};
+}
+
+}  // namespace
+
 StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements) {
   const Manifest* const codec = plan.codec(slot);
   if (codec == nullptr) return {};
@@ -14,7 +37,7 @@ StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements)
 std::int64_t StateLayout::bytes() const {
   std::int64_t sum = residual;
   for (const Slot& slot : slots) sum += slot.codes + slot.meta;
-  for (const AuxState& field : aux_state) sum += 2 * field.entries * field.bytes;
+  for (const AuxState& field : aux_state) sum += field.total_bytes();
   return sum;
 }
 
@@ -23,7 +46,7 @@ bool StateLayout::same_sizes(const StateLayout& other) const {
     return a.codes == b.codes && a.meta == b.meta && a.values == b.values;
   };
   const auto same_field = [](const AuxState& a, const AuxState& b) {
-    return a.entries == b.entries && a.bytes == b.bytes;
+    return (a.is_matrix && b.is_matrix) || (a.entries == b.entries && a.bytes == b.bytes);
   };
   return residual == other.residual &&
          std::equal(slots.begin(), slots.end(), other.slots.begin(), other.slots.end(),
@@ -39,9 +62,18 @@ StateLayout state_layout(const Plan& plan, const Shape& shape,
   for (std::size_t slot = 0; slot < plan.spec.state.slots.size(); ++slot)
     layout.slots.push_back(slot_layout(plan, static_cast<int>(slot), elements));
   const int dims = static_cast<int>(shape.sizes.size());
-  for (const ResolvedAuxState& field : plan.aux_state)
-    layout.aux_state.push_back({extent(shape, field.domain.reduced(dims)).entries, field.bytes,
-                                initial_aux_state.at(static_cast<std::size_t>(field.number))});
+  std::size_t next = plan.aux_state.size();  // of the largest sides
+  for (const ResolvedAuxState& field : plan.aux_state) {
+    const double initial = initial_aux_state.at(static_cast<std::size_t>(field.number));
+    if (field.matrix) {
+      const double largest =
+          next < initial_aux_state.size() ? initial_aux_state[next++] : kInfinity;
+      layout.aux_state.push_back(matrix_layout(field, shape, initial, largest));
+    } else {
+      layout.aux_state.push_back(
+          {extent(shape, field.domain.reduced(dims)).entries, field.bytes, initial});
+    }
+  }
   layout.residual = elements * plan.weights->residual_bytes();
   return layout;
 }
@@ -51,6 +83,11 @@ std::vector<double> initial_aux_state(const Plan& plan, const OptionValues& opti
   std::vector<double> initial;
   for (const ResolvedAuxState& field : plan.aux_state)
     initial.push_back(options.initial(field.initial, parameter));
+  for (const ResolvedAuxState& field : plan.aux_state)
+    if (field.matrix)
+      initial.push_back(field.matrix->has_largest
+                            ? options.initial(field.matrix->largest, parameter)
+                            : kInfinity);
   return initial;
 }
 

@@ -19,7 +19,8 @@ std::vector<std::byte> filled(const StateLayout::AuxState& field) {
   std::vector<std::byte> content(static_cast<std::size_t>(field.entries * field.bytes));
   const float narrow = static_cast<float>(field.initial);
   const void* const value = field.bytes == 8 ? static_cast<const void*>(&field.initial) : &narrow;
-  for (std::size_t at = 0; at < content.size(); at += static_cast<std::size_t>(field.bytes))
+  const std::int64_t stride = field.bytes * (field.is_matrix ? field.columns + 1 : 1);
+  for (std::size_t at = 0; at < content.size(); at += static_cast<std::size_t>(stride))
     std::memcpy(&content[at], value, static_cast<std::size_t>(field.bytes));
   return content;
 }
@@ -41,7 +42,8 @@ StateStorage::StateStorage(Backend& backend, const Plan& plan,
     slots_.push_back({add_zeros(backend, slot.codes), add_zeros(backend, slot.meta)});
   for (const StateLayout::AuxState& field : layout_.aux_state) {
     const auto content = filled(field);
-    aux_state_.push_back({add(backend, content), add(backend, content)});
+    void* const first = add(backend, content);
+    aux_state_.push_back({first, field.is_matrix ? first : add(backend, content)});
   }
   residual_ = add_zeros(backend, layout_.residual);
 }

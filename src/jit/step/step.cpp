@@ -55,8 +55,7 @@ void Step::State::follow_capture(const std::vector<StepInput>& inputs) {
 
 // Writes the records of a step. False if other tensors are inactive than in the last step.
 bool Step::State::write_records(const std::vector<StepInput>& inputs) {
-  void* const* values =
-      has_host_transform && !target_mode ? device_tables().transformed.all().data() : nullptr;
+  const bool transformed = transforms > 0 && !target_mode;
   bool same = inactive.size() == inputs.size();
   records.resize(inputs.size());
   std::size_t i = 0;
@@ -66,7 +65,8 @@ bool Step::State::write_records(const std::vector<StepInput>& inputs) {
       StepRecord& record = records[i];
       record.g = input.g;
       record.cleared = input.cleared;
-      record.transformed = values != nullptr ? values[i] : nullptr;
+      const auto values = transformed ? device_tables().transformed.of(i) : TransformValues::Of{};
+      std::copy(values.begin(), values.end(), record.transformed);
       std::copy(input.inputs.begin(), input.inputs.end(), record.inputs);
       record.hyper_index = input.inactive ? -1 : input.hyper_index;
       record.layout = layout | (input.aligned ? kAligned : 0);
@@ -144,8 +144,7 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
     throw Error("this Step belongs to a CUDA graph. Create another one for steps outside of it.");
   else
     wait_for_last_step();
-  if (has_host_transform && !target_mode)
-    device_tables().transformed.reserve(backend, batches, inputs);
+  if (transforms > 0 && !target_mode) device_tables().transformed.reserve(backend, batches, inputs);
   send(inputs, hyper_params);
   phase = Phase::prepared;
 }
@@ -185,8 +184,11 @@ void Step::host_transform(const HostTransform& transform) {
     throw Error("Step::host_transform() needs a prepared step. Call prepare() first.");
   state.phase = State::Phase::idle;
   try {
-    state.launch_sums(false);
-    if (state.has_host_transform) state.launch_host_transform(transform);
+    for (int number = 0; number < state.transforms; ++number) {
+      state.launch_sums(number);
+      state.launch_host_transform(number, transform);
+    }
+    if (state.transforms == 0) state.launch_sums(0);
   } catch (...) {
     state.live.transformed.release();
     throw;
@@ -200,11 +202,11 @@ void Step::launch() {
   if (phase == State::Phase::idle)
     throw Error("Step::launch() needs a prepared step. Call prepare() first.");
   if (phase == State::Phase::prepared && !state.target_mode) {
-    if (state.has_host_transform)
+    if (state.transforms > 0)
       throw Error(
           "Step::launch() of a rule with a host transform needs its result. Call "
           "Step::host_transform() first.");
-    state.launch_sums(false);
+    state.launch_sums(0);
   }
   if (!state.target_mode) state.finish_step();
   for (LaunchBatch& batch : state.batches)

@@ -49,7 +49,7 @@ void Step::State::add_batches(const std::vector<Batch>& given) {
     batches.emplace_back(backend, plans[i], choices[i].config, units[i], given[i].tensors,
                          shared_state);
     passes = std::max(passes, plans[i].passes);
-    has_host_transform = has_host_transform || !plans[i].rule().host_transform.empty();
+    transforms = std::max(transforms, batches.back().transforms());
     for (const TensorRecord& tensor : batches.back().tensors()) tensors.push_back(&tensor);
   }
   sums = shared_sums(backend, batches);

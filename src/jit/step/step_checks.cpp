@@ -183,7 +183,7 @@ void check_aux_state(const Plan& plan, const std::vector<TensorRecord>& tensors)
     }
     for (const ResolvedAuxState& field : plan.aux_state)
       for (const void* buffer : tensor.aux[field.number])
-        need(buffer, "both buffers of its auxiliary state ", field.name);
+        if (!field.matrix) need(buffer, "both buffers of its auxiliary state ", field.name);
     if (plan.weights->residual_bytes() > 0)
       need(tensor.residual, "the residual of the weight format ", plan.spec.state.weights);
   }

@@ -7,14 +7,13 @@
 namespace jitstep::jit {
 
 // The sums of a pass that other parts have terms of, in the order of ids and then of reductions.
-std::vector<PartialSums> Step::State::partials_of(int pass, bool after_transform) const {
+std::vector<PartialSums> Step::State::partials_of(int pass, int section) const {
   std::vector<PartialSums> partials;
   const char* skipped = inactive.data();
   for (const LaunchBatch& batch : batches)
     for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
       const TensorRecord& tensor = batch.tensors()[i];
-      if (*skipped++ || !batch.is_part(i) || batch.is_after_transform(pass) != after_transform)
-        continue;
+      if (*skipped++ || !batch.is_part(i) || batch.section_of(pass) != section) continue;
       for (const ResolvedReduction& r : batch.plan().reductions) {
         if (r.pass != pass || r.reduction_layout != 0) continue;
         const ReductionLayout& layout = tensor.reduction_layouts[0];
@@ -39,30 +38,30 @@ void Step::State::check_exchange() const {
         "Step::set_exchange() first.");
 }
 
-// Launches the passes of each batch before its host transform, or after it. Batches that share a sum compute it in the
-// same pass, and all of them before their transforms or all after.
-void Step::State::launch_sums(bool after_transform) {
+// Launches the passes of each batch between two of its host transforms. Batches that share a sum compute it in the same
+// pass and section.
+void Step::State::launch_sums(int section) {
   for (int pass = 0; pass < passes; ++pass) {
     for (LaunchBatch& batch : batches)
-      if (batch.is_after_transform(pass) == after_transform) batch.launch_partials(pass);
-    const auto partials = partials_of(pass, after_transform);
+      if (batch.section_of(pass) == section) batch.launch_partials(pass);
+    const auto partials = partials_of(pass, section);
     if (!partials.empty()) exchange(partials);
     for (LaunchBatch& batch : batches)
-      if (batch.is_after_transform(pass) == after_transform) batch.launch_finalize(pass);
+      if (batch.section_of(pass) == section) batch.launch_finalize(pass);
   }
 }
 
-void Step::State::launch_host_transform(const HostTransform& transform) {
-  for (LaunchBatch& batch : batches) batch.launch_host_transform();
+void Step::State::launch_host_transform(int number, const HostTransform& transform) {
+  for (LaunchBatch& batch : batches) batch.launch_host_transform(number);
   std::vector<TransformedTensor> transformed;
   for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
-    if (void* const values = device_tables().transformed.all()[tensor])
-      transformed.push_back({tensor, values});
+    if (void* const values = device_tables().transformed.of(tensor)[number])
+      transformed.push_back({tensor, values, number});
   transform(transformed);
 }
 
 void Step::State::finish_step() {
-  if (has_host_transform) launch_sums(true);
+  if (transforms > 0) launch_sums(transforms);
   for (LaunchBatch& batch : batches) batch.launch_apply();
   if (!capturing) live.transformed.release();
   if (counter) {

@@ -40,7 +40,7 @@ struct Step::State {
   // With shared state: the HyperParams of a step, with the global step.
   std::vector<HyperParams> numbered_params = {};
   int passes = 0;
-  bool has_host_transform = false;
+  int transforms = 0;  // host transforms of the batch that has most
   Phase phase = Phase::idle;
   bool has_writer = false;               // whether any active tensor has elements
   bool has_aux_state = false;            // whether check_aux_state() has succeeded
@@ -57,10 +57,10 @@ struct Step::State {
   DeviceTables& device_tables() { return capturing ? captured.back() : live; }
   void send(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
-  std::vector<PartialSums> partials_of(int pass, bool after_transform) const;
+  std::vector<PartialSums> partials_of(int pass, int section) const;
   void check_exchange() const;
-  void launch_sums(bool after_transform);
-  void launch_host_transform(const HostTransform& transform);
+  void launch_sums(int section);
+  void launch_host_transform(int number, const HostTransform& transform);
   void finish_step();
 };
 

@@ -1,6 +1,7 @@
-// The buffer for the values that a host transform reads and replaces.
+// The buffer for the values that host transforms read and replace.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -17,13 +18,14 @@ class TransformValues {
                const std::vector<StepInput>& inputs);
   void release();
 
-  /// One pointer per tensor, batch after batch, aligned to 256 bytes. Null for a tensor without host transform, without
-  /// elements, or inactive.
-  const std::vector<void*>& all() const { return all_; }
+  /// One pointer per host transform of a tensor, aligned to 256 bytes. Null for a tensor without elements, or inactive,
+  /// or without this transform. Tensors are numbered batch after batch.
+  using Of = std::array<void*, kMaxTransforms>;
+  const Of& of(std::size_t tensor) const { return all_[tensor]; }
 
  private:
   std::shared_ptr<void> memory_;
-  std::vector<void*> all_;
+  std::vector<Of> all_;
 };
 
 }  // namespace jitstep::jit

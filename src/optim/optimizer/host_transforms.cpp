@@ -19,9 +19,20 @@ void iterate(const std::vector<TransformCall>& calls) {
   if (!calls.empty()) newton_schulz(values, calls.front().options);
 }
 
+// Applies the function to one parameter after another.
+GroupTransform each(ParameterTransform function) {
+  return [function = std::move(function)](const std::vector<TransformCall>& calls) {
+    for (const TransformCall& call : calls) function(call);
+  };
+}
+
 struct Registry {
   jit::ForkSafeMutex mutex;
-  std::map<std::string, GroupTransform> functions = {{"newton_schulz", iterate}};
+  std::map<std::string, GroupTransform> functions = {{"newton_schulz", iterate},
+                                                     {"shampoo", each(shampoo)},
+                                                     {"soap_gradient", each(soap_gradient)},
+                                                     {"soap_momentum", each(soap_momentum)},
+                                                     {"soap_update", each(soap_update)}};
 };
 
 Registry& registry() {
@@ -34,13 +45,6 @@ void check_made(const torch::Tensor& made, const torch::Tensor& values) {
               "jitstep: a host transform returned ", made.defined() ? describe(made) : "no tensor",
               " for values of ", describe(values),
               ". Return a tensor of the same dtype and shape.");
-}
-
-// Applies the function to one parameter after another.
-GroupTransform each(ParameterTransform function) {
-  return [function = std::move(function)](const std::vector<TransformCall>& calls) {
-    for (const TransformCall& call : calls) function(call);
-  };
 }
 
 void check_set(bool is_set, const char* caller, const std::string& name) {
@@ -56,6 +60,11 @@ void add(const std::string& name, ParameterTransform function) {
 }
 
 }  // namespace
+
+torch::Tensor TransformCall::matrix(const std::string& name) const {
+  const auto found = matrices.find(name);
+  return found == matrices.end() ? torch::Tensor() : found->second;
+}
 
 std::int64_t TransformCall::step() const {
   return counted - (skipped.defined() ? skipped.item<std::int64_t>() : 0);

@@ -23,9 +23,11 @@ void check_can_share(const jit::Manifest& rule) {
               ". Make a separate optimizer: jitstep::Optimizer(\"", rule.name, "\", groups).");
 }
 
-GroupTransform transform_of(const Options& options) {
-  const std::string& name = options.manifest().host_transform;
-  return name.empty() ? GroupTransform() : find_host_transform(options.rule(), name);
+std::vector<GroupTransform> transforms_of(const Options& options) {
+  std::vector<GroupTransform> found;
+  for (const jit::RuleTransform& one : options.manifest().transforms)
+    found.push_back(find_host_transform(options.rule(), one.host));
+  return found;
 }
 
 }  // namespace
@@ -57,7 +59,7 @@ void Optimizer::Impl::check_group(const ParamGroup& group, const ParameterName& 
   const auto& options = static_cast<const Options&>(group.options());
   const auto record = with_group_context(first.group, [&] {
     if (several_rules) check_can_share(options.manifest());
-    transform_of(options);  // throws if the transform is not registered
+    transforms_of(options);  // throws if one is not registered
     return GroupRecord(options, phase);
   });
   for (std::size_t i = 0; i < group.params().size(); ++i) {
@@ -169,7 +171,7 @@ void Optimizer::Impl::register_members(std::size_t g) {
   memory_checked = false;
   const auto& options = static_cast<const Options&>(param_groups()[g].options());
   groups[g].rule = options.rule();
-  groups[g].transform = transform_of(options);
+  groups[g].transforms = transforms_of(options);
   auto& param_records = groups[g].param_records;
   param_records.clear();
   param_records.reserve(param_groups()[g].params().size());

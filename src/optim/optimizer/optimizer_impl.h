@@ -20,6 +20,7 @@
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/group_record.h"
 #include "optim/optimizer/host_transforms.h"
+#include "optim/optimizer/step_hyper_params.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/shard/rank_check.h"
 #include "optim/state/archive.h"
@@ -94,7 +95,7 @@ struct Optimizer::Impl {
     GroupRecord record;
     std::vector<ParamRecord> param_records;
     std::string rule;
-    GroupTransform transform;  // empty if the rule has none
+    std::vector<GroupTransform> transforms;  // of the rule, in order
   };
   // A parameter of this step whose state must be created or bound again first.
   struct PendingBinding {
@@ -132,9 +133,9 @@ struct Optimizer::Impl {
   bool tunes = false;              // the options request tuning in steps
   bool tuning_is_settled = false;  // it is decided whether the stepper has a tuner
   jit::Agreement agree_on_tuning = {};
-  jit::Mode mode = jit::Mode::train;  // for a rule with modes
-  std::mutex stepping;                // inside backward(), which uses one thread per device
-  std::optional<GradHooks> hooks;     // while step_in_backward() is on
+  jit::Mode mode = jit::Mode::train;   // for a rule with modes
+  std::mutex stepping;                 // inside backward(), which uses one thread per device
+  std::optional<GradHooks> hooks;      // while step_in_backward() is on
   std::shared_ptr<Sharding> sharding;  // the ranks that share the state; null: it is all here
 
   void resize(std::size_t count) {
@@ -143,16 +144,19 @@ struct Optimizer::Impl {
   }
   // The host transforms of all groups; empty if no group has one.
   TransformOfGroup transform() const {
-    const bool any =
-        std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.transform; });
+    const bool any = std::any_of(groups.begin(), groups.end(),
+                                 [](const Group& g) { return !g.transforms.empty(); });
     if (!any) return {};
-    return [this](std::size_t g, const std::vector<TransformedPart>& parameters) {
+    return [this](std::size_t g, int number, const std::vector<TransformedPart>& parameters) {
+      // The device may skip this step. Matrices would then get the statistics of zeros.
+      if (!groups[g].record.values().rule().matrices.empty() && is_skipped(extras)) return;
       std::vector<TransformCall> calls;
       for (const TransformedPart& one : parameters) {
         const StepCount& t = one.param->buffers->t;
-        calls.push_back({one.values, groups[g].record.values(), t.counted() + 1, t.step_offset()});
+        calls.push_back({one.values, groups[g].record.values(), t.counted() + 1, t.step_offset(),
+                         one.param->matrices});
       }
-      groups[g].transform(calls);
+      groups[g].transforms.at(static_cast<std::size_t>(number))(calls);
     };
   }
   void start_gathering() {

@@ -202,8 +202,11 @@ bool Optimizer::Impl::gather_states(std::map<void*, ParamState>& whole) const {
     const torch::Tensor& p = sharding->parameter(name);
     TORCH_CHECK(state->data().buffers.plan != nullptr, "jitstep: the state of ", describe(p, name),
                 " was replaced since the last step. Call step() before save().");
+    const StateBuffers& part = state->data().buffers;
+    const ParamRecord& record = groups[name.group].param_records[name.index];
+    const auto initial = groups[name.group].record.initial(*part.plan, record.number).aux_state;
     StateBuffers all = gather_state(sharding->ranks(), sharding->partition(),
-                                    sharding->index_of(key), state->data().buffers, p);
+                                    sharding->index_of(key), part, p, initial);
     if (sharding->ranks().rank() != 0) continue;
     ParamState::Data& made = whole.insert_or_assign(key, *state).first->second.data();
     made.buffers = std::move(all);

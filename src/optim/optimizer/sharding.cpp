@@ -59,17 +59,19 @@ void Optimizer::Impl::Sharding::exchange(const std::vector<jit::PartialSums>& pa
       impl_.active.front()->p->device());
 }
 
-void Optimizer::Impl::Sharding::transform(const std::vector<TransformedPart>& parts,
+void Optimizer::Impl::Sharding::transform(const std::vector<TransformedPart>& parts, int number,
                                           const TransformOfGroup& transform) {
   std::vector<PartialValues> all;
   std::vector<const StepParam*> params;  // of `all`
   for (const StepParam* const param : impl_.active) {
-    if (!impl_.groups[param->name.group].transform) continue;
+    const auto& group = impl_.groups[param->name.group];
+    if (static_cast<int>(group.transforms.size()) <= number) continue;
     const auto own = std::find_if(parts.begin(), parts.end(),
                                   [&](const auto& one) { return one.param == param; });
     const torch::Tensor& p = parameter(param->name);
     all.push_back({index_of(*param), param->name.group, p, real_dtype(dtype_of(p)),
-                   own == parts.end() ? torch::Tensor() : own->values});
+                   own == parts.end() ? torch::Tensor() : own->values,
+                   !group.record.values().rule().matrices.empty()});
     params.push_back(param);
   }
   transform_whole(*ranks_, partition_, all,
@@ -77,7 +79,7 @@ void Optimizer::Impl::Sharding::transform(const std::vector<TransformedPart>& pa
                     std::vector<TransformedPart> parameters;
                     for (const WholeValues& one : values)
                       parameters.push_back({params[one.index], one.values});
-                    transform(group, parameters);
+                    transform(group, number, parameters);
                   });
 }
 

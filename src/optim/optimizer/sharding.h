@@ -42,7 +42,7 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   void run(RankCall call, const std::function<void()>& action);
   void agree() override;
   void exchange(const std::vector<jit::PartialSums>& partials) override;
-  void transform(const std::vector<TransformedPart>& parts,
+  void transform(const std::vector<TransformedPart>& parts, int number,
                  const TransformOfGroup& transform) override;
   /// Fills in the other ranks' parts of the active parameters. If it fails, own state is ahead of those parts.
   void share_parameters();

@@ -20,26 +20,48 @@ void bump_version(const torch::Tensor& p) {
   if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
 }
 
-// Calls the transform once per group, with all of the group's parameters on the device.
-void run_transform(const TransformOfGroup& transform, const DeviceStep& device,
+// Calls a transform once per group, with all of the group's parameters on the device.
+void run_transform(const TransformOfGroup& transform, const DeviceStep& device, int number,
                    const std::vector<jit::TransformedTensor>& tensors) {
   std::map<std::size_t, std::vector<TransformedPart>> values;
   for (const jit::TransformedTensor& one : tensors) {
     const StepParam* const param = device.params[one.tensor];
     values[param->name.group].push_back({param, values_at(one.values, *param->p)});
   }
-  for (const auto& [group, of_group] : values) transform(group, of_group);
+  for (const auto& [group, of_group] : values) transform(group, number, of_group);
 }
 
 // The same on whole parameters, which other ranks have parts of.
 void run_transform(StepRanks& ranks, const TransformOfGroup& transform, const DeviceStep& device,
-                   const std::vector<jit::TransformedTensor>& tensors) {
+                   int number, const std::vector<jit::TransformedTensor>& tensors) {
   std::vector<TransformedPart> parts;
   for (const jit::TransformedTensor& one : tensors) {
     const StepParam* const param = device.params[one.tensor];
     parts.push_back({param, values_at(one.values, *param->p)});
   }
-  ranks.transform(parts, transform);
+  ranks.transform(parts, number, transform);
+}
+
+// A step's transforms see the matrices of state, and those that earlier transforms have assigned.
+void begin_matrices(const StepParam& param) {
+  param.matrices.clear();
+  const jit::Plan& plan = *param.buffers->plan;
+  for (std::size_t i = 0; i < plan.aux_state.size(); ++i) {
+    const torch::Tensor& held = param.buffers->aux_state[i].buffers[0];
+    if (const auto& sides = plan.aux_state[i].matrix; sides && held.numel() > 0)
+      param.matrices[plan.aux_state[i].name] =
+          held.view({param.p->dim() == 0 ? 1 : param.p->size(sides->rows), -1});
+  }
+}
+
+// Stores the matrices that transforms have assigned, in the memory of the old ones.
+void keep_matrices(const StepParam& param) {
+  for (const auto& field : param.buffers->aux_state)
+    if (const auto made = param.matrices.find(field.key); made != param.matrices.end()) {
+      const torch::Tensor& held = field.buffers[0];
+      if (!made->second.is_alias_of(held)) held.copy_(made->second.reshape({-1}));
+    }
+  param.matrices.clear();
 }
 
 // The addresses of the shared state.
@@ -150,17 +172,23 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   if (is_trial) wait_for_all(state.devices[0].device);
   const auto start = std::chrono::steady_clock::now();
   if (transform)
-    for (DeviceStep& device : state.devices)
+    for (const StepParam* const param : now.active) begin_matrices(*param);
+  if (transform)
+    for (DeviceStep& device : state.devices) {
+      int number = 0;
       step_on(device).host_transform([&](const std::vector<jit::TransformedTensor>& tensors) {
         if (ranks_ != nullptr)
-          run_transform(*ranks_, transform, device, tensors);
+          run_transform(*ranks_, transform, device, number, tensors);
         else
-          run_transform(transform, device, tensors);
+          run_transform(transform, device, number, tensors);
+        ++number;
       });
+    }
   for (DeviceStep& device : state.devices) step_on(device).launch();
   if (is_trial) wait_for_all(state.devices[0].device);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   for (const StepParam* const param : now.active) {
+    if (transform) keep_matrices(*param);
     param->buffers->t.count();
     if (extras.found_inf.defined()) count_empty(*param, extras.found_inf);
     bump_version(*param->p);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct StepParam {
   /// Set for each step: the rule's inputs, in element order; an undefined tensor is not given. Null: none is given.
   const std::vector<torch::Tensor>* inputs = nullptr;
   StateBuffers* buffers = nullptr;  // null: no state yet
+  /// Its matrices of state within a step, as host transforms have replaced them.
+  mutable std::map<std::string, torch::Tensor> matrices = {};
   int version = 0;    // changes with the storage of p, and the metadata of p or the gradient
   TableRow row = {};  // written by the Stepper
 };
@@ -62,9 +65,9 @@ struct TransformedPart {
   torch::Tensor values;
 };
 
-/// Applies a group's host transform: replaces the values of whole parameters.
-using TransformOfGroup =
-    std::function<void(std::size_t group, const std::vector<TransformedPart>& parameters)>;
+/// Applies host transform number `number` of a group's rule: replaces the values of whole parameters.
+using TransformOfGroup = std::function<void(std::size_t group, int number,
+                                            const std::vector<TransformedPart>& parameters)>;
 
 /// The other ranks, for steps of parts of parameters. A step calls these functions in this order, and `exchange` again
 /// for sums that read the result of a host transform.
@@ -79,8 +82,8 @@ class StepRanks {
   virtual void agree() = 0;
   /// See jit::Exchange.
   virtual void exchange(const std::vector<jit::PartialSums>& partials) = 0;
-  /// Applies the host transforms to whole parameters. `parts`: those with elements on this rank.
-  virtual void transform(const std::vector<TransformedPart>& parts,
+  /// Applies host transform number `number` to whole parameters. `parts`: those with elements on this rank.
+  virtual void transform(const std::vector<TransformedPart>& parts, int number,
                          const TransformOfGroup& transform) = 0;
 };
 

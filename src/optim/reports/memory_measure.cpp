@@ -51,9 +51,11 @@ void MemoryMeasure::add_state(Entries& entries, const Held& held) {
     add(entries, Kind::scales, held.slots[i].name, format, meta);
   }
   add(entries, Kind::residual, "", state.format.weights, state.residual);
-  for (const auto& [key, buffers] : state.aux_state)
-    for (const torch::Tensor& half : buffers)
-      if (half.defined()) add(entries, Kind::aux_state, key, dtype_name(half), half);
+  for (const auto& field : state.aux_state)
+    for (const torch::Tensor& half : field.buffers) {
+      if (half.defined()) add(entries, Kind::aux_state, field.key, dtype_name(half), half);
+      if (field.is_matrix()) break;
+    }
   add(entries, Kind::aux_state, "skipped steps", "int64", state.t.step_offset());
 }
 

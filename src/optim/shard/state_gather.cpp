@@ -64,33 +64,37 @@ void gather_slot(Gathering& gathering, const StateBuffers& part, std::size_t slo
 
 // The rank with a tensor that cannot be cut has its auxiliary state. All ranks have that of other tensors.
 void gather_aux_state(Gathering& gathering, const StateBuffers& part, const torch::Tensor& p,
-                      StateBuffers& whole) {
+                      const std::vector<double>& initial_aux_state, StateBuffers& whole) {
   const jit::Plan& plan = *part.plan;
   whole.aux_state = part.aux_state;
   if (jit::part_grain(plan) > 0) return;
-  const auto layout =
-      jit::state_layout(plan, shape_of(p), std::vector<double>(plan.aux_state.size()));
+  const auto layout = jit::state_layout(plan, shape_of(p), initial_aux_state);
   for (std::size_t i = 0; i < whole.aux_state.size(); ++i) {
     const auto& field = layout.aux_state[i];
+    auto& halves = whole.aux_state[i].buffers;
+    const bool is_matrix = plan.aux_state[i].matrix.has_value();
     for (torch::Tensor& half : whole.aux_state[i].buffers) {
       const torch::Tensor bytes =
           gathering.bytes(gathering.has_part() ? half : torch::Tensor(),
                           [&](std::int64_t n) { return n == 0 ? 0 : field.entries * field.bytes; });
       half = bytes.defined() ? bytes.view(half.scalar_type()) : torch::Tensor();
+      if (is_matrix) break;
     }
+    if (is_matrix) halves[1] = halves[0];
   }
 }
 
 }  // namespace
 
 StateBuffers gather_state(RankGroup& group, const jit::Partition& partition, std::size_t index,
-                          const StateBuffers& part, const torch::Tensor& p) {
+                          const StateBuffers& part, const torch::Tensor& p,
+                          const std::vector<double>& initial_aux_state) {
   StateBuffers whole = part;
   whole.first = whole.whole = 0;
   if (p.numel() == 0) return whole;
   Gathering gathering(group, partition, index, p);
   for (std::size_t i = 0; i < whole.slots.size(); ++i) gather_slot(gathering, part, i, p, whole);
-  gather_aux_state(gathering, part, p, whole);
+  gather_aux_state(gathering, part, p, initial_aux_state, whole);
   if (const std::int64_t width = part.plan->weights->residual_bytes(); width > 0)
     whole.residual = gathering.bytes(part.residual, [&](std::int64_t n) { return n * width; });
   return whole;

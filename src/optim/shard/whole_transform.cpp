@@ -34,6 +34,9 @@ class Route {
         const std::vector<PartialValues>& all)
       : rank_(group.rank()), ranks_(group.size()), partition_(partition), all_(all) {
     owners_ = transform_owners(all, ranks_);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (int rank = 0; all[i].stays && rank < ranks_; ++rank)
+        if (partition.part(rank, all[i].index).count() > 0) owners_[i] = rank;
   }
 
   bool is_mine(std::size_t i) const { return owners_[i] == rank_; }

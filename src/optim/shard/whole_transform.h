@@ -17,6 +17,7 @@ struct PartialValues {
   torch::Tensor like;       // the whole values have its sizes and storage order, without gaps
   torch::ScalarType dtype;  // of the values
   torch::Tensor part;       // this rank's part, contiguous; undefined if it is empty
+  bool stays = false;  // one rank has all values and the matrices of state, and transforms them
 };
 
 /// All values of one parameter.

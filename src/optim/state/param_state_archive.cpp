@@ -39,12 +39,18 @@ std::vector<std::string> aux_state_keys(const jit::Manifest& rule, const jit::Ca
                                         const jit::StateFormat& format) {
   std::vector<std::string> keys;
   for (const auto& field : rule.aux_state) keys.push_back(field.name);
+  for (const auto& field : rule.matrices) keys.push_back(field.name);
   for (std::size_t i = 0; i < rule.slots.size(); ++i) {
     if (!format.slots.at(i)) continue;
     const jit::Manifest& codec = catalog.codec(format.slots[i]->name);
     for (const auto& field : codec.aux_state) keys.push_back(rule.slots[i].name + "." + field.name);
   }
   return keys;
+}
+
+bool is_matrix(const jit::Manifest& rule, const std::string& key) {
+  return std::any_of(rule.matrices.begin(), rule.matrices.end(),
+                     [&](const jit::MatrixField& field) { return field.name == key; });
 }
 
 }  // namespace
@@ -63,9 +69,9 @@ void ParamState::Data::write_formats(torch::serialize::OutputArchive& archive) c
     write_tensor(archive, "codes_" + slots[i].name, buffers.slots[i].codes);
     write_tensor(archive, "meta_" + slots[i].name, buffers.slots[i].meta);
   }
-  for (const auto& [key, pair] : buffers.aux_state)
-    for (int half = 0; half < 2; ++half)
-      write_tensor(archive, aux_state_key(key, half), pair[half]);
+  for (const auto& field : buffers.aux_state)
+    for (int half = 0; half < (field.is_matrix() ? 1 : 2); ++half)
+      write_tensor(archive, aux_state_key(field.key, half), field.buffers[half]);
   if (buffers.t > 0 || buffers.residual_is_set) write_tensor(archive, "extra", buffers.residual);
 }
 
@@ -118,8 +124,9 @@ void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
       "jitstep: the checkpoint has auxiliary state without names: an early version of jitstep ",
       "wrote it. Load it with that version.");
   for (const std::string& key : aux_state_keys(manifest(), catalog(), buffers.format)) {
-    const std::array pair = {read_tensor(archive, aux_state_key(key, 0)),
-                             read_tensor(archive, aux_state_key(key, 1))};
+    std::array pair = {read_tensor(archive, aux_state_key(key, 0)),
+                       read_tensor(archive, aux_state_key(key, 1))};
+    if (is_matrix(manifest(), key)) pair[1] = pair[0];
     TORCH_CHECK(
         pair[0].defined() == pair[1].defined(),
         "jitstep: the checkpoint is damaged: one of the two buffers of the auxiliary state ", key,

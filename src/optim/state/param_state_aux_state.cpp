@@ -16,10 +16,19 @@
 namespace jitstep {
 namespace {
 
-// The parameter's sizes without the reduced dimensions.
-std::vector<std::int64_t> entry_sizes(const jit::Domain& domain, torch::IntArrayRef sizes) {
+// The parameter's sizes without the reduced dimensions, or those of a matrix.
+std::vector<std::int64_t> entry_sizes(const jit::ResolvedAuxState& field,
+                                      torch::IntArrayRef sizes) {
+  if (field.matrix && sizes.empty()) return {1, 1};
+  if (field.matrix) {
+    const auto size = [&](int dim) {
+      const auto d = static_cast<std::size_t>(dim);
+      return d < sizes.size() ? sizes[d] : 0;
+    };
+    return {size(field.matrix->rows), size(field.matrix->columns)};
+  }
   if (sizes.empty()) return {};
-  const unsigned reduced = domain.reduced(static_cast<int>(sizes.size()));
+  const unsigned reduced = field.domain.reduced(static_cast<int>(sizes.size()));
   std::vector<std::int64_t> remaining;
   for (std::size_t d = 0; d < sizes.size(); ++d)
     if (!(reduced >> d & 1u)) remaining.push_back(sizes[d]);
@@ -63,16 +72,21 @@ torch::Tensor ParamState::aux_state(const std::string& name) const {
   const jit::ResolvedAuxState& field = data_->resolved_aux_state(name);
   const torch::Tensor& now =
       data_->buffers.aux_state[data_->aux_index(field)].buffers[data_->buffers.t & 1];
-  const auto sizes = entry_sizes(field.domain, data_->layout.sizes);
+  const auto sizes = entry_sizes(field, data_->layout.sizes);
   return now.numel() == c10::multiply_integers(sizes) ? now.view(sizes) : now;
 }
 
 void ParamState::set_aux_state(const std::string& name, const torch::Tensor& values) {
   const OwnOperations own;
   torch::Tensor now = aux_state(name);
+  auto& held = data_->buffers.aux_state[data_->aux_index(data_->resolved_aux_state(name))];
+  if (!data_->is_bound() && held.is_matrix()) {
+    const torch::Tensor matrix = values.to(now.options(), false, true).contiguous();
+    held.buffers = {matrix, matrix};
+    return;
+  }
   if (!data_->is_bound()) {
-    for (torch::Tensor& half :
-         data_->buffers.aux_state[data_->aux_index(data_->resolved_aux_state(name))].buffers)
+    for (torch::Tensor& half : held.buffers)
       half = values.to(now.options(), false, true).contiguous();
     return;
   }
@@ -115,6 +129,8 @@ void ParamState::Data::check_aux_state(const StateBuffers& fresh) const {
     if (field.component != jit::kRuleComponent || held == buffers.aux_state.end() ||
         made == fresh.aux_state.end())
       continue;
+    // A matrix may come or go with the option for the largest side.
+    if (field.matrix && (held->buffers[0].numel() == 0 || made->buffers[0].numel() == 0)) continue;
     TORCH_CHECK(held->buffers[0].numel() == made->buffers[0].numel(), "jitstep: the state has ",
                 held->buffers[0].numel(), " values of the auxiliary state \"", field.key,
                 "\", but the parameter needs ", made->buffers[0].numel(),

@@ -61,6 +61,13 @@ void check_length(const StateBuffers& state, const std::string& key, std::int64_
                   " values of the auxiliary state \"", key, "\". Save the optimizer again.");
 }
 
+// The number of values of a field in these buffers. The largest side of matrices follows an option.
+std::optional<std::int64_t> entries_of(const StateBuffers& state, const std::string& key) {
+  for (const auto& field : state.aux_state)
+    if (field.key == key) return field.buffers[0].numel();
+  return {};
+}
+
 bool has_aux_values(const StateBuffers& state, const std::string& key, std::int64_t entries) {
   return std::any_of(state.aux_state.begin(), state.aux_state.end(), [&](const auto& field) {
     return field.key == key && field.buffers[0].numel() == entries &&
@@ -81,6 +88,8 @@ bool follows_options(const jit::Manifest& rule, const jit::Expression& condition
 
 // True for auxiliary state that an option can add later. Like a slot, it then starts in the next step.
 bool is_optional(const jit::Manifest& rule, const std::string& field) {
+  for (const jit::MatrixField& one : rule.matrices)
+    if (one.name == field) return one.condition && follows_options(rule, *one.condition);
   return std::any_of(rule.aux_state.begin(), rule.aux_state.end(), [&](const jit::AuxField& one) {
     return one.name == field && one.condition && follows_options(rule, *one.condition);
   });
@@ -255,17 +264,19 @@ void ParamState::Data::check_archived_aux_state(const StateBuffers& fresh) const
   const auto& slots = declared_slots();
   for (std::size_t i = 0; i < plan->aux_state.size(); ++i) {
     const std::string& key = plan->aux_state[i].key;
+    std::int64_t entries = expected.aux_state[i].entries;
+    if (plan->aux_state[i].matrix) entries = entries_of(fresh, key).value_or(entries);
     const bool is_rules = plan->aux_state[i].component == jit::kRuleComponent;
-    check_length(buffers, key, expected.aux_state[i].entries);
-    if (has_aux_values(buffers, key, expected.aux_state[i].entries)) continue;
+    check_length(buffers, key, entries);
+    if (has_aux_values(buffers, key, entries)) continue;
     const auto of_slot = [&](const jit::Slot& slot) { return key.starts_with(slot.name + "."); };
     const auto slot = std::find_if(slots.begin(), slots.end(), of_slot);
     const bool none = is_rules ? step() == 0 || is_optional(plan->rule(), key)
                                : !has_codes(buffers, slot - slots.begin());
-    TORCH_CHECK(none, "jitstep: the checkpoint is damaged: it lacks the ",
-                expected.aux_state[i].entries, " values of the auxiliary state \"", key,
-                "\" of the ", is_rules ? "rule " : "codec of the slot ",
-                is_rules ? rule : slot->torch_name, ". Save the optimizer again.");
+    TORCH_CHECK(none, "jitstep: the checkpoint is damaged: it lacks the ", entries,
+                " values of the auxiliary state \"", key, "\" of the ",
+                is_rules ? "rule " : "codec of the slot ", is_rules ? rule : slot->torch_name,
+                ". Save the optimizer again.");
   }
 }
 

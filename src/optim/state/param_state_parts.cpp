@@ -42,7 +42,7 @@ StateBuffers part_of_state(const StateBuffers& whole, const torch::Tensor& p,
   for (std::size_t i = 0; i < made.slots.size(); ++i) made.slots[i] = part_of_slot(whole, i, part);
   if (jit::part_grain(*whole.plan) > 0) {  // all parts have the same values per tensor
     for (auto& [key, buffers] : made.aux_state)
-      for (torch::Tensor& half : buffers) half = half.clone();
+      for (torch::Tensor& half : buffers) half = half.clone();  // none is a matrix
   } else {
     made.aux_state = make_aux_state(torch::empty({0}, p.options()), *whole.plan,
                                     std::vector<double>(whole.plan->aux_state.size()));

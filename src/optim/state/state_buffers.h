@@ -26,10 +26,12 @@ struct StateBuffers {
     torch::Tensor meta;   // undefined: the codec has no metadata
   };
 
-  /// One field of auxiliary state. Step t writes buffers[t & 1].
+  /// One field of auxiliary state. Step t writes buffers[t & 1]. A matrix of state has one tensor, as both buffers.
   struct AuxState {
     std::string key;  // ResolvedAuxState::key
     std::array<torch::Tensor, 2> buffers;
+
+    bool is_matrix() const { return buffers[0].defined() && buffers[0].is_same(buffers[1]); }
   };
 
   jit::StateFormat format;                // format of the tensors
@@ -50,7 +52,10 @@ struct StateBuffers {
   template <class Visit>
   void for_each_tensor(Visit visit) const {
     for (const Slot& slot : slots) visit(slot.codes), visit(slot.meta);
-    for (const AuxState& field : aux_state) visit(field.buffers[0]), visit(field.buffers[1]);
+    for (const AuxState& field : aux_state) {
+      visit(field.buffers[0]);
+      if (!field.is_matrix()) visit(field.buffers[1]);
+    }
     visit(residual);
   }
   /// Of all these tensors.

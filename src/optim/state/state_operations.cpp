@@ -105,8 +105,15 @@ std::vector<StateBuffers::AuxState> make_aux_state(const torch::Tensor& p, const
   for (const auto& field : jit::state_layout(plan, shape_of(p), initial).aux_state) {
     const auto options = p.options().requires_grad(false).dtype(field.bytes == 8 ? torch::kFloat64
                                                                                  : torch::kFloat32);
+    const std::string& key = plan.aux_state[aux_state.size()].key;
+    if (field.is_matrix) {
+      const auto matrix = torch::zeros({field.entries}, options);
+      if (field.entries > 0) matrix.view({-1, field.columns}).fill_diagonal_(field.initial);
+      aux_state.push_back({key, {matrix, matrix}});
+      continue;
+    }
     const auto full = torch::full({field.entries}, field.initial, options);
-    aux_state.push_back({plan.aux_state[aux_state.size()].key, {full, full.clone()}});
+    aux_state.push_back({key, {full, full.clone()}});
   }
   return aux_state;
 }

@@ -30,13 +30,14 @@ struct ResultIf<Result, false> {
   using type = LaterResult;
 };
 
-// Whether a function that runs in pass `now` may read a reduction of pass `pass` (-1: inactive). after_transform: the
-// reduction comes after the host transform.
+// Whether a function that runs in pass `now` may read a reduction of pass `pass` (-1: inactive). section: the number of
+// host transforms before the reduction; of_state: before `update_state_after`.
 inline constexpr int kInUpdateState = -1, kInUpdateStateAfter = -2, kInUpdateParam = 1 << 20;
-constexpr bool may_read(int now, int pass, bool marked_update_state, bool after_transform) {
+constexpr bool may_read(int now, int pass, bool marked_update_state, int section, int of_state) {
   if (pass < 0) return true;
-  if (now == kInUpdateState) return marked_update_state && !after_transform;
-  if (now == kInUpdateStateAfter) return marked_update_state || !after_transform;
+  if (now == kInUpdateState) return marked_update_state && section == 0;
+  if (now == kInUpdateStateAfter)
+    return section < of_state || (marked_update_state && section == of_state);
   return pass < now;
 }
 
@@ -63,10 +64,8 @@ struct ElementView : Slots, OfElement {
   ElementView(const ElementView&) = delete;  // a write to a copy would be lost
   void operator&() const = delete;           // a rule sees one element only
 };
-template <class View>
-struct TransformedView : View {  // after a host transform
-  const real transformed;
-};
+template <class View, class Transformed>
+struct TransformedView : View, Transformed {};  // after host transforms
 template <class Scalars, class Results>
 struct ContextView : Scalars, Results {};
 
@@ -111,10 +110,6 @@ concept HasUpdateState = requires(E& e, C& c) {
 template <class B, class E, class C>
 concept HasUpdateStateAfter = requires(E& e, C& c) {
   B::update_state_after(e, c);
-};
-template <class B, class E, class C>
-concept HasTransformed = requires(E& e, C& c) {
-  requires kSame<decltype(B::transformed(e, c)), real>;
 };
 template <class B, class E, class C>
 concept HasUpdateParam = requires(E& e, C& c) {
@@ -182,9 +177,10 @@ class ModesCheck {
   }
 };
 
-// SlotsOf: the slots that `update_state` sets, and those that `update_state_after` sets.
+// SlotsOf: the slots that `update_state` sets, and those that `update_state_after` sets. Transformed: the results of the
+// first host transforms.
 template <class S, template <class, class> class SlotsOf, template <int> class ResultsIn,
-          SlotTiming Timing, class OfElement>
+          SlotTiming Timing, class OfElement, template <int> class Transformed>
 class RuleCheck {
   using Rule = typename S::Rule;
   using Body = typename Rule::Body;
@@ -193,16 +189,30 @@ class RuleCheck {
   using View = ElementView<SlotsOf<First, After>, OfElement, P>;
   using Open = View<OpenSlot, PreviousSlot, const real>;
   using New = View<NewSlot, PreviousSlot, real>;
-  using OpenAfter = TransformedView<View<NewSlot, OpenSlot, const real>>;
-  template <class All, bool Transformed = S::transformed>
-  struct Applied {
-    using type = All;
+  static constexpr int kStateSection = S::state_section > 0 ? S::state_section : S::transforms;
+  using OpenAfter =
+      TransformedView<View<NewSlot, OpenSlot, const real>, Transformed<kStateSection>>;
+  using AtLast = TransformedView<View<NewSlot, NewSlot, real>, Transformed<S::transforms>>;
+  // An element before a pass, with the results of the first Known transforms. Stage: which slots are new, 0 to 2.
+  template <int Known, int Stage>
+  struct ElementBefore {
+    using type =
+        const TransformedView<View<PreviousSlot, PreviousSlot, const real>, Transformed<Known>>;
   };
-  template <class All>
-  struct Applied<All, true> {
-    using type = TransformedView<All>;
+  template <int Known>
+  struct ElementBefore<Known, 1> {
+    using type = const TransformedView<New, Transformed<Known>>;
   };
-  using AtLast = typename Applied<View<NewSlot, NewSlot, real>>::type;
+  template <int Known>
+  struct ElementBefore<Known, 2> {
+    using type = const TransformedView<View<NewSlot, NewSlot, real>, Transformed<Known>>;
+  };
+  static constexpr int stage_of(int pass, int known) {
+    if (S::state_section > 0 && known >= S::state_section && pass >= Timing.known_after) return 2;
+    return pass >= Timing.known ? 1 : 0;
+  }
+  template <int K>
+  using TransformAt = typename At<K, typename S::Transforms>::type;
   template <int Now>
   using Context = const ContextView<ScalarsOf<Rule>, ResultsIn<Now>>;
 
@@ -218,40 +228,20 @@ class RuleCheck {
                     HasUpdateStateAfter<Body, OpenAfter, Context<kInUpdateStateAfter>>,
                 "the rule has slots after its host transform: it needs 'static void "
                 "update_state_after(auto& e, const auto& c)'");
-  static_assert(S::transformed ||
+  static_assert(S::transforms > 0 ||
                     !HasUpdateStateAfter<Body, OpenAfter, Context<kInUpdateStateAfter>>,
                 "the rule has 'update_state_after', but declares no host transform");
-  static_assert(
-      !S::transformed || HasTransformed<Body, const New, Context<S::transform_pass>>,
-      "the rule declares a host transform: it needs 'static real transformed(const auto& e, const "
-      "auto& c)'");
   static_assert(HasUpdateParam<Body, AtLast, Context<kInUpdateParam>>,
                 "the rule needs 'static void update_param(auto& e, const auto& c)'");
 
-  // The argument of a reduction's `terms`. Stage: what is known, 0 to 3.
-  template <class R>
-  static constexpr int stage() {
-    if (kAfterTransform<S, R::pass>) return R::pass >= Timing.known_after ? 3 : 2;
-    return R::pass >= Timing.known ? 1 : 0;
-  }
-  template <class R, bool Over = R::has_source, int Stage = stage<R>()>
+  // The argument of a reduction's `terms`.
+  template <class R, bool Over = R::has_source>
   struct From {
-    using type = const View<PreviousSlot, PreviousSlot, const real>;
+    static constexpr int known = known_transforms<S, R::pass>();
+    using type = typename ElementBefore<known, stage_of(R::pass, known)>::type;
   };
   template <class R>
-  struct From<R, false, 1> {
-    using type = const New;
-  };
-  template <class R>
-  struct From<R, false, 2> {
-    using type = const TransformedView<New>;
-  };
-  template <class R>
-  struct From<R, false, 3> {
-    using type = const AtLast;
-  };
-  template <class R, int Stage>
-  struct From<R, true, Stage> {
+  struct From<R, true> {
     using type = const typename R::Type::Over::Coefficients;
   };
 
@@ -295,12 +285,15 @@ class RuleCheck {
     if constexpr (HasUpdateState<Body, Open, Context<kInUpdateState>>)
       Body::update_state(declare<Open>(), declare<Context<kInUpdateState>>());
   }
-  static void host_transform() {
-    if constexpr (S::transformed && HasTransformed<Body, const New, Context<S::transform_pass>>)
-      Body::transformed(declare<const New>(), declare<Context<S::transform_pass>>());
+  template <int K>
+  static void host_transforms() {
+    if constexpr (K < S::transforms) {
+      TransformAt<K>::input(declare<Computing<K>>(), declare<ContextOf<K>>());
+      host_transforms<K + 1>();
+    }
   }
   static void update_state_after() {
-    if constexpr (S::transformed &&
+    if constexpr (S::transforms > 0 &&
                   HasUpdateStateAfter<Body, OpenAfter, Context<kInUpdateStateAfter>>)
       Body::update_state_after(declare<OpenAfter>(), declare<Context<kInUpdateStateAfter>>());
   }
@@ -325,6 +318,12 @@ class RuleCheck {
   }
 
  public:
+  // The arguments of the function that computes the input of transform K.
+  template <int K>
+  using Computing = typename ElementBefore<K, stage_of(TransformAt<K>::pass, K)>::type;
+  template <int K>
+  using ContextOf = Context<TransformAt<K>::pass>;
+
   // Whether the rule has the functions of a reduction.
   template <class R>
   static constexpr bool has_terms = terms_fit<R>;
@@ -337,7 +336,7 @@ class RuleCheck {
     if (false) {
       update_state();
       (reduction<R>(), ...);
-      host_transform();
+      host_transforms<0>();
       update_state_after();
       apply();
     }

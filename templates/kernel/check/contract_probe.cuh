@@ -78,7 +78,7 @@ class ContractProbe {
     e_.p = unit / 2;
     e_.g = unit / 4;
     e_.index = 0;
-    e_.transformed = Poison();
+    for_known_transforms<S, S::transforms>([&](auto t) { decltype(t)::of(e_) = Poison(); });
     e_.random_key = {hyper_params.seed, 0, static_cast<uint32>(hyper_params.t), 0};
     static_for<S::slots>([&](auto i) {
       auto& slot = S::template slot<decltype(i)::value>(e_);
@@ -160,13 +160,23 @@ class ContractProbe {
   template <int Pass>
   void begin() {
     if constexpr (Pass == KnownPass) update_state();
-    if constexpr (S::transformed && Pass == S::transform_pass) {
-      e_.transformed = Body::transformed(static_cast<const ElementOf<S>&>(e_), c_);
-      ProbeWriter::transformed(findings_, e_);
-    }
-    if constexpr (S::transformed && Pass == KnownAfter) {
+    transform<Pass, 0>();
+  }
+
+  // The transforms from number K on, and the slots that depend on them.
+  template <int Pass, int K>
+  void transform() {
+    if constexpr (K == S::state_section && K > 0 && Pass == KnownAfter) {
       compute_state_after<Body>(e_, c_);
       ProbeWriter::moved_after(findings_, e_);
+    }
+    if constexpr (K < S::transforms) {
+      using T = typename At<K, typename S::Transforms>::type;
+      if constexpr (T::pass == Pass) {
+        T::of(e_) = T::input(static_cast<const ElementOf<S>&>(e_), c_);
+        ProbeWriter::transformed(Index<K>{}, findings_, e_);
+      }
+      transform<Pass, K + 1>();
     }
   }
 

@@ -227,19 +227,23 @@ struct InputsOfRange<S, 0> {
   KHD InputsOfRange(const Scope<S>&, const ElementRange&) {}
 };
 
-// The host transform's result for the elements of a range, if it is Known.
-template <class S, bool Known>
-class TransformedOfRange {
+// The results of the first Known host transforms for the elements of a range.
+template <class S, int Known>
+class TransformedOfRange : TransformedOfRange<S, Known - 1> {
  public:
   KHD TransformedOfRange(const Scope<S>& scope, const ElementRange& elements)
-      : values_(static_cast<const real*>(scope.step.transformed) + elements.base) {}
-  KHD void put(int i, auto& e) const { e.transformed = values_[i]; }
+      : TransformedOfRange<S, Known - 1>(scope, elements),
+        values_(static_cast<const real*>(scope.step.transformed[Known - 1]) + elements.base) {}
+  KHD void put(int i, auto& e) const {
+    TransformedOfRange<S, Known - 1>::put(i, e);
+    At<Known - 1, typename S::Transforms>::type::of(e) = values_[i];
+  }
 
  private:
   const real* values_;
 };
 template <class S>
-struct TransformedOfRange<S, false> {
+struct TransformedOfRange<S, 0> {
   KHD TransformedOfRange(const Scope<S>&, const ElementRange&) {}
   KHD void put(int, auto&) const {}
 };
@@ -255,7 +259,8 @@ KHD void with_elements(const Scope<S>& scope, const ElementRange& elements, F&& 
   const OwnState<S> own(scope, elements);
   const InputsOfRange<S> inputs(scope, elements);
   const GivenInputs<S> given(scope.step);
-  const TransformedOfRange<S, kAfterTransform<S, Pass>> transformed(scope, elements);
+  constexpr int kKnown = known_transforms<S, Pass>();
+  const TransformedOfRange<S, kKnown> transformed(scope, elements);
   const auto gradient = scope.gradient;
   const auto rule = scope.rule;
   const int64 first = scope.tensor.offset + elements.base;
@@ -276,7 +281,7 @@ KHD void with_elements(const Scope<S>& scope, const ElementRange& elements, F&& 
       auto element_rule = rule;
       entries.visit([&](auto, const auto& of) { of.put(i, element_gradient, element_rule); });
       transformed.put(i, e);
-      advance<S, Pass, kAfterTransform<S, Pass>>(e, element_gradient, element_rule);
+      advance<S, Pass, kKnown>(e, element_gradient, element_rule);
       stored.visit([&](auto, const auto& of) { of.put(i, e); });
       visit(e, element_gradient, element_rule);
     });

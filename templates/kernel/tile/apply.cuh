@@ -19,12 +19,12 @@ KHD void apply_tile(const Scope<S>& scope, const Cursor& at) {
   using Shape = typename ApplyTile<S>::Shape;
   using Rule = typename S::Rule::Body;
   Fragment<S, Shape> f;
-  load_fragment<S, Shape, S::transformed>(scope, at, f);
+  load_fragment<S, Shape, S::transforms>(scope, at, f);
   real next[S::slots > 0 ? S::slots : 1][Shape::fragment];
   constexpr bool kOrdinary = Cursor::whole && has_ordinary<S>();
   ElementOf<S> element[kOrdinary ? Shape::fragment : 1];
   OrdinaryOperands operands;
-  for_elements<S, Pass, Shape, S::transformed>(
+  for_elements<S, Pass, Shape, S::transforms>(
       scope, at, f, [&](int i, uint32, auto& e, const auto&, const auto& rule) {
         if constexpr (kOrdinary) {
           Rule::include(e, operands);

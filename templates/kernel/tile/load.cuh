@@ -12,7 +12,7 @@ struct Fragment {
   real g[Shape::fragment];
   real prev[S::slots > 0 ? S::slots : 1][Shape::fragment];
   real input[S::inputs > 0 ? S::inputs : 1][S::inputs > 0 ? Shape::fragment : 1];
-  real transformed[S::transformed ? Shape::fragment : 1];
+  real transformed[S::transforms > 0 ? S::transforms : 1][S::transforms > 0 ? Shape::fragment : 1];
 };
 
 // The memory offset of element e in p or g.
@@ -189,16 +189,18 @@ KHD void load_inputs(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>
   }
 }
 
-// Transformed: with the host transform's result.
-template <class S, class Shape, bool Transformed, class Cursor>
+// Known: with the results of so many host transforms.
+template <class S, class Shape, int Known, class Cursor>
 KHD void load_fragment(const Scope<S>& scope, const Cursor& at, Fragment<S, Shape>& f) {
   load_weights<S, Shape>(scope, at, f.p);
   load_gradient<S, Shape>(scope, at, f.g);
   if constexpr (S::inputs > 0) load_inputs<S, Shape>(scope, at, f);
-  if constexpr (Transformed)
+  static_for<Known>([&](auto k) {
+    constexpr int K = decltype(k)::value;
     load_values<Shape>(
-        static_cast<const real*>(scope.step.transformed), at, [](int64 e) { return e; },
-        [&](int i, real x) { f.transformed[i] = x; });
+        static_cast<const real*>(scope.step.transformed[K]), at, [](int64 e) { return e; },
+        [&](int i, real x) { f.transformed[K][i] = x; });
+  });
   load_slots<S, Shape>(scope, at, f);
 }
 
@@ -236,7 +238,7 @@ KHD void set_stored_slots(const Scope<S>& scope, int64 element, auto& e) {
 
 // Calls f(element, gradient context, rule context) for index i of the fragment. Computes new slots if this pass has
 // all values that they depend on.
-template <class S, int Pass, class Shape, bool Transformed, class Cursor, class F>
+template <class S, int Pass, class Shape, int Known, class Cursor, class F>
 KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
                       int i, uint32 within, F&& f) {
   ElementOf<S> e;
@@ -250,9 +252,10 @@ KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S,
                   [&](auto n) { return from.input[decltype(n)::value][i]; });
   if constexpr (elements_read_state<S>())
     set_own_state<S>(scope, at.element(within), at.has(within), e);
-  if constexpr (Transformed) e.transformed = from.transformed[i];
+  for_known_transforms<S, Known>(
+      [&](auto t) { decltype(t)::of(e) = from.transformed[decltype(t)::number][i]; });
   const auto elements = [&](const auto& gradient, const auto& rule) {
-    advance<S, Pass, Transformed>(e, gradient, rule);
+    advance<S, Pass, Known>(e, gradient, rule);
     if (at.has(within)) set_stored_slots<S, Pass>(scope, at.element(within), e);
     f(e, gradient, rule);
   };
@@ -268,7 +271,7 @@ KHD void with_element(const Scope<S>& scope, const Cursor& at, const Fragment<S,
 }
 
 // Calls f(index, index in the tile, element, gradient context, rule context) for every index of the fragment.
-template <class S, int Pass, class Shape, bool Transformed, class Cursor, class F>
+template <class S, int Pass, class Shape, int Known, class Cursor, class F>
 KHD void for_elements(const Scope<S>& scope, const Cursor& at, const Fragment<S, Shape>& from,
                       F&& f) {
   UNROLL
@@ -277,10 +280,10 @@ KHD void for_elements(const Scope<S>& scope, const Cursor& at, const Fragment<S,
     for (int k = 0; k < Shape::vector; ++k) {
       const int i = row * Shape::vector + k;
       const uint32 within = Shape::row_start(row) + k;
-      with_element<S, Pass, Shape, Transformed>(
-          scope, at, from, i, within, [&](auto& e, const auto& gradient, const auto& rule) {
-            f(i, within, e, gradient, rule);
-          });
+      with_element<S, Pass, Shape, Known>(scope, at, from, i, within,
+                                          [&](auto& e, const auto& gradient, const auto& rule) {
+                                            f(i, within, e, gradient, rule);
+                                          });
     }
   }
 }

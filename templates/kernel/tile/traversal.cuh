@@ -65,9 +65,9 @@ struct TileTraversal {
     using L = LeafSums<S, Pass, LayoutNumber>;
     using Shape = typename L::Shape;
     Fragment<S, Shape> fragment;
-    constexpr bool kTransformed = kAfterTransform<S, Pass>;
-    load_fragment<S, Shape, kTransformed>(scope, at, fragment);
-    for_elements<S, Pass, Shape, kTransformed>(
+    constexpr int kKnown = known_transforms<S, Pass>();
+    load_fragment<S, Shape, kKnown>(scope, at, fragment);
+    for_elements<S, Pass, Shape, kKnown>(
         scope, at, fragment,
         [&](int i, uint32 within, const auto& e, const auto& gradient, const auto& rule) {
           for_reductions<S>([&](auto r) {

@@ -181,7 +181,7 @@ TEST_F(PassesTest, ATransformComesAfterAllThatDoesNotReadItsResult) {
   Plan plan = resolve(spec, catalog);
   EXPECT_EQ(passes_by_name(plan), (Passes{{"before", 0}, {"read", 1}, {"free", 1}}));
   EXPECT_EQ(plan.slots_known, 0);
-  EXPECT_EQ(plan.transform_pass, 1);
+  EXPECT_EQ(plan.transform_passes, std::vector<int>{1});
   EXPECT_EQ(plan.slots_known_after, 2);
   EXPECT_EQ(plan.passes, 2);
 
@@ -190,18 +190,62 @@ TEST_F(PassesTest, ATransformComesAfterAllThatDoesNotReadItsResult) {
   plan = resolve(spec, catalog);
   const Passes passes = passes_by_name(plan);
   EXPECT_EQ(passes.at("before"), 1) << "after the gradient's norm";
-  EXPECT_EQ(plan.transform_pass, 2) << "after the codec of m, too";
+  EXPECT_EQ(plan.transform_passes, std::vector<int>{2}) << "after the codec of m, too";
   EXPECT_EQ(passes.at("read"), 2);
   EXPECT_EQ(passes.at("v.of_row"), 3);
   EXPECT_EQ(passes.at("v.of_rows"), 4);
   EXPECT_EQ(passes.at("free"), 5) << "it may read v, whose stored values are then known";
   for (const ResolvedReduction& r : plan.reductions)
-    EXPECT_TRUE(r.component != codec_component(0) || r.pass < plan.transform_pass) << r.name;
+    EXPECT_TRUE(r.component != codec_component(0) || r.pass < plan.transform_passes[0]) << r.name;
 }
 
 TEST_F(PassesTest, ARuleWithoutATransformHasNoPassForIt) {
-  EXPECT_EQ(resolve(OptionValues("adamw", catalog), {"fp32"}).transform_pass, -1);
-  EXPECT_EQ(resolve(OptionValues("muon", catalog), {"fp32"}).transform_pass, 0);
+  EXPECT_TRUE(resolve(OptionValues("adamw", catalog), {"fp32"}).transform_passes.empty());
+  EXPECT_EQ(resolve(OptionValues("muon", catalog), {"fp32"}).transform_passes, std::vector<int>{0});
+}
+
+constexpr const char* kSeveralTransforms = R"(// Three transforms.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::chained {
+struct Transforms {
+  real first;   // host: one
+  real second;  // host: two
+  real third;   // host: one
+};
+struct Slots {
+  Signed m;
+  NonNegative v;  // after: second
+};
+struct Early { real x; };
+struct Middle { real x; };
+struct Read { real x; };
+struct Late { real x; };
+struct Reductions {
+  Sum<tensor, 1, Early> early;
+  Sum<tensor, 1, Middle> middle;  // after: first
+  Sum<tensor, 1, Read> read;      // after: second; update_state
+  Sum<tensor, 1, Late> late;      // after: third
+};
+}
+)";
+
+TEST_F(PassesTest, EachTransformComesAfterTheSumsAndSlotsThatItMayRead) {
+  load(kSeveralTransforms);
+  const Plan plan = resolve(
+      {.rule = "chained", .state = {{CodecChoice{"fp32"}, CodecChoice{"int4_rank1"}}}}, catalog);
+  const std::map<std::string, int> passes = passes_by_name(plan);
+  EXPECT_EQ(passes.at("early"), 0);
+  EXPECT_EQ(passes.at("middle"), 1);
+  EXPECT_EQ(passes.at("read"), 2);
+  EXPECT_EQ(plan.state_section, 2);
+  EXPECT_EQ(plan.slots_known_after, 3);
+  EXPECT_EQ(passes.at("v.along0"), 3);
+  EXPECT_EQ(plan.transform_passes, (std::vector<int>{1, 2, 4}));
+  EXPECT_EQ(passes.at("late"), 4);
+  std::vector<int> sections;
+  for (int pass = 0; pass <= plan.passes; ++pass) sections.push_back(plan.section_of(pass));
+  EXPECT_EQ(sections, (std::vector<int>{0, 1, 2, 2, 3, 3}));
 }
 
 TEST_F(PassesTest, SignedSlotsUseAnotherCodecThanFactored) {

@@ -27,6 +27,8 @@ struct Mistake {
 #define WEIGHTS "namespace jitstep::weights::mine {\n"
 #define HYPER RULE "struct Hyper {\n"
 #define FLAGS RULE "enum class Form { old, right };\nstruct Flags {\n"
+#define TRANSFORMS RULE "struct Transforms {\n"
+#define MATRICES RULE "struct Matrices {\n"
 #define SLOTS RULE "struct Slots {\n"
 #define SUMS RULE "struct A { real x; };\nstruct B { real x; };\nstruct Reductions {\n"
 #define MEMORY RULE "struct AuxState {\n"
@@ -164,14 +166,15 @@ const std::vector<Mistake>& mistakes() {
        "unknown note `size:`. Free text cannot start with a word and a colon."},
       // ---- notes that are not written as they are read
       {Kind::rule, 3, HYPER "double a = 1;  // torch: a\n};\n",
-       "cannot read `torch: a` here: `torch: NAME` is for slots and auxiliary state. Start free "
+       "cannot read `torch: a` here: `torch: NAME` is for slots, auxiliary state and matrices. "
+       "Start free "
        "text with another word."},
       {Kind::rule, 3, SLOTS "Signed m;  // initial d0\n};\n",
-       "cannot read `initial d0` here: `initial: NUMBER or OPTION` is for slots and auxiliary"},
+       "cannot read `initial d0` here: `initial: NUMBER or OPTION` is for slots, auxiliary"},
       {Kind::rule, 3, SLOTS "Signed m;  // initial:1\n};\n", "cannot read `initial:1` here"},
       {Kind::rule, 3, SLOTS "Signed m;  // Torch: exp_avg\n};\n", "cannot read `Torch: exp_avg`"},
       {Kind::rule, 3, SLOTS "Signed m;  // If a\n};\n",
-       "`if CONDITION` is for slots, reductions and auxiliary state"},
+       "`if CONDITION` is for slots, reductions, auxiliary state and matrices"},
       {Kind::rule, 4, FLAGS "bool a = true;  // lifted dims >= 2\n};\n",
        "cannot read `lifted dims >= 2` here: `lifted: CONDITION` is for flags of type bool"},
       {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<rows, 1, B> b;  // after a\n};\n",
@@ -181,7 +184,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, MEMORY "Entry<tensor> a;  // torch: b; if factored\n};\n",
        "in the condition \"factored\": expected the name of an option that is available here"},
       {Kind::rule, 3, HYPER "double a = 1;  // if factored\n};\n",
-       "cannot read `if factored` here: `if CONDITION` is for slots, reductions and auxiliary"},
+       "cannot read `if factored` here: `if CONDITION` is for slots, reductions, auxiliary"},
       {Kind::rule, 5, HYPER "double a = 1;\n};\n// refuse a > 1\n",
        "cannot read `refuse a > 1` here: `// refuse: CONDITION, SENTENCE` is for a line of its "
        "own"},
@@ -359,7 +362,26 @@ const std::vector<Mistake>& mistakes() {
        "`a` is declared `after: transformed`, but the rule has no host transform. Add `host"},
       {Kind::rule, 3, SLOTS "Signed m;  // after: transformed\n};\n",
        "`m` is declared `after: transformed`, but the rule has no host transform. Add `host"},
-      {Kind::rule, 3, SLOTS "Signed m;  // after: a\n};\n", "cannot read `after: a` here"},
+      {Kind::rule, 3, SLOTS "Signed m;  // after: a\n};\n",
+       "no host transform is named `a`. A slot comes after `transformed`, or another transform of "
+       "the file."},
+      {Kind::rule, 3, TRANSFORMS "float a;  // host: f\n};\n", "expected real"},
+      {Kind::rule, 3, TRANSFORMS "real 1;  // host: f\n};\n",
+       "expected the name of the transformed values"},
+      {Kind::rule, 3, TRANSFORMS "real a;\n};\n",
+       "the transform `a` names no function of the host. Add the note `host: NAME`."},
+      {Kind::rule, 6, TRANSFORMS "real a;  // host: f\n};\nstruct Slots {\nSigned a;\n};\n",
+       "`a` is also a transform. Rename one."},
+      {Kind::rule, 1, "// host transform: f\n" TRANSFORMS "real a;  // host: f\n};\n",
+       "a rule has more than one `host transform:`. Keep one, or declare several in a struct "
+       "`Transforms`."},
+      {Kind::rule, 3, MATRICES "Other<0, 0> a;\n};\n", "expected Matrix<rows, columns>"},
+      {Kind::rule, 3, MATRICES "Matrix<0, 0> 1;\n};\n", "expected the matrix's name"},
+      {Kind::rule, 3, MATRICES "Matrix<0, 0> a;\n};\n",
+       "only host transforms use matrices, but the rule has none. Declare one in a struct "
+       "`Transforms`."},
+      {Kind::rule, 6, MEMORY "Entry<tensor> a;\n};\nstruct Matrices {\nMatrix<0, 0> a;\n};\n",
+       "`a` is also auxiliary state. Rename one."},
       {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<tensor, 1, A> b;\n};\n",
        "`A` is the coefficients' struct of two reductions. Give each reduction its own."},
       {Kind::rule, 5, SUMS "Sum<rows, 1, C> a;\n};\n",
@@ -562,7 +584,8 @@ TEST(ManifestMistakes, SeventeenReductionsThrow) {
 // Names that these files declare. A namespace of the same name would hide them.
 std::vector<std::string> kernel_language_names() {
   std::vector<std::string> names;
-  for (const char* file : {"lang/contract", "lang/ordinary", "lang/port", "lang/port_gpu", "kernel/args"}) {
+  for (const char* file :
+       {"lang/contract", "lang/ordinary", "lang/port", "lang/port_gpu", "kernel/args"}) {
     std::ifstream lines(str_cat(JITSTEP_SOURCE_DIR "/templates/", file, ".cuh"));
     for (std::string line; std::getline(lines, line);) {
       std::smatch found;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "jit/base/text.h"
 #include "jit/manifest/manifest_reader.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
@@ -257,9 +258,9 @@ TEST(Constraint, CoversTighterConstraints) {
 }
 
 TEST(Manifest, ReadsTheHostTransformOfARule) {
-  EXPECT_EQ(rule("", "// Words.   host transform: newton_schulz\n").host_transform,
+  EXPECT_EQ(rule("", "// Words.   host transform: newton_schulz\n").transforms.at(0).host,
             "newton_schulz");
-  EXPECT_EQ(rule("", "// Words.\n").host_transform, "");
+  EXPECT_EQ(rule("", "// Words.\n").transforms.size(), 0U);
 }
 
 TEST(Manifest, ReadsWhatComesAfterTheHostTransformOfARule) {
@@ -277,12 +278,81 @@ struct Reductions {
 };
 )",
                           "// Words.   host transform: newton_schulz\n");
-  EXPECT_FALSE(m.slots[0].after_transform);
-  EXPECT_TRUE(m.slots[1].after_transform);
-  EXPECT_FALSE(m.reductions[0].after_transform);
-  EXPECT_TRUE(m.reductions[1].after_transform);
+  EXPECT_EQ(m.slots[0].section, 0);
+  EXPECT_EQ(m.slots[1].section, 1);
+  EXPECT_EQ(m.reductions[0].section, 0);
+  EXPECT_EQ(m.reductions[1].section, 1);
   EXPECT_EQ(m.reductions[1].after, std::vector<int>{0});
-  EXPECT_TRUE(m.reductions[2].after_transform) << "after one that is";
+  EXPECT_EQ(m.reductions[2].section, 1) << "after one that is";
+}
+
+constexpr const char* kTransforms = R"(struct Transforms {
+  real first;   // host: one
+  real second;  // host: two
+};
+)";
+
+TEST(Manifest, ReadsSeveralTransformsAndWhatComesAfterEach) {
+  const Manifest m = rule(str_cat(kTransforms, R"(struct Slots {
+  Signed m;  // after: first
+};
+struct A { real x; };
+struct Reductions {
+  Sum<tensor, 1, A> a;  // after: second
+};
+)"));
+  ASSERT_EQ(m.transforms.size(), 2U);
+  EXPECT_EQ(m.transforms[1].name, "second");
+  EXPECT_EQ(m.transforms[1].host, "two");
+  EXPECT_EQ(m.slots[0].section, 1);
+  EXPECT_EQ(m.reductions[0].section, 2);
+}
+
+TEST(Manifest, RefusesInvalidTransforms) {
+  const auto refuses = [](const std::string& body, const std::string& header = "// Words.\n") {
+    EXPECT_THROW(rule(body, header), Error) << body;
+  };
+  refuses("struct Transforms {\n  real x;\n};\n");
+  refuses("struct Transforms {\n  float x;  // host: one\n};\n");
+  refuses("struct Transforms {\n  real g;  // host: one\n};\n");
+  refuses(str_cat(kTransforms, "struct Slots {\n  Signed first;\n};\n"));
+  refuses(str_cat(kTransforms, "struct Slots {\n  Signed m;  // after: transformed\n};\n"));
+  refuses(kTransforms, "// Words.   host transform: one\n");
+  refuses(
+      "struct Transforms {\n  real a;  // host: h\n  real b;  // host: h\n  real c;  // host: h\n"
+      "  real d;  // host: h\n};\n");
+}
+
+TEST(Manifest, ReadsMatricesOfState) {
+  const Manifest m = rule(str_cat(kTransforms, R"(struct Hyper {
+  double most = 8;  // > 0
+};
+struct Flags {
+  bool wide = false;
+};
+struct Matrices {
+  Matrix<0, 0> left;   // torch: L; initial: 2; largest side: most
+  Matrix<0, 1> cross;  // if wide
+};
+)"));
+  ASSERT_EQ(m.matrices.size(), 2U);
+  EXPECT_EQ(m.matrices[0].torch_name, "L");
+  EXPECT_EQ(m.matrices[0].initial.number, 2);
+  EXPECT_EQ(m.matrices[0].largest.value().option, "most");
+  EXPECT_EQ(m.matrices[1].columns, 1);
+  EXPECT_TRUE(m.matrices[1].condition.has_value());
+  EXPECT_FALSE(m.matrices[1].largest.has_value());
+}
+
+TEST(Manifest, RefusesInvalidMatrices) {
+  const auto refuses = [](const std::string& fields, const std::string& others) {
+    EXPECT_THROW(rule(str_cat(others, "struct Matrices {\n  ", fields, "\n};\n")), Error) << fields;
+  };
+  refuses("Matrix<0, 0> a;", "");  // no transform uses it
+  refuses("Matrix<0> a;", kTransforms);
+  refuses("Matrix<0, 9> a;", kTransforms);
+  refuses("Matrix<0, 0> a;  // largest side: unknown", kTransforms);
+  refuses("Matrix<0, 0> a;\n  Matrix<1, 1> a;", kTransforms);
 }
 
 TEST(Manifest, ReadsWhetherARuleHasModes) {

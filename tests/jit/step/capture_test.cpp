@@ -46,7 +46,7 @@ TEST_F(Capture, ReplaysAreStepsOfEveryRule) {
   for (const std::string& rule : default_catalog().names(Manifest::Kind::rule))
     if (default_catalog()
             .rule(rule)
-            .host_transform.empty())  // this recorder does not support transforms
+            .transforms.empty())  // this recorder does not support transforms
       expect_equal(step_case(rule), cpu);
 }
 

@@ -34,6 +34,41 @@ TEST(StateStorage, ASlotHasItsCodesAndOneMetaForEachStartedBlock) {
   EXPECT_EQ(bytes("int8", Dtype::float32, 257).second, 2 * one);
 }
 
+TEST(StateLayout, AMatrixHasOneBufferAndTheSizesOfItsDimensions) {
+  OptionValues options("soap");
+  options.set("max_precondition_dim", 8.0);
+  const Plan plan = resolve(options);
+  const auto entries = [&](std::vector<std::int64_t> sizes) {
+    std::vector<std::int64_t> found;
+    const Shape shape{sizes, std::vector<std::int64_t>(sizes.size(), 1)};
+    for (const auto& field : state_layout(plan, shape, initial_aux_state(plan, options)).aux_state)
+      found.push_back(field.entries);
+    return found;
+  };
+  using Entries = std::vector<std::int64_t>;
+  EXPECT_EQ(entries({3, 8}), (Entries{9, 9, 64, 64, 0, 0, 0, 0}));
+  EXPECT_EQ(entries({3, 9}), (Entries{9, 9, 0, 0, 0, 0, 0, 0})) << "9 is above the limit";
+  EXPECT_EQ(entries({2, 3, 4, 5}), (Entries{4, 4, 9, 9, 16, 16, 25, 25}));
+  const StateLayout layout = state_layout(plan, {{3, 8}, {8, 1}}, initial_aux_state(plan, options));
+  EXPECT_EQ(layout.bytes(), 4 * (2 * 24 + 2 * 9 + 2 * 64));
+  EXPECT_EQ(layout.aux_state[0].columns, 3);
+}
+
+TEST(StateLayout, AMatrixStartsWithItsDiagonal) {
+  TemporaryFolder folder;
+  Engine engine(settings_with_cache(folder.path()));
+  CpuBackend cpu(engine);
+  OptionValues options("shampoo");
+  options.set("matrix_eps", 0.5);
+  const Plan plan = resolve(options);
+  const StateStorage storage(cpu, plan, options, {2, 3});
+  std::vector<float> p(6);
+  const StepTensor tensor = storage.tensor(p.data());
+  EXPECT_EQ(tensor.aux_state[0][0], tensor.aux_state[0][1]);
+  const auto* const left = static_cast<const float*>(tensor.aux_state[0][0]);
+  EXPECT_EQ(std::vector<float>(left, left + 4), (std::vector<float>{0.5f, 0, 0, 0.5f}));
+}
+
 TEST(StateStorage, PlainArraysFollowTheRule) {
   TemporaryFolder folder;
   Engine engine(settings_with_cache(folder.path()));

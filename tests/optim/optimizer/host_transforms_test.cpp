@@ -133,6 +133,92 @@ TEST(HostTransforms, MayReadTheStepNumberOfTheirParameter) {
              "an empty function");
 }
 
+// A rule whose parameter becomes its matrix of state, which grows by the step number in every step.
+std::string rule_with_matrix() {
+  static const std::string rule = [] {
+    register_parameter_transform("grow", [](const TransformCall& call) {
+      EXPECT_FALSE(call.matrix("absent").defined());
+      if (call.matrix("cross").defined())
+        call.matrices.at("cross") = call.matrix("cross") + static_cast<double>(call.step());
+    });
+    register_parameter_transform("show", [](const TransformCall& call) {
+      TORCH_CHECK(call.options.get("fails").number() == 0, "no");
+      if (const torch::Tensor matrix = call.matrix("cross"); matrix.defined())
+        call.values.copy_(matrix.t());
+    });
+    return load_rule(own_file("with_matrix.cuh", R"(// A probe.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::with_matrix {
+struct Hyper {
+  double lr = 1;       // >= 0
+  double fails = 0;    // finite
+  double largest = 9;  // finite
+};
+struct Transforms {
+  real first;   // host: grow
+  real second;  // host: show
+};
+struct Matrices {
+  Matrix<1, 0> cross;  // initial: 2; largest side: largest
+};
+struct Rule {
+  KHD static real first(const auto& e, const auto&) { return e.g; }
+  KHD static real second(const auto& e, const auto&) { return e.first; }
+  KHD static void update_param(auto& e, const auto&) { e.p = e.second; }
+};
+}
+)"));
+  }();
+  return rule;
+}
+
+torch::Tensor matrix_of(const Optimizer& optimizer, const torch::Tensor& p) {
+  return static_cast<const ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()))
+      .aux_state("cross");
+}
+
+TEST(HostTransforms, ShareMatricesOfStateThatAFailedOrSkippedStepDoesNotChange) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{2, 3}, {4}, {2, 10}});
+  Optimizer optimizer(rule_with_matrix(), parameters, GenericOptions());
+  const torch::Tensor& p = parameters[0];
+  const torch::Tensor start = 2 * torch::eye(3, 2);
+  set_gradients(parameters, 1);
+  optimizer.step();
+  EXPECT_TRUE(torch::equal(matrix_of(optimizer, p), start + 1));
+  EXPECT_TRUE(torch::equal(p.detach(), (start + 1).t()));
+  for (const std::size_t none : {1, 2})
+    EXPECT_TRUE(torch::equal(parameters[none].detach(), parameters[none].grad())) << none;
+
+  auto& options = static_cast<GenericOptions&>(optimizer.param_groups()[0].options());
+  options.set("fails", 1.0);
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "no");
+  EXPECT_TRUE(torch::equal(matrix_of(optimizer, p), start + 1));
+  options.set("fails", 0.0);
+
+  optimizer.set_found_inf(torch::ones({}));
+  optimizer.step();
+  EXPECT_TRUE(torch::equal(matrix_of(optimizer, p), start + 1));
+  optimizer.set_found_inf(torch::zeros({}));
+  optimizer.step();
+  EXPECT_TRUE(torch::equal(matrix_of(optimizer, p), start + 3))
+      << "the skipped step does not count";
+}
+
+TEST(HostTransforms, KeepMatricesOfStateInArchives) {
+  const auto shapes = std::vector<std::vector<std::int64_t>>{{2, 3}, {4}, {2, 10}};
+  Tensors parameters = make_parameters(torch::kFloat32, shapes), others = clones(parameters);
+  Optimizer optimizer(rule_with_matrix(), parameters, GenericOptions()),
+      loaded(rule_with_matrix(), others, GenericOptions());
+  train(optimizer, parameters, 1, 3);
+  EXPECT_EQ(optimizer.memory_report().state_bytes(), 4 * 6);
+  copy_through_archive(optimizer, loaded);
+  train(optimizer, parameters, 4, 5);
+  train(loaded, others, 4, 5);
+  expect_equal(parameters, others);
+  EXPECT_TRUE(torch::equal(matrix_of(loaded, others[0]), matrix_of(optimizer, parameters[0])));
+}
+
 TEST(HostTransforms, ChangeNothingIfTheyFail) {
   const std::string rule = probing();
   Tensors parameters = make_parameters();

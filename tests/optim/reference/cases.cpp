@@ -103,6 +103,7 @@ constexpr const char* kMoved = R"({
    "corrected_weight_decay": true},
   {"lr": 0.02, "betas": [0.7, 0.8], "weight_decay": 0.1},
   {"lr": 0.02, "betas": [0.7, 0.8], "weight_decay": 0.1, "corrected_weight_decay": true}],
+"lookahead_adamw": [{"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.05, "weight_decay": 0.2, "k": 2, "alpha": 0.3}],
 "lpf_adamw": [{"lr": 0.01, "betas": [0.6, 0.7, 0.8], "amp_fac": 3, "eps": 0.01, "weight_decay": 0.1}],
 "madgrad": [
   {"lr": 0.05, "momentum": 0.6, "weight_decay": 0.1, "eps": 0.02, "decoupled_decay": true},
@@ -148,6 +149,13 @@ constexpr const char* kMoved = R"({
 "radam": [
   {"lr": 0.02, "betas": [0.7, 0.9], "eps": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": true},
   {"lr": 0.02, "betas": [0.7, 0.9], "eps": 0.01, "weight_decay": 0.1}],
+"ranger21": [
+  {"lr": 0.02, "beta0": 0.6, "betas": [0.7, 0.8], "beta_softplus": 4, "agc_clipping_value": 0.3, "agc_eps": 2.2,
+   "weight_decay": 0.2, "norm_loss_factor": 0.1, "eps": 0.05, "lookahead_merge_time": 2,
+   "lookahead_blending_alpha": 0.3},
+  {"lr": 0.02, "betas": [0.7, 0.8], "agc_clipping_value": 0.3, "weight_decay": 0.02, "use_softplus": false,
+   "centralize_gradients": false, "fixed_decay": true},
+  {"lr": 0.02, "betas": [0.7, 0.8], "agc_clipping_value": 3, "weight_decay": 0.2, "normalize_gradients": false}],
 "rmsprop": [
   {"lr": 0.02, "alpha": 0.8, "eps": 0.01, "weight_decay": 0.1, "momentum": 0.6, "centered": true,
    "bias_correction": true},
@@ -169,6 +177,16 @@ constexpr const char* kMoved = R"({
   {"lr": 0.05, "momentum": 0.6, "beta": 0.8, "eps": 0.02},
   {"lr": 0.05, "momentum": 0.6},
   {"lr": 0.05, "beta": 0.8}],
+"shampoo": [
+  {"lr": 0.02, "momentum": 0.6, "weight_decay": 0.2, "matrix_eps": 0.05, "precondition_frequency": 3,
+   "max_precondition_dim": 5, "weight_decouple": true},
+  {"lr": 0.02, "momentum": 0.6, "weight_decay": 0.2, "matrix_eps": 0.01},
+  {"lr": 0.02, "weight_decay": 0.02, "matrix_eps": 0.01, "weight_decouple": true, "fixed_decay": true}],
+"soap": [
+  {"lr": 0.02, "betas": [0.7, 0.6], "shampoo_beta": 0.8, "eps": 0.05, "weight_decay": 0.2,
+   "precondition_frequency": 2, "max_precondition_dim": 5, "normalize_gradient": true},
+  {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "precondition_frequency": 3, "precondition_1d": true},
+  {"lr": 0.02, "betas": [0.7, 0.6], "correct_bias": false}],
 "sophia": [{"lr": 0.02, "betas": [0.7, 0.8], "rho": 0.6, "eps": 0.1, "weight_decay": 0.2}],
 "stable_adamw": [
   {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.02, "weight_decay": 0.2},

@@ -10,8 +10,9 @@ namespace jitstep::tests::reference {
 const Rules& rules() {
   static const Rules all = [] {
     Rules rules;
-    for (const auto family : {torch_rules, adam_rules, cautious_rules, layerwise_rules,
-                              factored_rules, orthogonal_rules, shared_rules, paper_rules})
+    for (const auto family :
+         {torch_rules, adam_rules, cautious_rules, layerwise_rules, factored_rules,
+          orthogonal_rules, preconditioned_rules, shared_rules, paper_rules, lookahead_rules})
       rules.merge(family());
     return rules;
   }();

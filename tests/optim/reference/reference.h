@@ -81,6 +81,8 @@ Rules cautious_rules();
 Rules layerwise_rules();
 Rules factored_rules();
 Rules orthogonal_rules();
+Rules preconditioned_rules();
+Rules lookahead_rules();
 Rules paper_rules();
 Rules shared_rules();
 

@@ -30,8 +30,10 @@ Trajectory::Trajectory(const std::string& rule, nlohmann::json options, bool mat
                        std::vector<std::string> inputs)
     : rule_(rule), options_(std::move(options)), inputs_(std::move(inputs)) {
   using Shapes = std::vector<std::vector<std::int64_t>>;
-  for (const auto& shape :
-       matrices ? Shapes{{5, 7}, {7, 4}, {1, 3}} : Shapes{{5, 7}, {11}, {2, 3, 4, 5}}) {
+  // SOAP depends on the eigenvectors of the statistics. These are unique for at most one eigenvalue of 0.
+  const Shapes any =
+      rule == "soap" ? Shapes{{6, 5}, {2}, {2, 3, 4, 5}} : Shapes{{5, 7}, {11}, {2, 3, 4, 5}};
+  for (const auto& shape : matrices ? Shapes{{5, 7}, {7, 4}, {1, 3}} : any) {
     std::size_t count = 1;
     for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
     Tensor tensor;

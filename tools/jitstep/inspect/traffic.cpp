@@ -53,20 +53,23 @@ std::vector<Traffic> traffic(const Subject& subject) {
   const double parameter = bytes_of(plan.spec.state.dtype), gradient = bytes_of(plan.spec.gradient);
   const double stored = parameter + state.all - state.aux_state / 2;
   const double transformed = real_bytes(plan.spec.state.dtype);
-  const bool has_host_transform = plan.transform_pass >= 0;
+  // Each launch reads the results of the transforms before it.
+  const auto results = [&](std::size_t known) { return static_cast<double>(known) * transformed; };
   std::vector<Traffic> all;
   for (int pass = 0; pass <= plan.passes; ++pass) {
-    if (pass == plan.transform_pass)
-      all.push_back({"jitstep_host_transform", stored + gradient, transformed});
+    for (std::size_t k = 0; k < plan.transform_passes.size(); ++k)
+      if (pass == plan.transform_passes[k])
+        all.push_back({str_cat("jitstep_host_transform", k == 0 ? "" : str_cat("_", k)),
+                       stored + gradient + results(k), transformed});
     if (pass == plan.passes) break;
-    const double result = has_host_transform && pass >= plan.transform_pass ? transformed : 0;
+    const double result = results(static_cast<std::size_t>(plan.section_of(pass)));
     all.push_back({str_cat("jitstep_partials_", pass),
                    bytes_of_elements(plan, pass, gradient, stored + gradient + result) +
                        bytes_of_entries(plan, pass),
                    0});
   }
   all.push_back(
-      {"jitstep_apply", stored + gradient + (has_host_transform ? transformed : 0), stored});
+      {"jitstep_apply", stored + gradient + results(plan.transform_passes.size()), stored});
   return all;
 }
 

@@ -88,7 +88,7 @@ std::vector<std::string> notes_of(const Request& request, const Plan& kernel) {
   if (weights != state.weights)
     notes.push_back(str_cat("the weight format ", weights, " does not support ",
                             to_string(state.dtype), ", so parameters stay ", state.weights));
-  if (!kernel.rule().host_transform.empty())
+  if (!kernel.rule().transforms.empty())
     notes.push_back(
         str_cat("a step of ", kernel.rule().name,
                 " runs a host transform on whole tensors, whose temporary memory is not counted"));

@@ -50,7 +50,7 @@ RankPlan rank_plan(const Plan& kernel, std::int64_t parameters, int ranks,
   const std::int64_t others = parameters - parameters / ranks;
   plan.parameters = others * bytes_of(kernel.spec.state.dtype);
   plan.sums = (others + kPartElements - 1) / kPartElements * terms_of(kernel) * 8;
-  if (!kernel.rule().host_transform.empty())
+  if (!kernel.rule().transforms.empty())
     plan.transformed = 2 * (others / ranks) * real_bytes(kernel.spec.state.dtype);
   return plan;
 }
