@@ -81,7 +81,8 @@ TEST(ReductionFaults, ABackwardThatFailsOnARank) {
               torch::Tensor loss = loss_of({parameters.begin() + 4, parameters.end()}, 3, rank);
               if (rank == 1) {
                 // The newest functions run first, so the failure is last.
-                loss = (Failure::apply(parameters[0]) * 2).sum() + loss_of(parameters, 3, rank);
+                loss = Failure::apply(parameters[0]).sum();
+                loss = loss + loss_of(parameters, 3, rank);
                 EXPECT_THROW(loss.backward(), c10::Error);
                 EXPECT_THROW(loss_of(parameters, 4, rank).backward(), c10::Error);
               } else {

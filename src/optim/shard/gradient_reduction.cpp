@@ -149,7 +149,7 @@ void GradientReduction::send(Bucket& bucket) {
   if (mine.numel() == 0 || ranks_.size() == 1) {
     bucket.result = [mine] { return mine; };
   } else if (!options_.ordered) {
-    bucket.result = ranks_.start_reduce_scatter(mine.view({ranks_.size(), -1}));
+    bucket.result = ranks_.start_reduce_scatter(mine);
   } else {
     // As bytes: back ends support few dtypes.
     const auto width = static_cast<std::int64_t>(mine.element_size());

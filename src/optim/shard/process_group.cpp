@@ -37,7 +37,7 @@ class ProcessRanks final : public RankGroup {
   Result start_reduce_scatter(const torch::Tensor& mine) override {
     const torch::Tensor own = on_group(mine);
     const Result result =
-        start("reduce-scatter", own, torch::empty({own.size(1)}, own.options()),
+        start("reduce-scatter", own, torch::empty({own.numel() / size()}, own.options()),
               [](auto& group, auto& row, auto& all) { return reduce_scatter_by(group, row, all); });
     return [result, device = mine.device()] { return result().to(device); };
   }

@@ -37,8 +37,8 @@ class RankGroup {
   virtual Result start_all_to_all(const torch::Tensor& mine, const std::vector<std::int64_t>& to,
                                   const std::vector<std::int64_t>& from) = 0;
 
-  /// Row `rank` of the sum of all ranks' `mine`: contiguous, [size, n], of a floating-point dtype. The back end chooses
-  /// the order in which it adds.
+  /// The elements of this rank in the sum of all ranks' `mine`: contiguous, [size n], of a floating-point dtype, with n
+  /// elements for each rank. The back end chooses the order in which it adds.
   virtual Result start_reduce_scatter(const torch::Tensor& mine) = 0;
 };
 
