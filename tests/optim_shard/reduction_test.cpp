@@ -1,4 +1,5 @@
 // Own gradients, reduced in backward() or in step(), end with the bits of average_gradients().
+#include <algorithm>
 #include <cmath>
 
 #include "optim_shard/own_gradients.h"
@@ -164,18 +165,61 @@ TEST(ReducedGradients, OfNoBackwardStepNothing) {
             no_errors(2));
 }
 
-TEST(ReducedGradients, OfFrozenParametersDoNotHoldUpOthers) {
+/// gloo that counts exchanges.
+class CountingGloo final : public c10d::ProcessGroupGloo {
+ public:
+  using ProcessGroupGloo::ProcessGroupGloo;
+  c10::intrusive_ptr<c10d::Work> alltoall_base(torch::Tensor& out, torch::Tensor& in,
+                                               std::vector<std::int64_t>& from,
+                                               std::vector<std::int64_t>& to,
+                                               const c10d::AllToAllOptions& options) override {
+    ++count;
+    return ProcessGroupGloo::alltoall_base(out, in, from, to, options);
+  }
+  int count = 0;
+};
+
+// Reads a number in backward(). What was computed later runs first.
+struct Observation : torch::autograd::Function<Observation> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
+                               std::function<void()>* observe) {
+    context->saved_data["observe"] = reinterpret_cast<std::int64_t>(observe);
+    return x.clone();
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* context,
+                                               const torch::autograd::tensor_list& g) {
+    (*reinterpret_cast<std::function<void()>*>(context->saved_data["observe"].toInt()))();
+    return {g[0], torch::Tensor()};
+  }
+};
+
+// The last parameter belongs to the first bucket.
+TEST(ReducedGradients, TravelInBackwardAndAreFreedAlsoWithFrozenParameters) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
   EXPECT_EQ(on_ranks(2,
-                     [](int rank, const Group& group) {
+                     [&](int rank, const Group&) {
+                       const auto gloo = c10::make_intrusive<CountingGloo>(
+                           store, rank, 2, gloo_options(std::chrono::seconds(120)));
                        const Tensors parameters = model();
-                       parameters[4].set_requires_grad(false);
-                       const torch::Tensor before = parameters[4].clone();
+                       parameters[7].set_requires_grad(false);
                        AdamW optimizer(parameters, AdamWOptions(0.01));
-                       optimizer.shard(group, own_gradients());
-                       loss_of(parameters, 1, rank).backward();
+                       optimizer.shard(group_of(store, rank, 2, gloo), own_gradients());
+                       int sent = 0;
+                       std::int64_t present = 0;
+                       std::function<void()> observe = [&] {
+                         sent = gloo->count;
+                         present = std::count_if(parameters.begin(), parameters.end(),
+                                                 [](const auto& p) { return p.grad().defined(); });
+                       };
+                       const auto x = torch::ones({}).set_requires_grad(true);
+                       const torch::Tensor first = Observation::apply(x, &observe);
+                       torch::Tensor loss = first;
+                       for (std::size_t i = 0; i < 7; ++i) loss = loss + parameters[i].sum();
+                       loss.backward();
+                       EXPECT_GE(sent, 2);
+                       EXPECT_EQ(present, 0);
                        optimizer.step();
-                       EXPECT_TRUE(torch::equal(parameters[4], before));
-                       EXPECT_EQ(optimizer.state().count(parameters[4].unsafeGetTensorImpl()), 0U);
+                       EXPECT_EQ(optimizer.state().count(parameters[7].unsafeGetTensorImpl()), 0U);
                      }),
             no_errors(2));
 }
