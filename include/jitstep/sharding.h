@@ -34,8 +34,9 @@ struct JITSTEP_API ShardOptions {
   };
 
   TORCH_ARG(Gradients, gradients) = Gradients::mean;
-  /// backward() exchanges own gradients in buckets while it computes others, and frees each of them at once. A rank then
-  /// keeps the mean of its parts only, and buckets that travel. Otherwise step() reduces p.grad(), which stays as it is.
+  /// backward() exchanges own gradients in buckets while it computes others, and frees each of them at once. A rank
+  /// then keeps the mean of its parts only, and buckets that travel. Otherwise step() reduces p.grad(), which stays as
+  /// it is.
   TORCH_ARG(bool, in_backward) = false;
   TORCH_ARG(Reduction, reduction) = Reduction::ordered;
   /// The number of backward() calls before a step(), with in_backward. A step reads the mean over the micro-batches of
@@ -46,8 +47,8 @@ struct JITSTEP_API ShardOptions {
   TORCH_ARG(std::int64_t, bucket_bytes) = 32 << 20;
 };
 
-/// Replaces the gradients by their mean over all ranks of the group. Call it on all ranks between backward() and step(),
-/// with the parameters of the same model in the same order.
+/// Replaces the gradients by their mean over all ranks of the group. Call it on all ranks between backward() and
+/// step(), with the parameters of the same model in the same order.
 ///
 /// The mean is a function of the ranks' gradients alone. It does not depend on the back end, the size of buckets or
 /// timing. Gradients are added as a tree over ranks, in float32 (float64 for float64), and rounded once. A rank sends

@@ -15,7 +15,8 @@ class _Bucket(NamedTuple):
     mean: torch.futures.Future[Tensor]
 
 
-_all_gather = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)  # torch has renamed it
+# torch 2.13 has renamed it.
+_all_gather = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
 
 # By group: the last bucket, whose mean was not sent yet.
 _open: dict[Any, _Bucket] = {}
@@ -57,9 +58,9 @@ def ordered_all_reduce_hook(state: Any, bucket) -> torch.futures.Future[Tensor]:
         model.register_comm_hook(None, jitstep.ordered_all_reduce_hook)
 
     state: a process group, or None for the default one.
-    Gradients are added as a tree over ranks, in float32 (float64 for float64), and rounded once. The result depends on the
-    gradients alone: not on the back end, the size of buckets or timing. It has the bits of `average_gradients()` in C++.
-    A rank sends as many bytes as in an all-reduce.
+    Gradients are added as a tree over ranks, in float32 (float64 for float64), and rounded once. The result depends on
+    the gradients alone: not on the back end, the size of buckets or timing. It has the bits of `average_gradients()`
+    in C++. A rank sends as many bytes as in an all-reduce.
     """
     group = dist.group.WORLD if state is None else state
     ranks, values = dist.get_world_size(group), bucket.buffer()

@@ -81,7 +81,8 @@ def ordered_hook(folder):
     """Gradients of DDP in buckets, of two dtypes, against sums of gradients that were made alone."""
     for dtype in (torch.float32, torch.bfloat16):
         torch.manual_seed(0)
-        module = torch.nn.Sequential(torch.nn.Linear(16, 301), torch.nn.Tanh(), torch.nn.Linear(301, 77), torch.nn.Linear(77, 1)).to(dtype)
+        layers = [torch.nn.Linear(16, 301), torch.nn.Tanh(), torch.nn.Linear(301, 77), torch.nn.Linear(77, 1)]
+        module = torch.nn.Sequential(*layers).to(dtype)
         model = DistributedDataParallel(copy.deepcopy(module), bucket_cap_mb=0.02)
         model.register_comm_hook(None, jitstep.ordered_all_reduce_hook)
         for step in range(3):  # DDP changes its buckets after the first one

@@ -24,7 +24,8 @@ def distributed(name, folder):
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@pytest.mark.parametrize("name", ["ddp", "ordered_hook", "ordered_hook_of_three", "zero", "fsdp2_follows_torch", "fsdp2_resumes", "fsdp2_reshards", "fsdp2_changes_the_format",
+@pytest.mark.parametrize("name", ["ddp", "ordered_hook", "ordered_hook_of_three", "zero", "fsdp2_follows_torch", "fsdp2_resumes", "fsdp2_reshards",
+                                  "fsdp2_changes_the_format",
                                   "fsdp2_refuses"])  # fmt: skip
 def test_processes_train_together(name, tmp_path):
     distributed(name, str(tmp_path))

@@ -9,8 +9,8 @@
 
 namespace jitstep {
 
-/// Follows the backward() calls whose gradients GradHooks report. A backward may be nested in another, as with activation
-/// checkpointing. Hold lock() in all other calls. Belongs to a std::shared_ptr.
+/// Follows the backward() calls whose gradients GradHooks report. A backward may be nested in another, as with
+/// activation checkpointing. Hold lock() in all other calls. Belongs to a std::shared_ptr.
 class BackwardWatch : public std::enable_shared_from_this<BackwardWatch> {
  public:
   /// `on_end` is called under lock() when the outermost backward has ended, unless it failed. backward() rethrows its

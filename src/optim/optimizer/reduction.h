@@ -14,7 +14,8 @@
 
 namespace jitstep {
 
-/// Belongs to one Impl with a Sharding. backward() may use several threads. Everything else is for one thread at a time.
+/// Belongs to one Impl with a Sharding. backward() may use several threads. Everything else is for one thread at a
+/// time.
 class Optimizer::Impl::Reduction {
  public:
   /// Throws a c10::Error if another object has the hooks of a parameter.

@@ -160,7 +160,8 @@ void GradientReduction::send(Bucket& bucket) {
   }
 }
 
-// The back end has added the ranks' gradients, or their sum is made here. A copy, to free the memory of all ranks' parts.
+// The back end has added the ranks' gradients, or their sum is made here. A copy, to free the memory of all ranks'
+// parts.
 void GradientReduction::collect(Bucket& bucket) {
   ++collected_;
   const torch::Tensor received = std::exchange(bucket.result, {})().view(travels_as(bucket));

@@ -20,9 +20,10 @@ struct ReductionOptions {
   std::int64_t bucket_bytes = std::int64_t{32} << 20;
 };
 
-/// The gradients of one step: of at most `micro_batches` backward() calls. Every rank gets the mean over the micro-batches
-/// of all ranks, for its part of each parameter. Micro-batch m of rank r has the index r micro_batches + m in the order of
-/// the sum. Only one thread at a time may use it.
+/// The gradients of one step: of at most `micro_batches` backward() calls. Every rank gets the mean over the
+/// micro-batches of all ranks, for its part of each parameter. The sum is a tree over ranks, whose leaves are trees over
+/// the micro-batches of a rank. With a power of two micro-batches, it is one tree over all. Only one thread at a time
+/// may use it.
 class GradientReduction {
  public:
   /// `parameters`: those of the partition. `ranks` and `partition` must outlive this.
@@ -42,7 +43,8 @@ class GradientReduction {
   void end_micro_batch();
   /// Starts the exchange of all buckets that were not sent. Does nothing in a second call.
   void send_rest();
-  /// After send_rest(): waits for the exchange. Throws a c10::Error on all ranks if their micro-batches differ in number.
+  /// After send_rest(): waits for the exchange. Throws a c10::Error on all ranks if their micro-batches differ in
+  /// number.
   void finish();
   bool is_finished() const { return finished_; }
   /// After finish(): the mean for this rank's part, [n], in the parameter's dtype. Undefined if no rank has a gradient.

@@ -7,8 +7,8 @@
 
 namespace jitstep {
 
-/// Adds tensors as a tree over their order: neighbors first, then sums of neighbors. Float64 terms are added in float64,
-/// others in float32. The first 2^k of 2^k m terms may be added elsewhere: their sum is a node of the tree.
+/// Adds tensors as a tree over their order: neighbors first, then sums of neighbors. Float64 terms are added in
+/// float64, others in float32. The first 2^k of 2^k m terms may be added elsewhere: their sum is a node of the tree.
 class OrderedSum {
  public:
   /// The dtype in which values are added.
@@ -26,8 +26,8 @@ class OrderedSum {
       nodes_;  // by level: a sum of 2^level terms that has no neighbor yet, or undefined
 };
 
-/// The sum of the rows of `rows`, [n, k], divided by `count` and rounded once, to `dtype`. A new tensor: [k]. Overwrites
-/// rows.
+/// The sum of the rows of `rows`, [n, k], divided by `count` and rounded once, to `dtype`. A new tensor: [k].
+/// Overwrites rows.
 torch::Tensor ordered_mean(const torch::Tensor& rows, double count, torch::ScalarType dtype);
 
 }  // namespace jitstep

@@ -56,7 +56,8 @@ struct ParameterDigest {
 };
 
 /// Throws a c10::Error on all ranks, of the same cause, unless all ranks make the same call with equal parameters: a
-/// RankFailure if a rank failed. The message names a rank and the first parameter that differs. `describe`: a parameter by its index.
+/// RankFailure if a rank failed. The message names a rank and the first parameter that differs. `describe`: a parameter
+/// by its index.
 void check_same(RankGroup& group, RankCall call, const std::vector<ParameterDigest>& parameters,
                 const std::function<std::string(std::size_t)>& describe);
 
