@@ -76,7 +76,7 @@ KHD void finalize_entry(const Scope<S>& scope, const ReductionLayout& reduction_
   double* x = scope.args.reductions[R::number].partials +
               (reduction_layout.first_partial + entry * partials) * R::terms;
   for (int n = 0; n < R::terms; ++n)
-    node_tree<typename R::Type, LanesOfTeam<S::config>>(x + n, partials, R::terms, active);
+    node_tree<typename R::Op, LanesOfTeam<S::config>>(x + n, partials, R::terms, active);
   if (!active || Tile<kLeaf, S::config>::lane() != 0) return;
   Totals<R::terms> totals;
   UNROLL
@@ -108,8 +108,8 @@ KHD void roots_by_warps(const ReductionRecord& sum, double* roots) {
     if (tensor.count == 0 || !fits_a_warp<S>(tensor)) continue;
     const double* own = tensor.partials + min(lane, tensor.count - 1) * R::terms;
     for (int n = 0; n < R::terms; ++n) {
-      const double node = chosen(lane < tensor.count, own[n], double{R::Type::absent});
-      const double root = warp_tree<typename R::Type>(node);
+      const double node = chosen(lane < tensor.count, own[n], double{R::Op::absent});
+      const double root = warp_tree<typename R::Op>(node);
       if (lane == 0)
         roots[static_cast<int64>(tensor.id) * R::terms + n] = static_cast<real>(root + 0.0);
     }
@@ -128,7 +128,7 @@ KHD void roots_by_block(const ReductionRecord& sum, double* roots, double* work)
       work[k] = tensor.partials[k];
     Block::barrier();
     for (int n = 0; n < R::terms; ++n) {
-      node_tree<typename R::Type, Block>(work + n, tensor.count, R::terms, true);
+      node_tree<typename R::Op, Block>(work + n, tensor.count, R::terms, true);
       if (Block::index() == 0)
         roots[static_cast<int64>(tensor.id) * R::terms + n] = static_cast<real>(work[n] + 0.0);
     }
@@ -146,7 +146,7 @@ KHD void id_leaf(double* leaf) {
       double* x = leaf + i * R::terms;
       real node = 0;
       if (i < half)
-        node = R::Type::combine(static_cast<real>(*x), static_cast<real>(x[half * R::terms]));
+        node = R::Op::combine(static_cast<real>(*x), static_cast<real>(x[half * R::terms]));
       Block::barrier();
       if (i < half) *x = node;
       Block::barrier();
@@ -191,14 +191,14 @@ KHD void finalize_all(const Args& args) {
   const int64 leaves = (sum.all_ids + kLeaf - 1) / kLeaf;
   double* roots = sum.work;
   for (int64 k = Block::index(); k < leaves * kLeaf * R::terms; k += Block::size)
-    roots[k] = R::Type::absent;
+    roots[k] = R::Op::absent;
   Block::barrier();
   if constexpr (S::config.threads >= 32) roots_by_warps<S, R>(sum, roots);
   roots_by_block<S, R>(sum, roots, roots + leaves * kLeaf * R::terms);
   Block::barrier();
   for (int n = 0; n < R::terms; ++n) {
     for (int64 leaf = 0; leaf < leaves; ++leaf) id_leaf<S, R>(roots + leaf * kLeaf * R::terms + n);
-    node_tree<typename R::Type, Block>(roots + n, leaves, kLeaf * R::terms, true);
+    node_tree<typename R::Op, Block>(roots + n, leaves, kLeaf * R::terms, true);
   }
   Totals<R::terms> totals;
   UNROLL

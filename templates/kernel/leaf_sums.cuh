@@ -51,7 +51,7 @@ constexpr bool in_any_order() {
   for_reductions<S>([&](auto r) {
     using R = decltype(r);
     if constexpr (PassReductions<S, Pass, ReductionLayout>::template takes<R>)
-      if constexpr (!requires { R::Type::in_any_order; }) any = false;
+      if constexpr (!R::Op::in_any_order) any = false;
   });
   return any;
 }
@@ -71,16 +71,24 @@ struct LeafSums {
     UNROLL
     for (int n = 0; n < R::terms; ++n)
       x[Here::template first_term<R>() + n][i] =
-          valid ? terms[n] : static_cast<real>(R::Type::absent);
+          valid ? terms[n] : static_cast<real>(R::Op::absent);
   }
 
-  // The same for existing elements of one thread. If the order does not matter, it combines them with x[][i].
-  template <class R>
-  KHD static void accumulate(const auto& terms, auto& x, int i) {
-    for (int n = 0; n < R::terms; ++n) {
-      real& to = x[Here::template first_term<R>() + n][i];
-      to = in_any_order<S, Pass, ReductionLayout>() ? R::Type::combine(to, terms[n]) : terms[n];
-    }
+  // Moves the terms of `count` elements of one thread to x[][first] and following. If the order does not matter, it
+  // combines them with the terms there.
+  KHD static void accumulate(const auto& terms, int count, auto& x, int first) {
+    for_reductions<S>([&](auto r) {
+      using R = decltype(r);
+      if constexpr (Here::template takes<R> && !R::has_source) {
+        constexpr int start = Here::template first_term<R>();
+        for (int n = start; n < start + R::terms; ++n)
+          // vectorized: the loop that accumulates terms
+          for (int i = 0; i < count; ++i)
+            x[n][first + i] = in_any_order<S, Pass, ReductionLayout>()
+                                  ? R::Op::combine(x[n][first + i], terms[n][i])
+                                  : terms[n][i];
+      }
+    });
   }
 
   // Sums the first `valid` terms of a leaf.
@@ -92,7 +100,7 @@ struct LeafSums {
         UNROLL
         for (int n = 0; n < R::terms; ++n)
           sums[start + n] =
-              S::Traversal::template sum_of_leaf<S, typename R::Type>(x[start + n], valid);
+              S::Traversal::template sum_of_leaf<S, typename R::Op>(x[start + n], valid);
       }
     });
   }

@@ -62,7 +62,7 @@ KHD void fold_leaves(const Scope<S>& scope, const Item& item,
           UNROLL
           for (int n = start; n < start + R::terms; ++n)
             leaf[2 * j * half][n] =
-                R::Type::combine(leaf[2 * j * half][n], leaf[(2 * j + 1) * half][n]);
+                R::Op::combine(leaf[2 * j * half][n], leaf[(2 * j + 1) * half][n]);
         }
       });
     block_barrier();
@@ -92,9 +92,8 @@ KHD void partials_of_entries(const Scope<S>& scope, const Item& item) {
 }
 
 template <class S, int Pass, int LayoutNumber>
-KHD void partials_of_item(const Args& args, const Item& item, Preparation<S>& preparation) {
+KHD void partials_of_item(const Scope<S>& scope, const Item& item) {
   using L = LeafSums<S, Pass, LayoutNumber>;
-  const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
   if constexpr (S::config.threads == 1 && LayoutNumber != 0)
     return partials_of_entries<S, Pass, LayoutNumber>(scope, item);
   auto& leaf = *shared<typename L::Shared, 1 + LayoutNumber>();
@@ -121,10 +120,11 @@ KHD void partials(const Args& args, Range range) {
   Preparation<S> preparation;
   for (int64 i = range.begin; i < range.end; i += range.stride) {
     const Item item = args.items[i];
+    const Scope<S> scope = scope_of<S, Pass>(args, item.tensor, preparation.of(args, item.tensor));
     static_for<kReductionLayouts>([&](auto reduction_layout) {
       if constexpr (PassReductions<S, Pass, decltype(reduction_layout)::value>::terms() > 0)
         if (item.reduction_layout == decltype(reduction_layout)::value)
-          partials_of_item<S, Pass, decltype(reduction_layout)::value>(args, item, preparation);
+          partials_of_item<S, Pass, decltype(reduction_layout)::value>(scope, item);
     });
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include "../lang/list.cuh"
 #include "args.cuh"
+#include "reduction_ops.cuh"
 
 namespace jitstep {
 
@@ -121,6 +122,7 @@ struct Reduction : FieldRef<Pointer> {
   using Type = typename FieldRef<Pointer>::Type;
   using Domain = typename Type::Domain;
   using Coefficients = typename Type::Coefficients;
+  using Op = typename At<Type::is_sum ? 0 : 1, List<SumOp, MaxOp>>::type;
   static constexpr int component = Row.component, number = Row.number, pass = Row.pass,
                        reduction_layout = Row.reduction_layout;
   static constexpr int source = Row.source, terms = Type::terms;

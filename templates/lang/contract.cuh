@@ -154,11 +154,7 @@ struct Sum : Coefficients_ {
   using Coefficients = Coefficients_;
   using Over = Over_;
   static constexpr int terms = N;
-  static constexpr double absent = 0;
-  template <class T>
-  KHD static T combine(T a, T b) {
-    return a + b;
-  }
+  static constexpr bool is_sum = true;
 };
 template <class Domain_, int N, class Coefficients_, class Over_ = Elements>
 struct Max : Coefficients_ {
@@ -166,13 +162,7 @@ struct Max : Coefficients_ {
   using Coefficients = Coefficients_;
   using Over = Over_;
   static constexpr int terms = N;
-  static constexpr bool in_any_order =
-      true;  // the order of combining terms does not change the result
-  static constexpr double absent = -kInfinity;
-  template <class T>
-  KHD static T combine(T a, T b) {
-    return maximum(a, b);
-  }
+  static constexpr bool is_sum = false;
 };
 
 // ---- auxiliary state: one value per entry of a domain, in `real` or double ---------------------

@@ -75,6 +75,45 @@ struct Widened<16> {
 };
 #endif
 
+// ---- products of 32 bits, many at once -----------------------------------------------------------
+// Assembly, because g++ 12 multiplies whole lanes of 64 bits, which takes three times as long.
+
+#if defined(__AVX512F__)
+inline constexpr int kProducts = 8;
+#elif defined(__AVX2__)
+inline constexpr int kProducts = 4;
+#else
+inline constexpr int kProducts = 2;
+#endif
+typedef uint64 Products __attribute__((vector_size(8 * kProducts)));
+
+// to[i] = the lower half of x[i], times factor.
+KHD void multiply_lower_halves(const Products& x, uint32 factor, Products& to) {
+  const Products factors = Products{} + factor;
+#if defined(__AVX512F__)
+  asm("vpmuludq %2, %1, %0" : "=v"(to) : "v"(x), "v"(factors));
+#elif defined(__AVX2__)
+  asm("vpmuludq %2, %1, %0" : "=x"(to) : "x"(x), "x"(factors));
+#else
+  to = (x & 0xffffffffu) * factors;
+#endif
+}
+
+// words = a[0], b[0], a[1], b[1], ...
+KHD void interleave(const Products& a, const Products& b, Products (&words)[2]) {
+#if defined(JITSTEP_VECTORS)
+  Products indices[2];
+  for (int i = 0; i < kProducts; ++i)
+    for (int half = 0; half < 2; ++half)
+      indices[half][i] = static_cast<uint64>((half * kProducts + i) / 2 + i % 2 * kProducts);
+  select(a, b, indices[0], words[0]);
+  select(a, b, indices[1], words[1]);
+#else
+  for (int i = 0; i < 2 * kProducts; ++i)
+    words[i / kProducts][i % kProducts] = i % 2 == 0 ? a[i / 2] : b[i / 2];
+#endif
+}
+
 // ---- 16 bits, many values at once ---------------------------------------------------------------
 // Assembly, because compilers disagree about the types of the intrinsics.
 

@@ -2,6 +2,7 @@
 // until their block's scale is known, or an instruction rounds several.
 #pragma once
 #include "load.cuh"
+#include "random_range.cuh"
 #include "strip.cuh"
 
 namespace jitstep {

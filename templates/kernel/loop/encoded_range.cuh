@@ -1,7 +1,6 @@
 // Decodes and encodes a range of a slot in loops that the compiler vectorizes. Block metadata is read before these
 // loops, and written after them. No loop has a remainder. A range is a leaf, or the rest of the tensor.
 #pragma once
-#include "../../lang/philox.cuh"
 #include "../plan.cuh"
 #include "lookup.cuh"
 #include "strip.cuh"
@@ -136,29 +135,6 @@ requires(C::block < kLeaf &&
 };
 
 // ---- from values to codes ------------------------------------------------------------------------
-
-// Random bits for each element of a range. Each store writes one word, which has the fields of two elements.
-template <int N>
-struct RandomRange {
-  static_assert(kLittleEndian, "the lower field of a word lies first");
-
-  alignas(AliasingWord) uint16 bits[N];
-  KHD RandomRange(const RandomKey& key, int64 first) {
-    auto* words = reinterpret_cast<AliasingWord*>(bits);
-    INDEPENDENT
-    for (int octet = 0; octet < N / 8; ++octet) {
-      const RandomWords random = philox(key, static_cast<uint64>(first) / 8 + octet);
-      UNROLL
-      for (int k = 0; k < 4; ++k) words[4 * octet + k] = random.word[k];
-    }
-  }
-  KHD uint32 operator[](int i) const { return bits[i]; }
-};
-template <>
-struct RandomRange<0> {
-  KHD RandomRange(const RandomKey&, int64) {}
-  KHD uint32 operator[](int) const { return 0; }
-};
 
 // Measures the one block that Count values are in.
 template <class Codec, int Count>

@@ -44,39 +44,41 @@ SLOW_PATH Block block_of(const TensorRecord& t, uint32 reduced, int64 members) {
   return block;
 }
 
-template <class S, int Pass, int LayoutNumber>
+template <TermOps Ops>
 class EntryBlocks {
-  using L = LeafSums<S, Pass, LayoutNumber>;
-
  public:
-  KHD EntryBlocks(const Scope<S>& scope, const Block& block)
-      : scope_(scope),
-        space_(scope.tensor.reduction_layouts[LayoutNumber]),
-        reduced_(reduced_in<LayoutNumber>(scope.tensor.dims)),
-        block_(block) {
+  using Strip = real[Ops.count][kStrip];
+  // Computes the terms of `count` consecutive elements from `element`.
+  using Read = Callback<int64, int, Strip&>;
+  using Terms = real[Ops.count][kRoom];  // all entries of member 0, then of member 1, ...
+  // store_side_by_side() without its context.
+  using Store = Callback<int64, int64, int, const Terms&, int>;
+
+  KHD EntryBlocks(const TensorRecord& tensor, const ReductionLayout& layout, uint32 reduced,
+                  const Block& block, const Read& read, const Store& store)
+      : tensor_(tensor),
+        layout_(layout),
+        reduced_(reduced),
+        block_(block),
+        read_(read),
+        store_(store) {
     number_elements();
   }
 
   // Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive.
   KHD void sum(int64 first, int count) {
     for (int64 unit = first; unit < first + count;) {
-      const int64 entry = unit % space_.entries, leaf = unit / space_.entries;
+      const int64 entry = unit % layout_.entries, leaf = unit / layout_.entries;
       position_ = leaf * kLeaf;
-      valid_ = static_cast<int>(min<int64>(space_.members - position_, kLeaf));
+      valid_ = static_cast<int>(min<int64>(layout_.members - position_, kLeaf));
       const int64 begin = entry - entry % block_.entries;
-      const int64 end = min<int64>(entry + first + count - unit, space_.entries);
+      const int64 end = min<int64>(entry + first + count - unit, layout_.entries);
       const int blocks = blocks_from(begin, end);
       width_ = blocks * block_.entries;
       take(begin, blocks);
-      for_reductions<S>([&](auto r) {
-        using R = decltype(r);
-        if constexpr (L::Here::template takes<R>)
-          for (int n = 0; n < R::terms; ++n)
-            tree_of_part<typename R::Type>(terms_[L::Here::template first_term<R>() + n], valid_,
-                                           width_);
-      });
+      for_ops<Ops>([&](auto op, int n) { tree_of_part<decltype(op)>(terms_[n], valid_, width_); });
       const int64 past = min(end, begin + width_);
-      for (int64 e = entry; e < past; ++e) store(e, leaf, static_cast<int>(e - begin));
+      store_(leaf, entry, static_cast<int>(past - entry), terms_, static_cast<int>(entry - begin));
       unit += past - entry;
     }
   }
@@ -84,7 +86,7 @@ class EntryBlocks {
  private:
   // Computes the entry and the member of each element of a block.
   KHD void number_elements() {
-    const TensorRecord& t = scope_.tensor;
+    const TensorRecord& t = tensor_;
     for (int i = 0; i < block_.size(); ++i) {
       int entry = 0, member = 0, entries = 1, members = 1;
       for (int d = t.dims - 1; d >= 0 && entries * members < block_.size(); --d) {
@@ -113,9 +115,9 @@ class EntryBlocks {
     const int64 end = position_ + valid_;
     for (int64 member = position_ - position_ % block_.members; member < end;) {
       const int count = block_.with_next_entries ? blocks : blocks_along(member, end);
-      const int64 element = element_of(scope_.tensor, reduced_, begin, member);
-      take_in_loops<S, Pass, LayoutNumber>(scope_, element, count * block_.size(), strip_, 0);
-      for (int n = 0; n < L::kTerms; ++n)
+      const int64 element = element_of(tensor_, reduced_, begin, member);
+      read_(element, count * block_.size(), strip_);
+      for (int n = 0; n < Ops.count; ++n)
         put_in_order(static_cast<int>(member - position_), count, strip_[n], terms_[n]);
       member += block_.with_next_entries ? block_.members : count * block_.members;
     }
@@ -148,27 +150,45 @@ class EntryBlocks {
     }
   }
 
-  KHD void store(int64 entry, int64 leaf, int index) const {
-    double sum[L::kTerms];
-    for (int n = 0; n < L::kTerms; ++n) sum[n] = terms_[n][index];
-    store_partial<S, Pass, LayoutNumber>(scope_, entry * space_.leaves + leaf, sum);
-  }
-
-  const Scope<S>& scope_;
-  const ReductionLayout& space_;
+  const TensorRecord& tensor_;
+  const ReductionLayout& layout_;
   uint32 reduced_;
   Block block_;
+  const Read& read_;
+  const Store& store_;
   int64 position_ = 0;  // first member of the leaf
   int valid_ = 0;       // members of the leaf
   int width_ = 0;       // entries to reorder
   uint16 entry_[kMostOfBlock], member_[kMostOfBlock];
-  real strip_[L::kTerms][kStrip];
-  real terms_[L::kTerms][kRoom];  // all entries of member 0, then of member 1, ...
+  Strip strip_;
+  Terms terms_;
 };
 
+template <TermOps Ops>
+SLOW_PATH void sum_blocks(EntryBlocks<Ops>& blocks, int64 first, int count) {
+  blocks.sum(first, count);
+}
+
 template <class S, int Pass, int LayoutNumber>
-SLOW_PATH void sum_blocks(const Scope<S>& scope, const Block& block, int64 first, int count) {
-  EntryBlocks<S, Pass, LayoutNumber>(scope, block).sum(first, count);
+KHD void sum_in_blocks(const Scope<S>& scope, const Block& block, int64 first, int count) {
+  using Blocks = EntryBlocks<term_ops<S, Pass, LayoutNumber>()>;
+  RangeTerms<S, Pass, 1u << LayoutNumber> terms;
+  const auto read = [&](int64 element, int elements, typename Blocks::Strip& to) {
+    for (int done = 0; done < elements; done += kLeaf) {
+      const int some = min(elements - done, kLeaf);
+      compute_terms(scope, element + done, some, terms);
+      copy_terms<S, Pass, LayoutNumber>(terms, some, to, done);
+    }
+  };
+  const auto store = [&](int64 leaf, int64 entry, int width, const typename Blocks::Terms& sums,
+                         int first_sum) {
+    store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums, first_sum);
+  };
+  const typename Blocks::Read reader(read);
+  const typename Blocks::Store writer(store);
+  Blocks blocks(scope.tensor, scope.tensor.reduction_layouts[LayoutNumber],
+                reduced_in<LayoutNumber>(scope.tensor.dims), block, reader, writer);
+  sum_blocks(blocks, first, count);
 }
 
 }  // namespace jitstep

@@ -70,9 +70,10 @@ class EntryMaxima {
     for (int64 row = top; row < bottom; ++row)
       for (int start = 0; start < width; start += kLeaf) {
         const int count = min(width - start, kLeaf);
-        take_range(*this, row * rows_.width + left + start, count, start);
+        compute_terms(scope_, row * rows_.width + left + start, count, terms_);
+        accumulate(count, start);
         double most[Here<0>::terms()];
-        Along<0>::add(row_.x, count, most);
+        Along<0>::add(terms_.template of<axis<0>::reduction_layout>(), count, most);
         store<0>(row, (left + start) / kLeaf, most);
       }
     store_columns(left, width, down);
@@ -89,21 +90,17 @@ class EntryMaxima {
       for (int i = 0; i < count; ++i) x[n][i] = static_cast<real>(-kInfinity);
   }
 
-  // Accumulates some elements of a row, from number `start` in the tile. Of dimensions after 1, elements `inside`
-  // apart belong to the same entry.
-  SLOW_PATH void take_range(EntryMaxima& to, int64 element, int count, int start) {
-    const int phase = start % to.rows_.inside;
-    for_terms<S, Pass>(to.scope_, element, count, [&](auto r, const auto& terms, int i) {
-      using R = decltype(r);
-      if constexpr (R::reduction_layout == axis<0>::reduction_layout)
-        Along<0>::template take<R>(terms, to.row_.x, i, true);
-      if constexpr (R::reduction_layout == axis<1>::reduction_layout)
-        Along<1>::template accumulate<R>(terms, to.columns_.x, start + i);
-      if constexpr (R::reduction_layout == axis<2>::reduction_layout)
-        Along<2>::template accumulate<R>(terms, to.second_.x, phase + i);
-      if constexpr (R::reduction_layout == axis<3>::reduction_layout)
-        Along<3>::template accumulate<R>(terms, to.third_.x, phase + i);
-    });
+  // Accumulates the terms of `count` elements of a row, from number `start` in the tile. Of dimensions after 1,
+  // elements `inside` apart belong to the same entry.
+  KHD void accumulate(int count, int start) {
+    const int phase = start % rows_.inside;
+    accumulate_along<1>(count, columns_.x, start);
+    accumulate_along<2>(count, second_.x, phase);
+    accumulate_along<3>(count, third_.x, phase);
+  }
+  template <int K>
+  KHD void accumulate_along(int count, auto& to, int first) {
+    Along<K>::accumulate(terms_.template of<axis<K>::reduction_layout>(), count, to, first);
   }
 
   // The maximum of the elements that `wanted` selects.
@@ -159,7 +156,7 @@ class EntryMaxima {
 
   const Scope<S>& scope_;
   Rows rows_;
-  Terms<0, kLeaf> row_;
+  RangeTerms<S, Pass, joint_maxima<S, Pass>()> terms_;
   Terms<1, kMostInside * kLeaf> columns_;
   Terms<2, kPhases> second_;
   Terms<3, kPhases> third_;

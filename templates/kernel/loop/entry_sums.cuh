@@ -36,11 +36,12 @@ KHD void take_members(const Scope<S>& scope, const Gather& at,
   const int valid = static_cast<int>(at.valid);
   if (span < min<int64>(kWorthARange, valid))
     return take_one_by_one<S, Pass, LayoutNumber>(scope, at, x);
+  RangeTerms<S, Pass, 1u << LayoutNumber> terms;
   for (int done = 0; done < valid;) {
     const int64 left = span - (at.position + done) % span;
     const int count = static_cast<int>(min<int64>(valid - done, left));
-    take_in_loops<S, Pass, LayoutNumber>(scope, at.element(static_cast<uint32>(done)), count, x,
-                                         done);
+    compute_terms(scope, at.element(static_cast<uint32>(done)), count, terms);
+    copy_terms<S, Pass, LayoutNumber>(terms, count, x, done);
     done += count;
   }
 }
@@ -57,17 +58,28 @@ KHD int64 side_by_side(const TensorRecord& t, uint32 reduced) {
 // Streaming pairwise sums of the leaves of adjacent entries. Members come in bit-reversed order of their index in the
 // leaf: 0, 128, 64, 192, ... The tree adds indices i and i + s, so it stores at most one pending partial per tree
 // level. It skips missing indices: +0 would change only the sign of a zero, and the root gets +0.
-template <class S, int Pass, int LayoutNumber, int Width = kLeaf>
+template <TermOps Ops, int Width>
 class PairwiseAccumulator {
  public:
-  using L = LeafSums<S, Pass, LayoutNumber>;
-  using Terms = real[L::kTerms][Width];
+  using Terms = real[Ops.count][Width];
+  using Take = Callback<int, Terms&>;
 
   // The sums of indices 0 to valid - 1 of `width` entries. take(index, to) accumulates into the first `width` of `to`.
-  template <class F>
-  KHD const Terms& accumulated(int valid, int width, F&& take) {
-    if constexpr (in_any_order<S, Pass, LayoutNumber>()) {
-      for_reductions<S>([&](auto r) { clear<decltype(r)>(width); });
+  SLOW_PATH const Terms& accumulated(PairwiseAccumulator& own, int valid, int width,
+                                     const Take& take) {
+    return own.accumulate(valid, width, take);
+  }
+
+ private:
+  struct Waiting {
+    Terms node;
+    bool there;
+  };
+
+  KHD const Terms& accumulate(int valid, int width, const Take& take) {
+    if constexpr (Ops.in_any_order()) {
+      for (int n = 0; n < Ops.count; ++n)
+        for (int i = 0; i < width; ++i) node_[n][i] = static_cast<real>(MaxOp::absent);
       for (int index = 0; index < valid; ++index) take(index, node_);
       return node_;
     }
@@ -83,20 +95,6 @@ class PairwiseAccumulator {
     }
     return node_;
   }
-
- private:
-  struct Waiting {
-    Terms node;
-    bool there;
-  };
-
-  template <class R>
-  KHD void clear(int width) {
-    if constexpr (L::Here::template takes<R>)
-      for (int n = 0; n < R::terms; ++n)
-        for (int i = 0; i < width; ++i)
-          node_[L::Here::template first_term<R>() + n][i] = static_cast<real>(R::Type::absent);
-  }
   KHD static int reversed(uint32 order) {
     int index = 0;
     for (int bit = 0; bit < kLeafLevels; ++bit)
@@ -104,7 +102,7 @@ class PairwiseAccumulator {
     return index;
   }
   KHD static void copy(const Terms& from, Terms& to, int width) {
-    for (int n = 0; n < L::kTerms; ++n)
+    for (int n = 0; n < Ops.count; ++n)
       for (int i = 0; i < width; ++i) to[n][i] = from[n][i];
   }
   // Combines the node with its pending other half, if that exists.
@@ -112,19 +110,12 @@ class PairwiseAccumulator {
     const Waiting& other = waits_[level];
     if (!other.there) return there;
     if (there)
-      for_reductions<S>([&](auto r) {
-        using R = decltype(r);
-        if constexpr (L::Here::template takes<R>)
-          combine<typename R::Type, L::Here::template first_term<R>(), R::terms>(other.node, width);
+      for_ops<Ops>([&](auto op, int n) {
+        for (int i = 0; i < width; ++i) node_[n][i] = op.combine(other.node[n][i], node_[n][i]);
       });
     else
       copy(other.node, node_, width);
     return true;
-  }
-  template <class Op, int First, int Count>
-  KHD void combine(const Terms& other, int width) {
-    for (int n = First; n < First + Count; ++n)
-      for (int i = 0; i < width; ++i) node_[n][i] = Op::combine(other[n][i], node_[n][i]);
   }
 
   Terms node_;
@@ -152,45 +143,25 @@ class Members {
   bool even_;
 };
 
-// sums[term][i]: the sum of leaf `leaf` of entry `entry` + i.
-template <class S, int Pass, int LayoutNumber>
-KHD void store_side_by_side(const Scope<S>& scope, int64 leaf, int64 entry, int width,
-                            const auto& sums) {
-  constexpr int kTerms = LeafSums<S, Pass, LayoutNumber>::kTerms;
-  for (int i = 0; i < width; ++i) {
-    double sum[kTerms];
-    for (int n = 0; n < kTerms; ++n) sum[n] = sums[n][i];
-    store_partial<S, Pass, LayoutNumber>(
-        scope, (entry + i) * scope.tensor.reduction_layouts[LayoutNumber].leaves + leaf, sum);
-  }
-}
-
-// Accumulates consecutive elements, one for each of `width` entries.
-template <class S, int Pass, int LayoutNumber>
-SLOW_PATH void accumulate_in_loops(const Scope<S>& scope, int64 element, int width, auto& to) {
-  using L = LeafSums<S, Pass, LayoutNumber>;
-  for_terms<S, Pass>(scope, element, width, [&](auto r, const auto& terms, int i) {
-    using R = decltype(r);
-    if constexpr (L::Here::template takes<R>) L::template accumulate<R>(terms, to, i);
-  });
-}
-
 // Sums leaf `leaf` of `width` adjacent entries.
 template <class S, int Pass, int LayoutNumber>
 KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
-  using Leaves = PairwiseAccumulator<S, Pass, LayoutNumber>;
-  using L = typename Leaves::L;
+  using L = LeafSums<S, Pass, LayoutNumber>;
+  using Leaves = PairwiseAccumulator<term_ops<S, Pass, LayoutNumber>(), kLeaf>;
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
   const int64 position = leaf * kLeaf;
   const int valid = static_cast<int>(min<int64>(reduction_layout.members - position, kLeaf));
   const Gather at{scope.tensor, reduced_in<LayoutNumber>(scope.tensor.dims), entry, position,
                   static_cast<uint32>(valid)};
   const Members members(at);
+  RangeTerms<S, Pass, 1u << LayoutNumber> terms;
   Leaves leaves;
-  const auto& sums = leaves.accumulated(valid, width, [&](int index, auto& to) {
-    accumulate_in_loops<S, Pass, LayoutNumber>(scope, members[index], width, to);
-  });
-  store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums);
+  const auto take = [&](int index, typename Leaves::Terms& to) {
+    compute_terms(scope, members[index], width, terms);
+    L::accumulate(terms.template of<LayoutNumber>(), width, to, 0);
+  };
+  const auto& sums = Leaves::accumulated(leaves, valid, width, typename Leaves::Take(take));
+  store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums, 0);
 }
 
 // Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive. group: the
@@ -217,7 +188,7 @@ KHD bool sum_in_memory_order(const Scope<S>& scope, int64 first, int count) {
   const Block block = block_of(t, reduced, t.reduction_layouts[LayoutNumber].members);
   const int64 group = side_by_side(t, reduced);
   if (block.size() > 1 && length_of_members(t, reduced) < kLeaf)
-    sum_blocks<S, Pass, LayoutNumber>(scope, block, first, count);
+    sum_in_blocks<S, Pass, LayoutNumber>(scope, block, first, count);
   else if (group >= kWorthARange)
     sum_side_by_side<S, Pass, LayoutNumber>(scope, group, first, count);
   else

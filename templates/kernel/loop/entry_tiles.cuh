@@ -63,6 +63,7 @@ template <class S, int Pass>
 class EntryTiles {
   using OfRows = LeafSums<S, Pass, rows::reduction_layout>;
   using OfColumns = LeafSums<S, Pass, columns::reduction_layout>;
+  using Columns = PairwiseAccumulator<term_ops<S, Pass, columns::reduction_layout>(), kTileWidth>;
 
  public:
   KHD EntryTiles(const Scope<S>& scope, const Matrices& matrices)
@@ -76,41 +77,31 @@ class EntryTiles {
     const int width = static_cast<int>(min<int64>(matrices_.width - left, kTileWidth));
     const int height = static_cast<int>(min<int64>(matrices_.height - down * kLeaf, kLeaf));
     const auto element = [&](int row) { return (top + row) * matrices_.width + left; };
-    const auto& sums = columns_.accumulated(height, width, [&](int row, auto& to) {
+    const auto take = [&](int row, typename Columns::Terms& to) {
       for (int start = 0; start < width; start += kLeaf) {
         const int count = min(width - start, kLeaf);
-        take(scope_, element(row) + start, count, row_, to, start);
+        compute_terms(scope_, element(row) + start, count, terms_);
+        OfColumns::accumulate(terms_.template of<columns::reduction_layout>(), count, to, start);
         store_row(top + row, (left + start) / kLeaf, count);
       }
-    });
+    };
+    const auto& sums = Columns::accumulated(columns_, height, width, typename Columns::Take(take));
     store_side_by_side<S, Pass, columns::reduction_layout>(
-        scope_, down, matrix * matrices_.width + left, width, sums);
+        scope_, down, matrix * matrices_.width + left, width, sums, 0);
   }
 
  private:
-  using Terms = real[OfRows::kTerms][kLeaf];
-
-  // Adds some elements of one row to the row's sum, and to the sums of columns from number `start`.
-  SLOW_PATH void take(const Scope<S>& scope, int64 element, int count, Terms& row, auto& columns,
-                      int start) {
-    for_terms<S, Pass>(scope, element, count, [&](auto r, const auto& terms, int i) {
-      using R = decltype(r);
-      if constexpr (OfRows::Here::template takes<R>) OfRows::template take<R>(terms, row, i, true);
-      if constexpr (OfColumns::Here::template takes<R>)
-        OfColumns::template accumulate<R>(terms, columns, start + i);
-    });
-  }
   KHD void store_row(int64 row, int64 leaf, int valid) {
     double sum[OfRows::kTerms];
-    OfRows::add(row_, valid, sum);
+    OfRows::add(terms_.template of<rows::reduction_layout>(), valid, sum);
     store_partial<S, Pass, rows::reduction_layout>(
         scope_, row * scope_.tensor.reduction_layouts[rows::reduction_layout].leaves + leaf, sum);
   }
 
   const Scope<S>& scope_;
   Matrices matrices_;
-  Terms row_;
-  PairwiseAccumulator<S, Pass, columns::reduction_layout, kTileWidth> columns_;
+  RangeTerms<S, Pass, 1u << rows::reduction_layout | 1u << columns::reduction_layout> terms_;
+  Columns columns_;
 };
 
 // Processes the tiles of a row or column item with leaf `first`. Returns false if the tensor has no tiles.

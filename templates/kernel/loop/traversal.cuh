@@ -18,7 +18,7 @@ struct LoopTraversal {
   template <class S, int Pass>
   KHD static void take_elements(const Scope<S>& scope, int64 position, uint32 valid,
                                 LeafTerms<S, Pass, 0>& x) {
-    take_in_loops<S, Pass, 0>(scope, position, static_cast<int>(valid), x, 0);
+    take_elements_in_loops<S, Pass>(scope, position, static_cast<int>(valid), x);
   }
   template <class S, int Pass, int LayoutNumber>
   KHD static void take_members(const Scope<S>& scope, int64 entry, int64 position, uint32 valid,
@@ -45,7 +45,7 @@ struct LoopTraversal {
       tree_of_part<Op>(x, valid, 1);
       return x[0];
     }
-    return leaf_tree<Op, S::config>(x);
+    return tree_of_leaf<Op, S::config>(x);
   }
   template <class S, int Pass, int LayoutNumber>
   KHD static bool sum_leaves(const Scope<S>& scope, int64 first, int count) {
