@@ -30,7 +30,7 @@ struct JITSTEP_API ShardOptions {
   /// How own gradients are added.
   enum class Reduction {
     ordered,  // as in average_gradients(): the bits depend on the gradients alone
-    backend   // by the group's reduce-scatter, in an order of its own; it may round 16-bit sums often
+    backend  // by the group's reduce-scatter, in an order of its own; it may round 16-bit sums often
   };
 
   TORCH_ARG(Gradients, gradients) = Gradients::mean;
