@@ -43,7 +43,7 @@ struct JITSTEP_API ShardOptions {
   /// all ranks, so do not divide the loss. It may come earlier, after equally many on all ranks. Until the last one, a
   /// rank keeps up to log2(micro_batches) sums of all gradients in float32.
   TORCH_ARG(std::int64_t, micro_batches) = 1;
-  /// Gradients of about so many bytes travel together.
+  /// Gradients of about so many bytes travel together, and new parameters too.
   TORCH_ARG(std::int64_t, bucket_bytes) = 32 << 20;
 };
 

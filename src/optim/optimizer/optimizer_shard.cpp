@@ -200,11 +200,14 @@ void Optimizer::Impl::use_parts() {
 
 void Optimizer::Impl::share_parameters() {
   if (!sharding) return;
-  sharding->share_parameters();
   for (StepParam* const param : active) {
     auto& record = static_cast<ParamRecord&>(*param);
     record.part_grad.reset();
     record.part_inputs.clear();
+  }
+  sharding->share_parameters();
+  for (StepParam* const param : active) {
+    const auto& record = static_cast<const ParamRecord&>(*param);
     const torch::Tensor& p = sharding->parameter(param->name);
     if (!p.is_inference() && record.part.defined()) p.unsafeGetTensorImpl()->bump_version();
     if (extras.clears && p.grad().defined()) p.grad().detach().zero_();  // it may be a view

@@ -42,8 +42,8 @@ void Optimizer::Impl::step_all() {
     if (sharding) of_step.clears = false;  // share_parameters() clears whole gradients
     stepper.step({active, inactive, hyper_params}, shared_state.aux_state(), of_step, transform());
   });
-  share_parameters();
   if (reduction) reduction->end_step();
+  share_parameters();
   clear_materialized();
   forget_inputs();
 }

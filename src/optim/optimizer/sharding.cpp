@@ -26,7 +26,8 @@ Optimizer::Impl::Sharding::Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks
                    .add(options.reduction())
                    .add(options.micro_batches())
                    .add(options.bucket_bytes())
-                   .value()) {
+                   .value()),
+      bucket_bytes_(options.bucket_bytes()) {
   std::vector<jit::PartitionedTensor> tensors;
   for (std::size_t g = 0; g < impl_.groups.size(); ++g)
     for (const ParamRecord& record : impl_.groups[g].param_records) {
@@ -56,7 +57,7 @@ void Optimizer::Impl::Sharding::run(RankCall call, const std::function<void()>& 
     throw;
   }
   if (call != RankCall::load || !std::exchange(lost_, false)) return;
-  if (impl_.reduction) impl_.reduction->end_step();  // the gradients of the step that failed
+  if (impl_.reduction) impl_.reduction->end_step();  // gradients after the step that failed
 }
 
 // If ranks do not throw together, the others wait for this one.
@@ -126,7 +127,7 @@ void Optimizer::Impl::Sharding::share_parameters() {
     if (!is_dense_like(p, p)) gaps.emplace_back(p, dense = p.contiguous());
     flat.push_back({index_of(*param), storage_range(dense, 0, p.numel())});
   }
-  gather_parts(*ranks_, partition_, flat);
+  gather_parts(*ranks_, partition_, flat, bucket_bytes_);
   for (const auto& [p, dense] : gaps) p.copy_(dense);
   lost_ = false;
 }

@@ -73,7 +73,8 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   std::unordered_map<int, std::size_t> index_of_id_;  // of active parameters
   std::unordered_map<const jit::Plan*, std::pair<std::shared_ptr<const jit::Plan>, std::uint64_t>>
       plans_;              // and their digests
-  std::uint64_t options_;  // a digest of the ShardOptions
+  std::uint64_t options_;      // a digest of the ShardOptions
+  std::int64_t bucket_bytes_;  // of parameters that travel together
   RankCall call_ = RankCall::step;
   bool agreed_ = true;  // in this call
   bool lost_ = false;   // parameters are not those of the state
