@@ -1,10 +1,10 @@
-// The other architectures.
+// All architectures but that of gpu_compile_test.cpp.
 #include "templates/gpu_compile.h"
 
 namespace jitstep::support {
 namespace {
 
-JITSTEP_GPU_COMPILE(89, 100, 120);
+JITSTEP_GPU_COMPILE(80, 89, 100, 120);
 
 class CoveringSetGpuCompile : public testing::TestWithParam<int> {};
 

@@ -74,8 +74,11 @@ void gather_partial_sums(RankGroup& group, const jit::Partition& partition,
   std::vector<torch::Tensor> sums;
   std::vector<std::size_t> indices;
   for (const jit::PartialSums& one : partials) {
-    sums.push_back(torch::from_blob(one.sums, {one.count * one.terms},
-                                    torch::dtype(torch::kFloat64).device(device)));
+    // With a target device, torch does not ask the CUDA driver where the memory is.
+    sums.push_back(at::for_blob(one.sums, {one.count * one.terms})
+                       .options(torch::dtype(torch::kFloat64).device(device))
+                       .target_device(device)
+                       .make_tensor());
     indices.push_back(index_of(one.id));
   }
   gather_bucket(group, sums, [&](int rank, std::size_t i) -> jit::Part {
