@@ -3,9 +3,10 @@
 
   PYTHONPATH=build/python .deps/venv/bin/python bench/python_host.py [--rounds N]
 
-700 parameters of 50 elements, so that a step is mostly host work. Rounds are paired: in each one, every implementation takes its
-steps after the others. `warm`: a step right after another one. `cold`: a step after 64 MiB of other memory has been read, as in
-training, where the forward and backward passes have filled the caches. `new`: a step after all parameters have got new memory.
+700 parameters of 50 elements, so that a step is mostly host work. Rounds are paired: in each one, every implementation
+takes its steps after the others. `warm`: a step right after another one. `cold`: a step after 64 MiB of other memory
+has been read, as in training, where the forward and backward passes have filled the caches. `new`: a step after all
+parameters have got new memory.
 `int8` quantizes, which small parameters otherwise do not. A time is the least of all rounds, in microseconds.
 """
 
@@ -69,11 +70,12 @@ def main():
         for measured in all_measured.values():
             measured.move()
     fused = all_measured["torch fused"].least
-    print(f"| {COUNT} tensors of {ELEMENTS} elements | warm | of fused | cold | of fused | new memory |\n|---|---:|---:|---:|---:|---:|")
+    print(f"| {COUNT} tensors of {ELEMENTS} elements | warm | of fused | cold | of fused | new memory |")
+    print("|---|---:|---:|---:|---:|---:|")
     for name, measured in all_measured.items():
         least = measured.least
-        ratios = {what: least[what] / fused[what] for what in ("warm", "cold")}
-        print(f"| {name} | {least['warm']:.0f} | {ratios['warm']:.3f} | {least['cold']:.0f} | {ratios['cold']:.3f} | {least['new']:.0f} |")
+        warm, cold = (f"{least[what]:.0f} | {least[what] / fused[what]:.3f}" for what in ("warm", "cold"))
+        print(f"| {name} | {warm} | {cold} | {least['new']:.0f} |")
 
 
 if __name__ == "__main__":

@@ -225,6 +225,10 @@ void reports_and_checkpoints() {
   opt.save("opt.pt");  // or torch::save(opt, "opt.pt")
   opt.load("opt.pt");  // or torch::load(opt, "opt.pt")
   // [docs:save end]
+  // [docs:save-parts]
+  opt.save_parts("checkpoint");
+  opt.load("checkpoint");
+  // [docs:save-parts end]
   const torch::Tensor p = model->parameters()[2];
   // [docs:state]
   auto& state = static_cast<jitstep::AdamWParamState&>(*opt.state().at(p.unsafeGetTensorImpl()));

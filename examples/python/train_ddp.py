@@ -9,7 +9,9 @@ import jitstep
 
 def main(optimizer_class=jitstep.AdamW, steps=5, **formats):
     torch.manual_seed(0)
-    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)))
+    model = DistributedDataParallel(
+        torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
+    )
     optimizer = optimizer_class(model.parameters(), lr=1e-2, **formats)
     data = torch.Generator().manual_seed(dist.get_rank())  # each process has its own samples
     for _ in range(steps):

@@ -10,7 +10,9 @@ import jitstep
 
 def main(optimizer_class=jitstep.AdamW, folder=None, steps=4, resume=None, **formats):
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=64, n_positions=32, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+    config = GPT2Config(
+        vocab_size=64, n_positions=32, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+    )
     tokens = torch.randint(0, 64, (32, 16), generator=torch.Generator().manual_seed(1))
     arguments = TrainingArguments(
         folder or tempfile.mkdtemp(), max_steps=steps, per_device_train_batch_size=8, save_steps=2, learning_rate=1e-3,

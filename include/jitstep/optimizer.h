@@ -212,9 +212,18 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// With shard(), every rank reads the checkpoint and keeps its parts. It may be of any number of ranks.
   void load(torch::serialize::InputArchive& archive) override;
   /// As torch::save and torch::load with a file name. save() writes a complete new file before it replaces the old one.
-  /// A missing, damaged or unwritable file throws a c10::Error that names it.
+  /// A missing, damaged or unwritable file throws a c10::Error that names it. load() also takes a folder of
+  /// save_parts(). Every rank then reads only what it needs, if it can.
   void save(const std::string& file) const;
-  void load(const std::string& file);
+  void load(const std::string& path);
+  /// Writes a checkpoint as a folder, in which every rank writes a file of its own part, and rank 0 an index. All ranks
+  /// must see the same folder. The folder is made if it does not exist. If it has a checkpoint, that one stays complete
+  /// until the new one is, also if a rank is killed meanwhile. Its files are then removed. load() reads the folder on
+  /// any number of ranks. Only one optimizer at a time may save to a folder.
+  ///
+  /// `parts`: without shard(), the number of files. With shard() it must be 0 or the number of ranks. Throws a
+  /// c10::Error that names the file if one cannot be written; the folder's old checkpoint is unchanged then.
+  void save_parts(const std::string& folder, int parts = 0) const;
 
  protected:
   /// For generated classes. Accepts parameters without requires_grad, as torch's optimizers do.
@@ -228,7 +237,6 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
 
   std::vector<torch::Tensor> weights_of_all() const;
   bool save_all(torch::serialize::OutputArchive& archive) const;
-  void load_all(torch::serialize::InputArchive& archive);
 
   std::unique_ptr<Impl> impl_;
 };

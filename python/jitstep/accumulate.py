@@ -4,6 +4,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 import torch
@@ -23,19 +24,20 @@ def _outermost() -> tuple[int, Any]:
     A backward is nested in another one with torch.utils.checkpoint(use_reentrant=True).
     """
     depth, roots = 0, None
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "_engine_run_backward":
             depth, roots = depth + 1, frame.f_locals.get("t_outputs")
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return depth, roots[0] if roots else None
 
 
 def _is_unshared(tensor: Tensor, references: int) -> bool:
     """True if nobody else can read the tensor: neither Python, nor torch, nor a view. `references`: of the caller."""
     try:
-        storage = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)  # type: ignore[attr-defined]
-        return sys.getrefcount(tensor) <= references + 2 and tensor._use_count() == 1 and storage <= 2  # type: ignore[attr-defined]
+        storage = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+        owners = tensor._use_count()  # type: ignore[attr-defined]
+        return sys.getrefcount(tensor) <= references + 2 and owners == 1 and storage <= 2
     except AttributeError:  # another version of torch
         return False
 
@@ -80,8 +82,8 @@ class GradAccumulator:
             at once, with the least memory and the most launches. Default: 256 MiB.
         mean: assign_gradients() divides by the number of micro-batches. Default: False.
 
-    Raises ValueError for wrong arguments, and for parameters of another GradAccumulator or of an optimizer that steps in
-    backward(). If a gradient cannot be added, for example a sparse one, backward() raises, and no sum has changed.
+    Raises ValueError for wrong arguments, and for parameters of another GradAccumulator or of an optimizer that steps
+    in backward(). If a gradient cannot be added, for example a sparse one, backward() raises, and no sum has changed.
     """
 
     def __init__(
@@ -116,11 +118,12 @@ class GradAccumulator:
         self._bytes = self._additions = 0  # of these gradients; so far
         self._streams: dict[Any, Any] = {}  # the GPU streams that compute these gradients
         weak = weakref.ref(self)
-        self._hooks = GradHooks(
-            "a GradAccumulator",
-            [one.p for one in self._sums],
-            lambda number: (found := weak()) and found._on_gradient(number),
-        )
+
+        def on_gradient(number: int) -> None:
+            if (found := weak()) is not None:
+                found._on_gradient(number)
+
+        self._hooks = GradHooks("a GradAccumulator", [one.p for one in self._sums], on_gradient)
 
     # ---- during a backward
 
@@ -152,7 +155,12 @@ class GradAccumulator:
             self._micro_batches += 1
             self._root = None if root is None else weakref.ref(root)
         weak = weakref.ref(self)
-        _engine.queue_callback(lambda: (found := weak()) and found._end_backward(forget=depth <= 1))
+
+        def end_backward() -> None:
+            if (found := weak()) is not None:
+                found._end_backward(forget=depth <= 1)
+
+        _engine.queue_callback(end_backward)
 
     def _end_backward(self, *, forget: bool) -> None:
         """Adds what waits. `forget`: the outermost backward has ended."""
@@ -181,7 +189,7 @@ class GradAccumulator:
             return
         self._wait_for_streams(additions)
         if self._additions == len(self._tables):
-            self._tables.append(self._new_tables())
+            self._tables.append(self._new_tables())  # type: ignore[no-untyped-call]
         _core.set_threads(torch.get_num_threads())
         self._tables[self._additions].add(additions, self._backwards)
         self._additions += 1

@@ -18,15 +18,17 @@ from torch import Tensor
 from . import _core
 from .checkpoint import SCHEMA
 from .groups import decoupled_rule
+from .parts import INDEX, Parts, compact
 from .state import row_major
 
 _LAYOUT = "1.5.0"  # the version of torch that introduced the layout
 _STATE_SCHEMA = 2
+_INDEX_SCHEMA = 2  # of the index of a folder. That of a file is SCHEMA
 
 
 def is_archive(path: str | Path) -> bool:
-    """True for a file of torch::save, False for one of Python's torch.save."""
-    return any(name.endswith("/constants.pkl") for name in _names_in(path))
+    """True for a file of torch::save and a folder of C++, False for a file of Python's torch.save."""
+    return Path(path).is_dir() or any(name.endswith("/constants.pkl") for name in _names_in(path))
 
 
 def _is_python_checkpoint(path: str | Path) -> bool:
@@ -46,7 +48,7 @@ def _load_module(path: str | Path) -> Any:
     """torch advises against torch.jit.load for models. Archives of C++ have no other reader."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`torch\.jit\.load` is", DeprecationWarning)
-        return torch.jit.load(str(path), map_location="cpu")
+        return torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
 
 
 # ---- reading
@@ -57,28 +59,39 @@ class _Part:
 
     def __init__(self, module: Any, path: str | Path) -> None:
         self._module, self._path = module, path
+        self._replaced: dict[str, Any] = {}
 
     def __contains__(self, key: str) -> bool:
-        return bool(self._module.hasattr(key))
+        return key in self._replaced or bool(self._module.hasattr(key))
 
     def __getitem__(self, key: str) -> Any:
         if key not in self:
             raise ValueError(f"jitstep: {self._path} has no entry {key!r}. It is damaged, or no optimizer's archive.")
-        return self._module.getattr(key)
+        return self._replaced[key] if key in self._replaced else self._module.getattr(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self._module.getattr(key) if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401  (this is get)
 
     def part(self, key: str) -> "_Part":
-        return _Part(self[key], self._path)
+        value = self[key]
+        return value if isinstance(value, _Part) else _Part(value, self._path)
+
+    def replace(self, key: str, value: Any) -> None:
+        self._replaced[key] = value
 
 
 def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
-    """The state_dict of an optimizer that C++ has saved with torch::save, for load_state_dict().
+    """The state_dict of an optimizer that C++ has saved with torch::save or save_parts(), for load_state_dict().
 
-    `rule` is for archives of torch's C++ optimizers, which do not name theirs. Raises ValueError for a file that is no
-    such archive, for one of a newer version, and for one with several rules.
+    `path` is a file, or a folder of save_parts(), of which all parts are read. `rule` is for archives of torch's C++
+    optimizers, which do not name theirs. Raises ValueError for a file that is no such archive, for one of a newer
+    version, and for one with several rules.
     """
+    folder = Path(path) if Path(path).is_dir() else None
+    if folder:
+        path = folder / INDEX
+        if not path.exists():
+            raise ValueError(f"jitstep: {folder} has no file {INDEX}. It is no checkpoint, or an incomplete one.")
     if _is_python_checkpoint(path):
         raise ValueError(
             f"jitstep: {path} is not an archive of torch::save, but a checkpoint of Python. Read it with "
@@ -91,8 +104,12 @@ def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
     if archive["pytorch_version"] != _LAYOUT:
         raise ValueError(f"jitstep: {path} has the layout {archive['pytorch_version']}. Install a newer jitstep.")
     ours = archive.part("jitstep") if "jitstep" in archive else None
-    if ours and ours["schema"] > SCHEMA:
+    if ours and ours["schema"] > (_INDEX_SCHEMA if "parts" in ours else SCHEMA):
         raise ValueError(f"jitstep: {path} has the schema {ours['schema']}. Install a newer jitstep.")
+    if (ours is not None and "parts" in ours) != (folder is not None):
+        kind = "a whole checkpoint" if folder else "the index of a folder"
+        raise ValueError(f"jitstep: {path} is {kind}. Read the {'file' if folder else 'folder'}.")
+    parts = Parts(folder, ours["parts"]) if folder and ours else None
     rule = _rule_of(path, ours, rule)
     description = _core.describe(rule)
     own = {"rule": rule, "schema": SCHEMA, "mode": ours.get("mode", "train") if ours else "train"}
@@ -110,11 +127,31 @@ def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
         for i in range(count):
             key = group[f"params/{i}"]
             if key in states:
-                held[number + i] = _read_state(description, states.part(key))
+                state = states.part(key)
+                if parts:
+                    _fill(state, parts, f"{g}.{i}", description["slot_names"])
+                held[number + i] = _read_state(description, state)
         params = list(range(number, number + count))
         groups.append({**_read_options(description, group.part("options")), **own, "params": params})
         number += count
     return {"state": held, "param_groups": groups}
+
+
+def _fill(state: _Part, parts: Parts, name: str, slots: dict[str, str]) -> None:
+    """Replaces the empty tensors of a state by those in the files of a folder."""
+    buffers = parts.buffers(name)
+    if not buffers:
+        return
+    ours = state.part("jitstep")
+    sizes, strides = list(ours["sizes"]), list(ours["strides"])
+    for buffer in buffers:
+        data, slot = parts.read(name, buffer), buffer.removeprefix("codes_")
+        if slot in slots and f"codec_{slot}" not in ours:
+            values = data.view(state[slots[slot]].dtype)
+            state.replace(slots[slot], values.as_strided(sizes, compact(sizes, strides)))
+        else:
+            ours.replace(buffer, data.view(ours[buffer].dtype))
+    state.replace("jitstep", ours)
 
 
 def _rule_of(path: str | Path, ours: _Part | None, asked: str | None) -> str:

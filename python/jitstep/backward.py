@@ -40,7 +40,8 @@ class GradHooks:
             if not p.requires_grad:
                 continue
             _consumers[p] = owner
-            self._handles.append(p.register_post_accumulate_grad_hook(self._hook(number, on_gradient)))
+            hook = self._hook(number, on_gradient)
+            self._handles.append(p.register_post_accumulate_grad_hook(hook))  # type: ignore[no-untyped-call]
 
     @staticmethod
     def _hook(number: int, on_gradient: Callable[[int], None]) -> Callable[[Tensor], None]:

@@ -4,6 +4,7 @@ import json
 import re
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from .groups import FORMATS, TORCH_FLAGS, option_defaults
 from .optimizer import Optimizer
 from .words import did_you_mean
 
+_WIDTH = 100  # columns of a docstring's text
 _FORMAT_NOTES = {
     "state": 'state format: "int8", {"codec": "int8", "block": 128}, or a dict by state buffer. Default: float32.',
     "weights": 'weight format of 16-bit parameters: "split16", "stochastic", ... Default: none.',
@@ -21,7 +23,7 @@ _FORMAT_NOTES = {
 }
 _TORCH_NOTES = {
     "foreach": "accepted for compatibility with torch.",
-    "capturable": "accepted for compatibility with torch. The CPU has no graphs.",
+    "capturable": "accepted for compatibility with torch. step() in the capture of a CUDA graph raises ValueError.",
     "differentiable": "must be False.",
     "fused": "True lets GradScaler leave the unscaling to step(), as in torch. Every step is fused.",
 }
@@ -53,29 +55,38 @@ def _parameters(description: dict[str, Any], class_name: str) -> list[Parameter]
     return made + [Parameter(n, Parameter.KEYWORD_ONLY, default=defaults[n]) for n in keyword]
 
 
+def _sentence(note: str) -> str:
+    """A note of a rule's file as a sentence. Names such as torch.nn keep their first letter."""
+    first = note.split(maxsplit=1)[0]
+    start = note[0].upper() + note[1:] if first.isalpha() else note
+    return start if start.endswith(".") else f"{start}."
+
+
 def _option_line(option: dict[str, Any]) -> str:
     choices = ", ".join(repr(choice) for choice in option["choices"])
     what = choices or option["range"] or "True or False"
-    note = f" {option['note'][0].upper()}{option['note'][1:]}." if option["note"] else ""
+    note = f" {_sentence(option['note'])}" if option["note"] else ""
     start = f"{option['at_construction']} of the new group" if option["at_construction"] else repr(option["default"])
     return f"    {option['name']}: {what}. Default: {start}.{note}"
 
 
 def _docstring(description: dict[str, Any]) -> str:
-    lines = [description["description"].strip(), "", "Args:", "    params: parameters or groups, as in torch.optim."]
+    lines = [*wrap(description["description"].strip(), _WIDTH), "", "Args:"]
+    lines.append("    params: parameters or groups, as in torch.optim.")
     lines += [_option_line(option) for option in description["options"]]
     lines += [f"    {name}: {note}" for name, note in {**_FORMAT_NOTES, **_TORCH_NOTES}.items()]
     buffers = ", ".join(description["slots"]) or "none"
     return "\n".join([*lines, "", f"State buffers: {buffers}. Formulas: {description['source']}."])
 
 
-def class_name(description: dict[str, Any]) -> str:
-    named: str = description["class"] or "".join(word.title() for word in description["name"].split("_"))
-    return named
+def class_name(rule: str, named: str) -> str:
+    """The class of a rule. `named`: what its file calls it, or empty."""
+    return named or "".join(word.title() for word in rule.split("_"))
 
 
 def make_class(description: dict[str, Any]) -> type[Optimizer]:
-    name, rule = class_name(description), description["name"]
+    rule = description["name"]
+    name = class_name(rule, description["class"])
     shown = Signature(_parameters(description, name))
     late = {o["name"] for o in description["options"] if o["at_construction"]}
 
@@ -111,10 +122,9 @@ def classes() -> dict[str, type[Optimizer]]:
     return dict(_classes)
 
 
-def _line_of_class(text: str, description: dict[str, Any]) -> int:
+def _line_of_class(text: str, rule: str, named: str) -> int:
     """The line of a rule's file that names its class, or its namespace if none does."""
-    named = description["class"]
-    found = re.search(rf"class:[ \t]*{named}\b" if named else rf"\b{description['name']}\b", text)
+    found = re.search(rf"class:[ \t]*{named}\b" if named else rf"\b{rule}\b", text)
     return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
@@ -122,16 +132,16 @@ def load_rule(path: str | Path) -> type[Optimizer]:
     """The class of the optimizer in a file. It is also an attribute of `jitstep`, so that pickle finds it.
 
     The file is code: it must belong to this user or to root. Invalid declarations raise ValueError with their line, and
-    so does a class whose name jitstep has already, unless it is that of the same rule.
+    so does a class whose name jitstep has already, unless it is that of the same rule. An error changes nothing.
     """
     import jitstep
 
-    description = _core.describe(_core.load_rule(str(path)))
-    name = class_name(description)
-    if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != description["name"]:
-        line = _line_of_class(Path(path).read_text(errors="replace"), description)
+    rule, named = _core.rule_in(str(path))
+    name = class_name(rule, named)
+    if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != rule:
+        line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
         raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
-    made = make_class(description)
+    made = make_class(_core.describe(_core.load_rule(str(path))))
     _classes[made.__name__] = made
     setattr(jitstep, made.__name__, made)
     return made

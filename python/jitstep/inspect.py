@@ -27,6 +27,11 @@ class KernelReport:
     reason: str  # why it was chosen
     parameters: list[int] = field(default_factory=list)  # numbers in the optimizer
 
+    @property
+    def origin(self) -> str:
+        """The cache, or the time of the compilation."""
+        return "cache" if self.from_cache else f"{self.compile_ms:.0f} ms"
+
     def __str__(self) -> str:
         made = "found in the cache" if self.from_cache else f"compiled in {self.compile_ms:.0f} ms"
         shown = f"{self.name} for {self.target}: {made}, {len(self.parameters)} parameters"
@@ -40,10 +45,7 @@ class KernelReports(list[KernelReport]):
         return "\n".join(map(str, self))
 
     def _repr_html_(self) -> str:
-        rows = [
-            (r.name, r.target, "cache" if r.from_cache else f"{r.compile_ms:.0f} ms", len(r.parameters), r.config, r.reason)
-            for r in self
-        ]  # fmt: skip
+        rows = [(one.name, one.target, one.origin, len(one.parameters), one.config, one.reason) for one in self]
         return _table(("kernel", "target", "compiled", "parameters", "config", "reason"), rows)
 
 

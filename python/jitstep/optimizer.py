@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, checkpoint, inspect, progress, sharded, state, transforms, words
+from . import _core, checkpoint, inspect, progress, sharded, transforms, words
 from .backward import BackwardSteps
 from .conversion import Conversion
 from .groups import FORMATS, TORCH_FLAGS, GroupedOptimizer, option_defaults

@@ -4,31 +4,32 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 
 def _tqdm() -> Any:
-    """tqdm's bar for a notebook or a terminal. None without either, or without tqdm."""
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return None
+    """tqdm's bar for a notebook or a terminal. Raises ImportError without tqdm."""
+    return import_module("tqdm.auto").tqdm
+
+
+def _is_interactive() -> bool:
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     in_notebook = shell is not None and "IPKernelApp" in shell.config
-    return tqdm if in_notebook or sys.stderr.isatty() else None
+    return in_notebook or sys.stderr.isatty()
 
 
 def bar(total: int, what: str, unit: str, show: bool | None) -> Any:
     """A bar, or None. `show`: None shows one in a terminal or notebook only."""
-    if show is False:
+    if show is False or (show is None and not _is_interactive()):
         return None
-    made = _tqdm()
-    if made is None and show:
-        try:
-            from tqdm.auto import tqdm as made
-        except ImportError as error:
-            raise ImportError("progress=True needs tqdm. Run `pip install tqdm`.") from error
-    return made and made(total=total, desc=what, unit=f" {unit}", delay=0 if show else 0.5, leave=bool(show))
+    try:
+        tqdm = _tqdm()
+    except ImportError as error:
+        if not show:
+            return None
+        raise ImportError("progress=True needs tqdm. Run `pip install tqdm`.") from error
+    return tqdm(total=total, desc=what, unit=f" {unit}", delay=0 if show else 0.5, leave=bool(show))
 
 
 @contextmanager

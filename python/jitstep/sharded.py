@@ -115,8 +115,8 @@ def part_of(value: Tensor, p: Tensor) -> Tensor:
         and value.shape[0] == p.shape[0]
         and value.shape[: p.dim()] != p.shape
     ):
-        sizes, first = _bounds(p)
-        return value.narrow(0, min(first[0], value.shape[0]), sizes[0])  # of whole_rows()
+        rows, start = (of_dims[0] for of_dims in _bounds(p))
+        return value.narrow(0, min(start, value.shape[0]), rows)  # of whole_rows()
     if not is_shard(p) or value.shape[: p.dim()] != p.shape:
         return value
     for dim, (size, first) in enumerate(zip(*_bounds(p), strict=True)):

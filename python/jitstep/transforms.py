@@ -20,7 +20,7 @@ class TransformCall:
     """What a host transform gets for one parameter in one step."""
 
     values: Tensor
-    """float32 (float64 for float64 parameters) of the parameter's shape. The function replaces its elements in place."""
+    """float32 (float64 for float64 parameters) of the parameter's shape. The function replaces elements in place."""
     group: Group
     """The parameter group."""
     step: int

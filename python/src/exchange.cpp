@@ -55,37 +55,40 @@ std::optional<jit::Dtype> dtype_of(std::uint8_t code, int bits) {
   return {};
 }
 
-// Sets dtype and dimensions from those that torch has: see TensorView for scalars and complex numbers.
-void finish(TensorView& view, std::uint8_t code, int bits) {
-  view.is_complex = code == kDlComplex;
-  if (view.is_complex) {
-    for (int d = 0; d < view.dims; ++d) view.strides[d] *= 2;
-    view.sizes[view.dims] = 2;
-    view.strides[view.dims++] = 1;
-    code = kDlFloat, bits /= 2;
-  }
-  if (view.dims == 0) view.sizes[0] = view.strides[0] = view.dims = 1;
-  view.dtype = dtype_of(code, bits);
-  view.bytes = bits / 8;
-}
+using Dims = std::array<std::int64_t, kMostDims>;
 
-bool read_by_exchange(PyObject* tensor, TensorView& view) {
-  DlTensor found;
-  if (exchange->view(tensor, &found) != 0 || found.dims >= kMostDims) {
+// A tensor as torch describes it. `sizes` and `strides` may point into the tensor.
+struct Found {
+  char* data;
+  Device device;
+  std::uint8_t code;
+  int bits, dims;
+  const std::int64_t *sizes, *strides;
+};
+
+// Memory for sizes and strides that the tensor does not have.
+struct OwnDims {
+  Dims sizes, strides;
+};
+
+bool find_by_exchange(PyObject* tensor, Found& found, OwnDims& own) {
+  DlTensor view;
+  if (exchange->view(tensor, &view) != 0 || view.dims >= kMostDims) {
     PyErr_Clear();
     return false;
   }
-  view.data = static_cast<char*>(found.data) + found.byte_offset;
-  view.device = device_of(found.device);
-  view.dims = found.dims;
-  std::copy_n(found.shape, found.dims, view.sizes.begin());
-  if (found.strides != nullptr) {
-    std::copy_n(found.strides, found.dims, view.strides.begin());
-  } else {  // row-major
-    std::int64_t next = 1;
-    for (int d = found.dims - 1; d >= 0; next *= view.sizes[d--]) view.strides[d] = next;
-  }
-  finish(view, found.dtype.code, found.dtype.bits);
+  found = {static_cast<char*>(view.data) + view.byte_offset,
+           device_of(view.device),
+           view.dtype.code,
+           view.dtype.bits,
+           view.dims,
+           view.shape,
+           view.strides};
+  if (view.strides != nullptr) return true;
+  std::int64_t next = 1;  // row-major
+  for (int d = view.dims - 1; d >= 0; next *= view.shape[d--])
+    own.strides[static_cast<std::size_t>(d)] = next;
+  found.strides = own.strides.data();
   return true;
 }
 
@@ -114,19 +117,60 @@ Device device_of(nb::handle tensor) {
           index.is_none() ? 0 : nb::cast<int>(index)};
 }
 
-TensorView read_by_attributes(nb::handle tensor) {
-  TensorView view;
+void find_by_attributes(nb::handle tensor, Found& found, OwnDims& own) {
   const nb::tuple sizes(tensor.attr("shape")), strides(tensor.attr("stride")());
   const nb::object address = tensor.attr("data_ptr")();
-  view.data = static_cast<char*>(PyLong_AsVoidPtr(address.ptr()));
-  view.device = device_of(tensor);
-  view.dims = static_cast<int>(std::min<std::size_t>(nb::len(sizes), kMostDims - 1));
-  for (int d = 0; d < view.dims; ++d) {
-    view.sizes[d] = nb::cast<std::int64_t>(sizes[d]);
-    view.strides[d] = nb::cast<std::int64_t>(strides[d]);
+  const std::size_t dims = std::min<std::size_t>(nb::len(sizes), kMostDims - 1);
+  for (std::size_t d = 0; d < dims; ++d) {
+    own.sizes[d] = nb::cast<std::int64_t>(sizes[d]);
+    own.strides[d] = nb::cast<std::int64_t>(strides[d]);
   }
-  finish(view, code_of(tensor), 8 * nb::cast<int>(tensor.attr("element_size")()));
-  return view;
+  found = {static_cast<char*>(PyLong_AsVoidPtr(address.ptr())),
+           device_of(tensor),
+           code_of(tensor),
+           8 * nb::cast<int>(tensor.attr("element_size")()),
+           static_cast<int>(dims),
+           own.sizes.data(),
+           own.strides.data()};
+}
+
+// False, without a Python error, if the tensor is not strided.
+bool find(PyObject* tensor, Found& found, OwnDims& own) {
+  if (exchange != nullptr) return find_by_exchange(tensor, found, own);
+  try {
+    find_by_attributes(tensor, found, own);
+    return true;
+  } catch (const nb::python_error&) {
+    return false;
+  }
+}
+
+// The tensor as kernels see it: see TensorView for scalars and complex numbers.
+void set_view(TensorView& view, const Found& found) {
+  view.data = found.data;
+  view.device = found.device;
+  view.dims = found.dims;
+  std::copy_n(found.sizes, found.dims, view.sizes.begin());
+  std::copy_n(found.strides, found.dims, view.strides.begin());
+  std::uint8_t code = found.code;
+  int bits = found.bits;
+  view.is_complex = code == kDlComplex;
+  if (view.is_complex) {
+    for (int d = 0; d < view.dims; ++d) view.strides[d] *= 2;
+    view.sizes[view.dims] = 2;
+    view.strides[view.dims++] = 1;
+    code = kDlFloat, bits /= 2;
+  }
+  if (view.dims == 0) view.sizes[0] = view.strides[0] = view.dims = 1;
+  view.dtype = dtype_of(code, bits);
+  view.bytes = bits / 8;
+}
+
+[[noreturn]] void refuse(nb::handle tensor) {
+  const auto type = nb::cast<std::string>(nb::str(nb::handle(tensor.type()).attr("__name__")));
+  throw nb::type_error(("jitstep: cannot read a " + type +
+                        ": it is not a strided tensor with memory. Use a dense tensor.")
+                           .c_str());
 }
 
 }  // namespace
@@ -146,12 +190,35 @@ jit::Shape TensorView::shape() const {
   return {{sizes.begin(), sizes.begin() + dims}, {strides.begin(), strides.begin() + dims}};
 }
 
-bool TensorView::has_shape(const std::vector<std::int64_t>& other_sizes,
-                           const std::vector<std::int64_t>& other_strides) const {
-  if (other_sizes.size() != static_cast<std::size_t>(dims)) return false;
-  for (int d = 0; d < dims; ++d)
-    if (sizes[d] != other_sizes[d] || (sizes[d] > 1 && strides[d] != other_strides[d]))
+Form::Form(nb::handle tensor) {
+  Found found;
+  OwnDims own;
+  if (!find(tensor.ptr(), found, own)) refuse(tensor);
+  device_ = found.device;
+  code_ = found.code;
+  bits_ = found.bits;
+  may_be_lazy_ = true;
+  for (int d = 0; d < found.dims; ++d) {
+    const bool several = found.sizes[d] > 1;
+    sizes_.push_back(found.sizes[d]);
+    strides_.push_back(several ? found.strides[d] : 0);
+    if (several && found.strides[d] == 1) may_be_lazy_ = false;
+  }
+  may_be_lazy_ |= is_complex();
+}
+
+bool Form::is_complex() const { return code_ == kDlComplex; }
+
+bool Form::read(PyObject* tensor, char*& data) const {
+  Found found;
+  OwnDims own;
+  if (!find(tensor, found, own) || found.device != device_ || found.code != code_ ||
+      found.bits != bits_ || static_cast<std::size_t>(found.dims) != sizes_.size())
+    return false;
+  for (std::size_t d = 0; d < sizes_.size(); ++d)
+    if (found.sizes[d] != sizes_[d] || (sizes_[d] > 1 && found.strides[d] != strides_[d]))
       return false;
+  data = found.data;
   return true;
 }
 
@@ -174,23 +241,20 @@ std::optional<void*> current_stream(const Device& device) {
   return stream;
 }
 
+bool uses_exchange() { return exchange != nullptr; }
+
 bool try_read(PyObject* tensor, TensorView& view) {
-  if (exchange != nullptr) return read_by_exchange(tensor, view);
-  try {
-    view = read_by_attributes(tensor);
-    return true;
-  } catch (const nb::python_error&) {
-    return false;
-  }
+  Found found;
+  OwnDims own;
+  if (!find(tensor, found, own)) return false;
+  set_view(view, found);
+  return true;
 }
 
 TensorView read(nb::handle tensor) {
   TensorView view;
-  if (try_read(tensor.ptr(), view)) return view;
-  const auto type = nb::cast<std::string>(nb::str(nb::handle(tensor.type()).attr("__name__")));
-  throw nb::type_error(("jitstep: cannot read a " + type +
-                        ": it is not a strided tensor with memory. Use a dense tensor.")
-                           .c_str());
+  if (!try_read(tensor.ptr(), view)) refuse(tensor);
+  return view;
 }
 
 }  // namespace jitstep::python

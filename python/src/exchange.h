@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/value.h"
@@ -47,14 +48,37 @@ struct TensorView {
   /// The product of the sizes.
   std::int64_t elements() const;
   jit::Shape shape() const;
-  /// True if sizes, and strides of dimensions with several elements, are equal.
-  bool has_shape(const std::vector<std::int64_t>& sizes,
-                 const std::vector<std::int64_t>& strides) const;
+};
+
+/// All of a strided tensor but its address: device, dtype, sizes, and strides of dimensions with several elements.
+class Form {
+ public:
+  /// The form of this tensor. Throws a TypeError for another object or layout.
+  explicit Form(nb::handle tensor);
+
+  /// Sets the address of a tensor of this form. Returns false, without a Python error, for another form.
+  bool read(PyObject* tensor, char*& data) const;
+  /// True if torch may not have applied a conjugation or negation to the memory. A negation is always that of imaginary
+  /// parts, which are not next to each other.
+  bool may_be_lazy() const { return may_be_lazy_; }
+  bool is_complex() const;
+  bool operator==(const Form&) const = default;
+
+ private:
+  Device device_;
+  std::uint8_t code_ = 0;  // of dlpack.h
+  int bits_ = 0;
+  bool may_be_lazy_ = false;
+  std::vector<std::int64_t> sizes_,
+      strides_;  // those of torch, and strides of 0 for single elements
 };
 
 /// Reads tensors by this capsule, torch.Tensor.__dlpack_c_exchange_api__. None, or a capsule of another major version,
 /// selects the tensors' attributes, which takes longer. Returns true if the capsule is used.
 bool use_exchange(nb::object capsule);
+
+/// True if tensors are read by a capsule.
+bool uses_exchange();
 
 /// Fills `view`. Returns false, without a Python error, if the tensor is not strided.
 bool try_read(PyObject* tensor, TensorView& view);

@@ -9,7 +9,9 @@
 #include "exchange.h"
 #include "gradient_sums.h"
 #include "group.h"
+#include "jit/base/private_files.h"
 #include "jit/codegen/spec_text.h"
+#include "jit/manifest/manifest_reader.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/step.h"
@@ -52,6 +54,14 @@ void add_catalog(nb::module_& m) {
       "describe",
       [](const std::string& rule) { return describe(jit::default_catalog().rule(rule)); }, "rule"_a,
       "A rule's declarations.");
+  m.def(
+      "rule_in",
+      [](const std::string& path) {
+        const jit::Manifest rule = jit::read_manifest(jit::read_code_file(path), path, Kind::rule);
+        return std::pair(rule.name, rule.class_name);
+      },
+      "path"_a,
+      "The rule and the class that a file declares. The class is empty if it names none.");
   m.def(
       "load_rule",
       [](const std::string& path) { return jit::default_catalog().load_rule(path).name; },

@@ -3,6 +3,11 @@
 #include "exchange.h"
 
 namespace jitstep::python {
+namespace {
+
+constexpr std::size_t kAhead = 8;  // dicts that are fetched before they are read
+
+}  // namespace
 
 StepNumber::StepNumber(nb::object tensor) : tensor_(std::move(tensor)) {
   const TensorView view = read(tensor_);
@@ -28,48 +33,64 @@ void StepNumber::count() {
 void StateWatch::clear() {
   state_.clear();
   inner_.clear();
+  ends_.clear();
   index_.clear();
-  places_.clear();
+  addresses_.clear();
 }
 
 void StateWatch::add(const nb::object& tensor) {
-  if (tensor.is_valid() && !tensor.is_none()) places_.push_back({tensor, read(tensor).data});
+  if (tensor.is_valid() && !tensor.is_none()) addresses_.add(tensor);
 }
 
-StateWatch::Entries StateWatch::entries_of(PyObject* dict) {
-  Entries entries;
+namespace {
+
+// Calls the function with each key and value.
+template <class Visit>
+void for_each_entry(PyObject* dict, const Visit& visit) {
   Py_ssize_t position = 0;
   PyObject *key, *value;
-  while (PyDict_Next(dict, &position, &key, &value))
-    entries.push_back({nb::borrow(key), nb::borrow(value)});
-  return entries;
+  while (PyDict_Next(dict, &position, &key, &value)) visit(key, value);
 }
 
-bool StateWatch::has_entries(PyObject* dict, const Entries& entries) {
-  if (PyDict_Size(dict) != static_cast<Py_ssize_t>(entries.size())) return false;
+}  // namespace
+
+bool StateWatch::has_entries(PyObject* dict, const Entry* entries, std::size_t count) {
+  if (PyDict_Size(dict) != static_cast<Py_ssize_t>(count)) return false;
   Py_ssize_t position = 0;
   PyObject *key, *value;
-  for (const Entry& entry : entries) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (!PyDict_Next(dict, &position, &key, &value)) return false;
-    if (key != entry.key.ptr() || value != entry.value.ptr()) return false;
+    if (key != entries[i].key.ptr() || value != entries[i].value.ptr()) return false;
   }
   return true;
 }
 
 void StateWatch::remember(nb::dict state) {
-  state_ = entries_of(state.ptr());
+  addresses_.finish();
+  state_.clear();
   inner_.clear();
+  ends_.clear();
   index_.clear();
+  for_each_entry(state.ptr(), [this](PyObject* key, PyObject* value) {
+    state_.push_back({nb::borrow(key), nb::borrow(value)});
+  });
   for (const Entry& entry : state_) {
-    index_[entry.value.ptr()] = inner_.size();
-    inner_.push_back(PyDict_Check(entry.value.ptr()) ? entries_of(entry.value.ptr()) : Entries{});
+    PyObject* const dict = entry.value.ptr();
+    index_[dict] = ends_.size();
+    if (PyDict_Check(dict))
+      for_each_entry(dict, [this](PyObject* key, PyObject* value) {
+        inner_.push_back({nb::borrow(key), nb::borrow(value)});
+      });
+    ends_.push_back(inner_.size());
   }
 }
 
 StateWatch::Entry& StateWatch::find(const nb::object& dict, const nb::object& key) {
-  if (const auto found = index_.find(dict.ptr()); found != index_.end())
-    for (Entry& entry : inner_[found->second])
-      if (entry.key.equal(key)) return entry;
+  if (const auto found = index_.find(dict.ptr()); found != index_.end()) {
+    const std::size_t at = found->second;
+    for (std::size_t i = at == 0 ? 0 : ends_[at - 1]; i < ends_[at]; ++i)
+      if (inner_[i].key.equal(key)) return inner_[i];
+  }
   throw nb::key_error("jitstep: the state has no such entry");
 }
 
@@ -79,15 +100,16 @@ void StateWatch::set(const nb::object& dict, Entry& entry, const nb::object& val
 }
 
 bool StateWatch::is_same(nb::dict state) const {
-  if (!has_entries(state.ptr(), state_)) return false;
+  if (!has_entries(state.ptr(), state_.data(), state_.size())) return false;
+  std::size_t begin = 0;
   for (std::size_t i = 0; i < state_.size(); ++i) {
-    PyObject* const inner = state_[i].value.ptr();
-    if (PyDict_Check(inner) && !has_entries(inner, inner_[i])) return false;
+    PyObject* const dict = state_[i].value.ptr();
+    if (i + kAhead < state_.size()) __builtin_prefetch(state_[i + kAhead].value.ptr());
+    const std::size_t end = ends_[i];
+    if (PyDict_Check(dict) && !has_entries(dict, inner_.data() + begin, end - begin)) return false;
+    begin = end;
   }
-  TensorView view;
-  for (const Place& place : places_)
-    if (!try_read(place.tensor.ptr(), view) || view.data != place.data) return false;
-  return true;
+  return addresses_.are_same();
 }
 
 int StateWatch::traverse(visitproc visit, void* arg) const {
@@ -95,8 +117,7 @@ int StateWatch::traverse(visitproc visit, void* arg) const {
     Py_VISIT(entry.key.ptr());
     Py_VISIT(entry.value.ptr());
   }
-  for (const Place& place : places_) Py_VISIT(place.tensor.ptr());
-  return 0;
+  return addresses_.traverse(visit, arg);
 }
 
 }  // namespace jitstep::python

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "addresses.h"
+
 namespace jitstep::python {
 
 namespace nb = nanobind;
@@ -21,6 +23,7 @@ class StepNumber {
 
   std::int64_t get() const;
   void count();
+  const void* data() const { return data_; }
   const nb::object& tensor() const { return tensor_; }
 
  private:
@@ -33,9 +36,9 @@ class StepNumber {
 class StateWatch {
  public:
   void clear();
-  /// Remembers where the tensor lies. None is ignored.
+  /// Adds a tensor that must stay where it is. None is ignored.
   void add(const nb::object& tensor);
-  /// Remembers the keys and values of the state and of the dicts in it.
+  /// Remembers where the tensors lie, and the keys and values of the state and of the dicts in it.
   void remember(nb::dict state);
   /// An entry of a dict in the state. Valid until clear() or remember().
   struct Entry {
@@ -50,18 +53,13 @@ class StateWatch {
   int traverse(visitproc visit, void* arg) const;
 
  private:
-  using Entries = std::vector<Entry>;
-  struct Place {
-    nb::object tensor;
-    const char* data;
-  };
-  static Entries entries_of(PyObject* dict);
-  static bool has_entries(PyObject* dict, const Entries& entries);
+  static bool has_entries(PyObject* dict, const Entry* entries, std::size_t count);
 
-  Entries state_;
-  std::vector<Entries> inner_;
+  std::vector<Entry> state_;
+  std::vector<Entry> inner_;       // of all dicts in the state, one after the other
+  std::vector<std::size_t> ends_;  // in inner_, by dict
   std::unordered_map<PyObject*, std::size_t> index_;  // of inner dicts
-  std::vector<Place> places_;
+  Addresses addresses_;
 };
 
 /// An entry of a parameter's state that shows the buffer of auxiliary state that was written last.

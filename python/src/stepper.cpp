@@ -28,8 +28,10 @@ void Stepper::retire() {
 
 void Stepper::clear() {
   ready_ = moved_ = false;
+  other_stepped_ = true;
   devices_.clear();
   members_.clear();
+  forms_.clear();
   groups_.clear();
   owners_ = nb::list();
   stepped_ = nb::list();
@@ -50,18 +52,19 @@ std::uintptr_t state_bits_of(const jit::StepTensor& tensor) {
 
 void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers,
                   nb::object step, nb::handle gradient, nb::object state) {
+  const TensorView like = read(gradient);
+  if (!like.dtype) throw jit::Error("its gradient has an unsupported dtype.");
   Member member;
   member.sharded = p.ptr() != buffers.p.ptr();
   member.p = std::move(p);
   member.group = group;
-  member.plan = plan;
-  member.tensor = plan.tensor(buffers);
-  member.state_bits = state_bits_of(member.tensor);
-  member.p_dtype = plan.plan->spec.state.dtype;
-  const TensorView form = read(gradient);
-  if (!form.dtype) throw jit::Error("its gradient has an unsupported dtype.");
-  member.g_dtype = *form.dtype;
-  member.tensor.g_strides = form.shape().strides;
+  member.forms = shared_forms({Form(buffers.p), Form(gradient)});
+  member.described = std::make_unique<Described>(
+      Described{plan, plan.tensor(buffers), plan.plan->spec.state.dtype, *like.dtype});
+  jit::StepTensor& tensor = member.described->tensor;
+  tensor.g_strides = like.shape().strides;
+  member.data = static_cast<char*>(tensor.p);
+  member.state_bits = state_bits_of(tensor);
   if (!step.is_none()) {
     member.count = StepNumber(step);
     watch_.add(step);
@@ -76,6 +79,15 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
                              {buffers.aux[i][nb::int_(0)], buffers.aux[i][nb::int_(1)]}});
   }
   members_.push_back(std::move(member));
+}
+
+// The forms of the last parameters are the likely ones.
+const Stepper::Forms* Stepper::shared_forms(Forms forms) {
+  constexpr std::size_t kTried = 16;
+  const std::size_t tried = std::min(kTried, forms_.size());
+  for (auto known = forms_.end(); known != forms_.end() - static_cast<std::ptrdiff_t>(tried);)
+    if (**--known == forms) return known->get();
+  return forms_.emplace_back(std::make_unique<const Forms>(std::move(forms))).get();
 }
 
 void Stepper::add_inactive(nb::object p) {
@@ -106,7 +118,6 @@ int Stepper::DeviceStep::hyper_index(int group, std::int64_t t, const HyperParam
 }
 
 void Stepper::DeviceStep::start(std::size_t groups) {
-  std::fill(inputs.begin(), inputs.end(), jit::StepInput{.inactive = true});
   hyper_params.clear();
   hyper_of_group.resize(groups);
   for (auto& known : hyper_of_group) known.clear();
@@ -146,6 +157,8 @@ bool is_lazy(const nb::object& tensor, bool is_complex) {
   return answer.ptr() == Py_True;
 }
 
+constexpr std::size_t kAhead = 8;  // parameters that are fetched before they are read
+
 // The part of a DTensor that this process has.
 nb::object local_of(nb::handle tensor) {
   static PyObject* const kLocal = PyUnicode_InternFromString("_local_tensor");
@@ -156,56 +169,64 @@ nb::object local_of(nb::handle tensor) {
 
 }  // namespace
 
-bool Stepper::read_member(Member& member, PyObject* p, bool& changed) {
+void Stepper::set_inactive(Member& member) {
+  if (std::exchange(member.inactive, true)) return;
+  other_stepped_ = true;
+  devices_[member.device].inputs[member.index] = {.inactive = true};
+}
+
+bool Stepper::read_member(Member& member, PyObject* p) {
   if (member.p.ptr() != p) return false;
   static PyObject* const kGrad = PyUnicode_InternFromString("grad");
   nb::object grad = nb::steal(PyObject_GetAttr(p, kGrad));
   if (!grad.is_valid()) throw nb::python_error();
   if (grad.is_none()) {
-    changed |= !member.inactive;
-    member.inactive = true;
+    set_inactive(member);
     return true;
   }
-  TensorView view;
-  const jit::StepTensor& tensor = member.tensor;
-  nb::object local = nb::borrow(p);
-  if (member.sharded) local = local_of(local), grad = local_of(grad);
-  if (!member.plan || !try_read(local.ptr(), view) || view.device != member.plan->device ||
-      view.dtype != member.p_dtype || !view.has_shape(tensor.shape.sizes, tensor.shape.strides))
+  if (!member.described) return false;
+  nb::object local;
+  if (member.sharded) local = local_of(p), grad = local_of(grad);
+  char* const data = member.data;
+  char* g = nullptr;
+  const Form& form = member.forms->g;
+  if (!member.forms->p.read(member.sharded ? local.ptr() : p, member.data) ||
+      !form.read(grad.ptr(), g) || (form.may_be_lazy() && is_lazy(grad, form.is_complex())))
     return false;
-  moved_ |= view.data != tensor.p;
-  member.tensor.p = view.data;
-  if (!try_read(grad.ptr(), view) || view.dtype != member.g_dtype ||
-      view.device != member.plan->device || !view.has_shape(tensor.shape.sizes, tensor.g_strides) ||
-      is_lazy(grad, view.is_complex))
-    return false;
+  moved_ |= data != member.data;
+  DeviceStep& device = devices_[member.device];
   const int index = hyper_index(member, member.count.get() + 1);
-  const auto bits = member.state_bits | bits_of(tensor.p) | bits_of(view.data);
-  devices_[member.device].inputs[member.index] = {
-      .g = view.data, .hyper_index = index, .aligned = view.device.is_cpu() || bits % 16 == 0};
-  changed |= member.inactive;
-  member.inactive = false;
+  const auto bits = member.state_bits | bits_of(member.data) | bits_of(g);
+  device.inputs[member.index] = {
+      .g = g, .hyper_index = index, .aligned = device.device.is_cpu() || bits % 16 == 0};
+  other_stepped_ |= std::exchange(member.inactive, false);
   return true;
+}
+
+void Stepper::Member::prefetch() const {
+  __builtin_prefetch(p.ptr());
+  __builtin_prefetch(count.data());
 }
 
 // True if every parameter with a gradient is in the tables, with a gradient of the same form.
 bool Stepper::read_members(nb::list param_groups) {
   for (DeviceStep& device : devices_) device.start(groups_.size());
   std::size_t next = 0;
-  bool changed = false;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     PyObject* const params = PyDict_GetItemString(param_groups[g].ptr(), "params");
     if (params == nullptr || !PyList_Check(params)) return false;
-    for (Py_ssize_t k = 0; k < PyList_Size(params); ++k, ++next)
-      if (next >= members_.size() ||
-          !read_member(members_[next], PyList_GetItem(params, k), changed))
+    for (Py_ssize_t k = 0; k < PyList_Size(params); ++k, ++next) {
+      if (next + kAhead < members_.size()) members_[next + kAhead].prefetch();
+      if (next >= members_.size() || !read_member(members_[next], PyList_GetItem(params, k)))
         return false;
+    }
   }
   if (next != members_.size()) return false;
-  if (!changed) return true;
+  if (!other_stepped_) return true;
   stepped_ = nb::list();
   for (const Member& member : members_)
     if (!member.inactive) stepped_.append(member.p);
+  other_stepped_ = false;
   return true;
 }
 

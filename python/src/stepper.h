@@ -75,18 +75,32 @@ class Stepper {
   void clear();
 
  private:
+  // What a step needs to make tables for a parameter.
+  struct Described {
+    ParamPlan plan;
+    jit::StepTensor tensor;  // moves into a batch
+    jit::Dtype p_dtype{}, g_dtype{};
+  };
+  // The forms of a parameter and of its gradients. Many parameters have the same ones.
+  struct Forms {
+    Form p, g;
+    bool operator==(const Forms&) const = default;
+  };
+  // Each step reads all of it but `newest` and `described`, for every parameter: it is small, and has no copies.
   struct Member {
     nb::object p;
-    bool sharded = false;  // a DTensor: its local tensor and that of its gradient are stepped
-    int group = 0;
-    std::optional<ParamPlan> plan;  // none: not in the tables
-    jit::StepTensor tensor;
-    jit::Dtype p_dtype{}, g_dtype{};
-    bool inactive = true;  // in the last step
-    StepNumber count;
-    std::vector<NewestView> newest;
+    const Forms* forms = nullptr;
+    char* data = nullptr;           // of p, in the last step
     std::uintptr_t state_bits = 0;  // set in the addresses that vector loads need aligned
-    std::size_t device = 0, batch = 0, index = 0;  // index: among the tensors of all batches
+    StepNumber count;
+    int group = 0;
+    std::uint32_t device = 0, batch = 0, index = 0;  // index: among the tensors of all batches
+    bool inactive = true;                            // in the last step
+    bool sharded = false;  // a DTensor: its local tensor and that of its gradient are stepped
+    std::vector<NewestView> newest = {};
+    std::unique_ptr<Described> described = {};  // null: not in the tables
+
+    void prefetch() const;
   };
   // The tables of one device.
   struct DeviceStep {
@@ -102,19 +116,21 @@ class Stepper {
     const float* grad_scale = nullptr;
 
     int hyper_index(int group, std::int64_t t, const HyperParams& of_group);
-    // Sets the inputs of all tensors to inactive ones and forgets hyperparameters.
+    // Forgets hyperparameters.
     void start(std::size_t groups);
     bool is_active() const { return !hyper_params.empty(); }
   };
   bool read_groups(nb::list param_groups);
   void read_grad_scale(nb::handle grad_scale);
   bool read_members(nb::list param_groups);
-  bool read_member(Member& member, PyObject* p, bool& changed);
+  bool read_member(Member& member, PyObject* p);
+  void set_inactive(Member& member);
+  const Forms* shared_forms(Forms forms);
   int hyper_index(const Member& member, std::int64_t t);
   void read_given(nb::dict given);
-  DeviceStep& device_of(Member& member);
-  std::size_t batch_of(const Member& member, bool scaled);
-  void add_to_batch(Member& member);
+  std::uint32_t device_of(const Described& described);
+  void make_batches();
+  std::uint32_t batch_of(const Described& described, DeviceStep& device) const;
   void number_tensors();
   void check_devices() const;
   void make_shared_state(const DeviceStep& device);
@@ -130,6 +146,7 @@ class Stepper {
 
   std::vector<Group*> groups_;
   nb::list owners_;  // of the groups
+  std::vector<std::unique_ptr<const Forms>> forms_;
   std::vector<Member> members_;
   std::vector<DeviceStep> devices_;
   std::unique_ptr<jit::SharedState> shared_state_;
@@ -138,7 +155,8 @@ class Stepper {
   StateWatch watch_;
   nb::list stepped_;
   bool ready_ = false, scaled_ = false;
-  bool moved_ = false;  // a parameter has other memory than the tables
+  bool moved_ = false;         // a parameter has other memory than the tables
+  bool other_stepped_ = true;  // stepped_ is not that of the last step
 
   std::unique_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned
   bool tuning_is_settled_ = false;         // tuner_ is made, if one is needed

@@ -80,9 +80,9 @@ void Stepper::call_transform(nb::handle transform, const DeviceStep& device,
   nb::list given;
   for (const jit::TransformedTensor& one : tensors) {
     const Member& member = members_[device.member_of[one.tensor]];
-    const nb::object values =
-        tensor_at(device.device, one.values, member.tensor.shape.sizes,
-                  member.plan->compact_strides(), member.p_dtype == jit::Dtype::float64);
+    const nb::object values = tensor_at(device.device, one.values, member.described->plan.sizes(),
+                                        member.described->plan.compact_strides(),
+                                        member.described->p_dtype == jit::Dtype::float64);
     given.append(nb::make_tuple(member.group, values, member.count.get() + 1));
   }
   nb::borrow(transform)(given);
@@ -90,7 +90,7 @@ void Stepper::call_transform(nb::handle transform, const DeviceStep& device,
 
 void Stepper::count_steps() {
   for (Member& member : members_) {
-    if (member.inactive || !member.plan) continue;
+    if (member.inactive) continue;
     member.count.count();
     const auto newest = static_cast<std::size_t>(member.count.get() & 1);
     for (const NewestView& view : member.newest)
@@ -99,20 +99,22 @@ void Stepper::count_steps() {
 }
 
 void Stepper::switch_mode(bool train) {
+  std::vector<std::vector<jit::StepInput>> inputs;
   for (DeviceStep& device : devices_) {
     device.grad_scale = nullptr;
     device.start(groups_.size());
-    for (std::size_t i = 0; i < device.inputs.size(); ++i) {
+    auto& of_device = inputs.emplace_back(device.inputs.size(), jit::StepInput{.inactive = true});
+    for (std::size_t i = 0; i < of_device.size(); ++i) {
       const Member& member = members_[device.member_of[i]];
       const std::int64_t t = member.count.get();
-      if (t > 0) device.inputs[i] = {.hyper_index = hyper_index(member, t)};
+      if (t > 0) of_device[i] = {.hyper_index = hyper_index(member, t)};
     }
   }
   const nb::gil_scoped_release release;
   activate(nullptr);
   const jit::Mode to = train ? jit::Mode::train : jit::Mode::eval;
-  for (DeviceStep& device : devices_)
-    if (device.is_active()) device.step->prepare(to, device.inputs, device.hyper_params);
+  for (std::size_t i = 0; i < devices_.size(); ++i)
+    if (devices_[i].is_active()) devices_[i].step->prepare(to, inputs[i], devices_[i].hyper_params);
   for (DeviceStep& device : devices_)
     if (device.is_active()) device.step->launch();
 }

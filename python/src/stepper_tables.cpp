@@ -1,6 +1,9 @@
 // Stepper: from parameters to batches, tables and kernels.
 #include <algorithm>
+#include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "backends.h"
 #include "cuda_host.h"
@@ -9,56 +12,52 @@
 #include "stepper.h"
 
 namespace jitstep::python {
-namespace {
 
-bool same_kind(const jit::StepTensor& a, const jit::StepTensor& b) {
-  return a.shape == b.shape && a.g_strides == b.g_strides;
-}
-
-}  // namespace
-
-Stepper::DeviceStep& Stepper::device_of(Member& member) {
-  const Device& device = member.plan->device;
-  const auto known = std::find_if(devices_.begin(), devices_.end(),
-                                  [&](const DeviceStep& one) { return one.device == device; });
-  member.device = static_cast<std::size_t>(known - devices_.begin());
-  if (known != devices_.end()) return *known;
+std::uint32_t Stepper::device_of(const Described& described) {
+  const Device& device = described.plan.device;
+  for (std::size_t i = 0; i < devices_.size(); ++i)
+    if (devices_[i].device == device) return static_cast<std::uint32_t>(i);
   jit::Backend* backend = nullptr;
   {
     const nb::gil_scoped_release release;
     backend = &backend_of(device);
   }
-  return devices_.emplace_back(DeviceStep{device, backend});
+  devices_.push_back(DeviceStep{device, backend});
+  return static_cast<std::uint32_t>(devices_.size() - 1);
 }
 
-// The batch of a parameter's kernel. resolve() is slow, so a parameter like the last one has its batch.
-std::size_t Stepper::batch_of(const Member& member, bool scaled) {
-  const std::size_t at = static_cast<std::size_t>(&member - members_.data());
-  for (std::size_t i = at; i-- > 0;) {
-    const Member& other = members_[i];
-    if (!other.plan || other.plan->plan != member.plan->plan || other.g_dtype != member.g_dtype ||
-        other.device != member.device || !same_kind(other.tensor, member.tensor))
-      continue;
-    return other.batch;
+// The batch of a parameter's kernel.
+std::uint32_t Stepper::batch_of(const Described& described, DeviceStep& device) const {
+  jit::KernelSpec spec = described.plan.plan->spec;
+  spec.gradient = described.g_dtype;
+  spec.strided = is_strided(described.tensor);
+  if (scaled_) spec.gradient_flags["scaled"] = true;
+  jit::Plan plan = jit::resolve(spec, *described.plan.plan->catalog);
+  auto& batches = device.batches;
+  const auto known = std::find_if(batches.begin(), batches.end(), [&](const jit::Batch& batch) {
+    return batch.plan.is_same_kernel(plan);
+  });
+  const auto number = static_cast<std::uint32_t>(known - batches.begin());
+  if (known == batches.end()) batches.push_back({std::move(plan), {}});
+  return number;
+}
+
+// Finding a batch is slow, so parameters of one plan and forms share the result.
+void Stepper::make_batches() {
+  std::map<std::tuple<std::uint32_t, const jit::Plan*, const Forms*>, std::uint32_t> known;
+  for (Member& member : members_) {
+    if (!member.described) continue;
+    Described& described = *member.described;
+    member.device = device_of(described);
+    DeviceStep& device = devices_[member.device];
+    const auto [batch, is_new] =
+        known.try_emplace({member.device, described.plan.plan.get(), member.forms});
+    if (is_new) batch->second = batch_of(described, device);
+    member.batch = batch->second;
+    auto& tensors = device.batches[member.batch].tensors;
+    member.index = static_cast<std::uint32_t>(tensors.size());
+    tensors.push_back(std::move(described.tensor));
   }
-  jit::KernelSpec spec = member.plan->plan->spec;
-  spec.gradient = member.g_dtype;
-  spec.strided = is_strided(member.tensor);
-  if (scaled) spec.gradient_flags["scaled"] = true;
-  jit::Plan plan = jit::resolve(spec, *member.plan->plan->catalog);
-  auto& batches = devices_[member.device].batches;
-  for (std::size_t b = 0; b < batches.size(); ++b)
-    if (batches[b].plan.is_same_kernel(plan)) return b;
-  batches.push_back({std::move(plan), {}});
-  return batches.size() - 1;
-}
-
-void Stepper::add_to_batch(Member& member) {
-  DeviceStep& device = device_of(member);
-  member.batch = batch_of(member, scaled_);
-  jit::Batch& batch = device.batches[member.batch];
-  member.index = batch.tensors.size();
-  batch.tensors.push_back(member.tensor);
 }
 
 // The tensors of a device are numbered batch after batch.
@@ -76,8 +75,8 @@ void Stepper::number_tensors() {
   }
   for (std::size_t i = 0; i < members_.size(); ++i) {
     Member& member = members_[i];
-    if (!member.plan) continue;
-    member.index += first[member.device][member.batch];
+    if (!member.described) continue;
+    member.index += static_cast<std::uint32_t>(first[member.device][member.batch]);
     devices_[member.device].member_of[member.index] = i;
   }
 }
@@ -149,14 +148,16 @@ void Stepper::make_steps() {
   check_devices();
   if (shares) make_shared_state(devices_.front());
   const nb::gil_scoped_release release;
-  for (DeviceStep& device : devices_)
+  for (DeviceStep& device : devices_) {
     device.step.emplace(*device.backend, device.batches, shares ? shared_state_.get() : nullptr);
+    for (jit::Batch& batch : device.batches)
+      for (jit::StepTensor& tensor : batch.tensors) tensor.layout.reset();  // is checked now
+  }
 }
 
 void Stepper::finish(nb::dict state, bool scaled) {
   scaled_ = scaled;
-  for (Member& member : members_)
-    if (member.plan) add_to_batch(member);
+  make_batches();
   number_tensors();
   make_steps();
   watch_.remember(state);
@@ -172,7 +173,7 @@ void Stepper::move_parameters() {
     std::size_t index = 0;
     for (jit::Batch& batch : device.batches)
       for (jit::StepTensor& tensor : batch.tensors)
-        tensor.p = members_[device.member_of[index++]].tensor.p;
+        tensor.p = members_[device.member_of[index++]].data;
   }
   ready_ = false;  // after an error
   retire();

@@ -17,9 +17,9 @@ import jitstep
 from jitstep import sharded
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples/python"))
-import train_ddp  # noqa: E402
-import train_fsdp2  # noqa: E402
-import train_zero  # noqa: E402
+import train_ddp
+import train_fsdp2
+import train_zero
 
 # Formats of FSDP2's tests. A codec with scales is saved as it is if rows have whole blocks, and as values otherwise. In
 # the third one, int8 is the state of the first parameter alone, which has rows of 32.

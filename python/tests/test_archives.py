@@ -71,6 +71,43 @@ def test_cpp_loads_and_saves_an_archive_of_python(tmp_path, rule, dtype, options
     assert same(*continued(rule, dtype, options, through))
 
 
+@pytest.mark.skipif(program("jitstep-convert") is None, reason="jitstep-convert is not built")
+@pytest.mark.parametrize(("rule", "dtype", "options"), CASES, ids=str)
+def test_a_folder_of_cpp_continues_bit_for_bit(tmp_path, rule, dtype, options):
+    def through(state):
+        jitstep.write_archive(tmp_path / "a.pt", state)
+        command = [program("jitstep-convert"), tmp_path / "a.pt", tmp_path / "parts", "--ranks", "3"]
+        run = subprocess.run(command, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        return jitstep.read_archive(tmp_path / "parts")
+
+    assert same(*continued(rule, dtype, options, through))
+
+
+@pytest.mark.skipif(program("jitstep-convert") is None, reason="jitstep-convert is not built")
+def test_a_damaged_folder_of_cpp_is_an_error_that_names_the_file(tmp_path):
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), state="int8", min_quantized_size=0)
+    train(net, optimizer, 1)
+    jitstep.write_archive(tmp_path / "a.pt", optimizer.state_dict())
+    folder = tmp_path / "parts"
+    subprocess.run([program("jitstep-convert"), tmp_path / "a.pt", folder, "--ranks", "2"], check=True)
+    with pytest.raises(ValueError, match="index of a folder"):
+        jitstep.read_archive(folder / "index.pt")
+    part = next(path for path in folder.iterdir() if "-0-of-2" in path.name)
+    whole = part.read_bytes()
+    for damage in (whole[:1000], whole.replace(b'"part":0', b'"part":1'), whole.replace(b'"schema":1', b'"schema":2')):
+        part.write_bytes(damage)
+        with pytest.raises(ValueError, match=part.name):
+            jitstep.read_archive(folder)
+    part.unlink()
+    with pytest.raises(ValueError, match=part.name):
+        jitstep.read_archive(folder)
+    (folder / "index.pt").unlink()
+    with pytest.raises(ValueError, match=r"no file index\.pt"):
+        jitstep.read_archive(folder)
+
+
 def run_tool(*arguments):
     command = [sys.executable, "-m", "jitstep", "convert", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=_environment())

@@ -243,6 +243,7 @@ def test_a_rule_replaces_nothing_of_the_package_but_its_own_class(tmp_path):
         with pytest.raises(ValueError, match=rf"follower\.cuh:2: jitstep\.{name} exists already.*class:"):
             jitstep.load_rule(path)
         assert getattr(jitstep, name) is before
+        assert "follower" not in jitstep.rules()
     path.write_text(SOURCE.format(name="Follower", rule="follower", term="e.g"))
     made = jitstep.load_rule(path)
     assert jitstep.Follower is made

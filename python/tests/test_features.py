@@ -472,13 +472,13 @@ def test_a_transform_is_replaced_if_asked(transformed):
     optimizer, p = transformed
     jitstep.register_host_transform("stepped", lambda values, group: values * 2, replace=True)
     optimizer.step()
-    with pytest.raises(ValueError, match="'stepped' exists already.*replace=True"):
+    with pytest.raises(ValueError, match=r"'stepped' exists already.*replace=True"):
         jitstep.register_parameter_transform("stepped", lambda call: call.values.mul_(5))
     jitstep.register_parameter_transform("stepped", lambda call: call.values.mul_(5), replace=True)
     optimizer.step()
     assert torch.equal(p.detach(), torch.full((2, 3), 7.0))
     for register in (jitstep.register_host_transform, jitstep.register_parameter_transform):
-        with pytest.raises(TypeError, match="'other'.*function"):
+        with pytest.raises(TypeError, match=r"'other'.*function"):
             register("other", 3)
 
 
@@ -491,5 +491,5 @@ def test_a_value_before_the_first_step_is_an_error_that_says_so():
     with pytest.raises(KeyError, match=r"no state.*yet.*init_state"):
         optimizer.value(p, "exp")
     optimizer.init_state()
-    with pytest.raises(KeyError, match="no state 'exp'.*exp_avg, exp_avg_sq"):
+    with pytest.raises(KeyError, match=r"no state 'exp'.*exp_avg, exp_avg_sq"):
         optimizer.value(p, "exp")

@@ -1,4 +1,7 @@
-"""Frameworks with their real packages, by the programs in examples/python. `tools/setup.sh --frameworks` installs them."""
+"""Frameworks with their real packages, by the programs in examples/python.
+
+`tools/setup.sh --frameworks` installs them.
+"""
 
 import pathlib
 import subprocess
@@ -24,9 +27,20 @@ def distributed(name, folder):
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@pytest.mark.parametrize("name", ["ddp", "ordered_hook", "ordered_hook_of_three", "zero", "fsdp2_follows_torch", "fsdp2_resumes", "fsdp2_reshards",
-                                  "fsdp2_changes_the_format",
-                                  "fsdp2_refuses"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ddp",
+        "ordered_hook",
+        "ordered_hook_of_three",
+        "zero",
+        "fsdp2_follows_torch",
+        "fsdp2_resumes",
+        "fsdp2_reshards",
+        "fsdp2_changes_the_format",
+        "fsdp2_refuses",
+    ],
+)
 def test_processes_train_together(name, tmp_path):
     distributed(name, str(tmp_path))
 

@@ -283,7 +283,7 @@ def test_a_scheduler_sets_the_same_rates(name, as_tensor):
 
 @pytest.mark.parametrize(("first", "second"), [("int8", "int4"), ("fp32", "int8"), ("int4", "bf16"), ("fp8", "fp32")])
 def test_training_continues_in_another_format(first, second):
-    nets = []
+    nets, kept = [], {}
     for formats in ((first, first), (first, second)):
         net = make()
         for part, state in enumerate(formats):

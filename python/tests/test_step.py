@@ -181,6 +181,40 @@ def test_state_may_be_set_from_outside():
     assert_close(*nets)
 
 
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_state_in_other_memory_is_read_by_the_next_step(exchanged):
+    capsule = torch.Tensor.__dlpack_c_exchange_api__
+    _core.use_exchange(capsule if exchanged else None)
+    try:
+        parameters = [torch.nn.Parameter(torch.zeros(3)) for _ in range(40)]
+        optimizer = jitstep.SGD(parameters, lr=1.0, momentum=1.0)
+        for p in parameters:
+            p.grad = torch.ones(3)
+        optimizer.step()
+        held = optimizer.state[parameters[30]]["momentum_buffer"]
+        before = held.detach()
+        held.data = torch.full((3,), 10.0)
+        optimizer.step()
+    finally:
+        _core.use_exchange(capsule)
+    assert torch.equal(before, torch.ones(3))
+    assert torch.equal(held, torch.full((3,), 11.0))
+    assert [p[0].item() for p in parameters] == [-3.0] * 30 + [-12.0] + [-3.0] * 9
+
+
+def test_a_parameter_without_a_gradient_stays_after_a_switch_of_modes():
+    p, q = (torch.nn.Parameter(torch.zeros(3)) for _ in range(2))
+    optimizer = jitstep.ScheduleFreeSGD([p, q], lr=0.5)
+    p.grad = q.grad = torch.ones(3)
+    optimizer.step()
+    optimizer.eval()
+    optimizer.train()
+    before, q.grad = q.detach().clone(), None
+    optimizer.step()
+    assert torch.equal(q, before)
+    assert [int(optimizer.state[one]["step"]) for one in (p, q)] == [2, 1]
+
+
 def test_erased_state_starts_again():
     net = make()
     optimizer = jitstep.AdamW(net.parameters())
@@ -250,6 +284,17 @@ def test_lazy_conjugates_and_negatives_are_applied_in_every_step():
         optimizer.step()
         assert torch.equal(p.detach(), -step * values.conj())
         assert torch.equal(q.detach(), torch.full((4,), 2.0 * step))
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,)])
+def test_a_negative_with_the_form_of_the_last_gradient_is_applied(shape):
+    p = torch.nn.Parameter(torch.zeros(shape))
+    optimizer = jitstep.SGD([p], lr=1.0)
+    values = torch.full(shape, 1 + 2j, dtype=torch.complex64)
+    for step in range(1, 4):
+        p.grad = values.conj().imag if step > 1 else values.imag
+        optimizer.step()
+    assert torch.equal(p.detach(), torch.full(shape, 2.0))
 
 
 def test_a_step_without_any_gradient_does_nothing():

@@ -1,4 +1,4 @@
-"""The stub is up to date, and type checkers accept and refuse what they should."""
+"""The stub is up to date, type checkers accept and refuse what they should, and the sources have no findings."""
 
 import ast
 import enum
@@ -13,6 +13,7 @@ import jitstep
 from jitstep import _core
 
 PYTHON = pathlib.Path(__file__).resolve().parents[1]
+ROOT = PYTHON.parent
 
 PROGRAM = """
 import jitstep, torch
@@ -25,34 +26,56 @@ jitstep.AdamW(p, state=8)
 """
 
 
-def environment():
-    return dict(os.environ, PYTHONPATH=str(pathlib.Path(jitstep.__file__).parents[1]))
+def run(*command, **variables):
+    environment = dict(os.environ, PYTHONPATH=str(pathlib.Path(jitstep.__file__).parents[1]), **variables)
+    return subprocess.run(list(map(str, command)), env=environment, cwd=ROOT, capture_output=True, text=True)
 
 
 def test_the_stub_is_up_to_date():
-    run = subprocess.run(
-        [sys.executable, str(PYTHON / "tools/make_stub.py"), "--check"],
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
+    done = run(sys.executable, PYTHON / "tools/make_stub.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_sources_have_no_findings():
+    pytest.importorskip("ruff")
+    files = ["python", "examples/python", "bench/python_host.py", "bench/python_gpu.py"]
+    for action in (["check"], ["format", "--check"]):
+        done = run(sys.executable, "-m", "ruff", *action, "--no-cache", *files)
+        assert done.returncode == 0, done.stdout
+
+
+def mypy(tmp_path, file):
+    pytest.importorskip("mypy")
+    done = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", file, MYPYPATH=str(PYTHON))
+    return [line for line in done.stdout.splitlines() if "error:" in line]
 
 
 @pytest.mark.long
-def test_a_type_checker_knows_the_arguments(tmp_path):
-    pytest.importorskip("mypy")
+def test_the_types_of_the_package_are_complete_and_right(tmp_path):
+    assert mypy(tmp_path, PYTHON / "jitstep") == []
+
+
+def check_findings(errors):
+    assert len(errors) == 2, errors
+    assert '"momentum"' in errors[0]
+    assert '"state"' in errors[1]
+
+
+@pytest.mark.long
+def test_mypy_knows_the_arguments(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
-    run = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(tmp_path / "program.py")],
-        env=dict(environment(), MYPYPATH=str(PYTHON)),
-        capture_output=True,
-        text=True,
-    )
-    errors = [line for line in run.stdout.splitlines() if "error:" in line]
-    assert len(errors) == 2, run.stdout + run.stderr
-    assert 'Unexpected keyword argument "momentum"' in errors[0]
-    assert 'Argument "state"' in errors[1]
+    check_findings(mypy(tmp_path, tmp_path / "program.py"))
+
+
+@pytest.mark.long
+def test_pyright_knows_the_arguments(tmp_path):
+    """PyPI's pyright fetches its program from npm when it first runs."""
+    pytest.importorskip("pyright")
+    if run(sys.executable, "-m", "pyright", "--version").returncode != 0:
+        pytest.skip("pyright cannot fetch its program")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = run(sys.executable, "-m", "pyright", "--pythonpath", sys.executable, tmp_path / "program.py")
+    check_findings([line for line in done.stdout.splitlines() if "error:" in line])
 
 
 def test_the_stub_of_the_native_module_names_everything_in_it():

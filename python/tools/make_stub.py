@@ -86,7 +86,7 @@ def argument(parameter: Parameter, options: dict) -> str:
 def class_lines(rule: str) -> list[str]:
     description = _core.describe(rule)
     options = {option["name"]: option for option in description["options"]}
-    name = catalog.class_name(description)
+    name = catalog.class_name(description["name"], description["class"])
     lines, keywords = [f"class {name}(Optimizer):", "    def __init__(", "        self,"], False
     for parameter in list(signature(getattr(jitstep, name)).parameters.values()):
         if parameter.kind is Parameter.KEYWORD_ONLY and not keywords:

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "jitstep/jit/catalog.h"
 #include "optim/state/param_state_data.h"
@@ -263,7 +264,7 @@ TEST_F(Convert, EveryErrorIsOneLine) {
   fs::create_symlink("nowhere", file("link.pt"));
   const std::pair<std::string, std::string> wrong[] = {
       {"none.pt new.pt", "jitstep: cannot load an optimizer from none.pt: there is no such file"},
-      {". new.pt", "from .: it is a folder"},
+      {". new.pt", "from .: the folder has no file index.pt"},
       {"cut.pt new.pt", "from cut.pt: the file is truncated"},
       {"text.pt new.pt", "from text.pt: the file is truncated"},
       {"model.pt new.pt", "contains no optimizer"},
@@ -305,6 +306,90 @@ TEST_F(Convert, AFileIsReplacedOnlyByACompleteOne) {
       << "no temporary file remains";
   EXPECT_EQ(converted("--state int8 " + replace).status, 0);
   EXPECT_LT(fs::file_size(old), before.size() / 2);
+}
+
+// The addresses of parameters, which differ between processes, are keys and values of archives.
+std::string without_address(const std::string& text) {
+  const bool is_address = text.size() > 9 && std::all_of(text.begin(), text.end(), ::isdigit);
+  return is_address ? "address" : text;
+}
+
+std::string content_of(const c10::IValue& value) {
+  std::ostringstream text;
+  if (value.isTensor()) {
+    const torch::Tensor tensor = value.toTensor().contiguous();
+    text << tensor.dtype() << tensor.sizes() << value.toTensor().strides();
+    text.write(static_cast<const char*>(tensor.const_data_ptr()),
+               static_cast<std::streamsize>(tensor.nbytes()));
+  } else if (value.isString()) {
+    text << without_address(value.toStringRef());
+  } else {
+    text << value;
+  }
+  return text.str();
+}
+
+// All entries of an archive, in an order that does not depend on addresses.
+std::string content_of(torch::serialize::InputArchive& archive) {
+  std::multiset<std::string> entries;
+  for (const std::string& key : archive.keys()) {
+    torch::serialize::InputArchive inner;
+    c10::IValue value;
+    const bool nested = archive.try_read(key, inner);
+    if (!nested) archive.read(key, value);
+    entries.insert(without_address(key) + ": " + (nested ? content_of(inner) : content_of(value)));
+  }
+  std::string text;
+  for (const std::string& entry : entries) text += entry + "\n";
+  return "{" + text + "}";
+}
+
+std::string content_of(const std::string& file) {
+  torch::serialize::InputArchive archive;
+  archive.load_from(file);
+  return content_of(archive);
+}
+
+TEST_F(Convert, CutsAFileIntoPartsAndMergesThem) {
+  for (const std::string spec : {R"({"rule": "adafactor", "state": "int4_rank1"})",
+                                 R"({"rule": "prodigy", "state": {"m": "fp8_norm"}})"}) {
+    SCOPED_TRACE(spec);
+    const std::string old = saved(spec), parts = file("parts"), merged = file("merged.pt");
+    ASSERT_EQ(converted(old + " " + parts + " --overwrite --ranks 3").status, 0);
+    EXPECT_EQ(std::distance(fs::directory_iterator(parts), {}), 4);
+    ASSERT_EQ(converted(parts + " " + merged + " --overwrite").status, 0);
+    ASSERT_EQ(converted(old + " " + file("again.pt") + " --overwrite").status, 0);
+    const std::string content = content_of(merged);
+    EXPECT_EQ(content, content_of(file("again.pt")));
+    EXPECT_GT(content.size(), 3000u);
+  }
+}
+
+TEST_F(Convert, ChangesTheFormatAndTheNumberOfPartsOfAFolder) {
+  const std::string old = saved(R"({"rule": "adamw"})"), parts = file("parts");
+  ASSERT_EQ(converted(old + " " + parts + " --ranks 2").status, 0);
+  EXPECT_EQ(converted(old + " " + parts + " --ranks 2").status, 1) << "it exists";
+  ASSERT_EQ(converted(parts + " " + parts + " --state int8 --ranks 4 --overwrite").status, 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(parts), {}), 5);
+  ASSERT_EQ(converted(parts + " " + file("a.pt")).status, 0);
+  ASSERT_EQ(converted(old + " " + file("b.pt") + " --state int8").status, 0);
+  EXPECT_EQ(content_of(file("a.pt")), content_of(file("b.pt")));
+}
+
+TEST_F(Convert, NamesTheDamagedFileOfAFolder) {
+  ASSERT_EQ(converted(saved(R"({"rule": "adamw"})") + " " + file("parts") + " --ranks 2").status,
+            0);
+  const auto fails_with = [&](const std::string& from, const std::string& what) {
+    const Finished result = converted(from + " " + file("new.pt"));
+    EXPECT_EQ(result.status, 1);
+    EXPECT_HAS(result.output, what);
+    EXPECT_FALSE(fs::exists(file("new.pt")));
+  };
+  fs::copy_file(file("parts/index.pt"), file("moved.pt"));
+  fails_with(file("moved.pt"), "the index of a folder");
+  for (const auto& entry : fs::directory_iterator(file("parts")))
+    if (entry.path().filename() != "index.pt") fs::resize_file(entry.path(), 100);
+  fails_with(file("parts"), "-of-2.pt, a part of the checkpoint");
 }
 
 TEST_F(Convert, ALinkIsFollowedToItsTarget) {

@@ -1,10 +1,9 @@
-// Checkpoints of shared optimizers, loaded by other numbers of ranks.
+// Checkpoints of shared optimizers, in a file or in a folder, loaded by other numbers of ranks.
 #include "optim_shard/ranks.h"
+#include "support/own_folder.h"
 
 namespace jitstep::tests {
 namespace {
-
-const std::string kFile = testing::TempDir() + "shared_checkpoint.pt";
 
 using Made = std::unique_ptr<Optimizer>;
 
@@ -32,19 +31,33 @@ Tensors copies(const Tensors& parameters) {
   return made;
 }
 
-void save_on(int size) {
-  ASSERT_EQ(on_ranks(size,
-                     [&](int, const Group& group) {
-                       const Tensors parameters = model();
-                       const Made optimizer = make(parameters);
-                       optimizer->shard(group);
-                       train(*optimizer, parameters, 1, 2);
-                       optimizer->save(kFile);
-                     }),
-            no_errors(size));
-}
+// The parameter: whether the checkpoint is a folder.
+class SharedCheckpoint : public testing::TestWithParam<bool> {
+ protected:
+  void save(const Optimizer& optimizer, const std::string& path) const {
+    GetParam() ? optimizer.save_parts(path) : optimizer.save(path);
+  }
 
-TEST(SharedCheckpoint, ContinuesOnAnyNumberOfRanks) {
+  void save_on(int size) const {
+    ASSERT_EQ(on_ranks(size,
+                       [&](int, const Group& group) {
+                         const Tensors parameters = model();
+                         const Made optimizer = make(parameters);
+                         optimizer->shard(group);
+                         train(*optimizer, parameters, 1, 2);
+                         save(*optimizer, checkpoint_);
+                       }),
+              no_errors(size));
+  }
+
+  OwnFolder folder_;
+  const std::string checkpoint_ = folder_.path + "/checkpoint";
+};
+
+INSTANTIATE_TEST_SUITE_P(In, SharedCheckpoint, testing::Bool(),
+                         [](const auto& test) { return test.param ? "folder" : "file"; });
+
+TEST_P(SharedCheckpoint, ContinuesOnAnyNumberOfRanks) {
   const Tensors expected = model();
   train(*make(expected), expected, 1, 4);
   const Tensors middle = halfway();
@@ -57,7 +70,7 @@ TEST(SharedCheckpoint, ContinuesOnAnyNumberOfRanks) {
                            const Tensors parameters = copies(middle);
                            const Made optimizer = make(parameters);
                            optimizer->shard(group);
-                           optimizer->load(kFile);
+                           optimizer->load(checkpoint_);
                            train(*optimizer, parameters, 3, 4);
                            expect_equal(parameters, expected, what);
                          }),
@@ -66,31 +79,31 @@ TEST(SharedCheckpoint, ContinuesOnAnyNumberOfRanks) {
   }
 }
 
-TEST(SharedCheckpoint, IsThatOfASingleProcess) {
+TEST_P(SharedCheckpoint, IsThatOfASingleProcess) {
   const Tensors parameters = copies(halfway());
   const Made alone = make(parameters);
   Tensors trained = model();
   const Made one = make(trained);
   train(*one, trained, 1, 2);
   save_on(3);
-  alone->load(kFile);
+  alone->load(checkpoint_);
   expect_equal(outcome_of(*alone, parameters), outcome_of(*one, trained), "loaded");
 }
 
-TEST(SharedCheckpoint, ConvertsToOtherFormatsAsASingleProcessDoes) {
+TEST_P(SharedCheckpoint, ConvertsToOtherFormatsAsASingleProcessDoes) {
   save_on(2);
   const Tensors middle = halfway();
   for (const char* state : {"fp32", "fp8_norm"}) {
     const Tensors expected = copies(middle);
     const Made one = make(expected, state);
-    one->load(kFile);
+    one->load(checkpoint_);
     train(*one, expected, 3, 4);
     EXPECT_EQ(on_ranks(3,
                        [&](int, const Group& group) {
                          const Tensors parameters = copies(middle);
                          const Made optimizer = make(parameters, state);
                          optimizer->shard(group);
-                         optimizer->load(kFile);
+                         optimizer->load(checkpoint_);
                          train(*optimizer, parameters, 3, 4);
                          expect_equal(parameters, expected, state);
                        }),
@@ -98,7 +111,7 @@ TEST(SharedCheckpoint, ConvertsToOtherFormatsAsASingleProcessDoes) {
   }
 }
 
-TEST(SharedCheckpoint, ThatCannotBeReadChangesNoRank) {
+TEST_P(SharedCheckpoint, ThatCannotBeReadChangesNoRank) {
   const Tensors expected = model();
   train(*make(expected), expected, 1, 3);
   const auto errors = on_ranks(2, [&](int rank, const Group& group) {
@@ -106,21 +119,21 @@ TEST(SharedCheckpoint, ThatCannotBeReadChangesNoRank) {
     const Made optimizer = make(parameters);
     optimizer->shard(group);
     train(*optimizer, parameters, 1, 2);
-    optimizer->save(kFile);
-    EXPECT_THROW(optimizer->load(rank == 1 ? kFile + ".missing" : kFile), c10::Error);
+    save(*optimizer, checkpoint_);
+    EXPECT_THROW(optimizer->load(rank == 1 ? checkpoint_ + ".missing" : checkpoint_), c10::Error);
     train(*optimizer, parameters, 3, 3);
     expect_equal(parameters, expected, "parameter");
   });
   EXPECT_EQ(errors, no_errors(2));
 }
 
-TEST(SharedCheckpoint, ThatCannotBeWrittenFailsOnAllRanks) {
+TEST_P(SharedCheckpoint, ThatCannotBeWrittenFailsOnAllRanks) {
   const auto errors = on_ranks(2, [&](int, const Group& group) {
     const Tensors parameters = model();
     const Made optimizer = make(parameters);
     optimizer->shard(group);
     train(*optimizer, parameters, 1, 1);
-    EXPECT_THROW(optimizer->save(testing::TempDir() + "no_folder/x.pt"), c10::Error);
+    EXPECT_THROW(save(*optimizer, checkpoint_ + "/no_folder/x"), c10::Error);
     train(*optimizer, parameters, 2, 2);
   });
   EXPECT_EQ(errors, no_errors(2));

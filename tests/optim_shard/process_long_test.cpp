@@ -149,27 +149,112 @@ TEST_F(Processes, ThrowWithinTheTimeoutIfARankHangs) {
   for (const std::size_t rank : {0, 2}) EXPECT_EQ(outcomes[rank], "unchanged");
 }
 
-TEST_F(Processes, KeepTheOldCheckpointIfARankIsKilledInSave) {
-  const std::string checkpoint = file("model.pt");
-  const auto saved = [&](Rank& rank) {
-    return rank.error_of([&] { rank.optimizer->save(checkpoint); });
-  };
+// The parameter: whether the checkpoint is a folder.
+class Saves : public Processes, public ::testing::WithParamInterface<bool> {
+ protected:
+  std::string save(Rank& rank) const {
+    return rank.error_of([&] {
+      GetParam() ? rank.optimizer->save_parts(checkpoint_) : rank.optimizer->save(checkpoint_);
+    });
+  }
+  std::vector<std::string> load() {
+    return run(0, {}, [&](Rank& rank) {
+      return rank.error_of([&] { rank.optimizer->load(checkpoint_); });
+    });
+  }
+  std::size_t files() const {
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(checkpoint_), {}));
+  }
+
+  const std::string checkpoint_ = file("checkpoint");
+};
+
+INSTANTIATE_TEST_SUITE_P(In, Saves, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "folder" : "file"; });
+
+TEST_P(Saves, KeepTheOldCheckpointIfARankIsKilled) {
+  const auto saved = [&](Rank& rank) { return save(rank); };
   ASSERT_EQ(run(0, {}, saved), no_errors(kRanks));
-  const auto bytes = [&] { return std::filesystem::file_size(checkpoint); };
-  const auto size = bytes();
   int call = 1;
   for (; call < 100; ++call) {
     const auto errors = run(call, kill_this_process, saved);
-    EXPECT_EQ(bytes(), size);
-    EXPECT_EQ(
-        run(0, {},
-            [&](Rank& rank) { return rank.error_of([&] { rank.optimizer->load(checkpoint); }); }),
-        no_errors(kRanks));
+    EXPECT_EQ(load(), no_errors(kRanks)) << call;
     if (errors[1].empty()) break;
     EXPECT_NE(errors[0], "") << call;
   }
   EXPECT_GT(call, 1);
   EXPECT_LT(call, 100);
+  if (!GetParam()) return;
+  EXPECT_EQ(files(), kRanks + 1u) << "files of killed ranks remain";
+}
+
+// One process, which is killed at each of its system calls.
+TEST_F(Processes, KeepAWholeFolderIfTheyAreKilledAtAnySystemCallOfASave) {
+  const std::string folder = file("parts");
+  const auto optimizer_after = [](int steps, const Tensors& parameters) {
+    auto optimizer = std::make_unique<AdamW>(parameters, AdamWOptions(0.01).state("int8"));
+    parameters[0].mutable_grad() = torch::ones_like(parameters[0]);
+    for (int step = 1; step <= steps; ++step) optimizer->step();
+    return optimizer;
+  };
+  const Tensors one = {model()[0]}, other = {model()[0]};  // few system calls
+  const auto old = optimizer_after(1, one), now = optimizer_after(2, other);
+  int stop = 1;
+  for (std::set<std::int64_t> seen; stop < 2000; ++stop) {
+    old->save_parts(folder, 2);
+    const auto end = jitstep::testing::kill_at_stop(stop, [&] { now->save_parts(folder, 2); });
+    if (end == jitstep::testing::Traced::not_allowed) GTEST_SKIP() << "tracing is not allowed";
+    const Tensors parameters = {model()[0]};
+    AdamW loaded(parameters, AdamWOptions().state("int8"));
+    ASSERT_NO_THROW(loaded.load(folder)) << stop;
+    const auto& state =
+        static_cast<const ParamState&>(*loaded.state().at(parameters[0].unsafeGetTensorImpl()));
+    seen.insert(state.step());
+    EXPECT_LE(*seen.rbegin(), 2);
+    if (end == jitstep::testing::Traced::finished) {
+      EXPECT_EQ(state.step(), 2);
+      EXPECT_EQ(seen.size(), 2u);
+      break;
+    }
+  }
+  EXPECT_GT(stop, 20);
+  EXPECT_LT(stop, 2000);
+}
+
+TEST_F(Processes, KeepTheOldFolderIfTheDiskIsFull) {
+  const std::string folder = file("parts");
+  std::filesystem::create_directory(folder);
+  std::set<std::string> seen;
+  for (int kib = 40; kib < 400; kib += 8) {
+    const std::string result = jitstep::testing::on_a_small_disk(folder, kib, [&]() -> std::string {
+      at::set_num_threads(1);
+      const Tensors parameters = model();
+      AdamW optimizer(parameters, AdamWOptions(0.01).state("int8"));
+      set_gradients(parameters, 1);
+      optimizer.step();
+      try {
+        optimizer.save_parts(folder, 2);
+      } catch (const c10::Error&) {
+        return std::filesystem::is_empty(folder) ? "nothing fits" : "a part remains";
+      }
+      std::string error;
+      try {
+        optimizer.save_parts(folder, 3);
+      } catch (const c10::Error& failed) {
+        error = failed.what_without_backtrace();
+      }
+      AdamW loaded(model(), AdamWOptions().state("int8"));
+      loaded.load(folder);
+      const auto files = std::distance(std::filesystem::directory_iterator(folder), {});
+      if (error.empty()) return files == 4 ? "both fit" : "old files remain";
+      if (error.find("No space left") == error.npos) return error;
+      return files == 3 ? "one fits" : "new files remain";
+    });
+    if (result == jitstep::testing::kNotAllowed) GTEST_SKIP() << result;
+    seen.insert(result);
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"nothing fits", "one fits", "both fit"}));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Optimizers whose state ranks share end with the bits of one process, for every number of ranks.
 #include "optim_shard/ranks.h"
+#include "support/own_folder.h"
 
 namespace jitstep::tests {
 namespace {
@@ -22,13 +23,24 @@ Outcome alone(const Case& c) {
   return outcome_of(*optimizer, parameters);
 }
 
+// What a single process has after it loaded a checkpoint.
+Outcome loaded(const Case& c, const Tensors& values, const std::string& checkpoint) {
+  Tensors parameters = model(c.dtype, c.only_matrices);  // in its storage order
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i] = parameters[i].detach().copy_(values[i]).set_requires_grad(true);
+  const auto whole = Optimizer::from_spec(parameters, c.spec);
+  whole->load(checkpoint);
+  return outcome_of(*whole, parameters);
+}
+
 class Ranks : public testing::TestWithParam<Case> {};
 
-// Each rank compares its parameters and weights. A single process loads the checkpoint to compare state.
+// Each rank compares its parameters and weights. A single process loads the checkpoints to compare state.
 TEST_P(Ranks, EndWithTheBitsOfOneProcess) {
   const Case& c = GetParam();
   const Outcome expected = alone(c);
-  const std::string file = testing::TempDir() + "ranks_" + c.name + ".pt";
+  const OwnFolder home;
+  const std::string file = home.path + "/whole.pt", folder = home.path + "/parts";
   for (const int size : {1, 2, 3, 4, 8}) {
     const std::string what = c.name + " on " + std::to_string(size) + " ranks";
     const auto errors = on_ranks(size, [&](int rank, const Group& group) {
@@ -41,20 +53,20 @@ TEST_P(Ranks, EndWithTheBitsOfOneProcess) {
       expect_equal(parameters, expected.parameters, own + ": parameter");
       expect_equal(optimizer->fp32_weights(), expected.weights, own + ": weights of parameter");
       optimizer->save(file);
+      optimizer->save_parts(folder);
     });
     ASSERT_EQ(errors, no_errors(size));
-    Tensors parameters;
-    for (const torch::Tensor& p : expected.parameters)
-      parameters.push_back(p.clone().set_requires_grad(true));
-    for (std::size_t i = 0; i < parameters.size(); ++i)  // in the storage order of the model
-      parameters[i] = model(c.dtype, c.only_matrices)[i]
-                          .detach()
-                          .copy_(parameters[i].detach())
-                          .set_requires_grad(true);
-    const auto whole = Optimizer::from_spec(parameters, c.spec);
-    whole->load(file);
-    expect_equal(outcome_of(*whole, parameters), expected, what + ", loaded");
+    for (const std::string& checkpoint : {file, folder})
+      expect_equal(loaded(c, expected.parameters, checkpoint), expected, what + ", " + checkpoint);
   }
+  const auto errors = on_ranks(3, [&](int, const Group& group) {  // from the parts of 8
+    const auto optimizer = Optimizer::from_spec(model(c.dtype, c.only_matrices), c.spec);
+    optimizer->shard(group);
+    optimizer->load(folder);
+    optimizer->save(file);
+  });
+  ASSERT_EQ(errors, no_errors(3));
+  expect_equal(loaded(c, expected.parameters, file), expected, c.name + ", loaded on 3 ranks");
 }
 
 const std::vector<Case> kCases = {

@@ -7,6 +7,7 @@
 #include <jitstep/optimizer.h>
 #include <optim/state/archive_file.h>
 #include <optim/state/archive_outline.h>
+#include <optim/state/checkpoint_folder.h>
 #include <optim/state/param_state_data.h>
 #include <torch/types.h>
 
@@ -175,13 +176,22 @@ Conversion report(const Groups& groups, const Optimizer& optimizer,
 Conversion convert(const Request& request) {
   if (!request.overwrite && std::filesystem::exists(std::filesystem::symlink_status(request.to)))
     throw Error(str_cat(request.to, " exists already. Name another file, or pass --overwrite."));
-  auto archive = open_archive(request.from, torch::kCPU);
+  const auto folder = open_folder(request.from);
+  torch::serialize::InputArchive file;
+  if (!folder) file = open_archive(request.from, torch::kCPU);
+  auto& archive = folder ? folder->archive() : file;
   const std::vector<std::string> rules = rules_of(archive, request);
-  const Groups groups = read_outline(archive, rules);
+  const Groups groups = read_outline(archive, rules, folder.get());
   check_formats(request.formats, groups);
   Optimizer optimizer = optimizer_of(groups, rules, request.formats);
-  optimizer.load(archive);
-  optimizer.save(request.to);
+  if (folder)
+    optimizer.load(request.from);
+  else
+    optimizer.load(archive);
+  if (request.ranks > 0)
+    optimizer.save_parts(request.to, request.ranks);
+  else
+    optimizer.save(request.to);
   return report(groups, optimizer, rules);
 }
 

@@ -11,9 +11,10 @@ namespace jitstep::tool::convert {
 
 /// The files and the new formats.
 struct Request {
-  std::string from, to;       // files
+  std::string from, to;       // files, or folders of Optimizer::save_parts()
   std::string rule = {};      // for a checkpoint that names none
   jit::Formats formats = {};  // a format that is not set stays as saved
+  int ranks = 0;              // of parts in a folder `to`; 0: `to` is a file
   bool overwrite = false;     // `to` may exist
 };
 

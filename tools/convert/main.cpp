@@ -24,7 +24,8 @@ using nlohmann::json;
 // Loads files first, because the other flags may name rules and codecs in them.
 Request request_of(const ConvertArgs& args) {
   for (const std::string& file : args.load) load_file(file);
-  Request request{.from = args.from, .to = args.to, .overwrite = args.overwrite};
+  Request request{
+      .from = args.from, .to = args.to, .ranks = args.ranks, .overwrite = args.overwrite};
   if (!args.formats.rule.empty()) request.rule = rule_name(args.formats.rule);
   request.formats = formats_of(args.formats);
   request.formats.min_quantized_size = args.min_quantized_size;

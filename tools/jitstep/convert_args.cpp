@@ -13,16 +13,19 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  jitstep convert opt.pt small.pt --state int8\n"
     "  jitstep convert opt.pt opt.pt --overwrite --state m=int4 --state v=int8\n"
-    "  jitstep convert torch_adam.pt opt.pt --rule adam --state bf16";
+    "  jitstep convert torch_adam.pt opt.pt --rule adam --state bf16\n"
+    "  jitstep convert folder opt.pt\n"
+    "  jitstep convert opt.pt folder --ranks 8";
 
 }  // namespace
 
 void add_convert_args(CLI::App& command, ConvertArgs& args) {
   command.footer(kFooter);
-  command.add_option("from", args.from, "Checkpoint of an optimizer")
-      ->type_name("FILE")
+  command
+      .add_option("from", args.from, "Checkpoint of an optimizer: a file, or a folder with parts")
+      ->type_name("PATH")
       ->required();
-  command.add_option("to", args.to, "New checkpoint")->type_name("FILE")->required();
+  command.add_option("to", args.to, "New checkpoint")->type_name("PATH")->required();
   add_state_args(command, args.formats);
   command
       .add_option("--weights", args.formats.weights,
@@ -40,7 +43,12 @@ void add_convert_args(CLI::App& command, ConvertArgs& args) {
   command.add_option("--load", args.load, "File of a rule or codec that the checkpoint names")
       ->type_name("FILE")
       ->allow_extra_args(false);
-  command.add_flag("--overwrite", args.overwrite, "Replace an existing file, also the input");
+  command
+      .add_option("--ranks", args.ranks,
+                  "Write a folder with a part for each of so many ranks, instead of a file")
+      ->type_name("N")
+      ->check(in_range(1, 65536));
+  command.add_flag("--overwrite", args.overwrite, "Replace an existing checkpoint, also the input");
   command.add_flag("--json", args.json, "Print JSON");
 }
 

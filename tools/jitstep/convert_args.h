@@ -17,6 +17,7 @@ struct ConvertArgs {
   OptimizerArgs formats;  // rule, state, weights
   std::optional<std::int64_t> min_quantized_size;
   std::vector<std::string> load;
+  int ranks = 0;  // 0: write a file
   bool overwrite = false, json = false;
 };
 

@@ -40,8 +40,10 @@ Extent extent_over(const Shape& shape, const ResolvedReduction& r) {
 
 class Builder {
  public:
-  Builder(const std::vector<ResolvedReduction>& reductions, int passes, const KernelConfig& config)
+  Builder(std::size_t tensors, const std::vector<ResolvedReduction>& reductions, int passes,
+          const KernelConfig& config)
       : reductions_(reductions), config_(config) {
+    tables_.tensors.reserve(tensors);
     tables_.partials.resize(passes);
     tables_.finish.resize(passes);
   }
@@ -62,10 +64,9 @@ class Builder {
     whole_ = tensor.whole;
     const int index = static_cast<int>(tables_.tensors.size());
     if (record.n > 0 || whole_ > 0) add_work(record, shape, index);
-    tables_.tensors.push_back(record);
-    tables_.parts.push_back(part_of(record));
     tables_.whole.push_back(whole_);
     tables_.layout.push_back(layout_of(record));
+    tables_.tensors.push_back(record);
   }
 
   StepTables take() {
@@ -75,8 +76,8 @@ class Builder {
           tables_.finish[pass].push_back({0, kGlobalLayout, 0});
           break;
         }
-    if (std::all_of(tables_.whole.begin(), tables_.whole.end(), [](auto n) { return n == 0; }))
-      tables_.parts.clear();
+    if (std::any_of(tables_.whole.begin(), tables_.whole.end(), [](auto n) { return n > 0; }))
+      add_parts();
     return std::move(tables_);
   }
 
@@ -91,16 +92,24 @@ class Builder {
     return layout;
   }
 
-  // The record for launches of partial sums: leaf 0 over elements is the first of the part.
-  TensorRecord part_of(const TensorRecord& record) const {
-    TensorRecord part = record;
-    if (whole_ == 0) return part;
-    ReductionLayout& elements = part.reduction_layouts[0];
+  // Records are large, so only those of parts are stored twice.
+  void add_parts() {
+    for (std::size_t i = 0; i < tables_.tensors.size(); ++i) {
+      const TensorRecord& record = tables_.tensors[i];
+      TensorRecord& part = tables_.parts.emplace_back(record);
+      part.reduction_layouts[0] = elements_of_part(record, tables_.whole[i]);
+    }
+  }
+
+  // The layout over elements in launches of partial sums: leaf 0 is the first of the part.
+  static ReductionLayout elements_of_part(const TensorRecord& record, std::int64_t whole) {
+    ReductionLayout elements = record.reduction_layouts[0];
+    if (whole == 0) return elements;
     const std::int64_t run = std::int64_t{1} << elements.log2_leaves;
     elements.members = record.n;
     elements.leaves = ceil_div(ceil_div(record.n, kLeaf), run) * run;
     elements.first_partial += record.offset / (kLeaf * run);
-    return part;
+    return elements;
   }
 
   // An empty part has entries over all elements only.
@@ -150,12 +159,12 @@ class Builder {
   }
 
   void add_pass(const TensorRecord& record, int index, std::size_t pass) {
-    const TensorRecord part = part_of(record);
     std::uint32_t reduced = 0, finished = 0;
     for (const auto& r : reductions_) {
       if (r.pass != static_cast<int>(pass) || !has_entries(record, r)) continue;
       const ReductionLayout& reduction_layout = record.reduction_layouts[r.reduction_layout];
-      const ReductionLayout& own = part.reduction_layouts[r.reduction_layout];
+      const ReductionLayout own =
+          r.reduction_layout == 0 ? elements_of_part(record, whole_) : reduction_layout;
       const std::uint32_t bit = 1u << r.reduction_layout;
       if (!(reduced & bit))
         push(tables_.partials[pass], index, r.reduction_layout, own.entries * own.leaves,
@@ -191,7 +200,7 @@ class Builder {
 StepTables step_tables(const std::vector<StepTensor>& tensors,
                        const std::vector<ResolvedReduction>& reductions, int passes,
                        const KernelConfig& config) {
-  Builder builder(reductions, passes, config);
+  Builder builder(tensors.size(), reductions, passes, config);
   for (const auto& tensor : tensors) builder.add(tensor);
   return builder.take();
 }

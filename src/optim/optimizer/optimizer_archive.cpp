@@ -9,6 +9,7 @@
 #include "optim/optimizer/optimizer_impl.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_file.h"
+#include "optim/state/checkpoint_folder.h"
 #include "optim/state/slots_by_name.h"
 #include "optim/state/weight_conversion.h"
 #include "optim/tensor/own_operations.h"
@@ -81,13 +82,16 @@ void Optimizer::save(OutputArchive& archive) const {
   });
 }
 
+// States from another optimizer may have taken steps although this optimizer has not.
+std::optional<std::vector<double>> Optimizer::Impl::shared_state_to_save() const {
+  auto values = shared_state.values();
+  if (!values && !shared_names(default_options().manifest()).empty() && has_stepped(states()))
+    values = shared_values();
+  return values;
+}
+
 // False if another rank writes the archive.
 bool Optimizer::save_all(OutputArchive& archive) const {
-  // States from another optimizer may have taken steps although this optimizer has not.
-  auto shared_state = impl_->shared_state.values();
-  if (!shared_state && !shared_names(impl_->default_options().manifest()).empty() &&
-      has_stepped(state_))
-    shared_state = impl_->shared_values();
   // The parameter of a state without slots may have another shape now. The archive has the state as the next step would
   // resize it.
   std::map<void*, ParamState> resized;
@@ -102,7 +106,7 @@ bool Optimizer::save_all(OutputArchive& archive) const {
         resized.try_emplace(held->first, *state).first->second.data().resize(p.sizes());
     }
   write_archive(archive, impl_->default_options(), impl_->mode, {state_, resized}, param_groups_,
-                shared_state);
+                impl_->shared_state_to_save());
   return true;
 }
 
@@ -119,46 +123,50 @@ void Optimizer::save(const std::string& file) const {
   });
 }
 
-void Optimizer::load(const std::string& file) {
+void Optimizer::load(const std::string& path) {
   impl_->together(RankCall::load, [&] {
-    InputArchive archive = open_archive(file);
+    const auto folder = open_folder(path);
+    InputArchive file;
+    if (!folder) file = open_archive(path);
     try {
-      load_all(archive);
+      impl_->load_all(folder ? folder->archive() : file, folder.get());
     } catch (c10::Error& error) {
-      error.add_context("loading " + file);
+      error.add_context("loading " + path);
       throw;
     }
   });
 }
 
 void Optimizer::load(InputArchive& archive) {
-  impl_->together(RankCall::load, [&] { load_all(archive); });
+  impl_->together(RankCall::load, [&] { impl_->load_all(archive, nullptr); });
 }
 
-void Optimizer::load_all(InputArchive& archive) {
+// `folder`: has the tensors that are not in the archive.
+void Optimizer::Impl::load_all(InputArchive& archive, CheckpointFolder* folder) {
   const OwnOperations own;
-  if (!impl_->groups_unchanged()) impl_->sync_groups();
-  check_origin(archive, impl_->default_options(), param_groups_);
-  const jit::Mode mode = read_mode(archive);
-  std::vector<ArchivedGroup> groups =
-      read_archive(archive, impl_->default_options(), param_groups_);
-  const auto shared_state = read_shared_state(archive, impl_->default_options(), groups);
-  Impl::Conversions conversions;
-  for (std::size_t g = 0; g < groups.size(); ++g) impl_->bind_archived(g, groups[g], conversions);
-  const std::set<int> loaded = distinct_ids(groups);
-  impl_->agree();
-  for (std::size_t g = 0; g < groups.size(); ++g) impl_->take_archived(g, groups[g]);
-  impl_->renumber(loaded);
-  impl_->shared_state.clear();
-  if (shared_state) impl_->shared_state.set(*shared_state);
-  impl_->mode = mode;
+  if (folder == nullptr) check_whole(archive);
+  if (!groups_unchanged()) sync_groups();
+  check_origin(archive, default_options(), param_groups());
+  const jit::Mode saved_mode = read_mode(archive);
+  std::vector<ArchivedGroup> archived = read_archive(archive, default_options(), param_groups());
+  const auto shared_values = read_shared_state(archive, default_options(), archived);
+  Conversions conversions;
+  for (std::size_t g = 0; g < archived.size(); ++g)
+    bind_archived(g, archived[g], conversions, folder);
+  const std::set<int> loaded = distinct_ids(archived);
+  agree();
+  for (std::size_t g = 0; g < archived.size(); ++g) take_archived(g, archived[g]);
+  renumber(loaded);
+  shared_state.clear();
+  if (shared_values) shared_state.set(*shared_values);
+  mode = saved_mode;
   conversions.commit();
   conversions.warn();
 }
 
 // Binds the loaded states to the group's parameters, in this optimizer's formats.
-void Optimizer::Impl::bind_archived(std::size_t g, ArchivedGroup& group,
-                                    Conversions& conversions) const {
+void Optimizer::Impl::bind_archived(std::size_t g, ArchivedGroup& group, Conversions& conversions,
+                                    CheckpointFolder* folder) const {
   const auto record = with_group_context(g, [&] {
     return GroupRecord(group.options ? *group.options : group_options(g), ValidationPhase::step);
   });
@@ -169,10 +177,12 @@ void Optimizer::Impl::bind_archived(std::size_t g, ArchivedGroup& group,
     with_context(p, {g, i}, [&] {
       const auto plan = record.plan(p);
       if (!group.states[i]) return;
-      conversions.note(*group.states[i], p, *plan);
       ParamState::Data& state = group.states[i]->data();
-      state.bind(p, plan, state.has_id() ? state.buffers.id : param_record.id,
+      const torch::Tensor read = folder == nullptr ? p : read_parts(*folder, {g, i}, state, *plan);
+      conversions.note(*group.states[i], p, *plan);
+      state.bind(read, plan, state.has_id() ? state.buffers.id : param_record.id,
                  record.initial(*plan, param_record.number));
+      if (!read.is_same(p)) state.owner = {};  // the next step binds it to the part
       if (sharding) keep_part(g, i, state);
     });
   }

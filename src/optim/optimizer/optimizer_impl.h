@@ -30,6 +30,8 @@
 #include "optim/tensor/tensor_fingerprint.h"
 
 namespace jitstep {
+class CheckpointFolder;
+struct PartIndex;
 
 // Several tensor handles may refer to one parameter. torch indexes state by their common TensorImpl.
 inline void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
@@ -38,6 +40,7 @@ inline void* key_of(const torch::Tensor& p) { return p.unsafeGetTensorImpl(); }
 struct Optimizer::Impl {
   enum class Operation { step, switch_mode };
   class Conversions;
+  class PartsToSave;
   class Sharding;
   class Reduction;
   // Cached data about one parameter, from the last time it was checked.
@@ -260,8 +263,14 @@ struct Optimizer::Impl {
   torch::Tensor shared_weights(const void* key, const torch::Tensor& p,
                                const ParamState* state) const;
 
-  // ---- checkpoints and reports (optimizer_archive.cpp, kernel_report.cpp)
-  void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions) const;
+  // ---- checkpoints and reports (optimizer_archive.cpp, optimizer_parts.cpp, kernel_report.cpp)
+  std::optional<std::vector<double>> shared_state_to_save() const;
+  void write_index(const std::string& folder, const PartIndex& index) const;
+  void load_all(torch::serialize::InputArchive& archive, CheckpointFolder* folder);
+  torch::Tensor read_parts(CheckpointFolder& folder, const ParameterName& name,
+                           ParamState::Data& state, const jit::Plan& plan) const;
+  void bind_archived(std::size_t group, ArchivedGroup& archived, Conversions& conversions,
+                     CheckpointFolder* folder) const;
   void take_archived(std::size_t group, ArchivedGroup& archived);
   void renumber(const std::set<int>& taken);
   std::vector<KernelReport> compiled_kernels();

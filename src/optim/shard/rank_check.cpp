@@ -17,9 +17,10 @@ torch::Tensor words(const std::int64_t* first, std::int64_t count) {
 }
 
 const char* name_of(std::int64_t call) {
-  constexpr std::array kNames = {"an error", "shard()",        "step()",
-                                 "train()",  "eval()",         "save()",
-                                 "load()",   "fp32_weights()", "average_gradients()"};
+  constexpr std::array kNames = {"an error",    "shard()",        "step()",
+                                 "train()",     "eval()",         "save()",
+                                 "load()",      "fp32_weights()", "average_gradients()",
+                                 "save_parts()"};
   return call >= 0 && call < std::ssize(kNames) ? kNames[static_cast<std::size_t>(call)]
                                                 : "an unknown call";
 }

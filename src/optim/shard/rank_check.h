@@ -23,7 +23,8 @@ enum class RankCall : std::int64_t {
   save,
   load,
   fp32_weights,
-  average_gradients
+  average_gradients,
+  save_parts
 };
 
 /// A rank has called report_failure().

@@ -14,7 +14,9 @@ using torch::optim::OptimizerParamGroup;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-constexpr std::int64_t kSchema = 1;
+constexpr std::int64_t kSchema = 2;  // the newest that this version reads
+// A reader of schema 1 must not take an index for a whole checkpoint.
+constexpr std::int64_t kWholeSchema = 1, kIndexSchema = 2;
 constexpr const char* kLayout = "1.5.0";  // the torch version that introduced this layout
 constexpr const char* kEval = "eval";
 constexpr const char* kTrain = "train";
@@ -152,10 +154,12 @@ void write_states(OutputArchive& archive, const StatesToSave& states) {
 
 void write_archive(OutputArchive& archive, const Options& defaults, jit::Mode mode,
                    const StatesToSave& states, const std::vector<OptimizerParamGroup>& groups,
-                   const std::optional<std::vector<double>>& shared_state) {
+                   const std::optional<std::vector<double>>& shared_state,
+                   const std::string& parts) {
   archive.write("pytorch_version", c10::IValue(kLayout));
   OutputArchive ours(archive.compilation_unit());
-  ours.write("schema", c10::IValue(kSchema));
+  ours.write("schema", c10::IValue(parts.empty() ? kWholeSchema : kIndexSchema));
+  if (!parts.empty()) ours.write("parts", c10::IValue(parts));
   ours.write("rule", c10::IValue(rules_of(defaults, groups)));
   if (shared_state) {
     const auto names = shared_names(defaults.manifest());

@@ -33,11 +33,12 @@ struct StatesToSave {
 };
 
 /// Writes everything an optimizer needs to continue. `mode` is written for rules that have modes. `shared_state`: the
-/// values of shared state, if they exist yet.
+/// values of shared state, if they exist yet. `parts`: for the index of a folder, the text of its PartIndex.
 void write_archive(torch::serialize::OutputArchive& archive, const Options& defaults,
                    jit::Mode mode, const StatesToSave& states,
                    const std::vector<torch::optim::OptimizerParamGroup>& groups,
-                   const std::optional<std::vector<double>>& shared_state);
+                   const std::optional<std::vector<double>>& shared_state,
+                   const std::string& parts = "");
 
 /// The shared state in an archive. Empty if the archive has none and none of its states has taken a step. Throws a
 /// c10::Error if the values are not those that the rule of these defaults declares.

@@ -19,12 +19,6 @@ namespace fs = std::filesystem;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-std::string first_line(const std::exception& error) {
-  const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
-  const std::string all = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
-  return all.substr(0, all.find('\n'));
-}
-
 // Resolves symbolic links. The target need not exist yet.
 fs::path followed(fs::path file) {
   constexpr int kMostLinks = 40;  // Linux's own limit
@@ -53,9 +47,9 @@ jit::FileHandle new_temporary_file(const fs::path& file, std::string& name) {
 }
 
 // torch's own file writer terminates the program if the disk is full. This one accepts all data and throws at the end.
-void write_whole(OutputArchive& archive, int file) {
+void write_whole(const std::function<void(const ByteSink&)>& write_content, int file) {
   int failure = 0;
-  archive.save_to([&](const void* data, std::size_t size) {
+  write_content([&](const void* data, std::size_t size) {
     if (failure == 0 && !jit::write_all(file, {static_cast<const std::byte*>(data), size}))
       failure = errno;
     return size;
@@ -75,10 +69,14 @@ bool is_of_python(const std::string& file) {
 
 }  // namespace
 
+std::string first_line(const std::exception& error) {
+  const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
+  const std::string all = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
+  return all.substr(0, all.find('\n'));
+}
+
 // torch's error names neither the file nor a likely cause.
 InputArchive open_archive(const std::string& file, std::optional<torch::Device> device) {
-  TORCH_CHECK(!fs::is_directory(file), "jitstep: cannot load an optimizer from ", file,
-              ": it is a folder. Name the file in it that an optimizer was saved to.");
   TORCH_CHECK(fs::is_regular_file(file), "jitstep: cannot load an optimizer from ", file,
               ": there is no such file. Check the path.");
   InputArchive archive;
@@ -96,8 +94,13 @@ InputArchive open_archive(const std::string& file, std::optional<torch::Device> 
   return archive;
 }
 
-// Writes to a temporary file first, so that an interrupted save does not destroy an earlier archive.
 void write_file(OutputArchive& archive, const std::string& file) {
+  write_file(file, [&](const ByteSink& sink) { archive.save_to(sink); });
+}
+
+// Writes to a temporary file first, so that an interrupted save does not destroy an earlier archive.
+void write_file(const std::string& file,
+                const std::function<void(const ByteSink&)>& write_content) {
   std::error_code problem;
   const fs::path target = followed(file);
   const fs::file_status before = fs::status(target, problem);
@@ -113,7 +116,7 @@ void write_file(OutputArchive& archive, const std::string& file) {
   TORCH_CHECK(part, "jitstep: the optimizer cannot be saved to ", file, ": ",
               jit::failure_advice(errno));
   try {
-    write_whole(archive, part.get());
+    write_whole(write_content, part.get());
     const bool rights = !fs::is_regular_file(before) ||
                         ::fchmod(part.get(), static_cast<mode_t>(before.permissions())) == 0;
     // Some file systems report a full disk only at fsync.

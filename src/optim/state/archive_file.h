@@ -3,6 +3,8 @@
 
 #include <torch/serialize/archive.h>
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -16,5 +18,15 @@ torch::serialize::InputArchive open_archive(const std::string& file,
 /// Writes a file; follows symbolic links. Replaces an existing file only after the new one is complete. Throws a
 /// c10::Error if that fails; the existing file is unchanged then.
 void write_file(torch::serialize::OutputArchive& archive, const std::string& file);
+
+/// Takes the next bytes of a file, and returns their number. Throws nothing.
+using ByteSink = std::function<std::size_t(const void* data, std::size_t size)>;
+
+/// The same for any content. `write_content` is called once.
+void write_file(const std::string& file,
+                const std::function<void(const ByteSink& sink)>& write_content);
+
+/// The first line of an error's message. torch's further lines are context and a stack trace.
+std::string first_line(const std::exception& error);
 
 }  // namespace jitstep

@@ -7,6 +7,7 @@
 #include "jitstep/jit/catalog.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_fields.h"
+#include "optim/state/checkpoint_folder.h"
 #include "optim/state/param_state_data.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -74,7 +75,9 @@ torch::Tensor parameter_without_state(const std::map<std::string, torch::Tensor>
   return torch::empty({0, 0});
 }
 
-OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std::string& rule) {
+// `g`: the group's number in the folder.
+OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std::string& rule,
+                         std::size_t g, CheckpointFolder* folder) {
   OutlinedGroup group{.options = make_options(rule), .states = {}, .parameters = {}};
   InputArchive options = read_part(archive, "options");
   group.options->serialize(options);
@@ -83,6 +86,8 @@ OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std:
               "jitstep: the checkpoint is damaged: a group has ", count,
               " parameters. Save the optimizer again.");
   group.states = read_states(archive, states, *group.options, static_cast<std::size_t>(count));
+  for (std::size_t i = 0; folder != nullptr && i < group.states.size(); ++i)
+    if (group.states[i]) folder->read(group.states[i]->data(), {g, i});
   std::vector<std::string> keys;
   std::map<std::string, torch::Tensor> parameters;
   for (std::size_t i = 0; i < group.states.size(); ++i) {
@@ -114,7 +119,9 @@ std::vector<std::string> archived_rules(InputArchive& archive) {
 }
 
 std::vector<OutlinedGroup> read_outline(InputArchive& archive,
-                                        const std::vector<std::string>& rules) {
+                                        const std::vector<std::string>& rules,
+                                        CheckpointFolder* folder) {
+  if (folder == nullptr) check_whole(archive);
   InputArchive states = read_part(archive, "state");
   InputArchive groups = read_part(archive, "param_groups");
   const std::int64_t count = read_size(groups, "param_groups/size");
@@ -125,8 +132,9 @@ std::vector<OutlinedGroup> read_outline(InputArchive& archive,
   for (std::int64_t g = 0; g < count; ++g) {
     InputArchive group = read_part(groups, "param_groups/" + std::to_string(g));
     const auto index = rules.size() == 1 ? 0 : static_cast<std::size_t>(g);
-    out.push_back(
-        rethrow_as_torch_error([&] { return read_group(group, states, rules.at(index)); }));
+    out.push_back(rethrow_as_torch_error([&] {
+      return read_group(group, states, rules.at(index), static_cast<std::size_t>(g), folder);
+    }));
   }
   return out;
 }

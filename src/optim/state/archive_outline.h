@@ -11,6 +11,7 @@
 #include "jitstep/param_state.h"
 
 namespace jitstep {
+class CheckpointFolder;
 
 /// One parameter group.
 struct OutlinedGroup {
@@ -26,9 +27,10 @@ struct OutlinedGroup {
 /// c10::Error if the archive has no optimizer in torch's current layout.
 std::vector<std::string> archived_rules(torch::serialize::InputArchive& archive);
 
-/// Reads the groups. `rules`: one for all groups, or one per group. Throws a c10::Error for a damaged archive and for
-/// unknown rules and codecs.
+/// Reads the groups. `rules`: one for all groups, or one per group. `folder`: whose index the archive is, or null.
+/// Throws a c10::Error for a damaged archive and for unknown rules and codecs.
 std::vector<OutlinedGroup> read_outline(torch::serialize::InputArchive& archive,
-                                        const std::vector<std::string>& rules);
+                                        const std::vector<std::string>& rules,
+                                        CheckpointFolder* folder = nullptr);
 
 }  // namespace jitstep

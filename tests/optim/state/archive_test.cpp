@@ -327,7 +327,7 @@ TEST(Archive, AFileOfANewerVersionIsRejected) {
     return argument_error([&] { load(optimizer, archive); });
   };
   EXPECT_HAS(error_of_loading(archive_of_schema(1000, 2)),
-             "the checkpoint has schema 1000, but this version of jitstep reads at most 1");
+             "the checkpoint has schema 1000, but this version of jitstep reads at most 2");
   EXPECT_HAS(error_of_loading(archive_of_schema(1, 1000)),
              "state of schema 1000, but this version of jitstep reads at most 2");
   torch::serialize::OutputArchive torchs;

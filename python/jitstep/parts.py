@@ -1,0 +1,58 @@
+"""Checkpoints of the C++ front end in a folder, which save_parts() writes.
+
+src/optim/state/STATE_FORMAT.md has the format.
+"""
+
+import json
+import zipfile
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+INDEX = "index.pt"
+_SCHEMA = 1
+
+
+class Parts:
+    """The tensors in a folder's files, by the name of a state, such as "0.12", and of a buffer, such as "codes_m"."""
+
+    def __init__(self, folder: Path, index: str) -> None:
+        self._folder, self._index = folder, json.loads(index)
+        if self._index["schema"] > _SCHEMA:
+            schema = self._index["schema"]
+            raise ValueError(f"jitstep: {folder / INDEX} has the schema {schema}. Install a newer jitstep.")
+        self._files: dict[int, zipfile.ZipFile] = {}
+
+    def buffers(self, state: str) -> list[str]:
+        """The names of a state's buffers that are in files."""
+        return list(self._index["states"].get(state, {"buffers": {}})["buffers"])
+
+    def read(self, state: str, buffer: str) -> Tensor:
+        """The bytes of all parts, one after the other."""
+        elements = self._index["states"][state]["elements"]
+        pieces = [self._record(part, f"{state}/{buffer}") for part, count in enumerate(elements) if count]
+        return torch.frombuffer(bytearray(b"".join(pieces)), dtype=torch.uint8)
+
+    def _record(self, part: int, name: str) -> bytes:
+        save, parts = self._index["save"], self._index["parts"]
+        path = self._folder / f"{save}-{part}-of-{parts}.pt"
+        try:
+            file = self._files.setdefault(part, zipfile.ZipFile(path))
+            by_name = {one.partition("/")[2]: one for one in file.namelist()}
+            origin = json.loads(file.read(by_name["part.json"]))
+            if origin != {"schema": _SCHEMA, "save": save, "part": part, "parts": parts}:
+                raise ValueError("it belongs to another save, or to a newer version")
+            return file.read(by_name[name])
+        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"jitstep: cannot read {path}, a part of the checkpoint: {error}") from None
+
+
+def compact(sizes: list[int], strides: list[int]) -> list[int]:
+    """The strides of a tensor in this storage order, without gaps."""
+    order = sorted(range(len(sizes)), key=lambda d: (sizes[d] != 1, strides[d] if sizes[d] != 1 else 0, -d))
+    made, step = [0] * len(sizes), 1
+    for d in order:
+        made[d] = step
+        step *= max(sizes[d], 1)
+    return made

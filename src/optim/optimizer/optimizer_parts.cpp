@@ -1,0 +1,257 @@
+// Checkpoints in folders: each rank writes and reads its part.
+#include <fcntl.h>
+#include <sys/random.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "jit/base/file_handle.h"
+#include "jit/base/file_io.h"
+#include "jitstep/jit/plan.h"
+#include "optim/optimizer/sharding.h"
+#include "optim/state/archive_file.h"
+#include "optim/state/checkpoint_folder.h"
+#include "optim/state/state_operations.h"
+#include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/own_operations.h"
+
+namespace jitstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+void make_folder(const std::string& folder) {
+  std::error_code problem;
+  fs::create_directory(folder, problem);
+  TORCH_CHECK(fs::is_directory(folder), "jitstep: the optimizer cannot be saved to the folder ",
+              folder, ": ", problem ? problem.message() : "it is a file",
+              ". Name a folder that exists or can be made.");
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  TORCH_CHECK(::getrandom(&number, sizeof(number), 0) == sizeof(number),
+              "jitstep: the system gives no random numbers: ", jit::failure_advice(errno));
+  return number;
+}
+
+// Waits until the names of files are on the disk, so that old ones are not removed before.
+void sync_folder(const std::string& folder) {
+  const jit::FileHandle handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (handle) ::fsync(handle.get());
+}
+
+bool has_formats(const ParamState::Data& state, const jit::Plan& plan) {
+  const auto &held = state.declared_slots(), &made = plan.rule().slots;
+  const auto& to = plan.spec.state.slots;
+  if (held.size() != made.size() || state.buffers.format.slots.size() != made.size()) return false;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const auto& from = state.buffers.format.slots[i];
+    if (held[i].name != made[i].name || (to[i] && !from) ||
+        (to[i] && !jit::same_codes(*from, *to[i], *plan.catalog)))
+      return false;
+  }
+  return true;
+}
+
+bool has_codec_aux_state(const jit::Plan& plan) {
+  return std::any_of(plan.aux_state.begin(), plan.aux_state.end(),
+                     [](const auto& field) { return field.component != jit::kRuleComponent; });
+}
+
+// True if the elements of a part can be read and converted without the others.
+bool converts_alone(const PartedState& parted, const ParamState::Data& state,
+                    const torch::Tensor& p, const jit::Plan& plan, const jit::Part& part) {
+  const StateBuffers& held = state.buffers;
+  if (part.count() == p.numel() || p.sizes() != state.layout.sizes ||
+      p.strides() != state.layout.strides || held.format.dtype != plan.spec.state.dtype ||
+      held.format.weights != plan.spec.state.weights)
+    return false;
+  const bool same = has_formats(state, plan);
+  if (part.count() == 0) return same;
+  const auto is_cut = [&](std::int64_t at) { return at % parted.grain == 0 || at == p.numel(); };
+  return parted.grain > 0 && jit::part_grain(plan) > 0 && is_cut(part.first) && is_cut(part.last) &&
+         (same || !has_codec_aux_state(plan));
+}
+
+}  // namespace
+
+// ---- saving ------------------------------------------------------------------------------------
+
+// The parameters whose state goes to parts.
+class Optimizer::Impl::PartsToSave {
+ public:
+  PartsToSave(const Impl& impl, int parts) : impl_(impl) {
+    for (std::size_t g = 0; g < impl.groups.size(); ++g)
+      for (const ParamRecord& record : impl.groups[g].param_records) {
+        const torch::Tensor& p = impl.param_groups()[record.name.group].params()[record.name.index];
+        const auto* const state = dynamic_cast<const ParamState*>(impl.held_state(record.key));
+        if (record.repeated || state == nullptr || p.numel() == 0) continue;
+        check(p, record.name, *state);
+        saved_.push_back({&record, &p, &state->data()});
+      }
+    if (!impl.sharding) cut(parts);
+  }
+
+  int parts() const { return partition().ranks(); }
+
+  void describe(PartIndex& index) const {
+    index.parts = parts();
+    for (std::size_t i = 0; i < saved_.size(); ++i) {
+      std::vector<std::int64_t> elements;
+      for (int part = 0; part < parts(); ++part)
+        elements.push_back(partition().part(part, index_of(i)).count());
+      index.states[name_of(i)] = parted_state(*saved_[i].state, *saved_[i].p, elements);
+    }
+  }
+
+  // Writes the part of this rank, or all parts if there are no other ranks.
+  void write(const std::string& folder, const PartIndex& index) const {
+    const int own = impl_.sharding ? impl_.sharding->ranks().rank() : 0;
+    const int last = impl_.sharding ? own + 1 : parts();
+    for (int part = own; part < last; ++part) {
+      std::vector<PartRecord> records;
+      for (std::size_t i = 0; i < saved_.size(); ++i) {
+        const jit::Part& range = partition().part(part, index_of(i));
+        if (range.count() == 0) continue;
+        const ParamState::Data& state = *saved_[i].state;
+        const bool cuts = !impl_.sharding && range.count() < saved_[i].p->numel();
+        add_records(state, cuts ? part_of_state(state.buffers, *saved_[i].p, range) : state.buffers,
+                    index.states.at(name_of(i)), name_of(i), records);
+      }
+      write_part(folder, {index.save, part, parts()}, records);
+    }
+  }
+
+  // What the index has of their states.
+  std::map<void*, ParamState> outlines(const PartIndex& index) const {
+    std::map<void*, ParamState> made;
+    for (std::size_t i = 0; i < saved_.size(); ++i) {
+      void* const key = saved_[i].record->key;
+      const auto& state = static_cast<const ParamState&>(*impl_.held_state(key));
+      keep_outline(made.insert_or_assign(key, state).first->second.data(), *saved_[i].p,
+                   index.states.at(name_of(i)));
+    }
+    return made;
+  }
+
+ private:
+  struct Saved {
+    const ParamRecord* record;
+    const torch::Tensor* p;
+    const ParamState::Data* state;
+  };
+
+  void check(const torch::Tensor& p, const ParameterName& name, const ParamState& state) const {
+    check_unharmed(state);
+    const ParamState::Data& data = state.data();
+    const bool fits = data.buffers.plan != nullptr &&
+                      (impl_.sharding ? data.buffers.whole == p.numel() : data.same_layout(p));
+    TORCH_CHECK(fits, "jitstep: the state of ", jitstep::describe(p, name),
+                " was replaced, or the parameter changed, since the last step. Call step() before ",
+                "save_parts().");
+    if (data.is_bound() && data.same_layout(data.owner.parameter))
+      check_slots(data.buffers, data.owner.parameter);
+  }
+
+  void cut(int parts) {
+    std::vector<jit::PartitionedTensor> tensors;
+    for (const Saved& one : saved_)
+      tensors.push_back({one.p->numel(), jit::part_grain(*one.state->buffers.plan)});
+    own_ = rethrow_as_torch_error([&] { return jit::Partition(tensors, std::max(parts, 1)); });
+  }
+
+  const jit::Partition& partition() const {
+    return impl_.sharding ? impl_.sharding->partition() : own_;
+  }
+  std::size_t index_of(std::size_t saved) const {
+    return impl_.sharding ? impl_.sharding->index_of(saved_[saved].record->key) : saved;
+  }
+  std::string name_of(std::size_t saved) const {
+    const ParameterName& name = saved_[saved].record->name;
+    return PartIndex::state_name(name.group, name.index);
+  }
+
+  const Impl& impl_;
+  std::vector<Saved> saved_;
+  jit::Partition own_{{}, 1};  // without ranks
+};
+
+void Optimizer::save_parts(const std::string& folder, int parts) const {
+  const OwnOperations own;
+  Impl& impl = *impl_;
+  const int ranks = impl.sharding ? impl.sharding->ranks().size() : 0;
+  const bool is_first = ranks == 0 || impl.sharding->ranks().rank() == 0;
+  impl.together(RankCall::save_parts, [&] {
+    TORCH_CHECK(parts >= 0 && (ranks == 0 || parts == 0 || parts == ranks),
+                "jitstep: save_parts() cannot write ", parts, " parts",
+                ranks > 0 ? ": there is one for each of the ranks. Leave the number out."
+                          : ". Pass a number of at least 1.");
+    if (!impl.groups_unchanged()) impl.sync_groups();
+    impl.agree();
+  });
+  PartIndex index;
+  std::uint64_t number = 0;
+  impl.together(RankCall::save_parts, [&] {
+    if (is_first) make_folder(folder);
+    number = random_number();
+  });
+  if (ranks > 0) {  // all take that of rank 0
+    const torch::Tensor all = impl.sharding->ranks().all_gather(
+        torch::full({1}, static_cast<std::int64_t>(number), torch::kInt64));
+    number = static_cast<std::uint64_t>(all[0][0].item<std::int64_t>());
+  }
+  index.save = name_of_save(number);
+  bool is_complete = false;
+  try {
+    impl.together(RankCall::save_parts, [&] {
+      const Impl::PartsToSave saved(impl, parts);
+      saved.describe(index);
+      saved.write(folder, index);
+    });
+    impl.together(RankCall::save_parts, [&] {
+      if (!is_first) return;
+      impl.write_index(folder, index);
+      is_complete = true;
+      sync_folder(folder);
+      remove_other_parts(folder, index.save);
+    });
+  } catch (...) {
+    // Another rank must not do it: rank 0 may not have seen that rank's error, and complete the checkpoint.
+    if (is_first && !is_complete) remove_parts(folder, index.save);
+    throw;
+  }
+}
+
+void Optimizer::Impl::write_index(const std::string& folder, const PartIndex& index) const {
+  torch::serialize::OutputArchive archive;
+  const auto outlines = PartsToSave(*this, index.parts).outlines(index);
+  write_archive(archive, default_options(), mode, {states(), outlines}, param_groups(),
+                shared_state_to_save(), to_text(index));
+  write_file(archive, (fs::path(folder) / kIndexFile).string());
+}
+
+// ---- loading -----------------------------------------------------------------------------------
+
+// Fills a state with the tensors that are in parts. Returns what it is the state of: the parameter or this rank's part.
+torch::Tensor Optimizer::Impl::read_parts(CheckpointFolder& folder, const ParameterName& name,
+                                          ParamState::Data& state, const jit::Plan& plan) const {
+  const torch::Tensor& p = param_groups()[name.group].params()[name.index];
+  const PartedState* const parted = folder.find(name);
+  const jit::Part own = sharding ? sharding->part(key_of(p)) : jit::Part{0, p.numel()};
+  if (parted == nullptr || !converts_alone(*parted, state, p, plan, own)) {
+    folder.read(state, name);
+    return p;
+  }
+  folder.read(state, name, own);
+  if (own.count() > 0) return storage_range(p.detach(), own.first, own.count());
+  const torch::Tensor none = torch::empty({0}, p.options().requires_grad(false));
+  if (parted->grain == 0)
+    state.buffers.aux_state =
+        make_aux_state(none, plan, std::vector<double>(plan.aux_state.size()));
+  return none;
+}
+
+}  // namespace jitstep
