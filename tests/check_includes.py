@@ -23,7 +23,7 @@ MODULES = [
 HEADER_ONLY = {
     "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
     "jit/compiler.h": "jit/compiler", "hyper_params.h": "templates", "reports.h": "optim/reports",
-    "jitstep.h": "optim/training", "rules.h": "optim/training", "sharding.h": "optim/optimizer",
+    "jitstep.h": "optim/training", "rules.h": "optim/training", "sharding.h": "optim/shard",
 }
 GENERATED = {"jitstep/rules.h"}
 # What the files of a folder of templates may include, in addition to their own folder.

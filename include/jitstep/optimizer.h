@@ -25,6 +25,7 @@ namespace jitstep {
 enum class NonTrainablePolicy;
 struct KernelReport;
 struct MemoryReport;
+struct ShardOptions;
 namespace jit {
 enum class Mode;
 }
@@ -161,6 +162,10 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// sums are per row or column (Adafactor, CAME) are not cut. Throws a c10::Error for parameters on several devices,
   /// with step_in_backward(), and in step() with capturable(). Include jitstep/sharding.h.
   void shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+  /// The same with options: with own gradients, ranks also share the gradients (ZeRO stage 2). See sharding.h.
+  void shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const ShardOptions& options);
+  /// True if backward() exchanges gradients among ranks and frees them. See ShardOptions::in_backward().
+  bool reduces_in_backward() const;
   /// The first element of this rank's part of a parameter, and the one after the last. Elements count in storage order.
   /// Without shard() it is the whole parameter.
   std::pair<std::int64_t, std::int64_t> part_of(const torch::Tensor& parameter) const;

@@ -10,6 +10,7 @@ from ._core import CompileError, CudaError, Error, MissingCompilerError, __versi
 from .accumulate import GradAccumulator
 from .archives import read_archive, write_archive
 from .catalog import classes, from_spec, load_codec, load_rule
+from .distributed import ordered_all_reduce_hook
 from .optimizer import Optimizer
 from .transforms import TransformCall, register_host_transform, register_parameter_transform
 
@@ -45,6 +46,7 @@ __all__ = [
     "from_spec",
     "load_codec",
     "load_rule",
+    "ordered_all_reduce_hook",
     "read_archive",
     "register_host_transform",
     "register_parameter_transform",

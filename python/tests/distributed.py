@@ -3,6 +3,7 @@
 Processes are forked, so that torch is imported once. An assertion that fails in one of them ends the program.
 """
 
+import copy
 import os
 import pathlib
 import sys
@@ -10,6 +11,7 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
+from torch.nn.parallel import DistributedDataParallel
 
 import jitstep
 from jitstep import sharded
@@ -65,6 +67,38 @@ def ddp(folder):
         gathered = [torch.empty_like(p) for _ in range(dist.get_world_size())]
         dist.all_gather(gathered, p)
         assert torch.equal(gathered[0], gathered[1])
+
+
+def tree(terms):
+    """The sum over ranks by recursion: the largest power of two of them, then the others."""
+    if len(terms) == 1:
+        return terms[0].float()
+    half = 1 << (len(terms) - 1).bit_length() - 1
+    return tree(terms[:half]) + tree(terms[half:])
+
+
+def ordered_hook(folder):
+    """Gradients of DDP in buckets, of two dtypes, against sums of gradients that were made alone."""
+    for dtype in (torch.float32, torch.bfloat16):
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(16, 301), torch.nn.Tanh(), torch.nn.Linear(301, 77), torch.nn.Linear(77, 1)]
+        module = torch.nn.Sequential(*layers).to(dtype)
+        model = DistributedDataParallel(copy.deepcopy(module), bucket_cap_mb=0.02)
+        model.register_comm_hook(None, jitstep.ordered_all_reduce_hook)
+        for step in range(3):  # DDP changes its buckets after the first one
+            torch.manual_seed(10 * step + dist.get_rank())
+            x = torch.randn(32, 16, dtype=dtype)
+            for one in (module, model):
+                one.zero_grad()
+                one(x).pow(2).mean().backward()
+            for p, q in zip(module.parameters(), model.module.parameters(), strict=True):
+                own = [torch.empty_like(p.grad) for _ in range(dist.get_world_size())]
+                dist.all_gather(own, p.grad)
+                assert torch.equal(q.grad, (tree(own) / len(own)).to(dtype)), (dtype, step, tuple(p.shape))
+
+
+def ordered_hook_of_three(folder):
+    ordered_hook(folder)
 
 
 def zero(folder):
@@ -166,4 +200,4 @@ if __name__ == "__main__":
     if name == "fsdp2_reshards":
         fsdp2_reshards(folder)
     else:
-        run(globals()[name], 2, folder)
+        run(globals()[name], 3 if name.endswith("three") else 2, folder)

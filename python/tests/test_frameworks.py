@@ -31,6 +31,8 @@ def distributed(name, folder):
     "name",
     [
         "ddp",
+        "ordered_hook",
+        "ordered_hook_of_three",
         "zero",
         "fsdp2_follows_torch",
         "fsdp2_resumes",

@@ -32,6 +32,7 @@ from .archives import write_archive as write_archive
 from .catalog import from_spec as from_spec
 from .catalog import load_codec as load_codec
 from .catalog import load_rule as load_rule
+from .distributed import ordered_all_reduce_hook as ordered_all_reduce_hook
 from .optimizer import Optimizer as Optimizer
 from .transforms import TransformCall as TransformCall
 from .transforms import register_host_transform as register_host_transform

@@ -43,6 +43,7 @@ struct Optimizer::Impl {
   class Conversions;
   class PartsToSave;
   class Sharding;
+  class Reduction;
   // Cached data about one parameter, from the last time it was checked.
   struct ParamRecord : StepParam {
     void* key = nullptr;
@@ -61,7 +62,7 @@ struct Optimizer::Impl {
     bool shares = false;                // see jit::needs_all_tensors()
     std::optional<Stepper> alone = {};  // for steps inside backward()
     // If ranks share the state: the part of the parameter that this rank steps, [n], and of its gradient. Undefined if
-    // that is all of it.
+    // that is all of it, but `part_grad` is also a reduced gradient of all of it.
     torch::Tensor part = {}, part_grad = {};
     std::vector<torch::Tensor> part_inputs = {};  // the same of its inputs
 
@@ -133,10 +134,11 @@ struct Optimizer::Impl {
   bool tunes = false;              // the options request tuning in steps
   bool tuning_is_settled = false;  // it is decided whether the stepper has a tuner
   jit::Agreement agree_on_tuning = {};
-  jit::Mode mode = jit::Mode::train;   // for a rule with modes
-  std::mutex stepping;                 // inside backward(), which uses one thread per device
-  std::optional<GradHooks> hooks;      // while step_in_backward() is on
-  std::shared_ptr<Sharding> sharding;  // the ranks that share the state; null: it is all here
+  jit::Mode mode = jit::Mode::train;     // for a rule with modes
+  std::mutex stepping;                   // inside backward(), which uses one thread per device
+  std::optional<GradHooks> hooks;        // while step_in_backward() is on
+  std::shared_ptr<Sharding> sharding;    // the ranks that share the state; null: it is all here
+  std::shared_ptr<Reduction> reduction;  // of own gradients; null: they are means already
 
   void resize(std::size_t count) {
     groups.resize(count);
@@ -251,12 +253,13 @@ struct Optimizer::Impl {
 
   // ---- ranks that share the state (optimizer_shard.cpp). Without them, together() only calls its argument, and
   // agree(), check_part(), use_parts() and share_parameters() do nothing.
-  void shard(std::shared_ptr<RankGroup> ranks);
+  void shard(std::shared_ptr<RankGroup> ranks, const ShardOptions& options);
   void together(RankCall call, const std::function<void()>& action);
   void agree();
   void check_groups_fixed() const;
   void find_part(ParamRecord& record, const torch::Tensor& p) const;
   void check_part(const ParamRecord& record, const jit::Plan& plan) const;
+  const torch::Tensor* reduced_gradient(ParamRecord& record);
   void use_parts();
   void share_parameters();
   void keep_part(std::size_t group, std::size_t index, ParamState::Data& state) const;

@@ -7,7 +7,8 @@
 #include "jit/step/partition.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
-#include "optim/optimizer/sharding.h"
+#include "jitstep/sharding.h"
+#include "optim/optimizer/reduction.h"
 #include "optim/shard/part_exchange.h"
 #include "optim/shard/process_group.h"
 #include "optim/shard/state_gather.h"
@@ -20,18 +21,42 @@ namespace {
 // The gradient's elements, in the parameter's storage order.
 torch::Tensor gradient_range(const torch::Tensor& p, const torch::Tensor& grad,
                              const jit::Part& part) {
-  if (is_dense_like(p, grad)) return storage_range(grad.detach(), part.first, part.count());
-  const jit::Shape shape = shape_of(p);
-  torch::Tensor ordered = torch::empty_strided(shape.sizes, jit::compact_strides(shape),
-                                               grad.options().requires_grad(false));
-  ordered.copy_(grad.detach().view(shape.sizes));
-  return storage_range(ordered, part.first, part.count()).clone();
+  const torch::Tensor range = elements_of(p, grad).narrow(0, part.first, part.count());
+  return is_dense_like(p, grad) ? range : range.clone();
+}
+
+void check_options(const ShardOptions& options) {
+  TORCH_CHECK(options.micro_batches() >= 1, "jitstep: shard(): micro_batches is ",
+              options.micro_batches(), ". Set it to 1 or more.");
+  TORCH_CHECK(options.bucket_bytes() >= 0, "jitstep: shard(): bucket_bytes is ",
+              options.bucket_bytes(), ". Set it to 0 or more.");
+  const bool own = options.gradients() == ShardOptions::Gradients::own;
+  TORCH_CHECK(own || !options.in_backward(),
+              "jitstep: shard(): in_backward needs own gradients. Set gradients(",
+              "ShardOptions::Gradients::own).");
+  TORCH_CHECK(
+      options.micro_batches() == 1 || options.in_backward(),
+      "jitstep: shard(): micro_batches needs in_backward(true). Without it, p.grad() is the ",
+      "sum that backward() accumulates.");
+}
+
+ReductionOptions reduction_options(const ShardOptions& options) {
+  return {options.reduction() == ShardOptions::Reduction::ordered, options.micro_batches(),
+          options.bucket_bytes()};
 }
 
 }  // namespace
 
-void Optimizer::shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
-  impl_->shard(ranks_of(group));
+void Optimizer::shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group) { shard(group, {}); }
+
+void Optimizer::shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                      const ShardOptions& options) {
+  check_options(options);
+  impl_->shard(ranks_of(group), options);
+}
+
+bool Optimizer::reduces_in_backward() const {
+  return impl_->reduction && impl_->reduction->in_backward();
 }
 
 std::pair<std::int64_t, std::int64_t> Optimizer::part_of(const torch::Tensor& parameter) const {
@@ -45,7 +70,7 @@ std::pair<std::int64_t, std::int64_t> Optimizer::part_of(const torch::Tensor& pa
 }
 
 // State that exists already is cut.
-void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks) {
+void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks, const ShardOptions& options) {
   const OwnOperations own;
   TORCH_CHECK(!sharding, "jitstep: shard() was called before. Make a new optimizer to use another ",
               "group.");
@@ -55,9 +80,12 @@ void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks) {
   if (!groups_unchanged()) sync_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) refresh_options(g);
   start_gathering();
-  sharding = std::make_shared<Sharding>(*this, std::move(ranks));
+  sharding = std::make_shared<Sharding>(*this, std::move(ranks), options);
   try {
     together(RankCall::shard, [&] {
+      if (options.gradients() == ShardOptions::Gradients::own)
+        reduction = std::make_shared<Reduction>(*sharding, reduction_options(options),
+                                                options.in_backward());
       for (const ParameterName& name : sharding->names()) {
         const torch::Tensor& p = sharding->parameter(name);
         const ParamRecord& record = groups[name.group].param_records[name.index];
@@ -73,6 +101,7 @@ void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks) {
       }
     });
   } catch (...) {
+    reduction.reset();
     sharding.reset();
     throw;
   }
@@ -151,7 +180,8 @@ void Optimizer::Impl::use_parts() {
       const torch::Tensor& p = *record.p;
       if (record.grad == &p) record.grad = &record.part;
       const jit::Part& own = sharding->part(record.key);
-      if (record.grad != nullptr && record.grad != &record.part) {
+      if (record.grad != nullptr && record.grad != &record.part &&
+          record.grad != &record.part_grad) {
         record.part_grad = own.count() == 0
                                ? torch::empty({0}, record.grad->options().requires_grad(false))
                                : gradient_range(p, *record.grad, own);
@@ -170,11 +200,14 @@ void Optimizer::Impl::use_parts() {
 
 void Optimizer::Impl::share_parameters() {
   if (!sharding) return;
-  sharding->share_parameters();
   for (StepParam* const param : active) {
     auto& record = static_cast<ParamRecord&>(*param);
     record.part_grad.reset();
     record.part_inputs.clear();
+  }
+  sharding->share_parameters();
+  for (StepParam* const param : active) {
+    const auto& record = static_cast<const ParamRecord&>(*param);
     const torch::Tensor& p = sharding->parameter(param->name);
     if (!p.is_inference() && record.part.defined()) p.unsafeGetTensorImpl()->bump_version();
     if (extras.clears && p.grad().defined()) p.grad().detach().zero_();  // it may be a view

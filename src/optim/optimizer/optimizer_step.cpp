@@ -7,7 +7,7 @@
 
 #include "jit/codegen/shared_sums.h"
 #include "jitstep/jit/plan.h"
-#include "optim/optimizer/optimizer_impl.h"
+#include "optim/optimizer/reduction.h"
 #include "optim/state/weight_conversion.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/memory_overlap.h"
@@ -31,6 +31,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
 
 void Optimizer::Impl::step_all() {
   const OwnOperations own;
+  if (reduction) reduction->reduce();
   gather_inputs(Operation::step);
   if (!std::exchange(tuning_is_settled, true))
     stepper.tune(jit::make_step_tuner(tunes, agree_on_tuning));
@@ -41,6 +42,7 @@ void Optimizer::Impl::step_all() {
     if (sharding) of_step.clears = false;  // share_parameters() clears whole gradients
     stepper.step({active, inactive, hyper_params}, shared_state.aux_state(), of_step, transform());
   });
+  if (reduction) reduction->end_step();
   share_parameters();
   clear_materialized();
   forget_inputs();
@@ -142,6 +144,7 @@ void Optimizer::Impl::check_new_gradients() {
 
 // The gradient in a form that kernels can read, or null. An unchanged gradient is not checked again.
 const torch::Tensor* Optimizer::Impl::gradient_of(ParamRecord& record) {
+  if (reduction) return reduced_gradient(record);
   // p is a leaf, so p.grad() and its warning about non-leaves are not needed.
   const torch::Tensor* grad = &record.p->unsafeGetTensorImpl()->grad();
   if (record.gradient_checked && record.gradient.same_storage(*grad)) return grad;

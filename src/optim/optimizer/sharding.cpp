@@ -3,17 +3,31 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <string>
 
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/spec.h"
+#include "jitstep/sharding.h"
+#include "optim/optimizer/reduction.h"
 #include "optim/shard/part_exchange.h"
 #include "optim/shard/whole_transform.h"
 #include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
 
-Optimizer::Impl::Sharding::Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks)
-    : impl_(impl), ranks_(std::move(ranks)), partition_({}, 1) {
+Optimizer::Impl::Sharding::Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks,
+                                    const ShardOptions& options)
+    : impl_(impl),
+      ranks_(std::move(ranks)),
+      partition_({}, 1),
+      options_(Digest()
+                   .add(options.gradients())
+                   .add(options.in_backward())
+                   .add(options.reduction())
+                   .add(options.micro_batches())
+                   .add(options.bucket_bytes())
+                   .value()),
+      bucket_bytes_(options.bucket_bytes()) {
   std::vector<jit::PartitionedTensor> tensors;
   for (std::size_t g = 0; g < impl_.groups.size(); ++g)
     for (const ParamRecord& record : impl_.groups[g].param_records) {
@@ -39,10 +53,31 @@ void Optimizer::Impl::Sharding::run(RankCall call, const std::function<void()>& 
     action();
     agree();
   } catch (...) {
-    if (!std::exchange(agreed_, true)) report_failure(*ranks_);
+    end_failed_call();
     throw;
   }
-  if (call == RankCall::load) lost_ = false;
+  if (call != RankCall::load || !std::exchange(lost_, false)) return;
+  if (impl_.reduction) impl_.reduction->end_step();  // gradients after the step that failed
+}
+
+// If ranks do not throw together, the others wait for this one.
+void Optimizer::Impl::Sharding::end_failed_call() {
+  const auto reduction = call_ == RankCall::step ? impl_.reduction : nullptr;
+  if (std::exchange(agreed_, true)) return;
+  if (reduction) reduction->join_failed_step();
+  report_failure(*ranks_);
+  if (reduction) reduction->end_failed_step();
+}
+
+void Optimizer::Impl::Sharding::agree_on_call() {
+  agreed_ = true;
+  check_same(*ranks_, call_, {}, [](std::size_t) { return std::string(); });
+}
+
+std::vector<torch::Tensor> Optimizer::Impl::Sharding::parameters() const {
+  std::vector<torch::Tensor> all;
+  for (const ParameterName& name : names_) all.push_back(parameter(name));
+  return all;
 }
 
 void Optimizer::Impl::Sharding::agree() {
@@ -94,7 +129,7 @@ void Optimizer::Impl::Sharding::share_parameters() {
     if (!is_dense_like(p, p)) gaps.emplace_back(p, dense = p.contiguous());
     flat.push_back({index_of(*param), storage_range(dense, 0, p.numel())});
   }
-  gather_parts(*ranks_, partition_, flat);
+  gather_parts(*ranks_, partition_, flat, bucket_bytes_);
   for (const auto& [p, dense] : gaps) p.copy_(dense);
   lost_ = false;
 }
@@ -158,7 +193,7 @@ std::vector<ParameterDigest> Optimizer::Impl::Sharding::digests() {
     const torch::Tensor& p = parameter(name);
     Digest shape;
     shape.add(p.sizes()).add(p.strides()).add(p.scalar_type());
-    all.push_back({shape.value(), 0, 0});
+    all.push_back({shape.value(), options_, 0});
   }
   if (is_launch())
     add_digests_of_step(all);
@@ -172,6 +207,7 @@ std::vector<ParameterDigest> Optimizer::Impl::Sharding::digests() {
 void Optimizer::Impl::Sharding::share_found_inf() const {
   const torch::Tensor& found = impl_.extras.found_inf;
   if (!found.defined()) return;
+  if (impl_.reduction) impl_.reduction->find_infinities(found);
   const torch::Tensor all = ranks_->all_gather(found.reshape({1}).contiguous());
   found.copy_(all.amax().reshape(found.sizes()));
 }

@@ -19,7 +19,7 @@ namespace jitstep {
 class Optimizer::Impl::Sharding final : public StepRanks {
  public:
   /// Deals the parameters to the ranks. Throws a c10::Error if they are on several devices.
-  Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks);
+  Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks, const ShardOptions& options);
 
   RankGroup& ranks() const { return *ranks_; }
   const jit::Partition& partition() const { return partition_; }
@@ -37,10 +37,17 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   const torch::Tensor& parameter(const ParameterName& name) const {
     return impl_.param_groups()[name.group].params()[name.index];
   }
+  /// All parameters, by index in the partition.
+  std::vector<torch::Tensor> parameters() const;
 
   /// Runs a call that all ranks make. An error before the ranks agree is reported to the others.
   void run(RankCall call, const std::function<void()>& action);
   void agree() override;
+  /// Before an exchange in a step, on all ranks. Throws on all of them unless all are in step(). After it, ranks throw
+  /// together, until agree_again().
+  void agree_on_call();
+  /// From here on, an error on this rank alone is reported to the others.
+  void agree_again() { agreed_ = false; }
   void exchange(const std::vector<jit::PartialSums>& partials) override;
   void transform(const std::vector<TransformedPart>& parts, int number,
                  const TransformOfGroup& transform) override;
@@ -56,6 +63,7 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   void add_digests_of_step(std::vector<ParameterDigest>& all);
   std::vector<ParameterDigest> digests();
   void share_found_inf() const;
+  void end_failed_call();
 
   Impl& impl_;
   std::shared_ptr<RankGroup> ranks_;
@@ -64,7 +72,9 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   std::unordered_map<const void*, std::size_t> index_;
   std::unordered_map<int, std::size_t> index_of_id_;  // of active parameters
   std::unordered_map<const jit::Plan*, std::pair<std::shared_ptr<const jit::Plan>, std::uint64_t>>
-      plans_;  // and their digests
+      plans_;              // and their digests
+  std::uint64_t options_;      // a digest of the ShardOptions
+  std::int64_t bucket_bytes_;  // of parameters that travel together
   RankCall call_ = RankCall::step;
   bool agreed_ = true;  // in this call
   bool lost_ = false;   // parameters are not those of the state

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "optim/shard/ordered_sum.h"
 #include "optim/shard/part_exchange.h"
 #include "optim/shard/rank_check.h"
 
@@ -106,20 +107,6 @@ void unpack(const torch::Tensor& all, Bucket gradients) {
   }
 }
 
-// The sum of the rows of `values` [rows, n], as a tree over their indices: neighbors first, then sums of neighbors.
-// Float64 values are added in float64, others in float32. Returns that dtype.
-torch::Tensor ordered_sum(const torch::Tensor& values) {
-  torch::Tensor rows =
-      values.to(values.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32);
-  while (rows.size(0) > 1) {
-    const std::int64_t pairs = rows.size(0) / 2, count = rows.size(0);
-    const torch::Tensor paired = rows.narrow(0, 0, 2 * pairs).view({pairs, 2, -1});
-    const torch::Tensor sums = paired.select(1, 0) + paired.select(1, 1);
-    rows = count % 2 == 0 ? sums : torch::cat({sums, rows.narrow(0, count - 1, 1)});
-  }
-  return rows.select(0, 0);
-}
-
 // Every rank averages an equal share of the elements, then sends it to all. Shares travel as bytes: back ends support
 // few dtypes.
 void average_bucket(RankGroup& group, Bucket gradients) {
@@ -133,7 +120,7 @@ void average_bucket(RankGroup& group, Bucket gradients) {
   const torch::Tensor shares = group.all_to_all(mine.view(torch::kUInt8), counts, counts)
                                    .view(mine.scalar_type())
                                    .view({group.size(), share});
-  const torch::Tensor mean = ordered_sum(shares).div_(group.size()).to(mine.scalar_type());
+  const torch::Tensor mean = ordered_mean(shares, group.size(), mine.scalar_type());
   unpack(group.all_gather(mean.view(torch::kUInt8)).view({-1}).view(mine.scalar_type()), gradients);
 }
 

@@ -1,30 +1,12 @@
-// The only source that calls c10d. Its C++ interface changes between versions of torch.
 #include "optim/shard/process_group.h"
-
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <algorithm>
 #include <exception>
 
+#include "optim/shard/collectives.h"
+
 namespace jitstep {
 namespace {
-
-// torch 2.13 has renamed these functions, and warns about the old names.
-template <class Group>
-auto all_gather_by(Group& group, torch::Tensor& all, torch::Tensor& mine) {
-  if constexpr (requires { group.all_gather_single(all, mine); })
-    return group.all_gather_single(all, mine);
-  else
-    return group._allgather_base(all, mine);
-}
-template <class Group>
-auto all_to_all_by(Group& group, torch::Tensor& all, torch::Tensor& mine,
-                   std::vector<std::int64_t>& from, std::vector<std::int64_t>& to) {
-  if constexpr (requires { group.all_to_all_single(all, mine, from, to); })
-    return group.all_to_all_single(all, mine, from, to);
-  else
-    return group.alltoall_base(all, mine, from, to);
-}
 
 class ProcessRanks final : public RankGroup {
  public:
@@ -34,21 +16,30 @@ class ProcessRanks final : public RankGroup {
   int size() const override { return group_->getSize(); }
 
   torch::Tensor all_gather(const torch::Tensor& mine) override {
-    torch::Tensor own = on_group(mine);
-    torch::Tensor all = torch::empty({size() * own.numel()}, own.options());
-    named("all-gather", [&] { all_gather_by(*group_, all, own)->wait(); });
-    return all.view({size(), own.numel()}).to(mine.device());
+    const torch::Tensor own = on_group(mine);
+    const torch::Tensor all = torch::empty({size() * own.numel()}, own.options());
+    const Result result = start("all-gather", own, all, all_gather_by<c10d::ProcessGroup>);
+    return result().view({size(), own.numel()}).to(mine.device());
   }
 
-  torch::Tensor all_to_all(const torch::Tensor& mine, const std::vector<std::int64_t>& to,
-                           const std::vector<std::int64_t>& from) override {
-    torch::Tensor own = on_group(mine);
+  Result start_all_to_all(const torch::Tensor& mine, const std::vector<std::int64_t>& to,
+                          const std::vector<std::int64_t>& from) override {
     std::int64_t count = 0;
     for (const std::int64_t one : from) count += one;
-    torch::Tensor all = torch::empty({count}, own.options());
-    std::vector<std::int64_t> sent = to, received = from;
-    named("all-to-all", [&] { all_to_all_by(*group_, all, own, received, sent)->wait(); });
-    return all.to(mine.device());
+    const torch::Tensor own = on_group(mine);
+    const Result result = start("all-to-all", own, torch::empty({count}, own.options()),
+                                [&](auto& group, auto& all, auto& sent) {
+                                  return all_to_all_by(group, all, sent, from, to);
+                                });
+    return [result, device = mine.device()] { return result().to(device); };
+  }
+
+  Result start_reduce_scatter(const torch::Tensor& mine) override {
+    const torch::Tensor own = on_group(mine);
+    const Result result =
+        start("reduce-scatter", own, torch::empty({own.numel() / size()}, own.options()),
+              [](auto& group, auto& row, auto& all) { return reduce_scatter_by(group, row, all); });
+    return [result, device = mine.device()] { return result().to(device); };
   }
 
  private:
@@ -58,6 +49,18 @@ class ProcessRanks final : public RankGroup {
       return device.type() == tensor.device().type();
     });
     return direct ? tensor : tensor.cpu();
+  }
+
+  // Calls `collective(group, received, sent)`, whose tensors live until the result is there.
+  template <class Collective>
+  Result start(const char* what, torch::Tensor sent, torch::Tensor received,
+               Collective&& collective) const {
+    Work work;
+    named(what, [&] { work = collective(*group_, received, sent); });
+    return [this, what, work, sent, received] {
+      named(what, [&] { work->wait(); });
+      return received;
+    };
   }
 
   // Back ends report a lost connection as different types. Users get one type, which says whose step failed.

@@ -41,9 +41,10 @@ Row row_of(RankCall call, const std::vector<ParameterDigest>& parameters) {
 void check_rows(const torch::Tensor& rows, int own) {
   for (std::int64_t rank = 0; rank < rows.size(0); ++rank) {
     const auto* const row = rows.const_data_ptr<std::int64_t>() + rank * kWords;
-    TORCH_CHECK(row[kCall] != static_cast<std::int64_t>(RankCall::failed), "jitstep: rank ", own,
-                ": rank ", rank,
-                " failed before the exchange. Nothing has changed. See its error.");
+    if (row[kCall] == static_cast<std::int64_t>(RankCall::failed))
+      throw RankFailure({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},
+                        c10::str("jitstep: rank ", own, ": rank ", rank, " failed before the ",
+                                 "exchange. Nothing has changed. See its error."));
   }
   const auto* const first = rows.const_data_ptr<std::int64_t>();
   for (std::int64_t rank = 1; rank < rows.size(0); ++rank) {

@@ -27,6 +27,12 @@ enum class RankCall : std::int64_t {
   save_parts
 };
 
+/// A rank has called report_failure().
+class RankFailure : public c10::Error {
+ public:
+  using c10::Error::Error;
+};
+
 /// A hash of anything that ranks must have in common.
 class Digest {
  public:
@@ -50,8 +56,9 @@ struct ParameterDigest {
   std::uint64_t gradient = 0;  // whether the parameter has one, or before the first step, state
 };
 
-/// Throws a c10::Error on all ranks, of the same cause, unless all ranks make the same call with equal parameters. The
-/// message names a rank and the first parameter that differs. `describe`: a parameter by its index.
+/// Throws a c10::Error on all ranks, of the same cause, unless all ranks make the same call with equal parameters: a
+/// RankFailure if a rank failed. The message names a rank and the first parameter that differs. `describe`: a parameter
+/// by its index.
 void check_same(RankGroup& group, RankCall call, const std::vector<ParameterDigest>& parameters,
                 const std::function<std::string(std::size_t)>& describe);
 

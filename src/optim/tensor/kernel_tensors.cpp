@@ -57,6 +57,16 @@ torch::Tensor storage_range(const torch::Tensor& dense, std::int64_t first, std:
   return dense.as_strided({count}, {1}, dense.storage_offset() + first);
 }
 
+torch::Tensor elements_of(const torch::Tensor& p, const torch::Tensor& values) {
+  const torch::Tensor own = values.detach();
+  if (is_dense_like(p, own)) return storage_range(own, 0, own.numel());
+  const jit::Shape shape = shape_of(p);
+  torch::Tensor ordered =
+      torch::empty_strided(shape.sizes, jit::compact_strides(shape), own.options());
+  ordered.copy_(own.view(shape.sizes));
+  return storage_range(ordered, 0, own.numel());
+}
+
 torch::Tensor in_storage_order(const torch::Tensor& elements, const torch::Tensor& p) {
   if (p.dim() == 0) return elements.view(torch::IntArrayRef());
   return elements.as_strided(p.sizes(), jit::compact_strides(shape_of(p)));

@@ -1,21 +1,19 @@
 #include "jitstep/grad_accumulator.h"
 
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <map>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "jit/codegen/gradient_sum.h"
 #include "jitstep/jit/plan.h"
+#include "optim/optimizer/backward_watch.h"
 #include "optim/optimizer/grad_hooks.h"
 #include "optim/optimizer/stepper.h"
 #include "optim/state/state_buffers.h"
@@ -29,21 +27,6 @@
 
 namespace jitstep {
 namespace {
-
-namespace autograd = torch::autograd;
-
-// torch's API returns only one member of the GraphTask that runs in this thread. The GraphTask is found from that
-// member's offset.
-const autograd::GraphTask* current_task() {
-  const auto* const exec_info = autograd::get_current_graph_task_exec_info();
-  if (exec_info == nullptr) return nullptr;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Winvalid-offsetof"
-  constexpr std::size_t offset = offsetof(autograd::GraphTask, exec_info_);
-#pragma GCC diagnostic pop
-  return reinterpret_cast<const autograd::GraphTask*>(reinterpret_cast<const char*>(exec_info) -
-                                                      offset);
-}
 
 using Plans = std::map<torch::Dtype, std::shared_ptr<const jit::Plan>>;
 
@@ -107,19 +90,15 @@ std::vector<torch::Tensor> parameters_of(const std::deque<Sum>& sums) {
 
 }  // namespace
 
-struct GradAccumulator::State : std::enable_shared_from_this<State> {
+struct GradAccumulator::State {
   GradAccumulatorOptions options;
   std::deque<Sum> sums;
   std::vector<HyperParams> hyper_params;
   std::int64_t backwards = 0, micro_batches = 0;  // since construction; in this window
-  // backward() uses one thread per device. Recursive, because torch may run a callback immediately in the thread that
-  // registers it.
-  std::recursive_mutex mutex;
+  std::shared_ptr<BackwardWatch> watch;           // its lock protects all other data
   std::optional<GradHooks> hooks;
 
   // ---- about the outermost backward that is running
-  std::set<int> tasks;        // torch's task ids of it and of the nested ones so far
-  int last_task = -1;         // the task of the last gradient
   std::vector<Sum*> waiting;  // gradients that are not added yet
   std::int64_t bytes = 0;     // of these gradients
   std::size_t steps = 0;      // adding steps so far
@@ -127,13 +106,8 @@ struct GradAccumulator::State : std::enable_shared_from_this<State> {
   std::deque<Stepper> steppers;  // one per step, so that the next backward reuses its tables
 
   void add_parameters(const std::vector<torch::Tensor>& parameters);
-  void note_backward();
-  void await_end();
   void on_gradient(Sum& sum);
-  void on_inner_end();
   void end_backward();
-  template <class Call>
-  auto locked(Call call);
   void drop();
   void add(const std::vector<Sum*>& waited, bool all);
   void step(const std::vector<Sum*>& present, const std::deque<torch::Tensor>& gradients, bool all);
@@ -156,49 +130,12 @@ void GradAccumulator::State::add_parameters(const std::vector<torch::Tensor>& pa
   }
 }
 
-// A callback for torch. It does nothing if the accumulator no longer exists.
-template <class Call>
-auto GradAccumulator::State::locked(Call call) {
-  return [weak = weak_from_this(), call](auto&...) {
-    const auto state = weak.lock();
-    if (!state) return;
-    const std::lock_guard lock(state->mutex);
-    std::invoke(call, *state);
-  };
-}
-
-// The first gradient of a backward registers a callback for its end. Each backward gets its own number, because random
-// bits depend on it.
-void GradAccumulator::State::note_backward() {
-  const int now = autograd::get_current_graph_task_id();
-  if (std::exchange(last_task, now) != now) ++backwards;
-  if (tasks.insert(now).second) await_end();
-}
-
-// A backward may be nested in another, as with activation checkpointing. torch reveals the outer one only after the
-// inner one has ended.
-void GradAccumulator::State::await_end() {
-  const autograd::GraphTask* const task = current_task();
-  if (task != nullptr && task->reentrant_depth_ > 0)
-    task->future_result_->addCallback(locked(&State::on_inner_end), /*uses_future=*/false);
-  else
-    autograd::Engine::get_default_engine().queue_callback(locked(&State::end_backward));
-}
-
-// An inner backward that ended in another thread than it began in counts as a separate one.
-void GradAccumulator::State::on_inner_end() {
-  const int outer = autograd::get_current_graph_task_id();
-  if (outer < 0)
-    end_backward();
-  else if (tasks.insert(outer).second)
-    await_end();
-}
-
 // A gradient that a failed backward left behind is in `waiting` already. Only gradients of this stream are added here,
-// because those of other streams may not be complete yet.
+// because those of other streams may not be complete yet. Each backward gets its own number, because random bits depend on
+// it.
 void GradAccumulator::State::on_gradient(Sum& sum) {
-  const std::lock_guard lock(mutex);
-  note_backward();
+  const auto lock = watch->lock();
+  if (watch->note_gradient()) ++backwards;
   if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
   sum.stream = current_stream(sum.p.device());
   if (has_data(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
@@ -214,8 +151,7 @@ void GradAccumulator::State::on_gradient(Sum& sum) {
 void GradAccumulator::State::end_backward() {
   bytes = 0;
   const bool all = std::exchange(steps, 0) == 0;
-  tasks.clear();
-  last_task = -1;
+  watch->reset();
   add(std::exchange(waiting, {}), all);
   if (std::exchange(added, false)) ++micro_batches;
 }
@@ -227,8 +163,7 @@ void GradAccumulator::State::drop() {
     sum->p.mutable_grad().reset();
   }
   for (Sum& sum : sums) sum.started = false;
-  tasks.clear();
-  last_task = -1;
+  watch->reset();
   steps = 0;
   bytes = micro_batches = 0;
   added = false;
@@ -283,6 +218,9 @@ GradAccumulator::GradAccumulator(const std::vector<torch::Tensor>& parameters,
   state_->options = options;
   state_->hyper_params = {jit::gradient_sum_params(options.seed())};
   state_->add_parameters(parameters);
+  state_->watch = std::make_shared<BackwardWatch>([weak = std::weak_ptr(state_)] {
+    if (const auto state = weak.lock()) state->end_backward();
+  });
   state_->hooks.emplace(
       "a GradAccumulator", parameters_of(state_->sums),
       [state = state_.get()](std::size_t i) { state->on_gradient(state->sums[i]); });
@@ -294,7 +232,7 @@ GradAccumulator& GradAccumulator::operator=(GradAccumulator&&) noexcept = defaul
 
 void GradAccumulator::assign_gradients() {
   const OwnOperations own;
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->watch->lock();
   for (const Sum& sum : state_->sums)
     if (sum.started) check_sum(sum);
   state_->end_backward();  // in case a backward failed
@@ -307,7 +245,7 @@ void GradAccumulator::assign_gradients() {
 }
 
 void GradAccumulator::reset() {
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->watch->lock();
   state_->drop();
 }
 

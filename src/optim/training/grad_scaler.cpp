@@ -76,9 +76,14 @@ Gradients gradients_of(Optimizer& optimizer) {
               "step would use scaled gradients before all are known to be finite. Call ",
               "step_in_backward(false), or train in bfloat16, which needs no scaler.");
   Gradients gradients;
+  const bool are_sent = optimizer.reduces_in_backward();  // the step finds infinities in their mean
   for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
     const auto& params = optimizer.param_groups()[g].params();
-    for (std::size_t i = 0; i < params.size(); ++i) gradients.add(params[i], {g, i});
+    for (std::size_t i = 0; i < params.size(); ++i)
+      if (are_sent)
+        gradients.device = params[i].device();
+      else
+        gradients.add(params[i], {g, i});
   }
   TORCH_CHECK(gradients.device,
               "jitstep: GradScaler: no parameter of the optimizer has a gradient.",
@@ -166,6 +171,10 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   TORCH_CHECK(progress.stage == Stage::ready, "jitstep: GradScaler: unscale_() ",
               progress.stage == Stage::unscaled ? "twice" : "after step()",
               " for an optimizer since the last update(). Call update() at the end of each step.");
+  TORCH_CHECK(
+      !optimizer.reduces_in_backward(),
+      "jitstep: GradScaler: unscale_() of an optimizer that reduces gradients in backward(): ",
+      "no rank has all of them. Leave the unscaling to step().");
   const Gradients gradients = gradients_of(optimizer);
   TORCH_CHECK(
       !gradients.of_dtype.contains(torch::kFloat16),

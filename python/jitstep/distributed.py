@@ -1,0 +1,78 @@
+"""Data parallelism whose gradients have the same bits on every back end."""
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+class _Bucket(NamedTuple):
+    values: Tensor
+    own: Tensor  # the values, and zeros up to equal shares for all ranks
+    shares: Tensor  # of all ranks, of this rank's elements
+    arrival: Any  # of the shares
+    mean: torch.futures.Future[Tensor]
+
+
+# torch 2.13 has renamed it.
+_all_gather = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
+
+# By group: the last bucket, whose mean was not sent yet.
+_open: dict[Any, _Bucket] = {}
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    """Back ends support few dtypes, but all of them send bytes."""
+    return tensor.view(-1).view(torch.uint8)
+
+
+def _ordered_mean(rows: Tensor) -> Tensor:
+    """Adds neighbors, then sums of neighbors: average_gradients() of C++ adds in this order. Rounded once."""
+    nodes = list(rows if rows.dtype == torch.float64 else rows.float())
+    while len(nodes) > 1:
+        sums = [left + right for left, right in zip(nodes[::2], nodes[1::2], strict=False)]
+        nodes = sums + nodes[2 * len(sums) :]
+    return nodes[0].div(len(rows)).to(rows.dtype)
+
+
+def _send_mean(group: Any, bucket: _Bucket) -> None:
+    bucket.arrival.wait()
+    mean = _ordered_mean(bucket.shares)
+    gathered = _all_gather(_bytes(bucket.own), _bytes(mean), group=group, async_op=True)
+
+    def finish(future: torch.futures.Future[Any]) -> None:
+        try:
+            future.value()
+            bucket.values.copy_(bucket.own.view(-1)[: bucket.values.numel()])
+            bucket.mean.set_result(bucket.values)
+        except Exception as error:  # torch only logs exceptions of callbacks
+            bucket.mean.set_exception(error)
+
+    gathered.get_future().add_done_callback(finish)
+
+
+def ordered_all_reduce_hook(state: Any, bucket) -> torch.futures.Future[Tensor]:  # type: ignore[no-untyped-def]
+    """A communication hook of DistributedDataParallel, which replaces its all-reduce:
+
+        model.register_comm_hook(None, jitstep.ordered_all_reduce_hook)
+
+    state: a process group, or None for the default one.
+    Gradients are added as a tree over ranks, in float32 (float64 for float64), and rounded once. The result depends on
+    the gradients alone: not on the back end, the size of buckets or timing. It has the bits of `average_gradients()`
+    in C++. A rank sends as many bytes as in an all-reduce.
+    """
+    group = dist.group.WORLD if state is None else state
+    ranks, values = dist.get_world_size(group), bucket.buffer()
+    own = values.new_zeros(ranks, -(-values.numel() // ranks))
+    own.view(-1)[: values.numel()] = values
+    shares = torch.empty_like(own)
+    # All ranks must start collective calls in the same order. The mean of a bucket is therefore sent at a certain call.
+    arrival = dist.all_to_all_single(_bytes(shares), _bytes(own), group=group, async_op=True)
+    mean: torch.futures.Future[Tensor] = torch.futures.Future(devices=[values.device] if values.is_cuda else [])
+    if before := _open.pop(group, None):
+        _send_mean(group, before)
+    _open[group] = _Bucket(values, own, shares, arrival, mean)
+    if bucket.is_last():
+        _send_mean(group, _open.pop(group))
+    return mean
