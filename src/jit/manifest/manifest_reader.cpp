@@ -6,6 +6,7 @@
 
 #include "jit/base/args.h"
 #include "jit/base/text.h"
+#include "jit/manifest/manifest_checks.h"
 #include "jit/manifest/manifest_fields.h"
 #include "jit/manifest/manifest_formats.h"
 #include "jit/manifest/manifest_header.h"
@@ -90,7 +91,7 @@ class Reader {
     each("AuxState", made_.has_aux_state, [&](const SourceLine& line) {
       add(made_.aux_state, read_aux_state(line, flags_), line.location, kMostAuxFields,
           "fields of auxiliary state");
-      check_aux_state(made_.aux_state.back(), line.location);
+      check_aux_state(made_, line.location);
       check_archived(made_.aux_state, line.location);
     });
     if (made_.kind == Kind::rule) read_scalars(), read_matrices();
@@ -211,24 +212,13 @@ class Reader {
 
   void check_slot(const Slot& slot, const Location& location) {
     check_member(slot.name, "slot", location);
-    check_no_transform(slot.name, location);
+    check_no_transform(made_, slot.name, location);
     for (const std::string& name : {slot.name, slot.torch_name}) {
       if (name == "step")
         location.fail("`step` is the step count of every state. Rename the slot.");
       refuse_in_archives(name, location);
     }
-    check_initial(slot.initial, false, location);
-  }
-
-  // Elements have members of these names.
-  void check_member(const std::string& name, std::string_view what,
-                    const Location& location) const {
-    const auto refuse = [&](std::string_view meaning) {
-      location.fail(str_cat("`", name, "` is ", meaning, ". Rename the ", what, "."));
-    };
-    if (name == "transformed") refuse("the result of a host transform");
-    if (name == "random" || name == "random_key") refuse("a function of elements");
-    if (name == "p" || name == "g") refuse("the parameter or the gradient");
+    check_initial(made_, slot.initial, false, location);
   }
 
   void read_transforms() {
@@ -238,21 +228,14 @@ class Reader {
     });
   }
 
-  // A member of elements that an earlier struct declares.
-  void check_no_transform(const std::string& name, const Location& location) const {
-    for (const RuleTransform& transform : made_.transforms)
-      if (transform.name == name)
-        location.fail(str_cat("`", name, "` is also a transform. Rename one."));
-  }
-
   // Kernels do not use matrices.
   void read_matrices() {
     bool declared = false;
     each("Matrices", declared, [&](const SourceLine& line) {
       add(made_.matrices, read_matrix(line, flags_), line.location, kMostMatrices, "matrices");
       const MatrixField& matrix = made_.matrices.back();
-      check_initial(matrix.initial, false, line.location);
-      if (matrix.largest) check_initial(*matrix.largest, false, line.location);
+      check_initial(made_, matrix.initial, false, line.location);
+      if (matrix.largest) check_initial(made_, *matrix.largest, false, line.location);
       check_archived(made_.matrices, line.location);
       for (const AuxField& field : made_.aux_state)
         if (field.name == matrix.name || field.torch_name == matrix.torch_name)
@@ -274,52 +257,11 @@ class Reader {
       add(made_.inputs, read_input(line), line.location, kMaxInputs, "inputs");
       const std::string& name = made_.inputs.back().name;
       check_member(name, "input", line.location);
-      check_no_transform(name, line.location);
+      check_no_transform(made_, name, line.location);
       for (const Slot& slot : made_.slots)
         if (slot.name == name)
           line.location.fail(str_cat("`", name, "` is also a slot. Rename one."));
     });
-  }
-
-  // A field that elements read is a member of each element.
-  void check_of_elements(const AuxField& field, const Location& location) const {
-    if (!field.of_elements) return;
-    if (made_.kind != Kind::rule)
-      location.fail("only elements of a rule read auxiliary state. Remove the note `elements`.");
-    check_member(field.name, "field", location);
-    check_no_transform(field.name, location);
-    if (made_.input(field.name) >= 0)
-      location.fail(str_cat("`", field.name, "` is also an input. Rename one."));
-  }
-
-  // A field must have a writer: a reduction over the same domain or, for a rule's fields per tensor and its shared
-  // state, `prepare`.
-  void check_aux_state(const AuxField& field, const Location& location) {
-    check_initial(field.initial, true, location);
-    check_of_elements(field, location);
-    const bool prepared = made_.kind == Kind::rule &&
-                          (field.domain.kind == Domain::Kind::tensor || field.is_shared());
-    if (field.is_shared() && made_.kind != Kind::rule)
-      location.fail(
-          "a codec's auxiliary state belongs to one tensor. Use another domain than `all`.");
-    const bool finished =
-        std::any_of(made_.reductions.begin(), made_.reductions.end(),
-                    [&](const Reduction& reduction) { return reduction.domain == field.domain; });
-    if (!prepared && !finished)
-      location.fail(
-          str_cat("no reduction over `", to_string(field.domain),
-                  "` writes this auxiliary state. Declare one, or use the domain `tensor` or "
-                  "`all` in a rule."));
-  }
-
-  void check_initial(const Initial& initial, bool list, const Location& location) {
-    if (initial.option.empty()) return;
-    const Option* const option = made_.find(initial.option);
-    const bool right = option != nullptr && (option->type == Option::Type::number ||
-                                             (list && option->type == Option::Type::list));
-    if (!right)
-      location.fail(str_cat("there is no number `", initial.option,
-                            "` among the options. `initial:` needs a number or the name of one."));
   }
 
   void finalize_reduction(const Location& location) {

@@ -1,0 +1,68 @@
+#include "jit/manifest/manifest_checks.h"
+
+#include <algorithm>
+
+#include "jit/base/text.h"
+
+namespace jitstep::jit {
+namespace {
+
+// A field that elements read is a member of each element.
+void check_of_elements(const Manifest& made, const AuxField& field, const Location& location) {
+  if (!field.of_elements) return;
+  if (made.kind != Manifest::Kind::rule)
+    location.fail("only elements of a rule read auxiliary state. Remove the note `elements`.");
+  check_member(field.name, "field", location);
+  check_no_transform(made, field.name, location);
+  if (made.input(field.name) >= 0)
+    location.fail(str_cat("`", field.name, "` is also an input. Rename one."));
+}
+
+}  // namespace
+
+void check_member(const std::string& name, std::string_view what, const Location& location) {
+  const auto refuse = [&](std::string_view meaning) {
+    location.fail(str_cat("`", name, "` is ", meaning, ". Rename the ", what, "."));
+  };
+  if (name == "transformed") refuse("the result of a host transform");
+  if (name == "random" || name == "random_key") refuse("a function of elements");
+  if (name == "p" || name == "g") refuse("the parameter or the gradient");
+}
+
+void check_no_transform(const Manifest& made, const std::string& name, const Location& location) {
+  for (const RuleTransform& transform : made.transforms)
+    if (transform.name == name)
+      location.fail(str_cat("`", name, "` is also a transform. Rename one."));
+}
+
+void check_aux_state(const Manifest& made, const Location& location) {
+  const AuxField& field = made.aux_state.back();
+  check_initial(made, field.initial, true, location);
+  check_of_elements(made, field, location);
+  const bool prepared = made.kind == Manifest::Kind::rule &&
+                        (field.domain.kind == Domain::Kind::tensor || field.is_shared());
+  if (field.is_shared() && made.kind != Manifest::Kind::rule)
+    location.fail(
+        "a codec's auxiliary state belongs to one tensor. Use another domain than `all`.");
+  const bool finished =
+      std::any_of(made.reductions.begin(), made.reductions.end(),
+                  [&](const Reduction& reduction) { return reduction.domain == field.domain; });
+  if (!prepared && !finished)
+    location.fail(
+        str_cat("no reduction over `", to_string(field.domain),
+                "` writes this auxiliary state. Declare one, or use the domain `tensor` or "
+                "`all` in a rule."));
+}
+
+void check_initial(const Manifest& made, const Initial& initial, bool list,
+                   const Location& location) {
+  if (initial.option.empty()) return;
+  const Option* const option = made.find(initial.option);
+  const bool right = option != nullptr && (option->type == Option::Type::number ||
+                                           (list && option->type == Option::Type::list));
+  if (!right)
+    location.fail(str_cat("there is no number `", initial.option,
+                          "` among the options. `initial:` needs a number or the name of one."));
+}
+
+}  // namespace jitstep::jit
