@@ -1,4 +1,4 @@
-#include "ranks/process_group.h"
+#include "process_group.h"
 
 #include <chrono>
 #include <cstdint>

@@ -102,7 +102,7 @@ HyperParams numbers(const std::string& rule, std::int64_t t) {
 void run(jit::Launches& launches, int entry, const jit::StepTables::Items& items, std::size_t item,
          const jit::Plan& plan, const WindowedTensor& windowed, std::int64_t t) {
   const HyperParams set = numbers(plan.spec.rule, t);
-  const StepRecord step{windowed.g, nullptr, nullptr, {}, 0, windowed.tables.layout[0] | kAligned};
+  const StepRecord step{windowed.g, nullptr, {}, {}, 0, windowed.tables.layout[0] | kAligned};
   Args args{};
   args.tensors = windowed.tables.tensors.data();
   args.steps = &step;

@@ -44,7 +44,7 @@ struct Pair {
 
 TEST(Capturable, StepsHaveTheSameBitsForEveryRule) {
   for (const std::string& rule : shipped(jit::Manifest::Kind::rule)) {
-    if (!jit::default_catalog().rule(rule).host_transform.empty()) continue;  // only matrices
+    if (!jit::default_catalog().rule(rule).transforms.empty()) continue;  // only matrices
     SCOPED_TRACE(rule);
     Pair pair(rule);
     pair.train(1, 4);
