@@ -248,6 +248,12 @@ void enter_scratch_folder() {
   fs::current_path(name);
 }
 
+void remove_folder(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder))
+    entry.is_directory() ? remove_folder(entry.path()) : void(fs::remove(entry.path()));
+  fs::remove(folder);
+}
+
 }  // namespace
 
 int main() {
@@ -263,8 +269,7 @@ int main() {
     graphs();
     reports_and_checkpoints();
     fs::current_path("/");
-    for (const auto& file : fs::directory_iterator(scratch)) fs::remove(file);
-    fs::remove(scratch);
+    remove_folder(scratch);
     return 0;
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

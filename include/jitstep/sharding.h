@@ -33,11 +33,13 @@ struct JITSTEP_API ShardOptions {
     backend  // by the group's reduce-scatter, in an order of its own; it may round 16-bit sums often
   };
 
+  /// What p.grad() is. With `own`, do not call average_gradients().
   TORCH_ARG(Gradients, gradients) = Gradients::mean;
   /// backward() exchanges own gradients in buckets while it computes others, and frees each of them at once. A rank
   /// then keeps the mean of its parts only, and buckets that travel. Otherwise step() reduces p.grad(), which stays as
   /// it is.
   TORCH_ARG(bool, in_backward) = false;
+  /// The order in which own gradients are added.
   TORCH_ARG(Reduction, reduction) = Reduction::ordered;
   /// The number of backward() calls before a step(), with in_backward. A step reads the mean over the micro-batches of
   /// all ranks, so do not divide the loss. It may come earlier, after equally many on all ranks. Until the last one, a

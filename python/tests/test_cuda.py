@@ -108,7 +108,7 @@ def test_a_rule_has_the_bits_of_the_cpu(rule):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rule", [r for r in _core.rules() if _core.describe(r)["host_transform"] == ""])
+@pytest.mark.parametrize("rule", [r for r in _core.rules() if not _core.describe(r)["transforms"]])
 def test_every_rule_has_the_bits_of_the_cpu(rule):
     def optimizer(params):
         return jitstep.Optimizer(rule, params)
@@ -373,7 +373,7 @@ def test_host_transforms_get_values_on_the_gpu():
     jitstep.register_parameter_transform(name, lambda call: seen.append((call.values.device, call.step)))
     params = parameters(GPU, [(16, 8)])
     optimizer = jitstep.Muon(params)
-    optimizer._description = {**optimizer._description, "host_transform": name}
+    optimizer._description = {**optimizer._description, "transforms": [name]}
     train(params, optimizer, 2)
     assert seen == [(GPU, 1), (GPU, 2)]
 

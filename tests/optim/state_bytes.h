@@ -12,13 +12,13 @@ inline std::int64_t bytes_of(const torch::Tensor& tensor) {
 }
 
 /// Bytes of one parameter's state that users can read: codes, metadata of codecs and auxiliary state. Auxiliary state
-/// is double-buffered, so it counts twice. Weight formats may store more.
+/// is double-buffered, so it counts twice. Matrices are not. Weight formats may store more.
 inline std::int64_t counted_bytes(const ParamState& state, const jit::Plan& plan) {
   std::int64_t bytes = 0;
   for (const jit::Slot& slot : plan.rule().slots)
     bytes += bytes_of(state.codes(slot.name)) + bytes_of(state.meta(slot.name));
   for (const jit::ResolvedAuxState& field : plan.aux_state)
-    bytes += 2 * bytes_of(state.aux_state(field.key));
+    bytes += (field.matrix ? 1 : 2) * bytes_of(state.aux_state(field.key));
   return bytes;
 }
 
@@ -29,7 +29,8 @@ inline void expect_bytes_of_layout(const MemoryReport::Parameter& measured,
   for (const auto& part : measured.entries) bytes[part.kind] += part.bytes;
   std::int64_t codes = 0, meta = 0, memory = 0;
   for (const auto& slot : layout.slots) codes += slot.codes, meta += slot.meta;
-  for (const auto& field : layout.aux_state) memory += 2 * field.entries * field.bytes;
+  for (const auto& field : layout.aux_state)
+    memory += (field.is_matrix ? 1 : 2) * field.entries * field.bytes;
   EXPECT_EQ(bytes[MemoryReport::Kind::state], codes);
   EXPECT_EQ(bytes[MemoryReport::Kind::scales], meta);
   EXPECT_EQ(bytes[MemoryReport::Kind::aux_state], memory);

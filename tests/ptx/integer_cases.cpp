@@ -120,6 +120,17 @@ FormCase field_case(const Type& t) {
           }};
 }
 
+// The manual's pseudocode.
+FormCase insertion_case(int width) {
+  return {"bfi.b" + std::to_string(width), width, {width, width, 32, 32}, [=](const auto& v) {
+            const int pos = static_cast<int>(v[2] & 0xff), len = static_cast<int>(v[3] & 0xff);
+            Bits f = v[1];
+            for (int i = 0; i < len && pos + i < width; ++i)
+              f = (f & ~(Bits{1} << (pos + i))) | (v[0] >> i & 1) << (pos + i);
+            return f;
+          }};
+}
+
 void add_permutations(std::vector<FormCase>& all) {
   all.push_back({"prmt.b32", 32, {32, 32, 32}, [](const auto& v) {
                    Bits d = 0;
@@ -160,6 +171,7 @@ std::vector<FormCase> integer_cases() {
   for (const int w : {16, 32, 64}) add_bits(all, w);
   for (const Type& t : kTypes)
     if (t.width > 16) all.push_back(field_case(t));
+  for (const int w : {32, 64}) all.push_back(insertion_case(w));
   add_permutations(all);
   all.push_back({"and.pred", 1, {1, 1}, [](const auto& v) { return v[0] * v[1]; }});
   all.push_back({"or.pred", 1, {1, 1}, [](const auto& v) { return Bits{v[0] + v[1] > 0}; }});

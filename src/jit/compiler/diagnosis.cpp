@@ -12,7 +12,7 @@ namespace {
 
 using View = std::string_view;
 
-constexpr std::size_t kLongest = 240;
+constexpr std::size_t kLongest = 240, kLongestLocation = 40;
 
 // Explanations of compiler messages. The first matching one is used. The types are from kernel/check/contract_check.cuh.
 struct Hint {
@@ -185,19 +185,20 @@ std::string deleted_message(View function) {
                  "templates/README.md lists the names that you can use.");
 }
 
+std::string cut(std::string line, std::size_t longest = kLongest) {
+  return line.size() <= longest ? line : line.substr(0, longest - 3) + "...";
+}
+
+// Our own words come last, so the compiler's are shortened.
 std::string explain(View what, View file, View line) {
   if (const View function = deleted_function(what); !function.empty())
     return deleted_message(function);
   const std::string out = without_arguments(without_values(what));
   for (const Hint& hint : kHints)
     if (has(what, hint.sign) && file.starts_with(hint.folder))
-      return str_cat(out, ": ", hint.words);
+      return str_cat(cut(out, kLongest - kLongestLocation - hint.words.size()), ": ", hint.words);
   const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
   return str_cat(out, " in `", line.substr(begin), "`");
-}
-
-std::string cut(std::string line) {
-  return line.size() <= kLongest ? line : line.substr(0, kLongest - 3) + "...";
 }
 
 // A linker's own line has the name that it lacks.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "jit/base/text.h"
@@ -31,9 +32,13 @@ void for_each_named(const ParamState::Data& state, Buffers& buffers, bool is_cut
     visit("codes_" + slots[i].name, buffers.slots[i].codes);
     visit("meta_" + slots[i].name, buffers.slots[i].meta);
   }
-  for (auto& [key, halves] : buffers.aux_state)
-    for (int half = 0; !is_cut && half < 2; ++half)
-      visit(jit::str_cat("memory_", key, "_", half), halves[static_cast<std::size_t>(half)]);
+  for (auto& field : buffers.aux_state) {
+    const bool is_matrix = field.is_matrix();
+    for (std::size_t half = 0; !is_cut && half < (is_matrix ? 1 : 2); ++half)
+      visit(jit::str_cat("memory_", field.key, "_", half), field.buffers[half]);
+    if constexpr (!std::is_const_v<Buffers>)
+      if (is_matrix) field.buffers[1] = field.buffers[0];
+  }
   visit("extra", buffers.residual);
 }
 
@@ -77,10 +82,10 @@ PartedState parted_state(const ParamState::Data& state, const torch::Tensor& p,
     return parted;
   }
   for (const auto& [name, bytes] : bytes_by_name(state, p.numel())) parted.buffers[name] = 0;
-  for (const auto& [key, halves] : state.buffers.aux_state)
-    for (int half = 0; half < 2; ++half)
-      if (halves[static_cast<std::size_t>(half)].defined())
-        parted.buffers[jit::str_cat("memory_", key, "_", half)] = 0;
+  for_each_named(state, state.buffers, false, [&](const std::string& name, const auto& tensor) {
+    if (name.starts_with("memory_") && tensor.defined() && tensor.numel() > 0)
+      parted.buffers[name] = 0;
+  });
   return parted;
 }
 

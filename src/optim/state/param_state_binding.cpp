@@ -268,7 +268,7 @@ void ParamState::Data::check_archived_aux_state(const StateBuffers& fresh) const
     if (plan->aux_state[i].matrix) entries = entries_of(fresh, key).value_or(entries);
     const bool is_rules = plan->aux_state[i].component == jit::kRuleComponent;
     check_length(buffers, key, entries);
-    if (has_aux_values(buffers, key, entries)) continue;
+    if (entries == 0 || has_aux_values(buffers, key, entries)) continue;
     const auto of_slot = [&](const jit::Slot& slot) { return key.starts_with(slot.name + "."); };
     const auto slot = std::find_if(slots.begin(), slots.end(), of_slot);
     const bool none = is_rules ? step() == 0 || is_optional(plan->rule(), key)

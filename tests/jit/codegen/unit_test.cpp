@@ -127,7 +127,7 @@ TEST_F(UnitTest, IsReadable) {
         "jitstep::Absent", "jitstep::KernelConfig{1, 1, 256, 16}",
         "using Kernel = jitstep::Step<UnitSpec, 0>;\n",
         "\nstruct UnitSlots {\n  T m;\n  T v;\n  T vmax;\n};\n",
-        "jitstep::may_read(P, -1, false, false)>::type clip;\n};\n",
+        "jitstep::may_read(P, -1, false, 0, 0)>::type clip;\n};\n",
         "static_assert(jitstep::HasDecode<UnitSpec::Codec<1>>, \"codecs/int8.cuh needs 'static "
         "real",
         "static_assert(UnitCheck::read_bodies<>());\nJITSTEP_ENTRY(jitstep_apply, apply)\n"}) {

@@ -3,7 +3,7 @@
 //
 //   operations                                                                  tested by, in tests/ptx
 //   add sub mul.lo mul.hi mul.wide mad.lo div rem min max neg abs and or xor    integer_cases.cpp, forms_test.cpp
-//   not shl shr popc clz bfe prmt lop3 shf, of 16 to 64 bits and predicates
+//   not shl shr popc clz bfe bfi prmt lop3 shf, of 16 to 64 bits and predicates
 //   mov selp                                                                    integer_cases.cpp
 //   add sub mul fma div rcp sqrt .rn, abs neg min max, of f32 and f64           real_cases.cpp
 //   setp, ordered and not, of integers, bits, f32 and f64                       real_cases.cpp

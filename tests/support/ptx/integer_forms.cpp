@@ -63,6 +63,17 @@ T shifted_right(T a, u32 by) {
 }
 
 // `count` bits starting at bit `from`. Signed types extend the last bit.
+// `into`, with the lowest `count` bits of `a` from bit `from` on.
+template <class T>
+T inserted(T a, T into, u32 from, u32 count) {
+  constexpr u32 kAll = 8 * sizeof(T);
+  from &= 0xff;
+  count = from >= kAll ? 0 : std::min(count & 0xff, kAll - from);
+  if (count == 0) return into;
+  const T mask = static_cast<T>((~u64{0} >> (64 - count)) << from);
+  return (into & ~mask) | (static_cast<T>(a << from) & mask);
+}
+
 template <class T>
 T field(T a, u32 from, u32 count) {
   constexpr u32 kAll = 8 * sizeof(T);
@@ -191,6 +202,12 @@ void add_integer_forms(Forms& forms) {
     using T = decltype(x);
     add_elementwise<T, T, u32, u32>(forms, "bfe." + name_of<T>(),
                                     [](T a, u32 from, u32 count) { return field(a, from, count); });
+  });
+  for_types<u32, u64>([&](auto x) {
+    using T = decltype(x);
+    add_elementwise<T, T, T, u32, u32>(
+        forms, sizeof(T) == 4 ? "bfi.b32" : "bfi.b64",
+        [](T a, T into, u32 from, u32 count) { return inserted(a, into, from, count); });
   });
   add_logic(forms, "and.pred", [](Mask a, Mask b) { return a & b; });
   add_logic(forms, "or.pred", [](Mask a, Mask b) { return a | b; });
