@@ -32,7 +32,8 @@ class Parts:
         """The bytes of all parts, one after the other."""
         elements = self._index["states"][state]["elements"]
         pieces = [self._record(part, f"{state}/{buffer}") for part, count in enumerate(elements) if count]
-        return torch.frombuffer(bytearray(b"".join(pieces)), dtype=torch.uint8)
+        data = bytearray(b"".join(pieces))
+        return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
     def _record(self, part: int, name: str) -> bytes:
         save, parts = self._index["save"], self._index["parts"]
@@ -43,6 +44,8 @@ class Parts:
             origin = json.loads(file.read(by_name["part.json"]))
             if origin != {"schema": _SCHEMA, "save": save, "part": part, "parts": parts}:
                 raise ValueError("it belongs to another save, or to a newer version")
+            if name not in by_name and "/memory_" in name:
+                return b""  # a matrix of state without elements; load_state_dict() refuses values that are missing
             return file.read(by_name[name])
         except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise ValueError(f"jitstep: cannot read {path}, a part of the checkpoint: {error}") from None

@@ -103,6 +103,10 @@ PartFile::PartFile(PartFile&&) noexcept = default;
 PartFile& PartFile::operator=(PartFile&&) noexcept = default;
 PartFile::~PartFile() = default;
 
+bool PartFile::has(const std::string& name) {
+  return impl_->reading([&] { return impl_->zip.hasRecord(name); });
+}
+
 std::int64_t PartFile::bytes(const std::string& name) {
   return impl_->reading([&] { return static_cast<std::int64_t>(impl_->find(name).second); });
 }

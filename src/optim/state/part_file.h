@@ -32,6 +32,8 @@ class PartFile {
   PartFile& operator=(PartFile&&) noexcept;
   ~PartFile();
 
+  /// Whether the part has a tensor of this name.
+  bool has(const std::string& name);
   /// The bytes of a tensor. Throws if the part has no such tensor, or if the file is shorter.
   std::int64_t bytes(const std::string& name);
   /// Reads bytes [first, first + count) of it.
