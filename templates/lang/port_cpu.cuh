@@ -92,8 +92,11 @@ KHD void multiply_lower_halves(const Products& x, uint32 factor, Products& to) {
   const Products factors = Products{} + factor;
 #if defined(__AVX512F__)
   asm("vpmuludq %2, %1, %0" : "=v"(to) : "v"(x), "v"(factors));
-#elif defined(__AVX2__)
+#elif defined(__AVX__)
   asm("vpmuludq %2, %1, %0" : "=x"(to) : "x"(x), "x"(factors));
+#elif defined(__SSE2__)
+  to = x;
+  asm("pmuludq %1, %0" : "+x"(to) : "x"(factors));
 #else
   to = (x & 0xffffffffu) * factors;
 #endif
