@@ -185,6 +185,20 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
 
 namespace {
 
+// A note that auxiliary state and matrices share, or free text.
+template <class Field>
+void read_note_of_state(std::string_view note, const Location& location, const Symbols& flags,
+                        Field& field) {
+  if (key_of(note) == "torch")
+    field.torch_name = read_name(value_of(note), location, "torch's name");
+  else if (key_of(note) == "initial")
+    field.initial = read_initial(value_of(note), location);
+  else if (note.starts_with("if "))
+    field.condition = read_condition(note.substr(3), flags, location);
+  else
+    add_free_text(note, location, nullptr);
+}
+
 // All groups of an optimizer use the same shared state, but may differ in dtype and flags.
 void check_shared_state(const AuxField& field, const Location& location) {
   if (!field.is_shared()) return;
@@ -240,16 +254,10 @@ MatrixField read_matrix(const SourceLine& line, const Symbols& flags) {
   matrix.name = matrix.torch_name = cursor.identifier("the matrix's name");
   cursor.end_declaration();
   for (const auto segment : segments_of(line.notes)) {
-    if (key_of(segment) == "torch")
-      matrix.torch_name = read_name(value_of(segment), line.location, "torch's name");
-    else if (key_of(segment) == "initial")
-      matrix.initial = read_initial(value_of(segment), line.location);
-    else if (segment.starts_with("largest side: "))
+    if (segment.starts_with("largest side: "))
       matrix.largest = read_initial(value_of(segment), line.location);
-    else if (segment.starts_with("if "))
-      matrix.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      add_free_text(segment, line.location, nullptr);
+      read_note_of_state(segment, line.location, flags, matrix);
   }
   return matrix;
 }
@@ -269,16 +277,10 @@ AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {
   field.name = field.torch_name = cursor.identifier("the field's name");
   cursor.end_declaration();
   for (const auto segment : segments_of(line.notes)) {
-    if (key_of(segment) == "torch")
-      field.torch_name = read_name(value_of(segment), line.location, "torch's name");
-    else if (key_of(segment) == "initial")
-      field.initial = read_initial(value_of(segment), line.location);
-    else if (segment == "elements")
+    if (segment == "elements")
       field.of_elements = true;
-    else if (segment.starts_with("if "))
-      field.condition = read_condition(segment.substr(3), flags, line.location);
     else
-      add_free_text(segment, line.location, nullptr);
+      read_note_of_state(segment, line.location, flags, field);
   }
   check_shared_state(field, line.location);
   return field;
