@@ -405,6 +405,24 @@ const std::vector<Mistake>& mistakes() {
        "static float measure(const uint32 (&key)[1]) { return float_of(key[0]); }",
        {"Meta"},
        kCodecBegins},
+      {"MeasuresFromAuxiliaryStateOfRows",
+       "template <class Sign, Options O> struct Codec {\n"
+       "  using Code = even::Code;\n  using Meta = even::Meta;\n",
+       "struct Row { real x; };\nstruct Reductions {\n  Max<rows, 1, Row> row;\n};\n"
+       "struct AuxState {\n  Entry<rows> row;\n};\n"
+       "template <class Sign, Options O> struct Codec {\n"
+       "  using Code = even::Code;\n  using Meta = even::Meta;\n"
+       "  KHD static Reals<1> terms(Of<Row>, real x) { return {abs(x)}; }\n"
+       "  KHD static Row finalize(Of<Row>, const Totals<1>& t, int64, AuxState& m) {\n"
+       "    return {m.row.next = static_cast<real>(t[0])};\n  }\n"
+       "  KHD static Meta measure(const uint32 (&key)[1], const AuxState& m) {\n"
+       "    return {float_of(key[0]) / static_cast<float>(m.row.next)};\n  }\n"
+       "  KHD static real decode(Code code, const Meta&, const AuxState&) {\n"
+       "    return static_cast<real>(static_cast<int>(code));\n  }\n"
+       "  KHD static Code encode(real x, const Meta&, uint32, const AuxState&) {\n"
+       "    return x < 0 ? 0 : 1;\n  }\n",
+       {"codecs/even.cuh needs 'auxiliary state over tensor only, because measure reads it'"},
+       kCodecBegins},
       {"HasAnEncodeOfTwoArguments",
        "encode(real x, const Meta&, uint32)",
        "encode(real x, const Meta&)",
@@ -451,10 +469,10 @@ Case case_of(const Mistake& mistake) {
   for (std::string* content : {&made.rule, &made.codec}) {
     const std::size_t at = content->find(mistake.right);
     if (at == std::string::npos) continue;
-    const int line = line_of(*content, mistake.at ? mistake.at : mistake.right);
-    made.location =
-        str_cat(content == &made.rule ? "rules/odd.cuh:" : "codecs/even.cuh:", line, ": ");
+    const int replaced = line_of(*content, mistake.right);
     content->replace(at, std::string(mistake.right).size(), mistake.wrong);
+    made.location = str_cat(content == &made.rule ? "rules/odd.cuh:" : "codecs/even.cuh:",
+                            mistake.at ? line_of(*content, mistake.at) : replaced, ": ");
     break;
   }
   return made;

@@ -95,6 +95,17 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
   if (tensor.id < 0) refuse(plan, tensor.id, "has a negative id. Ids must be at least 0.");
 }
 
+// `prepare` of a part reads the sizes of the whole tensor.
+void check_whole_sizes(const Plan& plan, const StepTensor& tensor) {
+  if (!plan.rule().reads_sizes || tensor.whole == 0 || tensor.whole == tensor.shape.elements())
+    return;
+  const std::vector<std::int64_t>& sizes = tensor.whole_sizes;
+  if (sizes.empty() || sizes.size() > kMaxDims || Shape{sizes, {}}.elements() != tensor.whole)
+    refuse(plan, tensor.id, "is a part of ", tensor.whole,
+           " elements, and the rule reads sizes. Set whole_sizes to the at most ", kMaxDims,
+           " sizes of the whole tensor.");
+}
+
 }  // namespace
 
 void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors) {
@@ -156,6 +167,7 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
   bool ordered = false;
   for (const Batch& batch : batches) {
     check_tensors(batch.plan, batch.tensors);
+    for (const StepTensor& tensor : batch.tensors) check_whole_sizes(batch.plan, tensor);
     plans.push_back(batch.plan);
     for (const StepTensor& tensor : batch.tensors) all.push_back(&tensor);
     ordered = ordered || !sums_of(batch.plan).empty() || !batch.plan.shared_state.empty();
