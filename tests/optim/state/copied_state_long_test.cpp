@@ -1,0 +1,15 @@
+// A copied state is resized in every state format. copied_state_test.cpp has one format of each kind.
+#include "optim/state/resized_copies.h"
+
+namespace jitstep::tests {
+namespace {
+
+TEST(CopiedStates, AreResizedInEveryStateFormat) {
+  for (const std::string& codec : shipped(jit::Manifest::Kind::codec)) {
+    expect_resized(codec, torch::kFloat32, "native", Way::constructor, longer);
+    expect_resized(codec, torch::kFloat32, "native", Way::clone, shorter);
+  }
+}
+
+}  // namespace
+}  // namespace jitstep::tests
