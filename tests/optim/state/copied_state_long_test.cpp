@@ -11,5 +11,10 @@ TEST(CopiedStates, AreResizedInEveryStateFormat) {
   }
 }
 
+TEST(CopiedStates, AreResizedInEveryWeightFormat) {
+  for (const char* weights : {"stochastic", "master", "split16", "split8", "kahan"})
+    expect_resized("int8", torch::kBFloat16, weights, Way::constructor, longer);
+}
+
 }  // namespace
 }  // namespace jitstep::tests

@@ -74,9 +74,11 @@ TEST(CopiedStates, AreResizedToShapesOfOtherDimensionsAndToNone) {
   }
 }
 
+// Each slot with a codec compiles two more kernels for each weight format, so only one weight format has one.
 TEST(CopiedStates, AreResizedInEveryWeightFormat) {
-  for (const char* weights : {"stochastic", "master", "split16", "split8", "kahan"})
-    expect_resized("int8", torch::kBFloat16, weights, Way::constructor, longer);
+  expect_resized("int8", torch::kBFloat16, "split16", Way::constructor, longer);
+  for (const char* weights : {"stochastic", "master", "split8", "kahan"})
+    expect_resized("fp32", torch::kBFloat16, weights, Way::constructor, longer);
 }
 
 TEST(CopiedStates, ShowTheValuesOfTheOriginalAndLeaveItAlone) {
