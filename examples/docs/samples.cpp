@@ -3,6 +3,7 @@
 #include <jitstep/jitstep.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <filesystem>
@@ -67,6 +68,18 @@ void own_files() {
     // [docs:load-linear8 end]
     take_step(opt, model);
   }
+}
+
+void host_transforms() {
+  // [docs:host-transforms]
+  jitstep::register_host_transform(
+      "my_sign", [](const torch::Tensor& x, const jitstep::jit::OptionValues& options) {
+        return x.sign() * options.get("lr").number();
+      });
+  jitstep::register_parameter_transform("my_warmup", [](const jitstep::TransformCall& call) {
+    call.values.mul_(std::min(1.0, static_cast<double>(call.step()) / 100));
+  });
+  // [docs:host-transforms end]
 }
 
 void options() {
@@ -270,6 +283,7 @@ int main() {
     enter_scratch_folder();
     const fs::path scratch = fs::current_path();
     own_files();
+    host_transforms();
     options();
     groups();
     gradients();

@@ -22,7 +22,7 @@ class Model(lightning.LightningModule):
 
 def main(optimizer_class=jitstep.AdamW, steps=6, resume=None, save=None, **formats):
     torch.manual_seed(0)
-    data = DataLoader(torch.randn(24, 16, generator=torch.Generator().manual_seed(1)), batch_size=8)
+    data = DataLoader(torch.randn(8, 16, generator=torch.Generator().manual_seed(1)), batch_size=8)
     model = Model(optimizer_class, **formats)
     trainer = lightning.Trainer(
         max_steps=steps, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False

@@ -20,22 +20,45 @@ def tool() -> str | None:
 
 
 def _state_dict_in(path: str, key: str | None) -> dict[str, Any]:
+    import pickle
+
     import torch
 
-    held = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, EOFError, KeyError, RuntimeError) as error:
+        cause = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"jitstep: {path} is no file of torch.save or torch::save: {cause}") from None
+    if not isinstance(held, dict):
+        raise ValueError(f"jitstep: {path} has an object of type {type(held).__name__}, and no state_dict.")
     if key is None and "param_groups" not in held:
         key = next((name for name, value in held.items() if isinstance(value, dict) and "param_groups" in value), None)
-    found: dict[str, Any] = held if key is None else held[key]
-    if "param_groups" not in found:
+    found: Any = held if key is None else held.get(key)
+    if not isinstance(found, dict) or "param_groups" not in found:
         raise ValueError(f"jitstep: {path} has no state_dict of an optimizer. Name its key with --key.")
     return found
 
 
-def _converted(source: str, target: str, *, to: str, rule: str | None, key: str | None, overwrite: bool) -> str:
+def _load(path: str) -> None:
+    """Loads the file of a rule or a codec."""
+    from . import load_codec, load_rule
+
+    if "namespace jitstep::codecs::" in Path(path).read_text(errors="replace"):
+        load_codec(path)
+    else:
+        load_rule(path)
+
+
+def _converted(
+    source: str, target: str, *, to: str, rule: str | None, key: str | None, load: list[str], overwrite: bool
+) -> str:
     """Converts a checkpoint between Python and C++, and returns a line that says what was written."""
     import torch
 
     from . import archives
+
+    for path in load:
+        _load(path)
 
     if not overwrite and os.path.lexists(target):
         raise ValueError(f"{target} exists already. Name another file, or pass --overwrite.")
@@ -57,6 +80,9 @@ def _convert(arguments: list[str]) -> None:
     parser.add_argument("--to", choices=("python", "c++"), required=True, help="the kind of the new file")
     parser.add_argument("--rule", help="for archives of torch's C++ optimizers, which do not name theirs: adamw")
     parser.add_argument("--key", help="where a dict in FROM has the optimizer's state_dict. Default: found by itself")
+    parser.add_argument(
+        "--load", action="append", default=[], metavar="FILE", help="file of a rule or codec that the checkpoint names"
+    )
     parser.add_argument("--overwrite", action="store_true", help="TO may exist")
     args = parser.parse_args(arguments)
     try:

@@ -77,7 +77,7 @@ class _Alone:
         held, grad = optimizer.state[self.p], self.p.grad
         assert grad is not None
         self.stepper.begin([core], [core])
-        self.stepper.add(self.p, 0, plan, buffers, held["step"], local(grad), held)
+        self.stepper.add(self.p, 0, plan, buffers, held["step"], None, local(grad), held)
         self.stepper.finish({self.p: held}, False)
         conversion.warn(stacklevel=4)
 

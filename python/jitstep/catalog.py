@@ -23,7 +23,7 @@ _FORMAT_NOTES = {
 }
 _TORCH_NOTES = {
     "foreach": "accepted for compatibility with torch.",
-    "capturable": "accepted for compatibility with torch. step() in the capture of a CUDA graph raises ValueError.",
+    "capturable": "True: GPUs count steps, so that a CUDA graph can contain step(). Take one step before the capture.",
     "differentiable": "must be False.",
     "fused": "True lets GradScaler leave the unscaling to step(), as in torch. Every step is fused.",
 }

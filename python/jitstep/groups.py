@@ -59,6 +59,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
     _backward: "BackwardSteps | None"
     _tuning: "Tuning | None"
     _inputs: dict[Tensor, dict[int, Tensor]]
+    _counters: dict[Tensor, Tensor]
 
     def __init__(self, rule: str, params: Any, **options: Any) -> None:
         self._setup(rule)
@@ -96,6 +97,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             _backward=None,
             _tuning=None,
             _inputs={},
+            _counters={},
         )
 
     @property
@@ -242,10 +244,11 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     # ---- state
 
-    def _bind(self, p: Tensor, plan: _core.ParamPlan, *, with_weights: bool = True) -> Any:
+    def _bind(self, p: Tensor, plan: _core.ParamPlan, *, with_weights: bool = True, counted: bool = False) -> Any:
         pairs = self._pairs.setdefault(p, {})
-        _core.refuse_capture(sharded.local(p).detach())
-        return state.bind(sharded.local(p), plan, self.state[p], pairs, with_weights=with_weights)
+        local = sharded.local(p)
+        _core.refuse_capture(local.detach())
+        return state.bind(local, plan, self.state[p], pairs, with_weights=with_weights, counted=counted)
 
     @_disable_dynamo
     def init_state(self) -> None:

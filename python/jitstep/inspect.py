@@ -128,7 +128,7 @@ def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
         names.add(plan.name)
         buffers = _core.Buffers(sharded.local(p), [], [], None)
         like = sharded.local(p.detach() if p.grad is None else p.grad)
-        stepper.add(p, g, plan, buffers, None, like, {})
+        stepper.add(p, g, plan, buffers, None, None, like, {})
     with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, show):
         stepper.finish({}, False)
     return stepper

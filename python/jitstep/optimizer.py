@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, checkpoint, inspect, progress, sharded, transforms, words
+from . import _core, checkpoint, counting, inspect, progress, sharded, transforms, words
 from .backward import BackwardSteps
 from .conversion import Conversion
 from .groups import FORMATS, TORCH_FLAGS, GroupedOptimizer, option_defaults
@@ -68,7 +68,7 @@ class Optimizer(GroupedOptimizer):
         if result == _core.Result.done:
             if transform is not None:
                 transform.keep_matrices()
-            self._after_step(scale)
+            self._after_step(scale, found_inf)
 
     def _check_training(self) -> None:
         if self._mode == "eval":
@@ -80,10 +80,11 @@ class Optimizer(GroupedOptimizer):
             _core.set_threads(threads)
             self._threads = threads
 
-    def _after_step(self, scale: Tensor | None) -> None:
+    def _after_step(self, scale: Tensor | None, found_inf: Tensor | None) -> None:
         stepped = self._stepper.stepped()
         if not stepped:
             return
+        counting.count(self, stepped, found_inf)
         torch.autograd.graph.increment_version(stepped)
         if self._inputs:
             self._forget_inputs(stepped)
@@ -121,23 +122,29 @@ class Optimizer(GroupedOptimizer):
         groups = self._core_groups()
         self._stepper.begin(groups, groups)
         converted = Conversion()
-        names = set()
+        plans: dict[int, _core.ParamPlan] = {}
         for number, g, p in self._numbered():
             if p.grad is None and not self.state.get(p):
-                self._stepper.add_inactive(p)
                 continue
             if not words.has_kernels(p):
                 raise words.device_error(number, p, bool(self.param_groups[g]["fused"]))
-            plan = self._plan(groups[g], p, number)
-            buffers, conversion = self._bind(p, plan)
+            plans[number] = self._plan(groups[g], p, number)
+        counted = counting.on_device(self, plans)
+        for number, g, p in self._numbered():
+            plan = plans.get(number)
+            if plan is None:
+                self._stepper.add_inactive(p)
+                continue
+            buffers, conversion = self._bind(p, plan, counted=counted)
             converted.include(conversion)
-            names.add(plan.name)
             held = self.state[p]
             like = sharded.local(p.detach() if p.grad is None else p.grad)
             try:
-                self._stepper.add(p, g, plan, buffers, held["step"], like, held)
+                counter = counting.counter(self, p) if counted else None
+                self._stepper.add(p, g, plan, buffers, held["step"], counter, like, held)
             except ValueError as error:
                 raise words.parameter_error(self.rule, type(self).__name__, error, number, p) from None
+        names = {plan.name for plan in plans.values()}
         with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, None):
             self._stepper.finish(self.state, scaled)
         converted.warn(stacklevel=4)

@@ -67,8 +67,8 @@ def _dense_strides(sizes: list[int], strides: list[int]) -> list[int]:
 class Binding:
     """The state of one parameter while it is brought into the form of a plan. Changes the dict only in the end."""
 
-    def __init__(self, p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs):
-        self.p, self.plan, self.pairs = p, plan, pairs
+    def __init__(self, p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, *, counted: bool = False):
+        self.p, self.plan, self.pairs, self.counted = p, plan, pairs, counted
         self.state = dict(state)
         self.t = taken(state)
         self.sizes = plan.sizes()
@@ -227,14 +227,16 @@ class Binding:
 
     def bind_step(self) -> None:
         step = self.state.get("step")
+        device = self.p.device if self.counted else torch.device("cpu")
         wide = torch.get_default_dtype() == torch.float64
         if not (
             isinstance(step, Tensor)
             and step.numel() == 1
-            and step.device.type == "cpu"
+            and step.device == device
             and step.dtype in (torch.float32, torch.float64)
         ):
-            self.state["step"] = torch.tensor(float(self.t), dtype=torch.float64 if wide else torch.float32)
+            dtype = torch.float64 if wide else torch.float32
+            self.state["step"] = torch.tensor(float(self.t), dtype=dtype, device=device)
 
     def bind_strides(self) -> None:
         coded = any(key.endswith(".format") for key in self.state)
@@ -297,15 +299,22 @@ def _new_pair(p: Tensor, field: _core.AuxInfo, held: Any) -> Tensor:
 
 
 def bind(
-    p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, *, with_weights: bool = True
+    p: Tensor,
+    plan: _core.ParamPlan,
+    state: State,
+    pairs: Pairs,
+    *,
+    with_weights: bool = True,
+    counted: bool = False,
 ) -> tuple[_core.Buffers | None, Conversion]:
     """Brings the state of a parameter into the plan's formats. An error changes nothing.
 
-    `with_weights=False` is for checkpoints, whose parameter may not be loaded yet. It leaves the residual as it is, and
-    returns no buffers if that is not possible.
+    `counted`: the tensor `step` belongs on the parameter's device, and not on the CPU. `with_weights=False` is for
+    checkpoints, whose parameter may not be loaded yet. It leaves the residual as it is, and returns no buffers if that
+    is not possible.
     """
     with torch.no_grad():
-        binding = Binding(p, plan, state, pairs)
+        binding = Binding(p, plan, state, pairs, counted=counted)
         if not with_weights and not binding.same_order:
             return None, binding.conversion  # codes and residual change their order together
         buffers = binding.run(with_weights)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import preconditioners
+from . import preconditioners, words
 
 Group = dict[str, Any]
 # Group, values in memory that the step owns, valid until the transform returns, step number, and parameter.
@@ -78,20 +78,37 @@ def newton_schulz(calls: list[TransformCall]) -> None:
             one.copy_(made.to(one.dtype) * _rate_factor(one, group))
 
 
-def _each(function: Callable[[TransformCall], object]) -> Callable[[list[TransformCall]], None]:
+def _check_matrices(transform: str, before: dict[str, Tensor], after: dict[str, Tensor]) -> None:
+    """A transform may replace matrices, but not add others."""
+    for name, made in after.items():
+        assigned = f"jitstep: the host transform {transform!r} assigned"
+        if name not in before:
+            has = ", ".join(before) or "none"
+            hint = words.did_you_mean(name, set(before))
+            raise ValueError(f"{assigned} the matrix {name!r}, which this parameter has not.{hint} Matrices: {has}.")
+        wanted = f"the matrix {name!r} of the shape {list(before[name].shape)}. Assign a tensor of this shape."
+        if not isinstance(made, Tensor):
+            raise TypeError(f"{assigned} {_shown_type(made)} to {wanted}")
+        if made.shape != before[name].shape:
+            raise ValueError(f"{assigned} a tensor of the shape {list(made.shape)} to {wanted}")
+
+
+def _each(name: str, function: Callable[[TransformCall], object]) -> Callable[[list[TransformCall]], None]:
     def run(calls: list[TransformCall]) -> None:
         for call in calls:
+            before = dict(call.matrices)
             function(call)
+            _check_matrices(name, before, call.matrices)
 
     return run
 
 
 _transforms: dict[str, Callable[[list[TransformCall]], None]] = {
     "newton_schulz": newton_schulz,
-    "shampoo": _each(preconditioners.shampoo),
-    "soap_gradient": _each(preconditioners.soap_gradient),
-    "soap_momentum": _each(preconditioners.soap_momentum),
-    "soap_update": _each(preconditioners.soap_update),
+    "shampoo": _each("shampoo", preconditioners.shampoo),
+    "soap_gradient": _each("soap_gradient", preconditioners.soap_gradient),
+    "soap_momentum": _each("soap_momentum", preconditioners.soap_momentum),
+    "soap_update": _each("soap_update", preconditioners.soap_update),
 }
 
 
@@ -147,7 +164,7 @@ def _register(name: str, function: object, call_one: Callable[[TransformCall], N
             f"jitstep: the host transform {name!r} exists already. Choose another name, or pass replace=True."
         )
 
-    _transforms[name] = _each(call_one)
+    _transforms[name] = _each(name, call_one)
 
 
 class StepTransforms:
@@ -182,8 +199,8 @@ class StepTransforms:
         with torch.no_grad():
             for p, matrices in self._of_parameter.items():
                 for name, made in matrices.items():
-                    held = self._state[p].get(self._matrices.get(name, ""))
-                    if held is not None and held.data_ptr() != made.data_ptr():
+                    held = self._state[p][self._matrices[name]]
+                    if held.data_ptr() != made.data_ptr():
                         held.copy_(made)
 
 

@@ -110,9 +110,13 @@ jit::Backend& backend_of(const Device& device) {
 void refuse_capture(const Device& device) {
   if (!device.is_cpu() && backend_of(device).is_capturing())
     throw jit::Error(
-        "step() inside a CUDA graph capture failed: the Python front end counts steps on the host, "
-        "which a graph cannot repeat. Call step() after the replay of the graph, or use the C++ "
-        "front end, which has capturable().");
+        "step() inside a CUDA graph capture failed: a graph cannot repeat compilation, allocation "
+        "of "
+        "state, or step numbers on the host. Set capturable=True in all parameter groups, and call "
+        "step() once with the same parameters before the capture. Optimizers with auxiliary state, "
+        "shared state, inputs, modes or matrix iterations always have step numbers on the host: "
+        "call "
+        "step() after the replay.");
 }
 
 jit::Hardware hardware_of(const Device& device) {

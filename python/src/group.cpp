@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jitstep/jit/error.h"
 #include "jitstep/jit/layout.h"
 #include "values.h"
 
@@ -9,6 +10,7 @@ namespace jitstep::python {
 namespace {
 
 constexpr const char* kConstructed = "constructed";
+constexpr const char* kLr = "lr";
 // torch's Adam is AdamW with this option. It selects another rule, which the package then makes another Group for.
 constexpr const char* kDecoupled = "decoupled_weight_decay";
 
@@ -59,7 +61,7 @@ void Group::add_key(const std::string& name, const jit::Option* option) {
 // An option that the dict lacks keeps its value.
 void Group::read_options(nb::dict group, jit::OptionValues& values) const {
   for (const Key& key : keys_) {
-    if (key.option == nullptr) continue;
+    if (key.option == nullptr || (lr_ && key.name == kLr)) continue;
     PyObject* value = item(group, key.interned);
     nb::object constructed;
     if ((value == nullptr || value == Py_None) && !key.option->at_construction.empty()) {
@@ -69,6 +71,26 @@ void Group::read_options(nb::dict group, jit::OptionValues& values) const {
     if (value != nullptr) values.set(key.name, to_value(*key.option, value));
   }
   values.construct();
+}
+
+void Group::find_lr(nb::dict group) {
+  lr_.reset();
+  PyObject* const lr = leaves_lr_ ? PyDict_GetItemString(group.ptr(), kLr) : nullptr;
+  TensorView view{};
+  if (lr == nullptr || is_immutable(lr) || !try_read(lr, view) || view.device.is_cpu()) return;
+  const bool is_float = view.dtype == jit::Dtype::float32 || view.dtype == jit::Dtype::float64;
+  if (is_float && view.elements() == 1) lr_ = view;
+}
+
+HyperParams Group::hyper_params_on(const Device& device) const {
+  HyperParams of_group = hyper_params_;
+  if (!lr_) return of_group;
+  if (lr_->device != device)
+    throw jit::Error("the lr is on " + lr_->device.name() + ", but a parameter is on " +
+                     device.name() + ". Set an lr on the parameters' device.");
+  of_group.lr = lr_->data;
+  of_group.lr_bytes = lr_->bytes;
+  return of_group;
 }
 
 void Group::remember(nb::dict group) {
@@ -89,6 +111,7 @@ Group::Change Group::refresh(nb::dict group, bool check) {
       values_changed |= other || !is_immutable(value);
   }
   if (!values_changed && !formats_changed && !check) return Change::none;
+  find_lr(group);
   jit::OptionValues values = values_;
   read_options(group, values);
   if (check) values.validate();

@@ -5,10 +5,12 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "exchange.h"
 #include "jitstep/hyper_params.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/plan.h"
@@ -40,6 +42,11 @@ class Group {
   const jit::Formats& formats() const { return formats_; }
   /// Hyperparameters of a step, without its number.
   const HyperParams& hyper_params() const { return hyper_params_; }
+  /// The same for kernels on this device. They read the lr if it was left on a GPU. Throws an Error if that is another
+  /// device.
+  HyperParams hyper_params_on(const Device& device) const;
+  /// From the next refresh() on, an lr that is a tensor on a GPU is not read by the host, or is.
+  void leave_lr(bool on) { leaves_lr_ = on; }
   /// Increases with each change that needs other plans.
   int revision() const { return revision_; }
 
@@ -60,11 +67,14 @@ class Group {
   };
   void add_key(const std::string& name, const jit::Option* option);
   void read_options(nb::dict group, jit::OptionValues& values) const;
+  void find_lr(nb::dict group);
   void remember(nb::dict group);
 
   jit::OptionValues values_;
   jit::Formats formats_;
   HyperParams hyper_params_{};
+  bool leaves_lr_ = false;
+  std::optional<TensorView> lr_;  // left on a GPU
   std::vector<Key> keys_;
   bool known_ = false;
   bool decoupled_ = false;  // the group's decoupled_weight_decay, for rules without this option

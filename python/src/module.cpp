@@ -182,7 +182,7 @@ void add_stepper(nb::module_& m) {
       .def(nb::init<>())
       .def("begin", &Stepper::begin, "groups"_a, "owners"_a)
       .def("add", &Stepper::add, "p"_a, "group"_a, "plan"_a, "buffers"_a, "step"_a.none(),
-           "gradient"_a, "state"_a)
+           "counter"_a.none(), "gradient"_a, "state"_a)
       .def("add_inactive", &Stepper::add_inactive, "p"_a)
       .def("finish", &Stepper::finish, "state"_a, "scaled"_a)
       .def("step", &Stepper::step, "param_groups"_a, "state"_a, "grad_scale"_a.none(),
@@ -195,6 +195,7 @@ void add_stepper(nb::module_& m) {
       .def("tune", &Stepper::tune, "on"_a, "agree"_a.none())
       .def("tuning_progress", &Stepper::tuning_progress)
       .def("is_ready", &Stepper::is_ready)
+      .def("counts_on_device", &Stepper::counts_on_device)
       .def("drop", &Stepper::drop);
 }
 

@@ -27,7 +27,7 @@ void Stepper::retire() {
 }
 
 void Stepper::clear() {
-  ready_ = moved_ = false;
+  ready_ = moved_ = device_counts_ = false;
   other_stepped_ = true;
   devices_.clear();
   members_.clear();
@@ -51,7 +51,7 @@ std::uintptr_t state_bits_of(const jit::StepTensor& tensor) {
 }  // namespace
 
 void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers,
-                  nb::object step, nb::handle gradient, nb::object state) {
+                  nb::object step, nb::object counter, nb::handle gradient, nb::object state) {
   const TensorView like = read(gradient);
   if (!like.dtype) throw jit::Error("its gradient has an unsupported dtype.");
   Member member;
@@ -65,10 +65,14 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
   tensor.g_strides = like.shape().strides;
   member.data = static_cast<char*>(tensor.p);
   member.state_bits = state_bits_of(tensor);
-  if (!step.is_none()) {
+  if (!counter.is_none()) {
+    member.counter = reinterpret_cast<int64*>(read(counter).data);
+    device_counts_ = true;
+  } else if (!step.is_none()) {
     member.count = StepNumber(step);
-    watch_.add(step);
   }
+  watch_.add(step);
+  watch_.add(counter);
   for (const auto& [codes, scales] : buffers.slots) watch_.add(codes), watch_.add(scales);
   watch_.add(buffers.residual);
   const std::vector<AuxInfo> fields = plan.aux();
@@ -114,9 +118,20 @@ int Stepper::DeviceStep::hyper_index(int group, std::int64_t t, const HyperParam
     if (hyper_params[static_cast<std::size_t>(index)].t == t) return index;
   HyperParams& made = hyper_params.emplace_back(of_group);
   made.t = t;
-  made.grad_scale = grad_scale;
+  made.grad_scale = grad_scale.address;
   known.push_back(static_cast<int>(hyper_params.size()) - 1);
   return known.back();
+}
+
+// The device subtracts the counter, 1 - step, from this number.
+int Stepper::DeviceStep::counted_hyper_index(int64* counter, const Group& group) {
+  constexpr std::int64_t kNext = 2;
+  HyperParams& made = hyper_params.emplace_back(group.hyper_params_on(device));
+  made.t = kNext;
+  made.step_offset = counter;
+  made.grad_scale = grad_scale.address;
+  made.found_inf = found_inf.address;
+  return static_cast<int>(hyper_params.size()) - 1;
 }
 
 void Stepper::DeviceStep::start(std::size_t groups) {
@@ -126,24 +141,29 @@ void Stepper::DeviceStep::start(std::size_t groups) {
 }
 
 int Stepper::hyper_index(const Member& member, std::int64_t t) {
-  const HyperParams& of_group = groups_[static_cast<std::size_t>(member.group)]->hyper_params();
-  return devices_[member.device].hyper_index(member.group, t, of_group);
+  const Group& group = *groups_[static_cast<std::size_t>(member.group)];
+  DeviceStep& device = devices_[member.device];
+  if (member.counter != nullptr) return device.counted_hyper_index(member.counter, group);
+  return device.hyper_index(member.group, t, group.hyper_params());
 }
 
-// Kernels read a number on their own device. GradScaler has one on its device only.
-void Stepper::read_grad_scale(nb::handle grad_scale) {
+// GradScaler has a number on its device only.
+void Stepper::DeviceNumber::read(nb::handle tensor, const Device& device) {
+  address = nullptr;
+  copy = nb::object();
+  if (tensor.is_none()) return;
+  TensorView view = python::read(tensor);
+  if (view.device != device || view.dtype != jit::Dtype::float32) {
+    copy = tensor.attr("to")(device.name(), nb::module_::import_("torch").attr("float32"));
+    view = python::read(copy);
+  }
+  address = reinterpret_cast<const float*>(view.data);
+}
+
+void Stepper::read_numbers(nb::handle grad_scale, nb::handle found_inf) {
   for (DeviceStep& device : devices_) {
-    device.grad_scale = nullptr;
-    device.grad_scale_copy = nb::object();
-    if (grad_scale.is_none()) continue;
-    TensorView view = read(grad_scale);
-    if (view.device != device.device || view.dtype != jit::Dtype::float32) {
-      const nb::object made = grad_scale.attr("to")(device.device.name(),
-                                                    nb::module_::import_("torch").attr("float32"));
-      view = read(made);
-      device.grad_scale_copy = made;
-    }
-    device.grad_scale = reinterpret_cast<const float*>(view.data);
+    device.grad_scale.read(grad_scale, device.device);
+    device.found_inf.read(device_counts_ ? found_inf : nb::none(), device.device);
   }
 }
 
@@ -197,7 +217,7 @@ bool Stepper::read_member(Member& member, PyObject* p) {
     return false;
   moved_ |= data != member.data;
   DeviceStep& device = devices_[member.device];
-  const int index = hyper_index(member, member.count.get() + 1);
+  const int index = hyper_index(member, member.counter ? 0 : member.count.get() + 1);
   const auto bits = member.state_bits | bits_of(member.data) | bits_of(g);
   device.inputs[member.index] = {
       .g = g, .hyper_index = index, .aligned = device.device.is_cpu() || bits % 16 == 0};
@@ -247,17 +267,18 @@ void Stepper::read_given(nb::dict given) {
 
 Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle grad_scale,
                               nb::handle found_inf, nb::handle transform, nb::dict given) {
-  if (!ready_ || grad_scale.is_none() == scaled_ || !read_groups(param_groups) ||
+  if (!ready_ || leave_graphs() || grad_scale.is_none() == scaled_ || !read_groups(param_groups) ||
       !watch_.is_same(state))
     return Result::rebuild;
-  read_grad_scale(grad_scale);
+  read_numbers(grad_scale, found_inf);
   if (!read_members(param_groups)) return Result::rebuild;
-  if (!found_inf.is_none() && nb::cast<double>(nb::float_(found_inf)) != 0) return Result::skipped;
+  if (!device_counts_ && !found_inf.is_none() && nb::cast<double>(nb::float_(found_inf)) != 0)
+    return Result::skipped;
   if (nb::len(stepped_) == 0) return Result::done;
   if (moved_) move_parameters();
   read_given(given);
   run(transform);
-  count_steps();
+  if (!device_counts_) count_steps();
   return Result::done;
 }
 

@@ -42,18 +42,19 @@ class Stepper {
   /// Drops all parameters. The groups stay in use.
   void begin(std::vector<Group*> groups, nb::list owners);
   /// Adds the next parameter of the groups, with its buffers. `p`: the object in the groups, whose local tensor the
-  /// buffers name if it is a DTensor. `step`: the tensor that counts its steps. `gradient`: a
-  /// tensor with the form of its gradients. `state`: its dict, whose entries must stay the same objects. Entries of
-  /// auxiliary state become views of the buffer that a step has written.
+  /// buffers name if it is a DTensor. `step`: the tensor that counts its steps. `counter`: None, or one int64 on the
+  /// parameter's device with 1 - step. Then the device counts the steps there, and the caller counts them in `step`. All
+  /// parameters must have one, or none. `gradient`: a tensor with the form of its gradients. `state`: its dict, whose
+  /// entries must stay the same objects. Entries of auxiliary state become views of the buffer that a step has written.
   void add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers, nb::object step,
-           nb::handle gradient, nb::object state);
+           nb::object counter, nb::handle gradient, nb::object state);
   /// Adds the next parameter, which has neither a gradient nor state.
   void add_inactive(nb::object p);
   /// Makes kernels and tables. `state`: the optimizer's dict. `scaled`: gradients are divided by a grad_scale.
   void finish(nb::dict state, bool scaled);
 
   /// Takes a step of all parameters with a gradient, on all devices. `found_inf`: if it is not zero, the step is skipped;
-  /// the host waits for it. `transform`: called by rules with host transforms, with the number of the transform and
+  /// the host waits for it, unless the device counts. `transform`: called by rules with host transforms, with the number of the transform and
   /// a list of (group, values, step number, parameter) per device, or None. `given`: by parameter, the rule's inputs by number, in element order and in the dtype of
   /// the arithmetic.
   Result step(nb::list param_groups, nb::dict state, nb::handle grad_scale, nb::handle found_inf,
@@ -70,6 +71,8 @@ class Stepper {
   /// The kernels that finish() has made or found.
   bool is_ready() const { return ready_; }
   void drop() { ready_ = false; }
+  /// True if the parameters of finish() have counters.
+  bool counts_on_device() const { return device_counts_; }
 
   int traverse(visitproc visit, void* arg) const;
   void clear();
@@ -93,6 +96,7 @@ class Stepper {
     char* data = nullptr;           // of p, in the last step
     std::uintptr_t state_bits = 0;  // set in the addresses that vector loads need aligned
     StepNumber count;
+    int64* counter = nullptr;  // on the device, if that counts the steps
     int group = 0;
     std::uint32_t device = 0, batch = 0, index = 0;  // index: among the tensors of all batches
     bool inactive = true;                            // in the last step
@@ -101,6 +105,13 @@ class Stepper {
     std::unique_ptr<Described> described = {};  // null: not in the tables
 
     void prefetch() const;
+  };
+  // A float that kernels read on their device.
+  struct DeviceNumber {
+    nb::object copy = {};  // of a tensor on another device
+    const float* address = nullptr;
+
+    void read(nb::handle tensor, const Device& device);
   };
   // The tables of one device.
   struct DeviceStep {
@@ -112,16 +123,16 @@ class Stepper {
     std::vector<jit::StepInput> inputs = {};  // in the order of batches
     std::vector<HyperParams> hyper_params = {};
     std::vector<std::vector<int>> hyper_of_group = {};
-    nb::object grad_scale_copy = {};  // of a grad_scale on another device
-    const float* grad_scale = nullptr;
+    DeviceNumber grad_scale = {}, found_inf = {};
 
     int hyper_index(int group, std::int64_t t, const HyperParams& of_group);
+    int counted_hyper_index(int64* counter, const Group& group);
     // Forgets hyperparameters.
     void start(std::size_t groups);
     bool is_active() const { return !hyper_params.empty(); }
   };
   bool read_groups(nb::list param_groups);
-  void read_grad_scale(nb::handle grad_scale);
+  void read_numbers(nb::handle grad_scale, nb::handle found_inf);
   bool read_members(nb::list param_groups);
   bool read_member(Member& member, PyObject* p);
   void set_inactive(Member& member);
@@ -137,6 +148,7 @@ class Stepper {
   void make_steps();
   void move_parameters();
   void retire();
+  bool leave_graphs();
   void run(nb::handle transform);
   jit::Step* tuned_step();
   void activate(jit::Step* tuned);
@@ -149,12 +161,14 @@ class Stepper {
   std::vector<std::unique_ptr<const Forms>> forms_;
   std::vector<Member> members_;
   std::vector<DeviceStep> devices_;
+  std::vector<jit::Step> captured_;  // their graphs read their tables
   std::unique_ptr<jit::SharedState> shared_state_;
   Device shared_device_;          // of shared_state_
   std::vector<double> restored_;  // shared state for the next shared_state_, or empty
   StateWatch watch_;
   nb::list stepped_;
   bool ready_ = false, scaled_ = false;
+  bool device_counts_ = false;
   bool moved_ = false;         // a parameter has other memory than the tables
   bool other_stepped_ = true;  // stepped_ is not that of the last step
 

@@ -30,6 +30,7 @@ std::pair<std::size_t, std::size_t> Stepper::tuning_progress() const {
 
 // A step with a configuration that the tuner tries or has chosen. Null: use the default step.
 jit::Step* Stepper::tuned_step() {
+  if (device_counts_) return nullptr;  // a graph repeats the step with tables that it owns
   if (!std::exchange(tuning_is_settled_, true)) tuner_ = jit::make_step_tuner(false, {});
   if (!tuner_ || devices_.size() != 1) return nullptr;
   const DeviceStep& device = devices_.front();
@@ -49,9 +50,24 @@ void Stepper::activate(jit::Step* tuned) {
   for (const DeviceStep& device : devices_) wait_for_all(device.device);
 }
 
+// After a capture the graph owns the tables. Steps outside of it need new ones.
+bool Stepper::leave_graphs() {
+  if (!device_counts_) return false;
+  const std::size_t before = captured_.size();
+  for (DeviceStep& device : devices_)
+    if (device.step && device.step->is_captured() && !device.backend->is_capturing()) {
+      captured_.push_back(std::move(*device.step));
+      device.step.reset();
+    }
+  if (captured_.size() == before) return false;
+  drop();
+  return true;
+}
+
 void Stepper::run(nb::handle transform) {
   const nb::gil_scoped_release release;
-  for (const DeviceStep& device : devices_) refuse_capture(device.device);
+  if (!device_counts_)
+    for (const DeviceStep& device : devices_) refuse_capture(device.device);
   jit::Step* const tuned = tuned_step();
   const bool is_trial = tuned != nullptr && tuner_->is_trial();
   activate(tuned);
@@ -103,7 +119,7 @@ void Stepper::count_steps() {
 void Stepper::switch_mode(bool train) {
   std::vector<std::vector<jit::StepInput>> inputs;
   for (DeviceStep& device : devices_) {
-    device.grad_scale = nullptr;
+    device.grad_scale = {};
     device.start(groups_.size());
     auto& of_device = inputs.emplace_back(device.inputs.size(), jit::StepInput{.inactive = true});
     for (std::size_t i = 0; i < of_device.size(); ++i) {

@@ -150,6 +150,7 @@ void Stepper::make_steps() {
   const nb::gil_scoped_release release;
   for (DeviceStep& device : devices_) {
     device.step.emplace(*device.backend, device.batches, shares ? shared_state_.get() : nullptr);
+    device.step->count_on_device(device_counts_);
     for (jit::Batch& batch : device.batches)
       for (jit::StepTensor& tensor : batch.tensors) tensor.layout.reset();  // is checked now
   }
@@ -157,6 +158,7 @@ void Stepper::make_steps() {
 
 void Stepper::finish(nb::dict state, bool scaled) {
   scaled_ = scaled;
+  for (Group* const group : groups_) group->leave_lr(device_counts_);
   make_batches();
   number_tensors();
   make_steps();

@@ -131,6 +131,34 @@ def test_the_tool_converts_both_ways(tmp_path):
             assert torch.equal(found, value) if isinstance(value, torch.Tensor) else found == value
 
 
+def test_the_tool_loads_the_rule_of_a_checkpoint(tmp_path):
+    text = (pathlib.Path(__file__).parents[2] / "examples/signum.cuh").read_text().replace("signum", "own_signum")
+    (tmp_path / "own_signum.cuh").write_text(text.replace("Signum", "OwnSignum"))
+    net = make()
+    optimizer = jitstep.load_rule(tmp_path / "own_signum.cuh")(net.parameters())
+    train(net, optimizer, 1)
+    torch.save(optimizer.state_dict(), tmp_path / "python.pt")
+    made = run_tool(tmp_path / "python.pt", tmp_path / "cpp.pt", "--to", "c++")
+    assert made.returncode == 1
+    assert "--load" in made.stderr
+    made = run_tool(tmp_path / "python.pt", tmp_path / "cpp.pt", "--to", "c++", "--load", tmp_path / "own_signum.cuh")
+    assert made.returncode == 0, made.stderr
+    assert jitstep.read_archive(tmp_path / "cpp.pt")["state"].keys() == optimizer.state_dict()["state"].keys()
+
+
+def test_the_tool_says_what_is_wrong_with_a_file(tmp_path):
+    (tmp_path / "text.pt").write_text("no checkpoint")
+    (tmp_path / "empty.pt").write_text("")
+    torch.save([1, 2], tmp_path / "list.pt")
+    torch.save({"o": {"param_groups": [], "state": {}}}, tmp_path / "held.pt")
+    for arguments in (["text.pt"], ["empty.pt"], ["list.pt"], ["held.pt", "--key", "optim"]):
+        made = run_tool(tmp_path / arguments[0], tmp_path / "out.pt", "--to", "python", *arguments[1:])
+        assert made.returncode == 1
+        assert made.stderr.startswith("jitstep: ") and arguments[0] in made.stderr, made.stderr
+        assert "Traceback" not in made.stderr
+        assert not (tmp_path / "out.pt").exists()
+
+
 def test_a_file_that_is_no_archive_is_refused_and_nothing_is_written(tmp_path):
     torch.save({"state": {}, "param_groups": [{"params": []}]}, tmp_path / "a.pt")
     with pytest.raises(ValueError, match="is not an archive"):

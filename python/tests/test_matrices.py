@@ -167,6 +167,27 @@ def test_transforms_of_a_step_share_matrices_and_a_failed_step_changes_none(tmp_
     assert torch.equal(optimizer.state[p]["cross"], diagonal + 3)
 
 
+@pytest.mark.parametrize(
+    ("name", "made", "error"),
+    [("crosses", torch.ones(3, 2), ValueError), ("cross", torch.ones(2, 3), ValueError), ("cross", 1.0, TypeError)],
+)
+def test_a_transform_assigns_only_matrices_that_exist_in_their_shape(tmp_path, name, made, error):
+    (tmp_path / "with_matrix.cuh").write_text(MINE)
+    rule = jitstep.load_rule(str(tmp_path / "with_matrix.cuh"))
+
+    def first(call):
+        call.matrices[name] = made
+
+    jitstep.register_parameter_transform("with_matrix_first", first, replace=True)
+    jitstep.register_parameter_transform("with_matrix_second", lambda call: None, replace=True)
+    p = torch.zeros(2, 3, requires_grad=True)
+    optimizer = rule([p])
+    p.grad = torch.ones(2, 3)
+    with pytest.raises(error, match=f"'with_matrix_first' .*{name}"):
+        optimizer.step()
+    assert torch.equal(p.detach(), torch.zeros(2, 3))
+
+
 def test_backward_steps_keep_matrices():
     ps = parameters()
     optimizer = soap(ps)

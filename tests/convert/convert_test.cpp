@@ -252,6 +252,35 @@ TEST_F(Convert, LoadsUserRulesAndCodecs) {
   EXPECT_EQ(back.status, 0) << back.output;
 }
 
+TEST_F(Convert, NeedsNoFunctionOfARulesHostTransform) {
+  register_host_transform("only_here", [](const torch::Tensor& x, const auto&) { return x; });
+  const std::string rule = own_file("transformed.cuh", R"(// A probe.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::transformed {
+struct Hyper {
+  double lr = 1;  // >= 0
+};
+struct Transforms {
+  real passed;  // host: only_here
+};
+struct Slots {
+  Signed m;
+};
+struct Rule {
+  KHD static real passed(const auto& e, const auto&) { return e.g; }
+  KHD static void update_state(auto& e, const auto&) { e.m.next = e.g; }
+  KHD static void update_param(auto& e, const auto&) { e.p -= e.passed * e.m.next; }
+};
+}
+)");
+  load_rule(rule);
+  saved(R"({"rule": "transformed"})");
+  const Finished result =
+      converted("--load " + rule + " " + file("old.pt") + " " + file("new.pt") + " --state int8");
+  EXPECT_EQ(result.status, 0) << result.output;
+}
+
 // ---- errors ----
 
 // One line of error and no new file. The archive does not change.

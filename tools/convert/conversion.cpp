@@ -91,10 +91,22 @@ Formats formats_for(const Options& saved, const Formats& requested) {
 
 // ---- the optimizer -----------------------------------------------------------------------------
 
+// A conversion takes no steps, so it does not need the functions of the rules' host transforms.
+void stand_in_for_transforms(const jit::Manifest& rule) {
+  for (const jit::RuleTransform& one : rule.transforms) try {
+      register_host_transform(one.host,
+                              [](const torch::Tensor&, const jit::OptionValues&) -> torch::Tensor {
+                                throw Error("a conversion takes no steps");
+                              });
+    } catch (const c10::Error&) {  // it exists
+    }
+}
+
 Optimizer optimizer_of(const Groups& groups, const std::vector<std::string>& rules,
                        const Formats& requested) {
   std::vector<Optimizer::ParamGroup> made;
   for (const OutlinedGroup& group : groups) {
+    stand_in_for_transforms(group.options->manifest());
     auto options = group.options->copy();
     options->edit_formats() = formats_for(*options, requested);
     made.emplace_back(group.parameters, std::move(options));

@@ -29,9 +29,11 @@ struct KindNames {
 
 const KindNames& names_of(Kind kind) {
   static const KindNames rule = {
-      "rules/", "rule", "To add your own file, call load_rule() or pass its path to the tool"};
+      "rules/", "rule",
+      "To add your own file, call load_rule() or pass its path to the tool (--load of convert)"};
   static const KindNames codec = {
-      "codecs/", "codec", "To add your own file, call load_codec() or pass its path to the tool"};
+      "codecs/", "codec",
+      "To add your own file, call load_codec() or pass its path to the tool (--load of convert)"};
   static const KindNames weights = {"weights/", "weight format", ""};
   static const KindNames gradient = {"lang/", "gradient", ""};
   switch (kind) {

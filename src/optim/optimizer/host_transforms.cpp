@@ -19,20 +19,44 @@ void iterate(const std::vector<TransformCall>& calls) {
   if (!calls.empty()) newton_schulz(values, calls.front().options);
 }
 
+using Matrices = std::map<std::string, torch::Tensor>;
+
+// A transform may replace matrices, but not add others.
+void check_matrices(const std::string& transform, const Matrices& before, const Matrices& after) {
+  for (const auto& [name, made] : after) {
+    const auto held = before.find(name);
+    std::vector<std::string> known;
+    for (const auto& [other, tensor] : before) known.push_back(other);
+    TORCH_CHECK(held != before.end(), "jitstep: the host transform \"", transform,
+                "\" assigned the matrix \"", name, "\", which this parameter has not",
+                jit::did_you_mean(name, known),
+                ". Matrices: ", known.empty() ? "none" : jit::joined(known), ".");
+    TORCH_CHECK(made.defined() && made.sizes() == held->second.sizes(),
+                "jitstep: the host transform \"", transform, "\" assigned ",
+                made.defined() ? describe(made) : "no tensor", " to the matrix \"", name,
+                "\" of the sizes ", held->second.sizes(), ". Assign a tensor of these sizes.");
+  }
+}
+
 // Applies the function to one parameter after another.
-GroupTransform each(ParameterTransform function) {
-  return [function = std::move(function)](const std::vector<TransformCall>& calls) {
-    for (const TransformCall& call : calls) function(call);
+GroupTransform each(const std::string& name, ParameterTransform function) {
+  return [name, function = std::move(function)](const std::vector<TransformCall>& calls) {
+    for (const TransformCall& call : calls) {
+      const Matrices before = call.matrices;
+      function(call);
+      check_matrices(name, before, call.matrices);
+    }
   };
 }
 
 struct Registry {
   jit::ForkSafeMutex mutex;
-  std::map<std::string, GroupTransform> functions = {{"newton_schulz", iterate},
-                                                     {"shampoo", each(shampoo)},
-                                                     {"soap_gradient", each(soap_gradient)},
-                                                     {"soap_momentum", each(soap_momentum)},
-                                                     {"soap_update", each(soap_update)}};
+  std::map<std::string, GroupTransform> functions = {
+      {"newton_schulz", iterate},
+      {"shampoo", each("shampoo", shampoo)},
+      {"soap_gradient", each("soap_gradient", soap_gradient)},
+      {"soap_momentum", each("soap_momentum", soap_momentum)},
+      {"soap_update", each("soap_update", soap_update)}};
 };
 
 Registry& registry() {
@@ -54,7 +78,7 @@ void check_set(bool is_set, const char* caller, const std::string& name) {
 
 void add(const std::string& name, ParameterTransform function) {
   const std::lock_guard lock(registry().mutex);
-  TORCH_CHECK(registry().functions.try_emplace(name, each(std::move(function))).second,
+  TORCH_CHECK(registry().functions.try_emplace(name, each(name, std::move(function))).second,
               "jitstep: the host transform \"", name,
               "\" is registered already. Choose another name.");
 }

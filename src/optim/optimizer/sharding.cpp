@@ -83,8 +83,9 @@ std::vector<torch::Tensor> Optimizer::Impl::Sharding::parameters() const {
 void Optimizer::Impl::Sharding::agree() {
   if (std::exchange(agreed_, true)) return;
   if (is_launch()) find_ids();
-  check_same(*ranks_, call_, digests(),
-             [&](std::size_t i) { return describe(parameter(names_[i]), names_[i]); });
+  check_same(
+      *ranks_, call_, digests(),
+      [&](std::size_t i) { return describe(parameter(names_[i]), names_[i]); }, options_);
   if (call_ == RankCall::step) share_found_inf();
 }
 
@@ -193,7 +194,7 @@ std::vector<ParameterDigest> Optimizer::Impl::Sharding::digests() {
     const torch::Tensor& p = parameter(name);
     Digest shape;
     shape.add(p.sizes()).add(p.strides()).add(p.scalar_type());
-    all.push_back({shape.value(), options_, 0});
+    all.push_back({shape.value(), 0, 0});
   }
   if (is_launch())
     add_digests_of_step(all);

@@ -8,9 +8,9 @@
 namespace jitstep {
 namespace {
 
-constexpr std::int64_t kWords = 6;
+constexpr std::int64_t kWords = 7;
 using Row = std::array<std::int64_t, kWords>;
-enum Word { kCall, kVersion, kCount, kShapes, kOptions, kGradients };
+enum Word { kCall, kVersion, kSettings, kCount, kShapes, kOptions, kGradients };
 
 torch::Tensor words(const std::int64_t* first, std::int64_t count) {
   return torch::from_blob(const_cast<std::int64_t*>(first), {count}, torch::kInt64);
@@ -25,12 +25,13 @@ const char* name_of(std::int64_t call) {
                                                 : "an unknown call";
 }
 
-Row row_of(RankCall call, const std::vector<ParameterDigest>& parameters) {
+Row row_of(RankCall call, std::uint64_t settings, const std::vector<ParameterDigest>& parameters) {
   Digest shapes, options, gradients;
   for (const ParameterDigest& one : parameters)
     shapes.add(one.shape), options.add(one.options), gradients.add(one.gradient);
   return {static_cast<std::int64_t>(call),
           static_cast<std::int64_t>(Digest().add(version()).value()),
+          static_cast<std::int64_t>(settings),
           std::ssize(parameters),
           static_cast<std::int64_t>(shapes.value()),
           static_cast<std::int64_t>(options.value()),
@@ -54,6 +55,9 @@ void check_rows(const torch::Tensor& rows, int own) {
     TORCH_CHECK(row[kCall] == first[kCall], "jitstep: ranks cannot go on together: rank ", rank,
                 " calls ", name_of(row[kCall]), ", and rank 0 calls ", name_of(first[kCall]),
                 ". Make the same calls on all ranks.");
+    TORCH_CHECK(row[kSettings] == first[kSettings],
+                "jitstep: ranks cannot share an optimizer: rank ", rank,
+                " has other ShardOptions than rank 0. Pass the same to shard() on all ranks.");
     TORCH_CHECK(row[kCount] == first[kCount], "jitstep: ranks cannot share an optimizer: rank ",
                 rank, " has ", row[kCount], " parameters, and rank 0 has ", first[kCount],
                 ". Use the same parameters on all ranks.");
@@ -62,10 +66,10 @@ void check_rows(const torch::Tensor& rows, int own) {
 
 const char* difference(const ParameterDigest& own, const std::int64_t* other) {
   if (static_cast<std::int64_t>(own.shape) != other[0]) return "shape, layout or dtype";
-  if (static_cast<std::int64_t>(own.options) != other[1]) return "options, formats or step number";
-  return static_cast<std::int64_t>(own.gradient) != other[2]
-             ? "gradient or inputs (one of them has none)"
-             : nullptr;
+  if (static_cast<std::int64_t>(own.gradient) != other[2])
+    return "gradient, state or inputs (one of them has none)";
+  return static_cast<std::int64_t>(own.options) != other[1] ? "options, formats or step number"
+                                                            : nullptr;
 }
 
 // Finds the first parameter that differs between rank 0 and another rank.
@@ -84,7 +88,8 @@ void name_difference(RankGroup& group, const std::vector<ParameterDigest>& param
           difference(of_first, first + 3 * (rank * count + static_cast<std::int64_t>(i)));
       TORCH_CHECK(what == nullptr, "jitstep: ranks cannot go on together: rank ", rank,
                   " differs from rank 0 in the ", what, " of ", describe(i),
-                  ". Nothing has changed. Use the same model, options and seed on all ranks.");
+                  ". Nothing has changed. Use the same model, options and seed on all ranks, and ",
+                  "give the same parameters a gradient.");
     }
   }
 }
@@ -102,8 +107,8 @@ Digest& Digest::add(torch::IntArrayRef values) {
 }
 
 void check_same(RankGroup& group, RankCall call, const std::vector<ParameterDigest>& parameters,
-                const std::function<std::string(std::size_t)>& describe) {
-  const Row own = row_of(call, parameters);
+                const std::function<std::string(std::size_t)>& describe, std::uint64_t settings) {
+  const Row own = row_of(call, settings, parameters);
   const torch::Tensor rows = group.all_gather(words(own.data(), kWords));
   check_rows(rows, group.rank());
   if (!rows.eq(rows[0]).all().item<bool>()) name_difference(group, parameters, describe);

@@ -58,9 +58,10 @@ struct ParameterDigest {
 
 /// Throws a c10::Error on all ranks, of the same cause, unless all ranks make the same call with equal parameters: a
 /// RankFailure if a rank failed. The message names a rank and the first parameter that differs. `describe`: a parameter
-/// by its index.
+/// by its index. `settings`: a digest of the ShardOptions, which must be equal too.
 void check_same(RankGroup& group, RankCall call, const std::vector<ParameterDigest>& parameters,
-                const std::function<std::string(std::size_t)>& describe);
+                const std::function<std::string(std::size_t)>& describe,
+                std::uint64_t settings = 0);
 
 /// Makes check_same() of the other ranks throw. Call it instead of check_same() after an error on this rank. Throws
 /// nothing.

@@ -140,6 +140,10 @@ std::string rule_with_matrix() {
       EXPECT_FALSE(call.matrix("absent").defined());
       if (call.matrix("cross").defined())
         call.matrices.at("cross") = call.matrix("cross") + static_cast<double>(call.step());
+      const auto wrong = static_cast<int>(call.options.get("wrong").number());
+      if (wrong == 1) call.matrices["crosses"] = call.values.t();
+      if (wrong == 2) call.matrices["cross"] = call.values;
+      if (wrong == 3) call.matrices["cross"] = torch::Tensor();
     });
     register_parameter_transform("show", [](const TransformCall& call) {
       TORCH_CHECK(call.options.get("fails").number() == 0, "no");
@@ -153,6 +157,7 @@ namespace jitstep::rules::with_matrix {
 struct Hyper {
   double lr = 1;       // >= 0
   double fails = 0;    // finite
+  double wrong = 0;    // finite
   double largest = 9;  // finite
 };
 struct Transforms {
@@ -203,6 +208,27 @@ TEST(HostTransforms, ShareMatricesOfStateThatAFailedOrSkippedStepDoesNotChange) 
   optimizer.step();
   EXPECT_TRUE(torch::equal(matrix_of(optimizer, p), start + 3))
       << "the skipped step does not count";
+}
+
+TEST(HostTransforms, MayAssignOnlyMatricesThatTheParameterHasInTheirSizes) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{2, 3}});
+  Optimizer optimizer(rule_with_matrix(), parameters, GenericOptions());
+  set_gradients(parameters, 1);
+  const Tensors before = clones(parameters);
+  auto& options = static_cast<GenericOptions&>(optimizer.param_groups()[0].options());
+  for (const auto& [wrong, named] :
+       std::map<double, std::string>{{1, "the matrix \"crosses\""},
+                                     {2, "[3, 2]"},
+                                     {3, "no tensor to the matrix \"cross\""}}) {
+    options.set("wrong", wrong);
+    const std::string error = argument_error([&] { optimizer.step(); });
+    EXPECT_HAS(error, "\"grow\"");
+    EXPECT_HAS(error, named);
+    expect_equal(parameters, before);
+  }
+  options.set("wrong", 0.0);
+  optimizer.step();
+  EXPECT_TRUE(torch::equal(matrix_of(optimizer, parameters[0]), 2 * torch::eye(3, 2) + 1));
 }
 
 TEST(HostTransforms, KeepMatricesOfStateInArchives) {
