@@ -306,14 +306,10 @@ void Optimizer::Impl::Offload::on_gradient(const ParameterName& name) {
 void Optimizer::Impl::Offload::start_copy(HostCopy& copy, const torch::Tensor& g,
                                           const torch::Tensor& to) {
   const torch::Device device = g.device();
-  const auto known = streams_.find(device);
-  const c10::Stream stream =
-      known != streams_.end()
-          ? known->second
-          : streams_
-                .emplace(device,
-                         c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device))
-                .first->second;
+  const auto [known, is_new] = streams_.try_emplace(device, current_stream(device));
+  if (is_new)
+    known->second = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  const c10::Stream stream = known->second;
   c10::Event ready(device.type());
   ready.record(current_stream(device));
   ready.block(stream);
