@@ -220,6 +220,15 @@ void graphs() {
   // [docs:cuda-graph end]
 }
 
+void state_in_host_memory() {
+  auto model = make_model();
+  // [docs:offload]
+  jitstep::AdamW opt(model->parameters(), jitstep::AdamWOptions(1e-4).max_grad_norm(1.0));
+  opt.offload(jitstep::OffloadOptions().in_backward(true));
+  // [docs:offload end]
+  take_step(opt, model);
+}
+
 void reports_and_checkpoints() {
   auto model = make_model();
   jitstep::AdamW opt(model->parameters(), jitstep::AdamWOptions(1e-3).state("int8"));

@@ -42,8 +42,8 @@ class JITSTEP_API GradScaler {
 
   /// Divides the gradients in memory by the scale. Call it to clip or inspect gradients before the step, at most once
   /// between two updates. Throws for float16 gradients, which would underflow again, and for an optimizer that
-  /// reduces_in_backward(). A gradient without writable elements of its own is replaced by a copy, for example a negated
-  /// view or the result of expand().
+  /// reduces_in_backward() or copies_in_backward(). A gradient without writable elements of its own is replaced by a
+  /// copy, for example a negated view or the result of expand().
   void unscale_(Optimizer& optimizer);
 
   /// Calls optimizer.step() with gradients divided by the scale, unless unscale_() has divided them. The optimizer's

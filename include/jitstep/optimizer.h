@@ -2,6 +2,7 @@
 // works for every rule. jitstep generates one class per built-in rule into rules.h.
 #pragma once
 
+#include <torch/arg.h>
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
@@ -36,6 +37,14 @@ struct ParameterFormats {
   /// the arithmetic, which is float64 for a float64 parameter.
   std::map<std::string, jit::CodecChoice> slots;
   std::string weights;  // "native", "stochastic", ...
+};
+
+/// Options of Optimizer::offload().
+struct JITSTEP_API OffloadOptions {
+  /// backward() copies each gradient to host memory while it computes others, and frees it on the GPU. The gradients of
+  /// several backward() calls before a step are added on the CPU, in the order and dtype in which torch adds them to
+  /// p.grad(). Otherwise step() copies p.grad(), which stays as it is.
+  TORCH_ARG(bool, in_backward) = false;
 };
 
 /// An optimizer of any rule. Only one thread at a time may use it. Different optimizers may step concurrently.
@@ -144,6 +153,31 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// a parameter outside of autograd, for example by detach(), fails in backward(), as after any in-place change.
   void step_in_backward(bool on = true);
   bool steps_in_backward() const;
+
+  // ---- state in host memory
+
+  /// Keeps the state of parameters on GPUs in host memory, and steps them on the CPU. A step copies gradients to the
+  /// host, and new parameters to the GPU. Results are bit-identical to those without offload(). Parameters on the CPU
+  /// are stepped as before. Call it before the first step, or later: state that exists moves to host memory.
+  ///
+  /// The host also has a copy of each parameter and of each gradient. They are pinned, in blocks of torch's allocator.
+  /// State is not pinned, because it is never copied. State tensors, such as `exp_avg()`, and the tensors of host
+  /// transforms are on the CPU. set_lr(), set_grad_scale(), set_found_inf() and set_input() take the same tensors as
+  /// before.
+  ///
+  /// A step copies a parameter from the GPU if something else has written to it, which torch's version counter shows.
+  /// Writes through `p.data()` or by other libraries do not change the counter. Call offload() again after them, with
+  /// the same options. Otherwise the next step overwrites them.
+  ///
+  /// step() waits for the gradients. A step throws a c10::Error in a CUDA graph capture and with capturable(). Throws a
+  /// c10::Error, also with shard(), and if memory cannot be pinned.
+  void offload(const OffloadOptions& options = {});
+  bool is_offloaded() const;
+  /// True if backward() copies gradients to host memory and frees them. See OffloadOptions::in_backward().
+  bool copies_in_backward() const;
+  /// As in torch. Also drops the gradients that backward() has copied to host memory, which zero_grad() of a
+  /// torch::optim::Optimizer& does not.
+  void zero_grad(bool set_to_none = true);
 
   // ---- several ranks
 

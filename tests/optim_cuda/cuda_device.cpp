@@ -2,13 +2,16 @@
 // (support/ptx_driver). Operations run on the CPU, on copies. The device registers itself as out-of-tree back ends do,
 // so that tensors, streams and the front end take the same code paths as with a GPU.
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
 #include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -23,7 +26,13 @@ int cuMemcpyDtoH_v2(void*, unsigned long long, std::size_t);
 int cuStreamCreate(void**, unsigned);
 int cuCtxSynchronize();
 int cuStreamSynchronize(void*);
+int cuStreamWaitEvent(void*, void*, unsigned);
+int cuEventCreate(void**, unsigned);
+int cuEventRecord(void*, void*);
+int cuEventDestroy_v2(void*);
 }
+
+#include "optim_cuda/pinned_blocks.h"
 
 namespace jitstep::tests {
 namespace {
@@ -90,6 +99,60 @@ DriverAllocator& allocator() {
   return one;
 }
 
+// Ordinary memory, whose sizes it records. The driver copies at once, so memory may be freed at any time.
+class PinnedAllocator : public at::HostAllocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* const data = bytes > 0 ? std::aligned_alloc(64, (bytes + 63) / 64 * 64) : nullptr;
+    const std::lock_guard lock(mutex_);
+    if (data != nullptr) sizes_[data] = bytes;
+    return {data, data, raw_deleter(), c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override;
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+  bool record_event(void*, void*, c10::Stream) override { return true; }
+  void empty_cache() override {}
+  at::HostStats get_stats() override { return {}; }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {}
+
+  void free(void* data) {
+    const std::lock_guard lock(mutex_);
+    sizes_.erase(data);
+    std::free(data);
+  }
+  bool has(const void* address) {
+    const std::lock_guard lock(mutex_);
+    auto after = sizes_.upper_bound(const_cast<void*>(address));
+    if (after == sizes_.begin()) return false;
+    const auto& [data, bytes] = *--after;
+    return static_cast<const char*>(address) < static_cast<const char*>(data) + bytes;
+  }
+  std::vector<std::size_t> sizes() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::size_t> all;
+    for (const auto& [data, bytes] : sizes_) all.push_back(bytes);
+    return all;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, std::size_t> sizes_;
+};
+
+PinnedAllocator& pinned_allocator() {
+  static auto& one = *new PinnedAllocator;
+  return one;
+}
+
+c10::DeleterFnPtr PinnedAllocator::raw_deleter() const {
+  return [](void* data) {
+    if (data != nullptr) pinned_allocator().free(data);
+  };
+}
+
 class DriverGuard : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return c10::kCUDA; }
@@ -123,7 +186,32 @@ class DriverGuard : public c10::impl::DeviceGuardImplInterface {
   }
   c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
+              const c10::EventFlag) const override {
+    enter_context();
+    if (*event == nullptr) check(cuEventCreate(event, 0), "cuEventCreate");
+    check(cuEventRecord(*event, getStreamNativeHandle(stream)), "cuEventRecord");
+    const std::lock_guard lock(mutex_);
+    stream_of_[*event] = getStreamNativeHandle(stream);
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    enter_context();
+    check(cuStreamWaitEvent(getStreamNativeHandle(stream), event, 0), "cuStreamWaitEvent");
+  }
+  bool queryEvent(void*) const override { return true; }
+  void synchronizeEvent(void* event) const override {
+    enter_context();
+    const std::lock_guard lock(mutex_);
+    check(cuStreamSynchronize(stream_of_.at(event)), "cuStreamSynchronize");
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    enter_context();
+    if (event != nullptr) cuEventDestroy_v2(event);
+  }
+
  private:
+  static inline std::mutex mutex_;
+  static inline std::map<void*, void*> stream_of_;  // where an event was recorded last
   static c10::Stream as_stream(void* handle) {
     return c10::Stream(c10::Stream::UNSAFE, kDevice, reinterpret_cast<c10::StreamId>(handle));
   }
@@ -278,9 +366,13 @@ struct CUDAHooks : at::CUDAHooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  c10::Device getDeviceFromPtr(void*) const override { return kDevice; }
+  at::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
+  bool isPinnedPtr(const void* data) const override { return pinned_allocator().has(data); }
 };
 
-const bool allocates = (c10::SetAllocator(c10::kCUDA, &allocator()), true);
+const bool allocates = (c10::SetAllocator(c10::kCUDA, &allocator()),
+                        at::setHostAllocator(c10::kCUDA, &pinned_allocator()), true);
 C10_REGISTER_GUARD_IMPL(CUDA, DriverGuard)
 using at::CUDAHooksRegistry;
 using at::RegistererCUDAHooksRegistry;
@@ -298,4 +390,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
 }
 
 }  // namespace
+
+std::vector<std::size_t> pinned_blocks() { return pinned_allocator().sizes(); }
+
 }  // namespace jitstep::tests

@@ -3,7 +3,7 @@
 
 #include "jitstep/jit/manifest.h"
 #include "jitstep/jit/plan.h"
-#include "optim/optimizer/optimizer_impl.h"
+#include "optim/optimizer/offload.h"
 
 namespace jitstep {
 
@@ -44,6 +44,7 @@ void Optimizer::Impl::take_in(std::size_t group,
   for (auto& [key, state] : early)
     if (auto& held = states()[key]; !held) held = std::move(state);
   if (hooks) hook_gradients();
+  if (offload) offload->update_hooks();
 }
 
 }  // namespace jitstep

@@ -9,7 +9,7 @@
 
 #include "jit/codegen/spec_text.h"
 #include "jitstep/jit/catalog.h"
-#include "optim/optimizer/optimizer_impl.h"
+#include "optim/optimizer/offload.h"
 #include "optim/options/group_options.h"
 #include "optim/tensor/own_operations.h"
 
@@ -133,6 +133,7 @@ std::vector<torch::Tensor> Optimizer::fp32_weights() const {
 std::vector<torch::Tensor> Optimizer::weights_of_all() const {
   const OwnOperations own;
   std::vector<torch::Tensor> weights;
+  if (impl_->offload) impl_->offload->refresh();
   for (const ParamGroup& group : param_groups_)
     for (const torch::Tensor& p : group.params()) {
       const auto found = state_.find(key_of(p));
@@ -142,8 +143,10 @@ std::vector<torch::Tensor> Optimizer::weights_of_all() const {
         weights.push_back(impl_->shared_weights(key_of(p), p, state));
         continue;
       }
-      const bool more = state != nullptr && state->has_residual(p);
-      weights.push_back((more ? state->weights() : p.detach()).to(torch::kFloat32, false, !more));
+      const torch::Tensor& bound = impl_->offload ? impl_->offload->stepped(key_of(p), p) : p;
+      const bool more = state != nullptr && state->has_residual(bound);
+      weights.push_back(
+          (more ? state->weights() : p.detach()).to(p.device(), torch::kFloat32, false, !more));
     }
   return weights;
 }

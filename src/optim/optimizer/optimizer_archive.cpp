@@ -6,7 +6,7 @@
 
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
-#include "optim/optimizer/optimizer_impl.h"
+#include "optim/optimizer/offload.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_file.h"
 #include "optim/state/checkpoint_folder.h"
@@ -48,6 +48,7 @@ class Optimizer::Impl::Conversions {
     if (differs) ++parameters_;
   }
 
+  bool rewrites_parameters() const { return !rewritten_.empty(); }
   void commit() { rewritten_.clear(); }
 
   void warn() const {
@@ -148,6 +149,7 @@ void Optimizer::Impl::load_all(InputArchive& archive, CheckpointFolder* folder) 
   sync_groups();
   check_origin(archive, default_options(), param_groups());
   const jit::Mode saved_mode = read_mode(archive);
+  if (offload) offload->refresh();
   std::vector<ArchivedGroup> archived = read_archive(archive, default_options(), param_groups());
   const auto shared_values = read_shared_state(archive, default_options(), archived);
   Conversions conversions;
@@ -160,6 +162,7 @@ void Optimizer::Impl::load_all(InputArchive& archive, CheckpointFolder* folder) 
   shared_state.clear();
   if (shared_values) shared_state.set(*shared_values);
   mode = saved_mode;
+  if (offload && conversions.rewrites_parameters()) offload->send_all();
   conversions.commit();
   conversions.warn();
 }
@@ -171,8 +174,9 @@ void Optimizer::Impl::bind_archived(std::size_t g, ArchivedGroup& group, Convers
     return GroupRecord(group.options ? *group.options : group_options(g), ValidationPhase::step);
   });
   for (std::size_t i = 0; i < group.states.size(); ++i) {
-    const torch::Tensor& p = param_groups()[g].params()[i];
     const ParamRecord& param_record = groups[g].param_records[i];
+    const torch::Tensor& of_group = param_groups()[g].params()[i];
+    const torch::Tensor& p = offload ? offload->stepped(param_record.key, of_group) : of_group;
     if (param_record.repeated) group.states[i].reset();
     with_context(p, {g, i}, [&] {
       const auto plan = record.plan(p);

@@ -139,7 +139,7 @@ void Optimizer::Impl::check_numbers() const {
 // Checks gradients that the step clears. Repeats the check only after the storage of a gradient or state changed.
 void Optimizer::Impl::check_cleared() {
   const bool same = pending.empty() && new_gradients.empty() && materialized.empty();
-  if (!extras.clears || sharding || (clearing_checked && same)) return;
+  if (!extras.clears || sharding || offload || (clearing_checked && same)) return;
   clearing_checked = false;
   std::vector<StepMemory> used;
   for (const StepParam* const param : active) add_memory(*param, used);
@@ -173,7 +173,7 @@ void Optimizer::Impl::count_steps() {
 
 // Kernels have read and cleared a copy of lazily negated gradients. This clears the gradients themselves.
 void Optimizer::Impl::clear_materialized() {
-  if (!extras.clears || sharding || materialized.empty()) return;
+  if (!extras.clears || sharding || offload || materialized.empty()) return;
   for (const StepParam* const param : active)
     if (param->p->grad().is_neg()) param->p->mutable_grad().zero_();
 }

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "optim/optimizer/host_transforms.h"
-#include "optim/optimizer/optimizer_impl.h"
+#include "optim/optimizer/offload.h"
 #include "optim/options/group_options.h"
 #include "optim/tensor/memory_overlap.h"
 
@@ -166,6 +166,7 @@ void Optimizer::Impl::sync_groups() {
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (g >= known || !group_unchanged(g)) register_members(g);
   if (hooks) hook_gradients();
+  if (offload) offload->update_hooks();
 }
 
 void Optimizer::Impl::register_members(std::size_t g) {

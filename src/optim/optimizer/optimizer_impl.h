@@ -34,6 +34,7 @@
 
 namespace jitstep {
 class CheckpointFolder;
+struct HostCopy;
 struct PartIndex;
 
 // Several tensor handles may refer to one parameter. torch indexes state by their common TensorImpl.
@@ -46,6 +47,7 @@ struct Optimizer::Impl {
   class PartsToSave;
   class Sharding;
   class Reduction;
+  class Offload;
   using States = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
   using StateEntry = std::remove_pointer_t<decltype(States::iterator::current)>;
   // Where torch's table of states ends, and its size. Changes if the table moves.
@@ -70,9 +72,10 @@ struct Optimizer::Impl {
     // that is all of it, but `part_grad` is also a reduced gradient of all of it.
     torch::Tensor part = {}, part_grad = {};
     std::vector<torch::Tensor> part_inputs = {};  // the same of its inputs
+    HostCopy* host = nullptr;  // what is stepped if the state is offloaded; null: the parameter
 
     // What this rank steps.
-    const torch::Tensor& stepped() const { return part.defined() ? part : *p; }
+    const torch::Tensor& stepped() const;
 
     void set_state(ParamState* now) {
       state = now;
@@ -147,6 +150,7 @@ struct Optimizer::Impl {
   std::optional<GradHooks> hooks;        // while step_in_backward() is on
   std::shared_ptr<Sharding> sharding;    // the ranks that share the state; null: it is all here
   std::shared_ptr<Reduction> reduction;  // of own gradients; null: they are means already
+  std::shared_ptr<Offload> offload;      // copies in host memory; null: steps run on the GPU
 
   void resize(std::size_t count) {
     groups.resize(count);
@@ -284,6 +288,14 @@ struct Optimizer::Impl {
   void hook_gradients();
   void step_alone(const ParameterName& name);
   void collect_alone(const ParameterName& name);
+
+  // ---- state in host memory (optimizer_offload.cpp). Without offload(), these do nothing.
+  void start_offload(const OffloadOptions& options);
+  void move_states_to_host();
+  void use_host_copies();
+  void return_parameters();
+  void end_offloaded_step();
+  StepExtras extras_of_step() const;
 
   // ---- ranks that share the state (optimizer_shard.cpp). Without them, together() only calls its argument, and
   // agree(), check_part(), use_parts() and share_parameters() do nothing.

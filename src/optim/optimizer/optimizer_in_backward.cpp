@@ -78,12 +78,13 @@ void Optimizer::Impl::step_alone(const ParameterName& name) {
   collect_alone(name);
   ParamRecord& param_record = groups[g].param_records[i];
   if (!param_record.alone) param_record.alone.emplace();
-  StepExtras alone = extras;
+  StepExtras alone = extras_of_step();
   alone.clears = false;  // the gradient is reset below instead
   with_rollback([&] {
     count_steps();
     param_record.alone->step({active, inactive, hyper_params}, nullptr, alone, transform());
   });
+  return_parameters();
   forget_inputs();
   param_groups()[g].params()[i].mutable_grad().reset();
 }
@@ -100,6 +101,7 @@ void Optimizer::Impl::collect_alone(const ParameterName& name) {
   check_extras();
   if (!memory_checked) check_memory();
   check_new_gradients();
+  use_host_copies();
 }
 
 }  // namespace jitstep

@@ -10,6 +10,7 @@
 #include "jit/base/file_handle.h"
 #include "jit/base/file_io.h"
 #include "jitstep/jit/plan.h"
+#include "optim/optimizer/offload.h"
 #include "optim/optimizer/sharding.h"
 #include "optim/state/archive_file.h"
 #include "optim/state/checkpoint_folder.h"
@@ -238,7 +239,8 @@ void Optimizer::Impl::write_index(const std::string& folder, const PartIndex& in
 // Fills a state with the tensors that are in parts. Returns what it is the state of: the parameter or this rank's part.
 torch::Tensor Optimizer::Impl::read_parts(CheckpointFolder& folder, const ParameterName& name,
                                           ParamState::Data& state, const jit::Plan& plan) const {
-  const torch::Tensor& p = param_groups()[name.group].params()[name.index];
+  const torch::Tensor& of_group = param_groups()[name.group].params()[name.index];
+  const torch::Tensor& p = offload ? offload->stepped(key_of(of_group), of_group) : of_group;
   const PartedState* const parted = folder.find(name);
   const jit::Part own = sharding ? sharding->part(key_of(p)) : jit::Part{0, p.numel()};
   if (parted == nullptr || !converts_alone(*parted, state, p, plan, own)) {

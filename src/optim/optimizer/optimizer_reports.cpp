@@ -8,7 +8,7 @@
 
 #include "jit/base/text.h"
 #include "jitstep/reports.h"
-#include "optim/optimizer/optimizer_impl.h"
+#include "optim/optimizer/offload.h"
 #include "optim/reports/kernel_report.h"
 #include "optim/reports/memory_measure.h"
 #include "optim/state/state_operations.h"
@@ -24,6 +24,7 @@ std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
   std::deque<StateBuffers> outlines;
   std::deque<StepParam> outlined;
   std::vector<StepParam*> active_params;
+  if (offload) offload->refresh();
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const GroupRecord& group = groups[g].record;
     refresh_options(g);
@@ -37,7 +38,7 @@ std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
       const torch::Tensor* const grad = gradient_of(record);
       outlined.push_back({.name = record.name,
-                          .p = record.p,
+                          .p = offload ? &offload->stepped(record.key, *record.p) : record.p,
                           .grad = grad == nullptr ? record.p : grad,
                           .buffers = &outlines.back()});
       active_params.push_back(&outlined.back());
@@ -78,8 +79,10 @@ MemoryReport Optimizer::memory_report() const {
       if (!listed.insert(key_of(p)).second) continue;
       const auto own = states.extract(key_of(p));
       const MemoryMeasure::Held* const held = own.empty() ? nullptr : &own.mapped();
+      MemoryMeasure::Entries entries = measure.parameter(p, held);
+      if (impl_->offload) impl_->offload->measure(key_of(p), measure, entries);
       report.parameters.push_back({g, i, p.sizes().vec(), p.numel(), impl_->rule_of(g),
-                                   held != nullptr, measure.parameter(p, held)});
+                                   held != nullptr, std::move(entries)});
     }
   for (const auto& [key, held] : states) measure.add_state(report.others, held);
   const SharedStateTensors& shared_state = impl_->shared_state;

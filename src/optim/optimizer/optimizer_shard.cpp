@@ -74,6 +74,10 @@ void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks, const ShardOptions
   const OwnOperations own;
   TORCH_CHECK(!sharding, "jitstep: shard() was called before. Make a new optimizer to use another ",
               "group.");
+  TORCH_CHECK(
+      !offload,
+      "jitstep: shard() does not work with offload(). Make a new optimizer, and call one of ",
+      "the two.");
   TORCH_CHECK(!hooks,
               "jitstep: shard() does not work with step_in_backward(): ranks must take a step ",
               "together. Call step_in_backward(false) first.");

@@ -7,6 +7,7 @@
 
 #include "jit/codegen/shared_sums.h"
 #include "jitstep/jit/plan.h"
+#include "optim/optimizer/offload.h"
 #include "optim/optimizer/reduction.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/memory_overlap.h"
@@ -37,11 +38,12 @@ void Optimizer::Impl::step_all() {
   with_rollback([&] {
     check_cleared();
     count_steps();
-    StepExtras of_step = extras;
-    if (sharding) of_step.clears = false;  // share_parameters() clears whole gradients
-    stepper.step({active, inactive, hyper_params}, shared_state.aux_state(), of_step, transform());
+    stepper.step({active, inactive, hyper_params}, shared_state.aux_state(), extras_of_step(),
+                 transform());
   });
   if (reduction) reduction->end_step();
+  return_parameters();
+  end_offloaded_step();
   share_parameters();
   clear_materialized();
   forget_inputs();
@@ -68,6 +70,7 @@ void Optimizer::Impl::switch_mode(jit::Mode to) {
       std::erase_if(active, [](const StepParam* param) { return param->buffers->t == 0; });
       stepper.switch_mode(to, {active, inactive, hyper_params}, shared_state.aux_state());
     });
+    return_parameters();
     share_parameters();
   });
   mode = to;
@@ -97,11 +100,12 @@ void Optimizer::Impl::gather_inputs(Operation operation) {
   if (!memory_checked || !pending.empty()) check_memory();
   if (operation == Operation::step) check_new_gradients();
   use_parts();
+  use_host_copies();
 }
 
 // Each device would sum over its own parameters only, so a sum over all parameters would be wrong.
 void Optimizer::Impl::check_devices() const {
-  if (!several_devices || active.empty()) return;
+  if (!several_devices || offload || active.empty()) return;  // offloaded ones are stepped together
   const auto own = active.front()->p->device();
   const auto other = std::find_if(active.begin(), active.end(), [&](const StepParam* param) {
     return param->p->device() != own;
@@ -157,7 +161,7 @@ void Optimizer::Impl::follow_storage(ParamRecord& record) {
 
 const torch::Tensor* Optimizer::Impl::new_gradient(ParamRecord& record, const torch::Tensor& now) {
   const bool checked = std::exchange(record.gradient_checked, false);
-  if (!now.defined()) return nullptr;
+  if (!now.defined()) return offload ? offload->gradient(record) : nullptr;
   const torch::Tensor* grad = &now;
   if (is_lazy(now))
     grad = &materialized.emplace_back(jitstep::materialized(now));

@@ -59,6 +59,10 @@ void MemoryMeasure::add_state(Entries& entries, const Held& held) {
   add(entries, Kind::aux_state, "skipped steps", "int64", state.t.step_offset());
 }
 
+void MemoryMeasure::add_host_copy(Entries& entries, Kind kind, const torch::Tensor& copy) {
+  if (copy.defined()) add(entries, kind, "host copy", dtype_name(copy) + " in host memory", copy);
+}
+
 MemoryMeasure::Entries MemoryMeasure::parameter(const torch::Tensor& p, const Held* held) {
   Entries entries;
   add(entries, Kind::parameters, "", dtype_name(p), p);

@@ -31,6 +31,8 @@ class MemoryMeasure {
   /// The entries of a parameter. `held`: null if it has no state.
   Entries parameter(const torch::Tensor& p, const Held* held);
   void add_state(Entries& entries, const Held& held);
+  /// A copy in host memory of a parameter or gradient on a GPU.
+  void add_host_copy(Entries& entries, Kind kind, const torch::Tensor& copy);
   /// An undefined tensor adds no entry.
   void add(Entries& entries, Kind kind, const std::string& name, const std::string& format,
            const torch::Tensor& tensor);

@@ -84,6 +84,9 @@ Gradients gradients_of(Optimizer& optimizer) {
         gradients.device = params[i].device();
       else
         gradients.add(params[i], {g, i});
+    // The step finds infinities in host memory.
+    if (optimizer.copies_in_backward() && !gradients.device && !params.empty())
+      gradients.device = params.front().device();
   }
   TORCH_CHECK(gradients.device,
               "jitstep: GradScaler: no parameter of the optimizer has a gradient.",
@@ -175,6 +178,10 @@ void GradScaler::unscale_(Optimizer& optimizer) {
       !optimizer.reduces_in_backward(),
       "jitstep: GradScaler: unscale_() of an optimizer that reduces gradients in backward(): ",
       "no rank has all of them. Leave the unscaling to step().");
+  TORCH_CHECK(
+      !optimizer.copies_in_backward(),
+      "jitstep: GradScaler: unscale_() of an optimizer that copies gradients in backward(): ",
+      "the GPU has none. Leave the unscaling to step().");
   const Gradients gradients = gradients_of(optimizer);
   TORCH_CHECK(
       !gradients.of_dtype.contains(torch::kFloat16),

@@ -1,0 +1,346 @@
+#include "optim/optimizer/offload.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <utility>
+
+#include "jitstep/jit/layout.h"
+#include "optim/tensor/backends.h"
+#include "optim/tensor/checks.h"
+#include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
+
+namespace jitstep {
+namespace {
+
+// A parameter's memory without autograd's marks, so that inference tensors can be written too.
+torch::Tensor memory_of(const torch::Tensor& p) {
+  if (p.numel() == 0) return p.detach();
+  return at::for_blob(p.data_ptr(), p.sizes())
+      .strides(p.strides())
+      .options(p.options().requires_grad(false))
+      .target_device(p.device())
+      .make_tensor();
+}
+
+bool has_form(const torch::Tensor& copy, const torch::Tensor& p) {
+  return copy.defined() && copy.scalar_type() == p.scalar_type() && copy.sizes() == p.sizes() &&
+         copy.strides() == p.strides();
+}
+
+// Torch counts no writes to inference tensors.
+std::int64_t write_count_of(const torch::Tensor& p) { return p.is_inference() ? -1 : p._version(); }
+
+// A buffer for a gradient, in the parameter's storage order. It keeps its memory from step to step.
+void make_buffer(torch::Tensor& buffer, PinnedMemory& memory, const torch::Tensor& p,
+                 torch::ScalarType dtype) {
+  if (buffer.defined() && buffer.scalar_type() == dtype) return;
+  const std::vector<std::int64_t> strides =
+      p.dim() == 0 ? std::vector<std::int64_t>() : jit::compact_strides(shape_of(p));
+  buffer = memory.empty(p.sizes(), strides, dtype);
+}
+
+void check_not_capturing(const torch::Device& device) {
+  const bool capturing = as_torch_error([&] { return backend_of(device).is_capturing(); });
+  TORCH_CHECK(!capturing,
+              "jitstep: an offloaded optimizer cannot run inside a CUDA graph capture: ",
+              "a graph cannot repeat steps on the CPU. Call step() and backward() outside of the ",
+              "capture, or make an optimizer without offload().");
+}
+
+}  // namespace
+
+const torch::Tensor& Optimizer::Impl::ParamRecord::stepped() const {
+  if (host != nullptr) return host->parameter;
+  return part.defined() ? part : *p;
+}
+
+Optimizer::Impl::Offload::~Offload() {
+  for (Group& group : impl_.groups)
+    for (ParamRecord& record : group.param_records) record.host = nullptr;
+}
+
+// ---- copies of parameters -----------------------------------------------------------------------
+
+template <class Visit>
+void Optimizer::Impl::Offload::for_each_on_gpu(Visit visit) {
+  for (std::size_t g = 0; g < impl_.groups.size(); ++g)
+    for (ParamRecord& record : impl_.groups[g].param_records) {
+      const torch::Tensor& p = impl_.param_groups()[g].params()[record.name.index];
+      if (!record.repeated && p.is_cuda()) visit(record, p);
+    }
+}
+
+// Makes the copy, or makes it again if the parameter has another dtype or layout than before.
+HostCopy& Optimizer::Impl::Offload::copy_of(ParamRecord& record, const torch::Tensor& p) {
+  HostCopy& copy = copies_.try_emplace(record.key).first->second;
+  if (!has_form(copy.parameter, p)) {
+    copy.gradient.reset(), copy.addend.reset();
+    copy.has_gradient = copy.has_addend = false;
+    copy.write_count = -1;
+    copy.parameter = memory_.empty(p.sizes(), p.strides(), p.scalar_type());
+    record.version = ++impl_.versions;  // kernel tables have the address of the old copy
+  }
+  record.host = &copy;
+  return copy;
+}
+
+bool Optimizer::Impl::Offload::is_current(const HostCopy& copy, const torch::Tensor& p) const {
+  return copy.write_count >= 0 && copy.write_count == write_count_of(p) &&
+         copy.fingerprint.same_storage(p);
+}
+
+void Optimizer::Impl::Offload::mark_current(HostCopy& copy, const torch::Tensor& p) const {
+  copy.fingerprint = TensorFingerprint(p);
+  copy.write_count = write_count_of(p);
+}
+
+void Optimizer::Impl::Offload::start_download(HostCopy& copy, const torch::Tensor& p) {
+  copy.parameter.copy_(memory_of(p), /*non_blocking=*/true);
+  mark_current(copy, p);
+  downloading_.insert(p.device());
+}
+
+// The host must not write to a copy that a GPU still reads.
+void Optimizer::Impl::Offload::await_uploads() const {
+  for (const auto& [device, event] : sent_) event.synchronize();
+}
+
+void Optimizer::Impl::Offload::await_downloads() {
+  for (const torch::Device& device : std::exchange(downloading_, {}))
+    current_stream(device).synchronize();
+  for (const auto& [device, stream] : streams_) stream.synchronize();
+}
+
+void Optimizer::Impl::Offload::refresh() {
+  const OwnOperations own;
+  await_uploads();
+  for_each_on_gpu([&](ParamRecord& record, const torch::Tensor& p) {
+    HostCopy& copy = copy_of(record, p);
+    if (!is_current(copy, p)) start_download(copy, p);
+  });
+  await_downloads();
+}
+
+void Optimizer::Impl::Offload::distrust_copies() {
+  for (auto& [key, copy] : copies_) copy.write_count = -1;
+}
+
+const torch::Tensor& Optimizer::Impl::Offload::stepped(const void* key,
+                                                       const torch::Tensor& p) const {
+  const auto found = copies_.find(key);
+  return found == copies_.end() || !p.is_cuda() ? p : found->second.parameter;
+}
+
+void Optimizer::Impl::Offload::measure(const void* key, MemoryMeasure& report,
+                                       MemoryMeasure::Entries& entries) const {
+  const auto found = copies_.find(key);
+  if (found == copies_.end()) return;
+  const HostCopy& copy = found->second;
+  report.add_host_copy(entries, MemoryReport::Kind::parameters, copy.parameter);
+  report.add_host_copy(entries, MemoryReport::Kind::gradients, copy.gradient);
+  report.add_host_copy(entries, MemoryReport::Kind::gradients, copy.addend);
+}
+
+// ---- a step -------------------------------------------------------------------------------------
+
+void Optimizer::Impl::Offload::check_step() const {
+  TORCH_CHECK(!impl_.extras.capturable,
+              "jitstep: capturable() does not work with offload(): a graph cannot repeat steps on ",
+              "the CPU. Call capturable(false).");
+  torch::Device last = torch::kCPU;
+  std::vector<StepMemory> cleared;
+  for (const StepParam* const param : impl_.active) {
+    const torch::Tensor& p = *param->p;
+    if (p.device() != last && p.is_cuda()) check_not_capturing(last = p.device());
+    if (!impl_.extras.clears || !p.grad().defined()) continue;
+    cleared.push_back({&p, {&p, param->name}});
+    if (has_data(p.grad()))
+      cleared.push_back({&p.grad(), {&p, param->name}, StepMemory::Use::cleared});
+  }
+  jitstep::check_cleared(cleared);
+}
+
+void Optimizer::Impl::Offload::fetch() {
+  check_step();
+  fetch_numbers();
+  await_uploads();
+  for (auto* const list : {&impl_.active, &impl_.inactive})
+    for (StepParam* const param : *list) {
+      auto& record = static_cast<ParamRecord&>(*param);
+      const torch::Tensor& p = *record.p;
+      record.host = nullptr;
+      if (!p.is_cuda()) continue;
+      HostCopy& copy = copy_of(record, p);
+      copy.source = &p;
+      if (record.grad == &p)
+        record.grad = &copy.parameter;  // a switch of mode
+      else if (record.grad != nullptr)
+        fetch_gradient(record, copy);
+      if (record.grad != nullptr && !is_current(copy, p)) start_download(copy, p);
+      fetch_inputs(record, copy);
+      record.p = &copy.parameter;
+    }
+  await_downloads();
+  for (StepParam* const param : impl_.active)
+    if (auto& record = static_cast<ParamRecord&>(*param); record.host != nullptr)
+      add_up(*record.host);
+  find_infinities();
+}
+
+void Optimizer::Impl::Offload::fetch_gradient(ParamRecord& record, HostCopy& copy) {
+  if (record.grad == &copy.gradient) return;
+  TORCH_CHECK(!copy.has_gradient, "jitstep: step() found a gradient of ",
+              describe(*record.p, record.name),
+              " on the GPU, in addition to those that backward() has copied to host memory. Call ",
+              "zero_grad(), or use OffloadOptions::in_backward(false) to set gradients.");
+  make_buffer(copy.gradient, memory_, *record.p, record.grad->scalar_type());
+  copy.gradient.copy_(record.grad->detach(), /*non_blocking=*/true);
+  downloading_.insert(record.p->device());
+  record.grad = &copy.gradient;
+  record.g = copy.gradient.const_data_ptr();
+}
+
+void Optimizer::Impl::Offload::fetch_inputs(ParamRecord& record, HostCopy& copy) const {
+  if (record.grad == nullptr || record.inputs == nullptr) return;
+  copy.inputs = *record.inputs;
+  for (torch::Tensor& one : copy.inputs)
+    if (one.defined()) one = one.cpu();
+  record.inputs = &copy.inputs;
+}
+
+void Optimizer::Impl::Offload::fetch_numbers() {
+  const auto here = [](const torch::Tensor& number) {
+    return number.defined() ? number.cpu() : number;
+  };
+  grad_scale_ = here(impl_.extras.grad_scale);
+  found_inf_ = here(impl_.extras.found_inf);
+  lrs_.resize(impl_.lrs.size());
+  for (std::size_t g = 0; g < lrs_.size(); ++g) {
+    lrs_[g] = here(impl_.lrs[g]);
+    if (lrs_[g].defined()) impl_.hyper_params[g].lr = lrs_[g].const_data_ptr();
+  }
+}
+
+StepExtras Optimizer::Impl::Offload::extras() const {
+  StepExtras made = impl_.extras;
+  made.grad_scale = grad_scale_;
+  made.found_inf = found_inf_;
+  made.clears = false;  // end_offloaded_step() clears the gradients on the GPU
+  return made;
+}
+
+// A GradScaler has not seen the gradients that backward() has copied.
+void Optimizer::Impl::Offload::find_infinities() const {
+  if (!found_inf_.defined() || !in_backward()) return;
+  torch::Tensor found = found_inf_;
+  const torch::Tensor one = torch::ones({}, torch::kFloat32);
+  for (const StepParam* const param : impl_.active) {
+    const HostCopy* const copy = static_cast<const ParamRecord*>(param)->host;
+    if (copy != nullptr && copy->has_gradient)
+      at::_amp_foreach_non_finite_check_and_unscale_({copy->gradient}, found, one);
+  }
+  impl_.extras.found_inf.copy_(found);
+}
+
+// In the order of the current stream, like all that the program does with the parameter.
+void Optimizer::Impl::Offload::send(HostCopy& copy, const torch::Tensor& p) {
+  memory_of(p).copy_(copy.parameter, /*non_blocking=*/true);
+  if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
+  mark_current(copy, p);
+  sent_.try_emplace(p.device(), c10::kCUDA);
+}
+
+void Optimizer::Impl::Offload::send() {
+  for (StepParam* const param : impl_.active)
+    if (HostCopy* const copy = static_cast<ParamRecord*>(param)->host)
+      send(*copy, *copy->source), copy->inputs.clear();
+  for (auto& [device, event] : sent_) event.record(current_stream(device));
+}
+
+void Optimizer::Impl::Offload::send_all() {
+  for_each_on_gpu(
+      [&](ParamRecord& record, const torch::Tensor& p) { send(copy_of(record, p), p); });
+  for (auto& [device, event] : sent_) event.record(current_stream(device));
+}
+
+// ---- copies in backward() -----------------------------------------------------------------------
+
+void Optimizer::Impl::Offload::copy_in_backward(bool on) {
+  hooks_.reset();
+  if (!on) return;
+  std::vector<torch::Tensor> parameters;
+  std::vector<ParameterName> names;
+  for_each_on_gpu([&](ParamRecord& record, const torch::Tensor& p) {
+    parameters.push_back(p);
+    names.push_back(record.name);
+  });
+  hooks_.emplace("an optimizer that copies gradients in backward()", std::move(parameters),
+                 [this, names = std::move(names)](std::size_t i) { on_gradient(names[i]); });
+}
+
+// If it throws, the gradient stays on the GPU, and the next step() finds it there.
+void Optimizer::Impl::Offload::on_gradient(const ParameterName& name) {
+  const OwnOperations own;
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(name.group < impl_.groups.size() && impl_.group_unchanged(name.group),
+              "jitstep: the parameters of group ", name.group,
+              " changed after offload(). Call it again.");
+  const torch::Tensor& p = impl_.param_groups()[name.group].params()[name.index];
+  check_not_capturing(p.device());
+  const torch::Tensor g = is_lazy(p.grad()) ? jitstep::materialized(p.grad()) : p.grad();
+  check_gradient(p, g, name);
+  HostCopy& copy = copy_of(impl_.groups[name.group].param_records[name.index], p);
+  add_up(copy);
+  const bool is_first = !copy.has_gradient;
+  torch::Tensor& to = is_first ? copy.gradient : copy.addend;
+  make_buffer(to, memory_, p, g.scalar_type());
+  start_copy(copy, g, to);
+  (is_first ? copy.has_gradient : copy.has_addend) = true;
+  p.mutable_grad().reset();
+}
+
+// On a stream of its own, so that backward() goes on meanwhile.
+void Optimizer::Impl::Offload::start_copy(HostCopy& copy, const torch::Tensor& g,
+                                          const torch::Tensor& to) {
+  const torch::Device device = g.device();
+  const auto [known, is_new] = streams_.try_emplace(device, current_stream(device));
+  if (is_new)
+    known->second = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  const c10::Stream stream = known->second;
+  c10::Event ready(device.type());
+  ready.record(current_stream(device));
+  ready.block(stream);
+  {
+    const c10::StreamGuard guard(stream);
+    to.copy_(g.detach(), /*non_blocking=*/true);
+  }
+  copy.copied.record(stream);
+  g.record_stream(stream);  // its memory is not used again before the copy has ended
+}
+
+// As autograd adds to p.grad().
+void Optimizer::Impl::Offload::add_up(HostCopy& copy) {
+  if (!std::exchange(copy.has_addend, false)) return;
+  copy.copied.synchronize();
+  copy.gradient.add_(copy.addend);
+}
+
+const torch::Tensor* Optimizer::Impl::Offload::gradient(ParamRecord& record) {
+  const auto found = copies_.find(record.key);
+  if (found == copies_.end() || !found->second.has_gradient) return nullptr;
+  const torch::Tensor& gradient = found->second.gradient;
+  if (!record.gradient.same_metadata(gradient)) record.version = ++impl_.versions;
+  record.gradient = TensorFingerprint(gradient, TensorFingerprint::Access::read);
+  record.g = gradient.const_data_ptr();
+  return &gradient;
+}
+
+void Optimizer::Impl::Offload::drop_gradients() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, copy] : copies_) copy.has_gradient = copy.has_addend = false;
+}
+
+}  // namespace jitstep

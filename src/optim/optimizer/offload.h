@@ -1,0 +1,108 @@
+// Steps on the CPU of parameters that are on a GPU, through copies in host memory.
+#pragma once
+
+#include <c10/core/Event.h>
+#include <torch/types.h>
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "optim/optimizer/grad_hooks.h"
+#include "optim/optimizer/optimizer_impl.h"
+#include "optim/reports/memory_measure.h"
+#include "optim/tensor/pinned_memory.h"
+#include "optim/tensor/tensor_fingerprint.h"
+
+namespace jitstep {
+
+/// The tensors in host memory that steps use in place of a parameter on a GPU.
+struct HostCopy {
+  torch::Tensor parameter = {};  // with the parameter's sizes and strides
+  torch::Tensor gradient = {};   // in the parameter's storage order; undefined: there was none yet
+  torch::Tensor addend = {};     // the next gradient of the same step, while it is copied
+  std::vector<torch::Tensor> inputs = {};
+
+  const torch::Tensor* source = nullptr;  // the parameter, within a step
+  TensorFingerprint fingerprint = {};     // of the source when the copy was equal to it
+  std::int64_t write_count = -1;          // torch's version number of the source at that time
+  bool has_gradient = false;              // backward() has copied a gradient
+  bool has_addend = false;                // and `addend`, which is not added yet
+  c10::Event copied{c10::kCUDA};          // the last copy in backward() has ended
+};
+
+/// Belongs to one Impl. backward() may use several threads. Everything else is for one thread at a time.
+class Optimizer::Impl::Offload {
+ public:
+  explicit Offload(Impl& impl) : impl_(impl) {}
+  ~Offload();
+  Offload(const Offload&) = delete;
+  Offload& operator=(const Offload&) = delete;
+
+  bool in_backward() const { return hooks_.has_value(); }
+  /// Copies gradients in backward(), or no longer. Throws a c10::Error if another object has a parameter's hooks.
+  void copy_in_backward(bool on);
+  /// Registers hooks again, after the parameters changed.
+  void update_hooks() {
+    if (in_backward()) copy_in_backward(true);
+  }
+
+  /// Makes or updates the copies of all parameters on GPUs. Waits for them.
+  void refresh();
+  /// Makes the next step copy all parameters again.
+  void distrust_copies();
+  /// What the optimizer steps for a parameter: its copy, or itself if it is on the CPU.
+  const torch::Tensor& stepped(const void* key, const torch::Tensor& p) const;
+
+  /// The sum of the gradients that backward() has copied. Null if there is none.
+  const torch::Tensor* gradient(ParamRecord& record);
+  /// Replaces the tensors of this step by copies in host memory. Waits for them. Throws, before anything changes, for a
+  /// step that cannot run on the CPU.
+  void fetch();
+  /// Additional inputs of the step that fetch() has prepared, in host memory.
+  StepExtras extras() const;
+  /// Writes the new values of this step's parameters to their GPUs, on the current streams. Does not wait.
+  void send();
+  /// The same for all parameters.
+  void send_all();
+  /// Drops the gradients that backward() has copied.
+  void drop_gradients();
+
+  /// Adds the copies of a parameter to a report.
+  void measure(const void* key, MemoryMeasure& report, MemoryMeasure::Entries& entries) const;
+
+ private:
+  template <class Visit>
+  void for_each_on_gpu(Visit visit);
+  HostCopy& copy_of(ParamRecord& record, const torch::Tensor& p);
+  bool is_current(const HostCopy& copy, const torch::Tensor& p) const;
+  void mark_current(HostCopy& copy, const torch::Tensor& p) const;
+  void start_download(HostCopy& copy, const torch::Tensor& p);
+  void fetch_gradient(ParamRecord& record, HostCopy& copy);
+  void fetch_inputs(ParamRecord& record, HostCopy& copy) const;
+  void fetch_numbers();
+  void find_infinities() const;
+  void check_step() const;
+  void await_uploads() const;
+  void await_downloads();
+  void send(HostCopy& copy, const torch::Tensor& p);
+  void on_gradient(const ParameterName& name);
+  void start_copy(HostCopy& copy, const torch::Tensor& g, const torch::Tensor& to);
+  void add_up(HostCopy& copy);
+
+  Impl& impl_;
+  PinnedMemory memory_;
+  std::unordered_map<const void*, HostCopy> copies_;  // by parameter
+  std::vector<torch::Tensor> lrs_ = {};               // by group, as Impl::lrs
+  torch::Tensor grad_scale_ = {}, found_inf_ = {};
+  std::unordered_set<torch::Device> downloading_ = {};  // current streams with copies to the host
+  std::unordered_map<torch::Device, c10::Event> sent_ = {};      // the last copies to the GPU
+  std::unordered_map<torch::Device, c10::Stream> streams_ = {};  // of copies in backward()
+  std::mutex mutex_;                                             // of copies in backward()
+  std::optional<GradHooks> hooks_ = {};                          // while in_backward()
+};
+
+}  // namespace jitstep
