@@ -5,7 +5,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 seconds=${1:-60}
-"$root/tools/setup.sh"
+"$root/tools/setup.sh" --fuzz
 cmake -S "$root" --preset fuzz -DCMAKE_CXX_COMPILER="$(command -v clang++-14 || command -v clang++)" >/dev/null
 cmake --build "$root/build-fuzz"
 cd "$root"

@@ -6,6 +6,7 @@
 #                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
 #   tools/setup.sh --frameworks      also installs transformers, accelerate and lightning in .deps/venv, for the tests of
 #                                    the Python front end that need them
+#   tools/setup.sh --fuzz            also installs clang with the run time of its sanitizers, for tools/fuzz.sh
 #   tools/setup.sh --site-check      also installs a browser and Playwright, for tools/site_check.py
 #
 #   JITSTEP_PYTHON=0                 leaves out what the Python front end needs
@@ -41,6 +42,24 @@ has_python_headers() {
 }
 python_makes_venvs() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
+# Whether clang can link a fuzzer. Debian packages the sanitizers' run time separately since version 12.
+makes_fuzzers() {
+  local clang
+  clang=$(command -v clang++-14 || command -v clang++) || return 1
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    "$clang" -x c++ -fsanitize=address,fuzzer -o /dev/null - 2>/dev/null
+}
+run_time_of_clang() {
+  local clang version
+  clang=$(command -v clang++-14 || command -v clang++) || clang=
+  version=$("${clang:-false}" -dumpversion | cut -d. -f1) || version=14
+  if apt-cache show "libclang-rt-$version-dev" >/dev/null 2>&1; then
+    echo "libclang-rt-$version-dev"
+  else
+    echo "libclang-common-$version-dev"
+  fi
+}
+
 # Prints missing packages. The build does not need the optional ones.
 missing_packages() {
   has_command "${CXX:-g++}" || echo g++
@@ -52,6 +71,10 @@ missing_packages() {
   has_header gtest/gtest.h || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/googletest" ] || echo libgtest-dev
   has_header zlib.h || echo zlib1g-dev
   python_makes_venvs || echo python3-venv
+  if [ -n "$with_fuzz" ] && ! makes_fuzzers; then
+    has_command clang++-14 || has_command clang++ || echo clang
+    run_time_of_clang
+  fi
 }
 missing_optional_packages() {
   has_command ccache || echo ccache
@@ -191,12 +214,13 @@ install_docs() {
 
 # ---- main --------------------------------------------------------------------------------------
 
-with_docs="" with_site_check="" with_frameworks=""
+with_docs="" with_site_check="" with_frameworks="" with_fuzz=""
 case "${1:-}" in
   "") ;;
   --docs) with_docs=1 ;;
   --site-check) with_docs=1 with_site_check=1 ;;
   --frameworks) with_frameworks=1 ;;
+  --fuzz) with_fuzz=1 ;;
   *)
     sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
     case "$1" in -h | --help) exit 0 ;; *) exit 2 ;; esac

@@ -290,6 +290,7 @@ int main() {
     loss_scaling();
     schedule();
     graphs();
+    state_in_host_memory();
     reports_and_checkpoints();
     fs::current_path("/");
     remove_folder(scratch);

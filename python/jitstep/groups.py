@@ -165,7 +165,8 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     def _plan(self, group: _core.Group, p: Tensor, number: int) -> _core.ParamPlan:
         try:
-            plan = _core.ParamPlan(group, sharded.local(p).detach(), number, p.numel() if sharded.is_dtensor(p) else 0)
+            whole = list(p.shape) if sharded.is_dtensor(p) else []
+            plan = _core.ParamPlan(group, sharded.local(p).detach(), number, whole)
             if sharded.is_dtensor(p):
                 sharded.check(p, plan.is_elementwise, type(self).__name__)
                 plan = plan.with_offset(sharded.first_element(p))
@@ -204,7 +205,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         row = torch.empty((1, *parameter.shape[1:]), dtype=parameter.dtype)
         for number, g, p in self._numbered():
             if p is parameter:
-                return _core.ParamPlan(groups[g], row, number, p.numel()).slots()
+                return _core.ParamPlan(groups[g], row, number, list(p.shape)).slots()
         raise ValueError("the tensor is not a parameter of this optimizer")
 
     # ---- inputs

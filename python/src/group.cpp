@@ -144,14 +144,12 @@ nb::dict Group::constructed() const {
 }
 
 std::shared_ptr<const jit::Plan> Group::plan(jit::Dtype dtype,
-                                             const std::vector<std::int64_t>& sizes,
-                                             std::int64_t elements) {
-  auto& plan = plans_[{dtype, elements, sizes}];
+                                             const std::vector<std::int64_t>& sizes) {
+  auto& plan = plans_[{dtype, sizes}];
   if (plan) return plan;
-  const int dims = static_cast<int>(sizes.size());
-  values_.validate_dims(dims);
-  plan =
-      std::make_shared<jit::Plan>(jit::resolve(values_, formats_, {dtype, dims, elements, sizes}));
+  const jit::Shape shape{sizes, {}};
+  plan = std::make_shared<jit::Plan>(jit::resolve(
+      values_, formats_, {dtype, static_cast<int>(sizes.size()), shape.elements(), sizes}));
   return plan;
 }
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "exchange.h"
@@ -50,10 +50,9 @@ class Group {
   /// Increases with each change that needs other plans.
   int revision() const { return revision_; }
 
-  /// The plan for parameters of this kind, from a cache. `elements`: of the whole parameter if the sizes are those of a
-  /// shard. Throws an Error for a parameter that the rule does not support.
-  std::shared_ptr<const jit::Plan> plan(jit::Dtype dtype, const std::vector<std::int64_t>& sizes,
-                                        std::int64_t elements);
+  /// The plan for parameters of this dtype and these sizes, from a cache. The sizes of a shard's parameter are those of
+  /// the whole parameter. Throws an Error for a parameter that the rule does not support.
+  std::shared_ptr<const jit::Plan> plan(jit::Dtype dtype, const std::vector<std::int64_t>& sizes);
 
   /// For Python's garbage collector.
   int traverse(visitproc visit, void* arg) const;
@@ -79,8 +78,7 @@ class Group {
   bool known_ = false;
   bool decoupled_ = false;  // the group's decoupled_weight_decay, for rules without this option
   int revision_ = 0;
-  std::map<std::tuple<jit::Dtype, std::int64_t, std::vector<std::int64_t>>,
-           std::shared_ptr<const jit::Plan>>
+  std::map<std::pair<jit::Dtype, std::vector<std::int64_t>>, std::shared_ptr<const jit::Plan>>
       plans_;
 };
 

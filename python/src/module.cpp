@@ -143,8 +143,8 @@ void add_plan(nb::module_& m) {
           },
           "p"_a.none(), "slots"_a, "aux"_a, "residual"_a.none());
   nb::class_<ParamPlan>(m, "ParamPlan")
-      .def(nb::init<Group&, nb::handle, int, std::int64_t>(), "group"_a, "p"_a, "number"_a,
-           "elements"_a = 0)
+      .def(nb::init<Group&, nb::handle, int, std::vector<std::int64_t>>(), "group"_a, "p"_a,
+           "number"_a, "whole"_a = std::vector<std::int64_t>())
       .def("with_codec", &ParamPlan::with_codec, "slot"_a, "format"_a)
       .def("with_weights", &ParamPlan::with_weights, "format"_a)
       .def("with_strides", &ParamPlan::with_strides, "strides"_a)

@@ -45,7 +45,8 @@ void check_complex(const jit::Plan& plan) {
 
 }  // namespace
 
-ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::int64_t elements) : number(index) {
+ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::vector<std::int64_t> whole)
+    : number(index) {
   const TensorView view = read(p);
   if (!view.dtype)
     throw jit::Error("its dtype is not supported. Use " + std::string(jit::kDtypeList) +
@@ -55,7 +56,8 @@ ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::int64_t element
   if (!jit::is_non_overlapping(shape))
     throw jit::Error(
         "it has elements that share memory, as expand() makes them. Use a contiguous() copy.");
-  plan = group.plan(*view.dtype, shape.sizes, elements > 0 ? elements : shape.elements());
+  if (!whole.empty() && view.is_complex) whole.push_back(2);  // as its view has them
+  plan = group.plan(*view.dtype, whole.empty() ? shape.sizes : whole);
   if (view.is_complex) check_complex(*plan);
   const jit::OptionValues& values = group.values();
   layout = jit::state_layout(
@@ -67,7 +69,9 @@ ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::int64_t element
 
 ParamPlan ParamPlan::with(jit::KernelSpec spec) const {
   ParamPlan other = *this;
-  other.plan = std::make_shared<jit::Plan>(jit::resolve(spec, *plan->catalog));
+  auto changed = std::make_shared<jit::Plan>(jit::resolve(spec, *plan->catalog));
+  changed->sizes = plan->sizes;
+  other.plan = std::move(changed);
   other.layout =
       jit::state_layout(*other.plan, shape, std::vector<double>(other.plan->aux_state.size()));
   return other;
@@ -157,6 +161,7 @@ jit::StepTensor ParamPlan::tensor(const Buffers& buffers) const {
   tensor.g_strides = shape.strides;
   tensor.id = number;
   tensor.offset = offset;
+  tensor.whole_sizes = plan->sizes;
   tensor.layout = layout;
   return tensor;
 }

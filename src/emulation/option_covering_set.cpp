@@ -116,7 +116,7 @@ class RuleCoveringSet {
       OptionValues all(rule_, catalog_.gradient());
       for (const auto& [name, value] : options.values) all.set(name, value);
       all.validate();
-      all.validate_dims(options.dims);
+      emulation::validate(all, options);
       return all;
     } catch (const Error&) {
       return {};
@@ -128,7 +128,7 @@ class RuleCoveringSet {
     const auto all = valid(options);
     if (!all && !found_.empty()) return false;
     const std::size_t before = seen_.size();
-    if (all) seen_.merge(words_of(all->flags(options.dims)));
+    if (all) seen_.merge(words_of(flags_of(*all, options)));
     const bool fresh = seen_.size() > before || found_.empty();
     if (fresh) found_.push_back(options);
     return fresh;
@@ -151,7 +151,7 @@ class RuleCoveringSet {
         if (seen_.contains(word)) continue;
         const Search made = search(rule_, {flag.name}, [&](const RuleOptions& options) {
           const auto all = valid(options);
-          return all && words_of(all->flags(options.dims)).contains(word);
+          return all && words_of(flags_of(*all, options)).contains(word);
         });
         if (made.found) take(*made.found);
         if (!made.found && !made.complete) unreached_.push_back(word);
@@ -166,7 +166,7 @@ class RuleCoveringSet {
   void reach(const Expression& condition, bool wanted) {
     const auto holds = [&](const RuleOptions& options) {
       const auto all = valid(options);
-      return all && condition.holds(all->flags(options.dims)) == wanted;
+      return all && condition.holds(flags_of(*all, options)) == wanted;
     };
     if (std::any_of(found_.begin(), found_.end(), holds)) return;
     std::vector<std::string> names;
@@ -192,6 +192,17 @@ class RuleCoveringSet {
 };
 
 }  // namespace
+
+NamedValues flags_of(const OptionValues& values, const RuleOptions& options) {
+  return options.sizes.empty() ? values.flags(options.dims) : values.flags_for(options.sizes);
+}
+
+void validate(const OptionValues& values, const RuleOptions& options) {
+  if (options.sizes.empty())
+    values.validate_dims(options.dims);
+  else
+    values.validate_for(options.sizes);
+}
 
 std::vector<RuleOptions> covering_set(const Manifest& rule, const Catalog& catalog) {
   return RuleCoveringSet(rule, catalog).run();

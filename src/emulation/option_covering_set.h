@@ -3,16 +3,25 @@
 
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/manifest.h"
+#include "jitstep/jit/option_values.h"
 
+#include <cstdint>
 #include <vector>
 
 namespace jitstep::emulation {
 
-/// Options of a rule that differ from their defaults, and a number of dimensions. Flags may depend on both.
+/// Options of a rule that differ from their defaults, and a parameter's number of dimensions or sizes. Flags may depend
+/// on both.
 struct RuleOptions {
   jit::NamedValues values = {};
   int dims = 2;
+  std::vector<std::int64_t> sizes = {};  // `dims` sizes; empty: any
 };
+
+/// The flags of such a parameter with these values of the rule's options.
+jit::NamedValues flags_of(const jit::OptionValues& values, const RuleOptions& options);
+/// Throws an Error if the rule rejects such a parameter.
+void validate(const jit::OptionValues& values, const RuleOptions& options);
 
 /// A covering set of a rule. The defaults come first. The others give each flag each of its values, and make each
 /// condition on flags true and false, as far as valid options for that are found. One more entry activates the gradient

@@ -15,6 +15,7 @@ using namespace jitstep::jit;
 
 constexpr int kMostTries = 100000;
 constexpr std::size_t kMostChanges = 4;
+const std::string kSizes = "(sizes)";  // a variable of the search
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool in_word(char c) {
@@ -38,7 +39,7 @@ std::vector<double> numbers_in(const std::string& condition) {
   return numbers;
 }
 
-// A variable of the search: the number of dimensions, an option, or one of an option's numbers.
+// A variable of the search: the number of dimensions, the sizes, an option, or one of an option's numbers.
 struct Variable {
   std::string name;
   std::vector<Value> values;  // other than the default
@@ -50,6 +51,9 @@ void change(RuleOptions& options, const Manifest& rule, const Variable& variable
             const Value& value) {
   if (variable.name == "dims") {
     options.dims = static_cast<int>(value.number());
+  } else if (variable.name == kSizes) {
+    options.sizes.assign(value.numbers().begin(), value.numbers().end());
+    options.dims = static_cast<int>(options.sizes.size());
   } else if (!variable.index) {
     options.values[variable.name] = value;
   } else {
@@ -85,6 +89,7 @@ class Dependencies {
  private:
   void add(const Expression& condition) {
     conditions_.push_back(condition.written());
+    if (condition.reads_sizes()) names_.insert(kSizes);
     for (const std::string& name : all_)
       if (condition.reads(name)) add(name);
   }
@@ -99,6 +104,28 @@ Variable dimensions() {
   for (int n = 1; n <= kMaxDims; ++n)
     if (n != RuleOptions().dims) dims.values.emplace_back(n);
   return dims;
+}
+
+// Parameters of one to three dimensions with sizes around the integers in conditions.
+Variable sizes(const std::vector<std::string>& conditions) {
+  constexpr std::size_t kMostSides = 10;
+  std::set<double> sides = {1, 2};
+  for (const std::string& condition : conditions)
+    for (const double x : numbers_in(condition))
+      if (x >= 2 && x < 0x1p40 && x == std::floor(x)) sides.insert({x - 1, x, x + 1});
+  while (sides.size() > kMostSides) sides.erase(std::prev(sides.end()));
+  Variable all{.name = kSizes, .values = {}, .finite = false};
+  std::vector<Value::Numbers> shapes = {{}};
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (!shapes[i].empty()) all.values.emplace_back(shapes[i]);
+    for (const double side : sides) {
+      if (shapes[i].size() == 3) break;
+      Value::Numbers longer = shapes[i];
+      longer.push_back(side);
+      shapes.push_back(std::move(longer));
+    }
+  }
+  return all;
 }
 
 Variable of_flag(const Option& flag) {
@@ -125,7 +152,9 @@ std::vector<Variable> variables_of(const Manifest& rule, const Dependencies& on)
   for (const std::string& name : on.names()) {
     const Option* const option = rule.find(name);
     if (name == "dims") {
-      all.push_back(dimensions());
+      if (!on.names().contains(kSizes)) all.push_back(dimensions());
+    } else if (name == kSizes) {
+      all.push_back(sizes(on.conditions()));
     } else if (option == nullptr || option->lifted || option->type == Option::Type::list) {
       continue;
     } else if (option->is_flag()) {

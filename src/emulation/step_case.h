@@ -31,9 +31,10 @@ struct StepCase {
   std::uint64_t seed = 7;
   // Before each of these steps, an additional step is run that found_inf skips. `steps` + 1: after the last step.
   std::vector<int> refused = {};
-  double grad_scale = 0;  // on the device, also divides the gradients; 0: none
-  bool clears = false;    // whether steps set the gradients to zero
-  int dims = 2;           // number of dimensions for flags that depend on it
+  double grad_scale = 0;                 // on the device, also divides the gradients; 0: none
+  bool clears = false;                   // whether steps set the gradients to zero
+  int dims = 2;                          // number of dimensions for flags that depend on it
+  std::vector<std::int64_t> sizes = {};  // sizes for flags that depend on them; empty: any
 };
 
 /// The sizes and strides of a tensor's parameter and of its gradient.

@@ -4,7 +4,7 @@
 // scales.
 // vectors: int4
 #pragma once
-#include "support/codebook.cuh"
+#include "support/normalized_int4.cuh"
 
 namespace jitstep::codecs::int4_rank1 {
 
@@ -38,49 +38,11 @@ struct AuxState {
   Entry<axis<3>> scale3;  // if dims > 3
 };
 
-// Encodes a value divided by its scale. The quotient is not finite if the value is not.
-template <class Sign, bool stochastic>
-struct Units {
-  using Code = int4_rank1::Code;
-  using Meta = NoMeta;
-  using Codebook = SignedCodebook<4>;
-  static constexpr bool random = stochastic;
-
-  KHD static real value_of(float looked_up, const Meta&) { return looked_up; }
-  KHD static int candidate(real y, const Meta&) {
-    return Codebook::candidate(static_cast<float>(y));
-  }
-  KHD static uint8 code_of(real value, const Meta&, int candidate, float threshold,
-                           uint32 random_bits = 0) {
-    const float y = static_cast<float>(value);
-    const int code = code_in_codebook<Codebook, stochastic>(y, candidate, threshold, random_bits);
-    return static_cast<uint8>(is_finite(y) ? code : Codebook::zero);
-  }
-  KHD static real decode(uint8 code, const Meta&) { return Codebook::values.x[code]; }
-  KHD static uint8 encode(real y, const Meta& none, uint32 random_bits) {
-    const int near = candidate(y, none);
-    return code_of(y, none, near, Codebook::thresholds.x[near], random_bits);
-  }
-};
-template <bool stochastic>
-struct Units<NonNegative, stochastic> {
-  using Code = int4_rank1::Code;
-  using Meta = NoMeta;
-  static constexpr bool random = stochastic;
-
-  KHD static real decode(uint8 code, const Meta&) { return Sixteenths::value(code); }
-  KHD static uint8 encode(real value, const Meta&, uint32 random_bits) {
-    const float y = static_cast<float>(value);
-    const int code = Sixteenths::code<stochastic>(y, random_bits);
-    return static_cast<uint8>(is_finite(y) ? code : Sixteenths::not_finite);
-  }
-};
-
 template <class Sign, Options O>
 struct Codec {
   using Code = int4_rank1::Code;
   using Meta = NoMeta;
-  using ScaledCodec = Units<Sign, O.stochastic>;
+  using ScaledCodec = NormalizedInt4<Sign, O.stochastic>;
   static constexpr int block = 1;
   static constexpr bool random = O.stochastic;
 

@@ -47,8 +47,9 @@ struct TensorRecord {
   int64 offset;  // global number of element 0, a multiple of 8; nonzero for a shard
   int id;
   int dims;
-  int residual_is_set;  // not 0: `residual` is valid although the tensor is at its step 1
-  int reserved;
+  int residual_is_set;    // not 0: `residual` is valid although the tensor is at its step 1
+  int whole_dims;         // dimensions of the whole tensor, if this is a part of it
+  int64 whole[kMaxDims];  // its sizes
   Dim dim[kMaxDims];
   ReductionLayout reduction_layouts[kReductionLayouts];
 };

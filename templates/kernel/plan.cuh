@@ -64,19 +64,6 @@ concept PreparesFromAuxState = requires(const Hyper& h, AuxState& m) {
 }
 || requires(const Hyper& h, const Sizes& size, AuxState& m) { Body::prepare(h, 1, size, m); };
 
-// The result of `measure`: Meta, or a type derived from it. Its other fields are for `encode` and are not stored.
-template <class Codec>
-struct MeasureOf {
-  using type = typename Codec::Meta;
-};
-template <class Codec>
-requires requires(const uint32 (&key)[Codec::keys]) { Codec::measure(key); }
-struct MeasureOf<Codec> {
-  using type = decltype(Codec::measure(*static_cast<const uint32 (*)[Codec::keys]>(nullptr)));
-};
-template <class Codec>
-using Measured = typename MeasureOf<Codec>::type;
-
 // Whether a codec's codes index a codebook.
 template <class C>
 concept HasCodebook = requires {

@@ -87,7 +87,9 @@ KHD auto codec_aux_state(const Scope<S>& scope, int64 element) {
   typename S::template Codec<I>::AuxState m{};
   for_aux_state<S, kFirstCodecComponent + I, void>(m, [&](auto f, auto& value) {
     using Field = decltype(f);
-    const int64 entry = entry_of(scope.tensor, Field::Domain::reduced(scope.tensor.dims), element);
+    int64 entry = 0;
+    if constexpr (Field::Domain::reduction_layout != jitstep::tensor::reduction_layout)
+      entry = entry_of(scope.tensor, Field::Domain::reduced(scope.tensor.dims), element);
     if constexpr (Fresh)
       value.prev = value.next = Field::next(scope.tensor, scope.hyper_params)[entry];
     else
@@ -110,9 +112,7 @@ KHD typename S::Rule::Hyper rule_hyper(const HyperParams& hyper_params) {
   return hyper;
 }
 
-KHD Sizes sizes_of(const TensorRecord& tensor) {
-  return {&tensor.dim[0].size, sizeof(Dim) / sizeof(int64), tensor.dims, tensor.n};
-}
+KHD Sizes sizes_of(const TensorRecord& tensor) { return {tensor.whole, tensor.whole_dims}; }
 
 // Computes the scalars. The rule's `prepare` reads and writes the auxiliary state in `result`.
 template <class S>

@@ -32,19 +32,18 @@ struct List {
 
 // ---- sizes of a parameter ----------------------------------------------------------------------
 
-// The sizes of a parameter, for `prepare`. A shard has its own sizes.
+// The sizes of a parameter, for `prepare`. A part of a parameter has those of the whole parameter.
 class Sizes {
  public:
-  // `first`: the size of dimension 0. The size of dimension d is at first[d * step].
-  KHD Sizes(const int64* first, int step, int dims, int64 elements)
-      : first_(first), step_(step), dims_(dims), elements_(elements) {}
+  // `sizes`: one for each of `dims` dimensions.
+  KHD Sizes(const int64* sizes, int dims) : sizes_(sizes), dims_(dims) {}
   // At least 1: a scalar is a vector with one element.
   KHD int dims() const { return dims_; }
-  KHD int64 numel() const { return elements_; }
+  KHD int64 numel() const { return product_from(0); }
   // The size of dimension d, counted from the last one if d is negative. 1 if there is no such dimension.
   KHD int64 operator()(int d) const {
     const int from_first = d < 0 ? d + dims_ : d;
-    return from_first < 0 || from_first >= dims_ ? 1 : first_[from_first * step_];
+    return from_first < 0 || from_first >= dims_ ? 1 : sizes_[from_first];
   }
   // Inputs and outputs of a layer, as torch.nn.init counts them. A vector has one input, and its size of outputs.
   KHD int64 fan_in() const { return product_from(1); }
@@ -53,13 +52,12 @@ class Sizes {
  private:
   KHD int64 product_from(int d) const {
     int64 product = 1;
-    for (; d < dims_; ++d) product *= first_[d * step_];
+    for (; d < dims_; ++d) product *= sizes_[d];
     return product;
   }
 
-  const int64* first_;
-  int step_, dims_;
-  int64 elements_;
+  const int64* sizes_;
+  int dims_;
 };
 
 // ---- slots: one value per element, stored by a codec -------------------------------------------

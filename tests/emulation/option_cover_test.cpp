@@ -51,8 +51,8 @@ class OptionCoveringSet : public ::testing::Test {
       jit::OptionValues values("mine", *catalog_);
       for (const auto& [name, value] : options.values) values.set(name, value);
       values.validate();
-      values.validate_dims(options.dims);
-      for (const auto& flag : values.flags(options.dims))
+      validate(values, options);
+      for (const auto& flag : flags_of(values, options))
         words.insert(to_string(jit::NamedValues{flag}));
     }
     return words;
@@ -83,6 +83,17 @@ TEST_F(OptionCoveringSet, ReachesFlagsWithConditionsOnSeveralOptions) {
     const Words words = reached(rule(lifted));
     for (const char* flag : {"deep=true", "deep=false"})
       EXPECT_TRUE(words.contains(flag)) << lifted;
+  }
+}
+
+TEST_F(OptionCoveringSet, ReachesFlagsWithConditionsOnSizes) {
+  for (const char* lifted :
+       {"size(0) == 37", "numel > 1000000", "size(0) < 129 && size(-1) > 128 && dims == 2",
+        "fan_in > fan_out", "fan_in == 64 && wide", "numel > n && n > 50"}) {
+    const Words words = reached(rule(lifted));
+    for (const char* flag : {"deep=true", "deep=false"})
+      EXPECT_TRUE(words.contains(flag)) << lifted;
+    EXPECT_TRUE(unreached_flags(catalog_->rule("mine"), *catalog_).empty()) << lifted;
   }
 }
 

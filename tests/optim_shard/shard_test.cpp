@@ -78,6 +78,7 @@ const std::vector<Case> kCases = {
     {"lamb_clipped", R"({"rule": "lamb", "state": "int8", "options": {"max_grad_norm": 0.5}})"},
     {"adafactor_clipped", R"({"rule": "adafactor", "options": {"max_grad_norm": 0.5}})"},
     {"lamb16_fp8_norm", R"({"rule": "lamb16", "state": "fp8_norm"})"},
+    {"amos", R"({"rule": "amos"})"},
     {"prodigy", R"({"rule": "prodigy"})"},
     {"dadapt_adam", R"({"rule": "dadapt_adam"})"},
     {"schedulefree_adamw", R"({"rule": "schedulefree_adamw"})", torch::kFloat32, false, true},

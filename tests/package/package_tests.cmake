@@ -37,7 +37,8 @@ jitstep_package_test(names_no_folder_of_the_build LABELS cpu
   COMMAND "${scripts}/check_paths.sh" "${prefix}" "${LibTorch_ROOT}"
           "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}" "${package_dir}/installed")
 set(check_headers "${scripts}/check_headers.sh" "${includedir}" "${CMAKE_CXX_COMPILER}")
-jitstep_package_test(headers_compile_alone_without_torch LABELS cpu COMMAND ${check_headers} alone)
+# By default, the tests compile the headers of the source tree alone, and the installed ones together.
+jitstep_package_test(headers_compile_alone_without_torch LABELS "cpu;long" COMMAND ${check_headers} alone)
 jitstep_package_test(headers_say_that_they_need_cpp20 LABELS cpu COMMAND ${check_headers} too_old)
 if(JITSTEP_BUILD_TORCH)
   jitstep_package_test(headers_compile_together_with_torch LABELS cpu

@@ -4,13 +4,13 @@
 namespace jitstep::tests {
 namespace {
 
-// Every fourth combination, every sixth kernel of a case with many kernels, and every third extension.
+// Every eighth combination, every eighth kernel of a case with many kernels, and every third extension.
 std::vector<PtxCase> some_cases() {
   std::vector<PtxCase> some;
   std::size_t number = 0;
   for (const BitCase& bits : support::bit_cases()) {
     const bool combination = bits.name.starts_with("Combination_");
-    if (!combination || number++ % 4 == 0) some.push_back({bits, combination ? 1u : 6u});
+    if (!combination || number++ % 8 == 0) some.push_back({bits, combination ? 1u : 8u});
   }
   const auto extensions = support::extension_bit_cases();
   for (std::size_t k = 0; k < extensions.size(); k += 3) some.push_back({extensions[k], 2});

@@ -35,7 +35,7 @@ jit::OptionValues values_of(const std::string& rule, const RuleOptions& options)
 
 std::ptrdiff_t stored_slots(const std::string& rule, const RuleOptions& options) {
   const jit::OptionValues values = values_of(rule, options);
-  const auto flags = values.flags(options.dims);
+  const auto flags = emulation::flags_of(values, options);
   const auto& slots = values.rule().slots;
   return std::count_if(slots.begin(), slots.end(),
                        [&](const jit::Slot& slot) { return jit::is_stored(slot, flags); });
@@ -54,19 +54,20 @@ std::optional<FlagValues> flags_of(const std::string& rule, const RuleOptions& o
   const jit::OptionValues values = values_of(rule, options);
   try {
     values.validate();
-    values.validate_dims(options.dims);
+    emulation::validate(values, options);
   } catch (const jit::Error&) {
     return {};
   }
   FlagValues found;
-  for (const auto& flags : {values.flags(options.dims), values.gradient_flags()})
+  for (const auto& flags : {emulation::flags_of(values, options), values.gradient_flags()})
     for (const auto& flag : flags) found.insert(to_string(jit::NamedValues{flag}));
   return found;
 }
 
 // Whether the flags that `one` changes on its own have the same values under `both`.
 bool preserves_flags(const std::string& rule, const RuleOptions& one, const RuleOptions& both) {
-  const FlagValues default_flags = flags_of(rule, {.dims = one.dims}).value_or(FlagValues());
+  const FlagValues default_flags =
+      flags_of(rule, {.dims = one.dims, .sizes = one.sizes}).value_or(FlagValues());
   const auto all = flags_of(rule, both);
   const FlagValues alone = flags_of(rule, one).value_or(FlagValues());
   return all && std::all_of(alone.begin(), alone.end(), [&](const std::string& value) {
@@ -78,11 +79,11 @@ bool preserves_flags(const std::string& rule, const RuleOptions& one, const Rule
 std::vector<RuleOptions> merged_covering_set(const std::string& rule) {
   std::vector<RuleOptions> found;
   for (const RuleOptions& one : flag_covering_set(rule)) {
-    if (one.values.empty() && one.dims == RuleOptions().dims) continue;
+    if (one.values.empty() && one.dims == RuleOptions().dims && one.sizes.empty()) continue;
     const auto joins = [&](RuleOptions& other) {
       RuleOptions both = other;
       both.values.insert(one.values.begin(), one.values.end());
-      if (one.dims != other.dims || !preserves_flags(rule, one, both) ||
+      if (one.dims != other.dims || one.sizes != other.sizes || !preserves_flags(rule, one, both) ||
           !preserves_flags(rule, other, both))
         return false;
       other = both;
@@ -115,7 +116,8 @@ StepCase case_of(const std::string& rule, const RuleOptions& options, const std:
   return {.spec = spec_of(rule, state, weights.name, weights.dtype, weights.dtype),
           .options = options.values,
           .tensors = {},
-          .dims = options.dims};
+          .dims = options.dims,
+          .sizes = options.sizes};
 }
 
 // Cases with different kernels, none of which is in `known`.

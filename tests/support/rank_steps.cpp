@@ -172,7 +172,7 @@ class Rank {
         device_.backend, plan(i), world_.groups[world_.group_of(i)], sizes));
     p_.push_back(to_device(slice(values_of(world_.c.dtype, 1, i, n), i, width)));
     jit::StepTensor tensor = states_.back()->tensor(p_.back().get(), static_cast<int>(i));
-    if (world_.count > 1) tensor.whole = n;
+    if (world_.count > 1) tensor.whole = n, tensor.whole_sizes = world_.c.sizes[i];
     tensor.offset = part.first;
     std::size_t b = 0;
     while (b < batches_.size() && !(batches_[b].plan.spec == plan(i).spec)) ++b;
@@ -371,6 +371,7 @@ std::vector<RankCase> rank_cases() {
       {"nvlamb", "nvlamb"},
       {"lamb16_fp8_norm", "lamb16", "fp8_norm"},
       {"novograd", "novograd"},
+      {"amos", "amos", "", "", Dtype::float32, {{"momentum", Value(0.5)}}},
       {"asgd", "asgd"},
       {"prodigy_int8", "prodigy", "int8"},
       {.name = "prodigy_of_two_groups",
@@ -382,6 +383,7 @@ std::vector<RankCase> rank_cases() {
       {"schedulefree_adamw", "schedulefree_adamw"},
       {"adafactor_clipped", "adafactor", "", "", Dtype::float32, {{"max_grad_norm", Value(0.5)}}},
       {"adamw_int4_rank1", "adamw", "int4_rank1"},
+      {"adamw_int4_double", "adamw", "int4_double"},
       {.name = "came", .rule = "came", .sizes = matrices},
       {.name = "muon_int8", .rule = "muon", .state = "int8", .sizes = matrices},
   };

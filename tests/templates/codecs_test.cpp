@@ -6,6 +6,7 @@
 #include <random>
 
 #include "../../templates/codecs/int4.cuh"
+#include "../../templates/codecs/int4_double.cuh"
 #include "../../templates/codecs/int4_rank1.cuh"
 #include "../../templates/codecs/int8.cuh"
 #include "support/safetensors.h"
@@ -184,6 +185,51 @@ TEST(Int4Rank1, CodesAsInt4AroundEveryThreshold) {
     using Sign = decltype(sign);
     for (const float x : all)
       ASSERT_EQ((rank1::Codec<Sign, {}>::encode(x * 0x1p-40f, {}, 0, memory)),
+                (code_in<codecs::int4::Codec<Sign, codecs::int4::Options{}>>(1.0f, x)))
+          << x;
+  };
+  is_int4s(Signed{}, thresholds(SignedCodebook<4>::values));
+  is_int4s(NonNegative{}, thresholds(kLinear));
+}
+
+// The scale of a block, between its largest magnitude and the next step above.
+template <class Codec>
+float quantized_scale(float largest, float of_tensor) {
+  codecs::int4_double::AuxState memory;
+  memory.largest.next = memory.largest.prev = of_tensor;
+  const auto measured = Codec::measure({bits_of(largest)}, memory);
+  const float scale = Codec::scale_of(measured, of_tensor).scale;
+  EXPECT_EQ(measured.inverse, inverse_of({scale}));
+  return scale;
+}
+
+TEST(Int4Double, KeepsScalesInAQuarterOfAPowerOfTwoAbove) {
+  using Codec = codecs::int4_double::Codec<Signed, codecs::int4_double::Options{}>;
+  for (const float of_tensor : {1.0f, 3e-5f, 7e20f}) {
+    EXPECT_EQ(quantized_scale<Codec>(of_tensor, of_tensor), of_tensor);
+    for (float relative = 0.9999f; relative > 0x1p-63f; relative *= 0.93f) {
+      const float largest = relative * of_tensor;
+      const float scale = quantized_scale<Codec>(largest, of_tensor);
+      ASSERT_GE(scale, largest * 0.999999f) << relative;
+      ASSERT_LE(scale, largest * 1.250001f) << relative;
+    }
+    EXPECT_EQ(quantized_scale<Codec>(0, of_tensor), 0);
+    EXPECT_NEAR(quantized_scale<Codec>(0x1p-70f * of_tensor, of_tensor) / of_tensor, 0x1p-63f,
+                0x1p-64f)
+        << "the smallest scale";
+  }
+  EXPECT_EQ(quantized_scale<Codec>(0, 0), 0);
+}
+
+TEST(Int4Double, CodesAsInt4AroundEveryThreshold) {
+  codecs::int4_double::AuxState memory;
+  memory.largest.next = 1;
+  const auto is_int4s = [&](auto sign, const std::vector<float>& all) {
+    using Sign = decltype(sign);
+    using Codec = codecs::int4_double::Codec<Sign, codecs::int4_double::Options{}>;
+    const auto measured = Codec::measure({bits_of(0x1p-40f)}, memory);
+    for (const float x : all)
+      ASSERT_EQ((Codec::encode(x * 0x1p-40f, measured, 0, memory)),
                 (code_in<codecs::int4::Codec<Sign, codecs::int4::Options{}>>(1.0f, x)))
           << x;
   };

@@ -1,4 +1,4 @@
-// GCC and Clang compile kernels that give the same bits: every third combination. compilers_long_test.cpp has the others.
+// GCC and Clang compile kernels that give the same bits: every sixth combination. compilers_long_test.cpp has the others.
 #include "templates/compilers_bits.h"
 
 namespace jitstep::support {

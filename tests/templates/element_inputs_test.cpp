@@ -212,6 +212,27 @@ TEST_F(ParameterSizes, AreThoseOfEachTensor) {
   });
 }
 
+TEST_F(ParameterSizes, OfAPartAreThoseOfTheWholeTensor) {
+  on_each(measured(), [](OwnTemplates& own, jit::Backend& on) {
+    const jit::OptionValues options("measured", own.catalog);
+    jit::KernelSpec spec = plain_spec(options);
+    spec.state.dtype = spec.gradient = jit::Dtype::float64;
+    const jit::Plan plan = jit::resolve(spec, own.catalog);
+    std::vector<double> p(4096), g(4096);
+    const jit::StateStorage state(on, plan, options, {4096});
+    jit::StepTensor part = state.tensor(p.data());
+    part.offset = 4096;
+    part.whole = 3 * 4096;
+    EXPECT_THROW(jit::Step(on, {{plan, {part}}}), jit::Error) << "it needs the sizes";
+    part.whole_sizes = {2, 4096};
+    EXPECT_THROW(jit::Step(on, {{plan, {part}}}), jit::Error) << "of another tensor";
+    part.whole_sizes = {3, 4096};
+    jit::Step(on, {{plan, {part}}}).run({{.g = g.data()}}, {plan.at_step(options, 1)});
+    const double code = code_of({3 * 4096, 2, 3, 4096, 4096, 1, 1, 4096, 3});
+    EXPECT_EQ(p, std::vector<double>(4096, code));
+  });
+}
+
 TEST_F(ParameterSizes, OfMoreDimensionsThanKernelsTakeAreRefused) {
   OwnTemplates own(measured());
   jit::CpuBackend cpu(own.engine);

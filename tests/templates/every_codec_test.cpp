@@ -277,6 +277,11 @@ TEST_P(EveryCodec, SharesAScaleOnlyInBlocksOfTheChosenSize) {
       const Floats after = tested.round_trip(x).values;
       const auto end = static_cast<std::ptrdiff_t>(block);
       EXPECT_NE(after[static_cast<std::size_t>(block - 1)], before[0]);
+      if (has_sums(tested)) {  // a scale that is relative to the tensor's moves by a step
+        for (std::size_t i = static_cast<std::size_t>(block); i < after.size(); ++i)
+          ASSERT_NEAR(after[i], before[i], before[i] / 4);
+        continue;
+      }
       EXPECT_EQ(Floats(after.begin() + end, after.end()),
                 Floats(before.begin() + end, before.end()));
     }

@@ -1,5 +1,5 @@
-// Every combination compiles, and its default configuration uses registers only. A program instantiates this suite for
-// some architectures. Needs NVRTC but no GPU.
+// Whether kernels compile for an architecture, and use registers only in their default configuration. Needs NVRTC but
+// no GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,6 @@
 #include "support/combinations.h"
 
 namespace jitstep::support {
-
-class GpuCompile : public testing::TestWithParam<int> {};
 
 inline void expect_registers_only(const std::vector<jit::KernelSpec>& specs,
                                   const jit::Target& target) {
@@ -33,19 +31,15 @@ inline void expect_registers_only(const std::vector<jit::KernelSpec>& specs,
   }
 }
 
-TEST_P(GpuCompile, EveryCombinationUsesRegistersOnly) {
-  expect_registers_only(ci_combinations(), jit::Target::cuda(GetParam()));
-}
-
-// Features that no shipped rule uses yet: every domain, chained reductions, auxiliary state, a codec with sums over the
-// tensor.
-TEST_P(GpuCompile, TheTestExtensionsUseRegistersOnly) {
+/// Features that no shipped rule uses yet: every domain, chained reductions, auxiliary state, a codec with sums over the
+/// tensor.
+inline void expect_registers_only_of_extensions(const jit::Target& target) {
   load_test_extensions();
   std::vector<jit::KernelSpec> specs;
   for (const auto& spec : ci_combinations())
     if (is_test_extension(spec)) specs.push_back(spec);
   EXPECT_GE(specs.size(), 8u);
-  expect_registers_only(specs, jit::Target::cuda(GetParam()));
+  expect_registers_only(specs, target);
 }
 
 /// AdamW in every codec with blocks, for each allowed block size of at least `least`.
@@ -66,17 +60,5 @@ inline std::vector<jit::KernelSpec> every_block_from(int least) {
   }
   return specs;
 }
-
-// Tiles larger than a leaf have more lanes.
-TEST_P(GpuCompile, TheLargestBlocksOfEveryCodecUseRegistersOnly) {
-  const auto specs = every_block_from(512);
-  EXPECT_GE(specs.size(), 14u);
-  expect_registers_only(specs, jit::Target::cuda(GetParam()));
-}
-
-/// Instantiates the suite for the given architectures.
-#define JITSTEP_GPU_COMPILE(...)                                                    \
-  INSTANTIATE_TEST_SUITE_P(Architectures, GpuCompile, testing::Values(__VA_ARGS__), \
-                           [](const auto& sm) { return "sm_" + std::to_string(sm.param); })
 
 }  // namespace jitstep::support

@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def main():
-    unit, samples = "#include <jitstep/jitstep.h>\n#include <torch/torch.h>\n", 0
+    unit, samples = "#include <jitstep/jitstep.h>\n#include <torch/nn/modules/linear.h>\n", 0
     for page in sorted((ROOT / "docs/optimizers").glob("*.md")):
         for sample in re.findall(r"```cpp\n(.*?)```", page.read_text(), re.S):
             samples += 1

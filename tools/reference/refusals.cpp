@@ -66,7 +66,7 @@ class RefusedKernels {
     OptionValues values(rule);
     for (const auto& [name, value] : options.values) values.set(name, value);
     KernelSpec spec{.rule = rule,
-                    .flags = values.flags(options.dims),
+                    .flags = emulation::flags_of(values, options),
                     .gradient_flags = values.gradient_flags()};
     for (const std::string& codec : catalog_.names(Kind::codec)) {
       spec.state.slots.assign(values.rule().slots.size(), CodecChoice{codec});

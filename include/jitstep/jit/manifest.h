@@ -38,7 +38,8 @@ inline constexpr std::array<std::string_view, 7> kDomainNames = {
 /// "rows", "axis<1>".
 JITSTEP_API std::string to_string(const Domain& domain);
 
-/// A condition over options, such as `nesterov && momentum != 0`. Names and types are checked. Cheap to copy, immutable.
+/// A condition over options and sizes of the parameter, such as `nesterov && size(0) > 1`. Names and types are checked.
+/// Cheap to copy, immutable.
 class JITSTEP_API Expression {
  public:
   /// The value of a name. It must have the type of the declaration.
@@ -50,6 +51,8 @@ class JITSTEP_API Expression {
 
   /// True if the condition contains the name.
   bool reads(std::string_view name) const;
+  /// True if the condition reads a size of the parameter. Its number of dimensions does not count.
+  bool reads_sizes() const;
 
   /// The source text of the condition.
   const std::string& written() const { return text_; }

@@ -48,15 +48,23 @@ class JITSTEP_API OptionValues {
 
   /// Throws an Error of one sentence if a number is out of range or if the rule does not support the combination.
   void validate() const;
-  /// Throws an Error if the rule does not support parameters with this number of dimensions under these options.
+  /// Throws an Error if the rule does not support a parameter of these sizes under these options. A scalar has the size
+  /// 1.
+  void validate_for(const std::vector<std::int64_t>& sizes) const;
+  /// The same, if only the number of dimensions is known. Each size counts as 4096.
   void validate_dims(int dims) const;
 
-  /// The rule's flags, including lifted ones, for KernelSpec::flags. `dims` is the parameter's number of dimensions,
-  /// for flags that are lifted from it.
+  /// The rule's flags for a parameter of these sizes, including lifted ones, for KernelSpec::flags. A scalar has the
+  /// size 1.
+  NamedValues flags_for(const std::vector<std::int64_t>& sizes) const;
+  /// The same, if only the number of dimensions is known. Each size counts as 4096.
   NamedValues flags(int dims = 2) const;
+  /// True if a parameter of `dims` dimensions may have these flags. Flags that depend on its sizes are not compared.
+  bool may_have_flags(const NamedValues& flags, int dims) const;
   /// Flags of the common options, for KernelSpec::gradient_flags.
   NamedValues gradient_flags() const;
-  /// True if both have the same rule and the same flags for every number of dimensions, including common flags.
+  /// True if both have the same rule and the same flags for all sizes, including common flags. False if a number has
+  /// changed that a condition over sizes may read.
   bool same_flags(const OptionValues& other) const;
   /// HyperParams::hyper, with all kMaxHyper numbers.
   std::vector<double> hyper() const;
@@ -78,10 +86,14 @@ class JITSTEP_API OptionValues {
  private:
   OptionValues(const std::string& rule, std::shared_ptr<const Catalog> snapshot);
   const PackedOption& find(std::string_view name) const;
-  void refuse(int dims, bool by_dims) const;
-  Value value_in(const Manifest& manifest, std::string_view name, int dims) const;
-  bool holds(const Expression& condition, const Manifest& manifest, int dims) const;
-  NamedValues flags_of(const Manifest& manifest, int dims) const;
+  using Sizes = std::vector<std::int64_t>;
+  void refuse(const Sizes& sizes, bool by_sizes) const;
+  Value value_in(const Manifest& manifest, std::string_view name, const Sizes& sizes) const;
+  bool holds(const Expression& condition, const Manifest& manifest, const Sizes& sizes) const;
+  NamedValues flags_of(const Manifest& manifest, const Sizes& sizes) const;
+  bool depends_on_sizes(const Expression& condition, bool or_on_dims) const;
+  bool depends_on_sizes(const Option& flag) const;
+  bool same_dependent_values(const OptionValues& other) const;
 
   std::shared_ptr<const Catalog> catalog_;  // a snapshot; empty: the default catalog
   std::shared_ptr<const OptionLayout> layout_;

@@ -76,6 +76,9 @@ struct JITSTEP_API Plan {
   std::string name;                         // readable, such as "lamb_int8_fp32_bfloat16"
   std::vector<const Manifest*> components;  // by index; null: a slot that is not stored
   const Manifest* weights = nullptr;
+  /// The sizes of the parameter for which it was resolved, one per dimension. Empty: unknown. Parameters of other sizes
+  /// may have the same kernel.
+  std::vector<std::int64_t> sizes;
   std::vector<ResolvedReduction> reductions;   // component by component, including inactive ones
   std::vector<ResolvedAuxState> aux_state;     // per tensor, by number
   std::vector<ResolvedAuxState> shared_state;  // of domain `all`; numbered after aux_state
@@ -124,12 +127,13 @@ JITSTEP_API Plan resolve(const KernelSpec& spec, const Catalog& catalog = defaul
 /// a codec for the slot. Throws an Error of one sentence for unsuitable options or codecs.
 JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"});
 
-/// The properties of a parameter that formats depend on.
+/// The properties of a parameter that formats and flags depend on. Of a parameter of which this process has a part, they
+/// are those of the whole parameter.
 struct ParameterKind {
   Dtype dtype = Dtype::float32;
   int dims = 1;
   std::int64_t elements = 0;
-  /// One size per dimension. Empty if the sizes are unknown, which counts as large.
+  /// One size per dimension. Empty if the sizes are unknown, which counts as large. A vector has `elements`.
   std::vector<std::int64_t> sizes = {};
 
   auto operator<=>(const ParameterKind&) const = default;

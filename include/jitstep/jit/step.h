@@ -33,6 +33,8 @@ struct JITSTEP_API StepTensor {
   /// Elements of the whole tensor, if this is a part of it that begins at `offset`. Its sums then cover the whole
   /// tensor, and the step needs an Exchange. A part has one dimension, and may be empty. 0: this is the whole tensor.
   std::int64_t whole = 0;
+  /// The sizes of the whole tensor, if this is a part or a shard of it: `prepare` may read them. Empty: those of `shape`.
+  std::vector<std::int64_t> whole_sizes = {};
   std::optional<StateLayout> layout = std::nullopt;  // of its state, if known; then it is checked
 };
 

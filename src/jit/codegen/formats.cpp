@@ -4,6 +4,7 @@
 
 #include "jit/base/closest.h"
 #include "jit/base/text.h"
+#include "jit/manifest/parameter_sizes.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
@@ -109,6 +110,11 @@ StateFormat state_format(const OptionValues& values, const NamedValues& flags,
   return state;
 }
 
+ParameterSizes known_sizes(const ParameterKind& parameter) {
+  return parameter.sizes.empty() && parameter.dims < 2 ? ParameterSizes{parameter.elements}
+                                                       : parameter.sizes;
+}
+
 // Bytes of the auxiliary state of a slot's codec, both buffers.
 std::int64_t aux_state_bytes(const Plan& plan, std::size_t slot,
                              const std::vector<std::int64_t>& sizes) {
@@ -175,16 +181,20 @@ void check_formats(const Formats& formats, const OptionValues& values) {
 }
 
 Plan resolve(const OptionValues& values, const Formats& formats, const ParameterKind& parameter) {
-  values.validate_dims(parameter.dims);
-  const NamedValues flags = values.flags(parameter.dims);
+  const ParameterSizes known = known_sizes(parameter);
+  const ParameterSizes sizes = known.empty() ? typical_sizes(parameter.dims) : known;
+  values.validate_for(sizes);
+  const NamedValues flags = values.flags_for(sizes);
   StateFormat state = state_format(values, flags, formats, parameter);
   const auto plan = [&] {
-    return resolve({.rule = values.rule().name,
-                    .flags = flags,
-                    .gradient_flags = values.gradient_flags(),
-                    .state = state,
-                    .gradient = parameter.dtype},
-                   values.catalog());
+    Plan made = resolve({.rule = values.rule().name,
+                         .flags = flags,
+                         .gradient_flags = values.gradient_flags(),
+                         .state = state,
+                         .gradient = parameter.dtype},
+                        values.catalog());
+    made.sizes = known;
+    return made;
   };
   Plan made = plan();
   const bool any_shape =

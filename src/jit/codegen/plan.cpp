@@ -97,14 +97,16 @@ void number_aux_state(Plan& plan) {
     field.number = number++, field.index = field.number - static_cast<int>(plan.aux_state.size());
 }
 
-// Whether the options have the kernel's flags, for some number of dimensions. A kernel with the flag `scaled` accepts
-// options with and without a scale.
-bool has_flags_of(const OptionValues& options, const KernelSpec& spec) {
+// Whether the options have the kernel's flags, for the plan's sizes or, if these are unknown, for some. A kernel with
+// the flag `scaled` accepts options with and without a scale.
+bool has_flags_of(const OptionValues& options, const Plan& plan) {
+  const KernelSpec& spec = plan.spec;
   NamedValues gradient_flags = options.gradient_flags();
   if (spec.gradient_flags.at("scaled").boolean()) gradient_flags["scaled"] = true;
   if (gradient_flags != spec.gradient_flags) return false;
+  if (!plan.sizes.empty()) return options.flags_for(plan.sizes) == spec.flags;
   for (int dims = 1; dims <= kMaxDims; ++dims)
-    if (options.flags(dims) == spec.flags) return true;
+    if (options.may_have_flags(spec.flags, dims)) return true;
   return false;
 }
 
@@ -138,7 +140,7 @@ int Plan::block(int slot) const {
 
 HyperParams Plan::at_step(const OptionValues& options, std::int64_t t, std::uint64_t seed) const {
   options.validate();
-  if (options.rule().source != rule().source || !has_flags_of(options, spec))
+  if (options.rule().source != rule().source || !has_flags_of(options, *this))
     throw Error(str_cat("the options (", options.rule().name, ": ", to_string(options.flags()),
                         ", ", to_string(options.gradient_flags()), ") are not those of the kernel ",
                         to_string(spec),

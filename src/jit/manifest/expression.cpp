@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -24,6 +25,7 @@ struct Expression::Node {
   enum class Op {
     constant,
     name,
+    size,
     element,
     is_null,
     negate,
@@ -39,7 +41,7 @@ struct Expression::Node {
   int left = -1;
   int right = -1;
   int index = 0;  // of Op::element
-  Value value{};  // of a constant; for a name, its text
+  Value value{};  // of a constant; for a name, its text; for a size, "numel" or "size(0)"
 };
 
 /// Recursive descent: either > both > comparison > operand.
@@ -215,11 +217,27 @@ class ExpressionParser {
       fail("expected the name of an option that is available here");
     }
     if (symbol->type == Symbol::Type::numbers) return element(name, *symbol);
+    if (symbol->type == Symbol::Type::sizes) return size_of_dimension(name);
     const bool nullable = symbol->type == Symbol::Type::nullable;
     const Type type = symbol->type == Symbol::Type::boolean  ? Type::boolean
                       : symbol->type == Symbol::Type::choice ? Type::choice
                                                              : Type::number;
-    return {add({Op::name, -1, -1, 0, name}), type, nullable, symbol};
+    const Op op = symbol->type == Symbol::Type::size ? Op::size : Op::name;
+    return {add({op, -1, -1, 0, name}), type, nullable, symbol};
+  }
+
+  Term size_of_dimension(const std::string& name) {
+    int dimension = kMaxDims;
+    if (take("(")) {
+      skip_spaces();
+      const char* const start = text_.data() + at_;
+      const auto [end, problem] = std::from_chars(start, text_.data() + text_.size(), dimension);
+      if (problem == std::errc()) at_ += static_cast<std::size_t>(end - start);
+    }
+    if (dimension < -kMaxDims || dimension >= kMaxDims || !take(")"))
+      fail(str_cat("expected a dimension, ", name, "(", -kMaxDims, ") to ", name, "(", kMaxDims - 1,
+                   ")"));
+    return {add({Op::size, -1, -1, 0, str_cat(name, "(", dimension, ")")}), Type::number};
   }
 
   Term element(const std::string& name, const Symbol& symbol) {
@@ -276,8 +294,15 @@ bool Expression::holds(const NamedValues& values) const {
 
 bool Expression::reads(std::string_view name) const {
   return std::any_of(nodes_->begin(), nodes_->end(), [&](const Node& node) {
-    return (node.op == Node::Op::name || node.op == Node::Op::element) &&
+    return (node.op == Node::Op::name || node.op == Node::Op::size ||
+            node.op == Node::Op::element) &&
            node.value.choice() == name;
+  });
+}
+
+bool Expression::reads_sizes() const {
+  return std::any_of(nodes_->begin(), nodes_->end(), [](const Node& node) {
+    return node.op == Node::Op::size && node.value.choice() != "dims";
   });
 }
 
@@ -289,6 +314,8 @@ Value Expression::evaluate(int index, const Values& values) const {
   switch (node.op) {
     case Op::constant:
       return node.value;
+    case Op::size:
+      return values(node.value.choice());
     case Op::name: {
       const Value value = values(node.value.choice());
       return value.is_null() ? Value(std::numeric_limits<double>::quiet_NaN()) : value;

@@ -1,5 +1,5 @@
 // Reads conditions over options, in the syntax of manifests: `nesterov && (momentum <= 0 || dampening != 0)`, `decay ==
-// after`, `!amsgrad`, `eps[0] == null`. Does not know manifests' files.
+// after`, `!amsgrad`, `eps[0] == null`, `size(0) > 1`. Does not know manifests' files.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@ namespace jitstep::jit {
 
 /// The type of a name in an expression.
 struct Symbol {
-  /// The types of option values.
-  enum class Type { number, nullable, numbers, boolean, choice };
+  /// The types of option values, a size of the parameter, and its sizes by dimension: `size(0)`.
+  enum class Type { number, nullable, numbers, boolean, choice, size, sizes };
 
   Type type = Type::number;
   int count = 0;                     // number of numbers

@@ -13,6 +13,7 @@
 #include "jit/manifest/manifest_lines.h"
 #include "jit/manifest/manifest_names.h"
 #include "jit/manifest/manifest_notes.h"
+#include "jit/manifest/parameter_sizes.h"
 #include "jit/manifest/reserved_names.h"
 #include "jitstep/jit/error.h"
 
@@ -151,7 +152,7 @@ class Reader {
     if (made_.doubles() > most)
       lines_.structs.find("Hyper")->second.location.fail(
           str_cat("Hyper has ", made_.doubles(), " numbers. At most ", most, " are allowed."));
-    if (made_.kind == Kind::rule) symbols_["dims"] = {};
+    if (made_.kind == Kind::rule) symbols_.insert(size_symbols().begin(), size_symbols().end());
     const bool codec = made_.kind == Kind::codec;
     each(codec ? "Options" : "Flags", made_.has_flags, [&](const SourceLine& line) {
       add(made_.flags, read_flag(line, lines_.enums, symbols_, codec), line.location, kMostLines,

@@ -6,13 +6,20 @@
 #include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jit/manifest/option_layout.h"
+#include "jit/manifest/parameter_sizes.h"
 #include "jitstep/hyper_params.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 namespace {
 
-constexpr int kAnyDims = 2;  // for conditions that do not read the number of dimensions
+constexpr int kAnyDims = 2;
+
+// For conditions that read no sizes.
+const ParameterSizes& any_sizes() {
+  static const ParameterSizes sizes = typical_sizes(kAnyDims);
+  return sizes;
+}
 
 bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
@@ -73,17 +80,20 @@ void OptionValues::construct() {
       one.set(packed_, get(one.option->at_construction));
 }
 
-// Recursive, because the expression of a lifted flag may use earlier lifted flags.
-Value OptionValues::value_in(const Manifest& manifest, std::string_view name, int dims) const {
-  if (name == "dims") return dims;
+// Recursive, because the expression of a lifted flag may use earlier lifted flags. An option hides the size of its name.
+Value OptionValues::value_in(const Manifest& manifest, std::string_view name,
+                             const Sizes& sizes) const {
   for (const PackedOption& one : layout_->options_of(manifest))
     if (one.option->name == name) return one.value(packed_);
-  const Option& other = *manifest.find(name);  // lifted, or a common option that the rule hides
-  return other.lifted ? Value(holds(*other.lifted, manifest, dims)) : other.initial;
+  const Option* const other =
+      manifest.find(name);  // lifted, or a common option that the rule hides
+  if (other == nullptr) return value_of_size(name, sizes);
+  return other->lifted ? Value(holds(*other->lifted, manifest, sizes)) : other->initial;
 }
 
-bool OptionValues::holds(const Expression& condition, const Manifest& manifest, int dims) const {
-  return condition.holds([&](std::string_view name) { return value_in(manifest, name, dims); });
+bool OptionValues::holds(const Expression& condition, const Manifest& manifest,
+                         const Sizes& sizes) const {
+  return condition.holds([&](std::string_view name) { return value_in(manifest, name, sizes); });
 }
 
 void OptionValues::validate() const {
@@ -93,38 +103,80 @@ void OptionValues::validate() const {
       throw OptionError(rule().name + ": " + *one.option->range_problem(value), one.option->name,
                         *index);
   }
-  refuse(kAnyDims, false);
+  refuse(any_sizes(), false);
 }
 
-void OptionValues::validate_dims(int dims) const { refuse(dims, true); }
+void OptionValues::validate_for(const Sizes& sizes) const { refuse(sizes, true); }
 
-// `by_dims` selects the conditions that read `dims`, or the others.
-void OptionValues::refuse(int dims, bool by_dims) const {
+void OptionValues::validate_dims(int dims) const { validate_for(typical_sizes(dims)); }
+
+// Whether a condition reads sizes, itself or through lifted flags.
+bool OptionValues::depends_on_sizes(const Expression& condition, bool or_on_dims) const {
+  if (condition.reads_sizes() || (or_on_dims && condition.reads("dims"))) return true;
+  return std::any_of(rule().flags.begin(), rule().flags.end(), [&](const Option& flag) {
+    return flag.lifted && condition.reads(flag.name) && depends_on_sizes(*flag.lifted, or_on_dims);
+  });
+}
+
+bool OptionValues::depends_on_sizes(const Option& flag) const {
+  return flag.lifted && depends_on_sizes(*flag.lifted, false);
+}
+
+// `by_sizes` selects the conditions that read sizes or the number of dimensions, or the others.
+void OptionValues::refuse(const Sizes& sizes, bool by_sizes) const {
   for (const Refusal& refusal : rule().refusals)
-    if (refusal.condition.reads("dims") == by_dims && holds(refusal.condition, rule(), dims))
+    if (depends_on_sizes(refusal.condition, true) == by_sizes &&
+        holds(refusal.condition, rule(), sizes))
       throw Error(str_cat(rule().name, ": ", refusal.sentence));
 }
 
-NamedValues OptionValues::flags_of(const Manifest& manifest, int dims) const {
+NamedValues OptionValues::flags_of(const Manifest& manifest, const Sizes& sizes) const {
   NamedValues flags;
-  for (const Option& flag : manifest.flags) flags[flag.name] = value_in(manifest, flag.name, dims);
+  for (const Option& flag : manifest.flags) flags[flag.name] = value_in(manifest, flag.name, sizes);
   return flags;
 }
 
-NamedValues OptionValues::flags(int dims) const { return flags_of(rule(), dims); }
+NamedValues OptionValues::flags_for(const Sizes& sizes) const { return flags_of(rule(), sizes); }
 
-NamedValues OptionValues::gradient_flags() const { return flags_of(layout_->gradient, kAnyDims); }
+NamedValues OptionValues::flags(int dims) const { return flags_for(typical_sizes(dims)); }
+
+bool OptionValues::may_have_flags(const NamedValues& flags, int dims) const {
+  const NamedValues own = this->flags(dims);
+  return std::all_of(rule().flags.begin(), rule().flags.end(), [&](const Option& flag) {
+    return depends_on_sizes(flag) || own.at(flag.name) == flags.at(flag.name);
+  });
+}
+
+NamedValues OptionValues::gradient_flags() const {
+  return flags_of(layout_->gradient, any_sizes());
+}
+
+// Whether all values are equal on which anything else depends.
+bool OptionValues::same_dependent_values(const OptionValues& other) const {
+  const auto& independent = layout_->independent_numbers();
+  if (packed_.size() != other.packed_.size()) return false;
+  for (std::size_t i = 0; i < packed_.size(); ++i)
+    if ((i >= independent.size() || independent[i] == nullptr) &&
+        !same_number(packed_[i], other.packed_[i]))
+      return false;
+  return true;
+}
 
 bool OptionValues::same_flags(const OptionValues& other) const {
+  const auto& own = rule().flags;
+  if (std::any_of(own.begin(), own.end(), [&](const Option& one) { return depends_on_sizes(one); }))
+    return same_dependent_values(other);
   for (const Manifest* const manifest : {&layout_->rule, &layout_->gradient}) {
     const auto& flags = manifest->flags;
     const bool by_dims = std::any_of(flags.begin(), flags.end(), [](const Option& flag) {
       return flag.lifted && flag.lifted->reads("dims");
     });
-    for (const Option& flag : flags)
-      for (int dims = by_dims ? 1 : kMaxDims; dims <= kMaxDims; ++dims)
-        if (!(value_in(*manifest, flag.name, dims) == other.value_in(*manifest, flag.name, dims)))
+    for (int dims = by_dims ? 1 : kMaxDims; dims <= kMaxDims; ++dims) {
+      const Sizes sizes = typical_sizes(dims);
+      for (const Option& flag : flags)
+        if (!(value_in(*manifest, flag.name, sizes) == other.value_in(*manifest, flag.name, sizes)))
           return false;
+    }
   }
   return true;
 }

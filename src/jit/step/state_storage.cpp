@@ -30,7 +30,7 @@ std::vector<std::byte> filled(const StateLayout::AuxState& field) {
 StateStorage::StateStorage(Backend& backend, const Plan& plan, const OptionValues& options,
                            const std::vector<std::int64_t>& sizes)
     : StateStorage(backend, plan,
-                   (options.validate_dims(static_cast<int>(std::max<std::size_t>(sizes.size(), 1))),
+                   (options.validate_for(sizes.empty() ? std::vector<std::int64_t>{1} : sizes),
                     initial_aux_state(plan, options)),
                    sizes) {}
 

@@ -8,6 +8,17 @@
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
+namespace {
+
+// Compares members without a call for each tensor. operator== calls memcmp.
+bool same(const StepInput& a, const StepInput& b) {
+  bool inputs = true;
+  for (std::size_t i = 0; i < a.inputs.size(); ++i) inputs &= a.inputs[i] == b.inputs[i];
+  return a.g == b.g && a.hyper_index == b.hyper_index && a.aligned == b.aligned &&
+         a.cleared == b.cleared && a.inactive == b.inactive && inputs;
+}
+
+}  // namespace
 
 WorkSize Batch::size() const {
   WorkSize size{.elements = 0, .tensors = static_cast<std::int64_t>(tensors.size())};
@@ -15,22 +26,18 @@ WorkSize Batch::size() const {
   return size;
 }
 
-bool Step::State::same_inactive_tensors(const std::vector<StepInput>& inputs) const {
-  const auto same = [](char skipped, const StepInput& input) { return skipped == input.inactive; };
-  return std::equal(inactive.begin(), inactive.end(), inputs.begin(), inputs.end(), same);
-}
-
 // Excludes inactive tensors from work items and sums.
-void Step::State::choose(const std::vector<StepInput>& inputs) {
+void Step::State::choose(const std::vector<StepInput>& now) {
   inactive.clear();  // stays empty if an upload throws
-  const StepInput* own = inputs.data();
+  const StepInput* own = now.data();
   for (LaunchBatch& batch : batches) {
     batch.choose(own);
     own += batch.tensors().size();
   }
-  for (SharedSum& sum : sums) sum.choose(backend, batches, inputs);
-  for (const StepInput& input : inputs) inactive.push_back(input.inactive);
+  for (SharedSum& sum : sums) sum.choose(backend, batches, now);
+  for (const StepInput& input : now) inactive.push_back(input.inactive);
   if (shared_state != nullptr) choose_shared_state_writer();
+  chosen = true;
 }
 
 void Step::State::wait_for_last_step() {
@@ -45,40 +52,51 @@ void Step::State::wait_for_last_step() {
 
 // A captured graph reuses the current buffers and work lists, so the captured step must have the same active tensors as
 // the previous one.
-void Step::State::follow_capture(const std::vector<StepInput>& inputs) {
-  if (!counter || target_mode || exchange || !same_inactive_tensors(inputs))
-    backend.refuse_capture();
+void Step::State::follow_capture() {
+  if (!counter || target_mode || exchange || !chosen) backend.refuse_capture();
   for (LaunchBatch& batch : batches) batch.follow_capture();
   counter->follow_capture();
   captured.emplace_back();
 }
 
-// Writes the records of a step. False if other tensors are inactive than in the last step.
-bool Step::State::write_records(const std::vector<StepInput>& inputs) {
-  const bool transformed = transforms > 0 && !target_mode;
-  bool same = inactive.size() == inputs.size();
-  records.resize(inputs.size());
+// Checks the inputs, and writes the records of a step. In most steps they are those of the last one. A mode switch reads
+// pairs of HyperParams, and no gradients.
+void Step::State::write_records(const std::vector<StepInput>& now, std::size_t hyper_params) {
+  if (!target_mode && hyper_params == hyper_params_count &&
+      std::equal(now.begin(), now.end(), inputs.begin(), inputs.end(), same))
+    return;
+  inputs.clear();
+  records.assign(now.size(), {});
+  chosen = inactive.size() == now.size();
   std::size_t i = 0;
   for (const LaunchBatch& batch : batches)
     for (const int layout : batch.layout()) {
-      const StepInput& input = inputs[i];
+      const StepInput& input = now[i];
       StepRecord& record = records[i];
+      check_input(i, input, *tensors[i], hyper_params, !target_mode);
       record.g = input.g;
       record.cleared = input.cleared;
-      const auto values = transformed ? device_tables().transformed.of(i) : TransformValues::Of{};
-      std::copy(values.begin(), values.end(), record.transformed);
       std::copy(input.inputs.begin(), input.inputs.end(), record.inputs);
-      record.hyper_index = input.inactive ? -1 : input.hyper_index;
+      record.hyper_index = input.inactive ? -1 : input.hyper_index * (target_mode ? 2 : 1);
       record.layout = layout | (input.aligned ? kAligned : 0);
-      same = same && (inactive[i] != 0) == input.inactive;
+      chosen = chosen && (inactive[i] != 0) == input.inactive;
       ++i;
     }
-  return same;
+  if (target_mode) return;
+  inputs = now;
+  hyper_params_count = hyper_params;
 }
 
-void Step::State::send(const std::vector<StepInput>& inputs,
+void Step::State::reserve_transformed(const std::vector<StepInput>& now) {
+  TransformValues& transformed = device_tables().transformed;
+  transformed.reserve(backend, batches, now);
+  for (std::size_t i = 0; i < records.size(); ++i)
+    std::copy_n(transformed.of(i).begin(), kMaxTransforms, records[i].transformed);
+}
+
+void Step::State::send(const std::vector<StepInput>& now,
                        const std::vector<HyperParams>& hyper_params) {
-  if (!write_records(inputs)) choose(inputs);
+  if (!chosen) choose(now);
   auto& steps = device_tables().steps;
   auto& table = device_tables().hyper_params;
   steps.send(backend, records);
@@ -90,13 +108,13 @@ void Step::State::send(const std::vector<StepInput>& inputs,
     }
   }
   table.send(backend, shared_state != nullptr ? numbered_params : hyper_params);
-  const int hyper_params_count = static_cast<int>(hyper_params.size());
+  const int count = static_cast<int>(hyper_params.size());
   const StepRecord* own = steps.data();
   for (LaunchBatch& batch : batches) {
-    batch.set_inputs(own, table.data(), hyper_params_count);
+    batch.set_inputs(own, table.data(), count);
     own += batch.tensors().size();
   }
-  for (SharedSum& sum : sums) sum.reserve_coefficients(backend, batches, hyper_params_count);
+  for (SharedSum& sum : sums) sum.reserve_coefficients(backend, batches, count);
 }
 
 Step::Step(Backend& backend, const std::vector<Batch>& batches, SharedState* shared_state)
@@ -131,7 +149,7 @@ const Kernel& Step::kernel(std::size_t batch) const { return state().batches.at(
 
 const ConfigChoice& Step::choice(std::size_t batch) const { return state().choices.at(batch); }
 
-void Step::State::prepare(const std::vector<StepInput>& inputs,
+void Step::State::prepare(const std::vector<StepInput>& now,
                           const std::vector<HyperParams>& hyper_params) {
   if (!has_aux_state)
     for (const LaunchBatch& batch : batches) check_aux_state(batch.plan(), batch.tensors());
@@ -139,13 +157,13 @@ void Step::State::prepare(const std::vector<StepInput>& inputs,
   if (!target_mode) check_exchange();
   capturing = backend.is_capturing();
   if (capturing)
-    follow_capture(inputs);
+    follow_capture();
   else if (!captured.empty())
     throw Error("this Step belongs to a CUDA graph. Create another one for steps outside of it.");
   else
     wait_for_last_step();
-  if (transforms > 0 && !target_mode) device_tables().transformed.reserve(backend, batches, inputs);
-  send(inputs, hyper_params);
+  if (transforms > 0 && !target_mode) reserve_transformed(now);
+  send(now, hyper_params);
   phase = Phase::prepared;
 }
 
@@ -153,11 +171,12 @@ void Step::prepare(const std::vector<StepInput>& inputs,
                    const std::vector<HyperParams>& hyper_params) {
   State& state = this->state();
   state.phase = State::Phase::idle;
-  check_inputs(inputs, state.tensors, hyper_params, true);
+  state.target_mode.reset();
+  check_counts(inputs, state.tensors, hyper_params);
+  state.write_records(inputs, hyper_params.size());
   check_counters(inputs, state.tensors, hyper_params, state.shared_state,
                  state.counter.has_value());
   for (const LaunchBatch& batch : state.batches) check_scale(batch.plan(), hyper_params);
-  state.target_mode.reset();
   state.prepare(inputs, hyper_params);
 }
 
@@ -165,17 +184,16 @@ void Step::prepare(Mode to, const std::vector<StepInput>& inputs,
                    const std::vector<HyperParams>& hyper_params) {
   State& state = this->state();
   state.phase = State::Phase::idle;
-  check_inputs(inputs, state.tensors, hyper_params, false);
+  state.target_mode = to;
+  check_counts(inputs, state.tensors, hyper_params);
+  state.write_records(inputs, hyper_params.size());
   // Kernels expect the HyperParams of the next step directly after those of the last step.
-  std::vector<StepInput> paired = inputs;
-  for (StepInput& input : paired) input.hyper_index *= 2;
   std::vector<HyperParams> pairs;
   for (const HyperParams& params : hyper_params) {
     pairs.insert(pairs.end(), 2, params);
     ++pairs.back().t;
   }
-  state.target_mode = to;
-  state.prepare(paired, pairs);
+  state.prepare(inputs, pairs);
 }
 
 void Step::host_transform(const HostTransform& transform) {

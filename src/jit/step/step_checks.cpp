@@ -95,6 +95,17 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
   if (tensor.id < 0) refuse(plan, tensor.id, "has a negative id. Ids must be at least 0.");
 }
 
+// `prepare` of a part reads the sizes of the whole tensor.
+void check_whole_sizes(const Plan& plan, const StepTensor& tensor) {
+  if (!plan.rule().reads_sizes || tensor.whole == 0 || tensor.whole == tensor.shape.elements())
+    return;
+  const std::vector<std::int64_t>& sizes = tensor.whole_sizes;
+  if (sizes.empty() || sizes.size() > kMaxDims || Shape{sizes, {}}.elements() != tensor.whole)
+    refuse(plan, tensor.id, "is a part of ", tensor.whole,
+           " elements, and the rule reads sizes. Set whole_sizes to the at most ", kMaxDims,
+           " sizes of the whole tensor.");
+}
+
 }  // namespace
 
 void check_tensors(const Plan& plan, const std::vector<StepTensor>& tensors) {
@@ -156,6 +167,7 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
   bool ordered = false;
   for (const Batch& batch : batches) {
     check_tensors(batch.plan, batch.tensors);
+    for (const StepTensor& tensor : batch.tensors) check_whole_sizes(batch.plan, tensor);
     plans.push_back(batch.plan);
     for (const StepTensor& tensor : batch.tensors) all.push_back(&tensor);
     ordered = ordered || !sums_of(batch.plan).empty() || !batch.plan.shared_state.empty();
@@ -189,9 +201,9 @@ void check_aux_state(const Plan& plan, const std::vector<TensorRecord>& tensors)
   }
 }
 
-void check_inputs(const std::vector<StepInput>& inputs,
+void check_counts(const std::vector<StepInput>& inputs,
                   const std::vector<const TensorRecord*>& tensors,
-                  const std::vector<HyperParams>& hyper_params, bool reads_gradients) {
+                  const std::vector<HyperParams>& hyper_params) {
   if (inputs.size() != tensors.size())
     throw Error(str_cat("the step has ", tensors.size(), " tensors, but ", inputs.size(),
                         " inputs. Give one per tensor, batch after batch."));
@@ -199,17 +211,18 @@ void check_inputs(const std::vector<StepInput>& inputs,
     if (hyper_params[i].t < 1)
       throw Error(str_cat("HyperParams ", i, " of the step have the step number ",
                           hyper_params[i].t, ". Step numbers start at 1."));
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].inactive) continue;
-    if (inputs[i].hyper_index < 0 ||
-        static_cast<std::size_t>(inputs[i].hyper_index) >= hyper_params.size())
-      refuse_input(i, *tensors[i], "hyper_index is ", inputs[i].hyper_index,
-                   ", but the number of HyperParams is ", hyper_params.size());
-    if (reads_gradients && inputs[i].g == nullptr && tensors[i]->n > 0)
-      refuse_input(i, *tensors[i],
-                   "the gradient is missing: g is null. Leave the tensor out of the step's "
-                   "batches, or set `inactive`.");
-  }
+}
+
+void check_input(std::size_t number, const StepInput& input, const TensorRecord& tensor,
+                 std::size_t hyper_params, bool reads_gradients) {
+  if (input.inactive) return;
+  if (input.hyper_index < 0 || static_cast<std::size_t>(input.hyper_index) >= hyper_params)
+    refuse_input(number, tensor, "hyper_index is ", input.hyper_index,
+                 ", but the number of HyperParams is ", hyper_params);
+  if (reads_gradients && input.g == nullptr && tensor.n > 0)
+    refuse_input(number, tensor,
+                 "the gradient is missing: g is null. Leave the tensor out of the step's "
+                 "batches, or set `inactive`.");
 }
 
 void check_counters(const std::vector<StepInput>& inputs,

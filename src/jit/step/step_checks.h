@@ -31,11 +31,15 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches);
 /// Checks that the buffers of parameters, slots, auxiliary state and residuals are set.
 void check_aux_state(const Plan& plan, const std::vector<TensorRecord>& tensors);
 
-/// Checks that there is one input per tensor, each with a valid index of HyperParams and, if the step reads gradients,
-/// with a gradient.
-void check_inputs(const std::vector<StepInput>& inputs,
+/// Checks that there is one input per tensor, and that step numbers are valid.
+void check_counts(const std::vector<StepInput>& inputs,
                   const std::vector<const TensorRecord*>& tensors,
-                  const std::vector<HyperParams>& hyper_params, bool reads_gradients);
+                  const std::vector<HyperParams>& hyper_params);
+
+/// Checks that an active input has a valid index of HyperParams and, if the step reads gradients, a gradient. `number`:
+/// the index of the input.
+void check_input(std::size_t number, const StepInput& input, const TensorRecord& tensor,
+                 std::size_t hyper_params, bool reads_gradients);
 
 /// Checks what the device needs to skip or count steps: one found_inf for all tensors, and a separate step offset for
 /// each tensor. `shared_state`: null for a rule without shared state.

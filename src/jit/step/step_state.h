@@ -31,6 +31,7 @@ struct Step::State {
   std::vector<SharedSum> sums = {};
   std::vector<const TensorRecord*> tensors = {};  // of all batches
   std::vector<char> inactive = {};       // tensors that the work items exclude; empty: unknown
+  std::vector<StepInput> inputs = {};    // that `records` are of; empty: of a mode switch
   std::vector<StepRecord> records = {};  // of all tensors
   DeviceTables live = {};
   std::deque<DeviceTables> captured = {};   // one per captured step; each replay uploads it again
@@ -42,6 +43,8 @@ struct Step::State {
   int passes = 0;
   int transforms = 0;  // host transforms of the batch that has most
   Phase phase = Phase::idle;
+  std::size_t hyper_params_count = 0;    // that `inputs` may refer to
+  bool chosen = false;                   // the work items exclude the inactive `inputs`
   bool has_writer = false;               // whether any active tensor has elements
   bool has_aux_state = false;            // whether check_aux_state() has succeeded
   std::optional<Mode> target_mode = {};  // of a prepared mode switch; empty: a step
@@ -49,14 +52,14 @@ struct Step::State {
 
   void choose_shared_state_writer();
   void add_batches(const std::vector<Batch>& given);
-  bool same_inactive_tensors(const std::vector<StepInput>& inputs) const;
-  void choose(const std::vector<StepInput>& inputs);
-  bool write_records(const std::vector<StepInput>& inputs);
+  void choose(const std::vector<StepInput>& now);
+  void write_records(const std::vector<StepInput>& now, std::size_t hyper_params);
   void wait_for_last_step();
-  void follow_capture(const std::vector<StepInput>& inputs);
+  void follow_capture();
+  void reserve_transformed(const std::vector<StepInput>& now);
   DeviceTables& device_tables() { return capturing ? captured.back() : live; }
-  void send(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
-  void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
+  void send(const std::vector<StepInput>& now, const std::vector<HyperParams>& hyper_params);
+  void prepare(const std::vector<StepInput>& now, const std::vector<HyperParams>& hyper_params);
   std::vector<PartialSums> partials_of(int pass, int section) const;
   void check_exchange() const;
   void launch_sums(int section);

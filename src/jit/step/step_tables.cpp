@@ -25,6 +25,14 @@ void set_dims(TensorRecord& record, const StepTensor& tensor, const Shape& shape
   }
 }
 
+// Rules that read sizes have at most kMaxDims.
+void set_whole_sizes(TensorRecord& record, const StepTensor& tensor, const Shape& shape) {
+  const bool is_part = !tensor.whole_sizes.empty() && tensor.whole_sizes.size() <= kMaxDims;
+  const std::vector<std::int64_t>& sizes = is_part ? tensor.whole_sizes : shape.sizes;
+  record.whole_dims = static_cast<int>(sizes.size());
+  std::copy(sizes.begin(), sizes.end(), record.whole);
+}
+
 // The extent of a nested reduction. Its members run over the dimensions that the coarser domain reduces and the finer
 // one does not.
 Extent extent_over(const Shape& shape, const ResolvedReduction& r) {
@@ -61,6 +69,7 @@ class Builder {
     record.offset = tensor.offset;
     record.id = tensor.id;
     set_dims(record, tensor, shape);
+    set_whole_sizes(record, tensor, shape);
     whole_ = tensor.whole;
     const int index = static_cast<int>(tables_.tensors.size());
     if (record.n > 0 || whole_ > 0) add_work(record, shape, index);

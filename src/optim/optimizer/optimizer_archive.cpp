@@ -146,7 +146,7 @@ void Optimizer::load(InputArchive& archive) {
 void Optimizer::Impl::load_all(InputArchive& archive, CheckpointFolder* folder) {
   const OwnOperations own;
   if (folder == nullptr) check_whole(archive);
-  if (!groups_unchanged()) sync_groups();
+  sync_groups();
   check_origin(archive, default_options(), param_groups());
   const jit::Mode saved_mode = read_mode(archive);
   if (offload) offload->refresh();

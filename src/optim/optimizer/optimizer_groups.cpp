@@ -104,7 +104,7 @@ void Optimizer::Impl::check_distinct() const { check_distinct(nullptr, {}); }
 
 void Optimizer::add_param_group(const ParamGroup& group) {
   impl_->check_groups_fixed();
-  if (!impl_->groups_unchanged()) impl_->sync_groups();
+  impl_->sync_groups();
   ParamGroup whole = impl_->merged(group);
   const ParameterName first{param_groups_.size(), 0};
   impl_->check_group(whole, first, ValidationPhase::construction);
@@ -119,7 +119,7 @@ void Optimizer::add_param_group(const ParamGroup& group) {
 
 void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
   impl_->check_groups_fixed();
-  if (!impl_->groups_unchanged()) impl_->sync_groups();
+  impl_->sync_groups();
   TORCH_CHECK(
       !param_groups_.empty(),
       "jitstep: add_parameters: the optimizer has no parameter group. Call add_param_group.");
@@ -152,6 +152,7 @@ bool Optimizer::Impl::groups_unchanged() const {
 // Updates the records after the groups changed. Groups that were added through torch's base class get their options
 // merged. New groups and parameters are checked.
 void Optimizer::Impl::sync_groups() {
+  if (groups_unchanged()) return;
   check_groups_fixed();
   const std::size_t known = groups.size();
   for (std::size_t g = known; g < param_groups().size(); ++g)

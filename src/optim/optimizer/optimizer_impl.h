@@ -11,8 +11,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <typeinfo>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "jitstep/optimizer.h"
@@ -46,22 +48,25 @@ struct Optimizer::Impl {
   class Sharding;
   class Reduction;
   class Offload;
+  using States = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
+  using StateEntry = std::remove_pointer_t<decltype(States::iterator::current)>;
+  // Where torch's table of states ends, and its size. Changes if the table moves.
+  using StatesPlace = std::pair<const StateEntry*, std::size_t>;
   // Cached data about one parameter, from the last time it was checked.
   struct ParamRecord : StepParam {
     void* key = nullptr;
-    torch::optim::OptimizerParamState* held = nullptr;
-    ParamState* state = nullptr;           // `held`, once its type was checked
-    ParamState::Data* data = nullptr;      // of `state`; a new state at its address has other data
-    const std::type_info* type = nullptr;  // of *held: a new object may have the same address
-    int binding = 0;  // the buffers' revision after bind(); no other binding has it
+    const StateEntry* entry = nullptr;     // of torch's table of states, while that has not moved
+    ParamState* state = nullptr;           // `buffers` are of it
+    const std::type_info* type = nullptr;  // of *state: a new object may have the same address
+    int binding = 0;                // the buffers' revision after bind(); no other binding has it
+    int revision = -1;              // of the group when the state was bound
+    bool gradient_checked = false;  // valid while `gradient` matches
+    bool repeated = false;          // a duplicate in its group, which is not stepped
+    bool shares = false;            // see jit::needs_all_tensors()
     TensorFingerprint fingerprint = {};  // of the parameter
     TensorFingerprint gradient = {};     // of the last gradient
-    bool gradient_checked = false;       // valid while `gradient` matches
-    int revision = -1;                   // of the group when the state was bound
     int id = 0;
     int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
-    bool repeated = false;              // a duplicate in its group, which is not stepped
-    bool shares = false;                // see jit::needs_all_tensors()
     std::optional<Stepper> alone = {};  // for steps inside backward()
     // If ranks share the state: the part of the parameter that this rank steps, [n], and of its gradient. Undefined if
     // that is all of it, but `part_grad` is also a reduced gradient of all of it.
@@ -73,22 +78,23 @@ struct Optimizer::Impl {
     const torch::Tensor& stepped() const;
 
     void set_state(ParamState* now) {
-      held = state = now;
+      state = now;
       type = now == nullptr ? nullptr : &typeid(*now);
-      data = now == nullptr ? nullptr : &now->data();
-      buffers = data == nullptr ? nullptr : &data->buffers;
+      buffers = now == nullptr ? nullptr : &now->data().buffers;
     }
-    // True if `now` is the same object as at the last check.
+    // True if `now` is the same object as at the last check. Compares addresses of types, because a class that two
+    // libraries have is only checked again.
     bool knows(const torch::optim::OptimizerParamState* now) const {
-      return now == held && (now == nullptr || typeid(*now) == *type);
+      return now == state && (now == nullptr || &typeid(*now) == type);
     }
     // True if the known state is bound to p with the group's current options, and still fits. If the storage did not
     // move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
     bool is_bound(int group_revision, bool storage_unchanged) const {
-      return state != nullptr && &state->data() == data && revision == group_revision &&
-             data->is_bound() && state->is_unharmed() && buffers->revision == binding &&
-             has_stepped(buffers->t) &&
-             ((storage_unchanged && !data->escaped.is_set()) || data->fits(stepped()));
+      if (state == nullptr || revision != group_revision) return false;
+      const ParamState::Data& data = state->data();  // a new state at its address has other data
+      return &data.buffers == buffers && data.is_bound() && state->is_unharmed() &&
+             buffers->revision == binding && has_stepped(buffers->t) &&
+             ((storage_unchanged && !data.escaped.is_set()) || data.fits(stepped()));
     }
     static bool has_stepped(const StepCount& t) {
       return t.counted() > 0 && t.counted() < std::numeric_limits<std::int64_t>::max();
@@ -120,11 +126,13 @@ struct Optimizer::Impl {
   std::unordered_map<void*, int> ids;
   std::vector<StepParam*> active, inactive;  // of this step: with a gradient, and without
   std::vector<PendingBinding> pending;
+  StatesPlace states_place = {};            // valid for ParamRecord::entry
   std::vector<ParamRecord*> new_gradients;  // of this step: gradients whose storage changed
   std::deque<torch::Tensor> materialized;   // of this step: copies of lazy gradients
   ParameterMemory memory;
-  bool several_devices = false;  // this step's parameters are on more than one
-  bool memory_checked = false;   // valid while no parameter's storage changes
+  std::optional<torch::Device> first_device;  // of the first parameter that was checked
+  bool several_devices = false;               // another parameter was on another device
+  bool memory_checked = false;                // valid while no parameter's storage changes
   StepExtras extras;
   std::unordered_map<void*, std::vector<torch::Tensor>>
       given_inputs;                 // by parameter; see set_input()
@@ -166,8 +174,11 @@ struct Optimizer::Impl {
     };
   }
   void start_gathering() {
+    const StatesPlace place{states().end().current, states().bucket_count()};
+    if (std::exchange(states_place, place) != place)
+      for (Group& group : groups)
+        for (ParamRecord& record : group.param_records) record.entry = nullptr;
     active.clear();
-    several_devices = false;
     inactive.clear();
     pending.clear();
     new_gradients.clear();
@@ -177,23 +188,29 @@ struct Optimizer::Impl {
   // longer fit, kernel tables have the old address, and the parameter may share memory with others.
   bool check_storage(ParamRecord& record) {
     if (record.fingerprint.same_storage(*record.p)) return true;
-    if (!record.fingerprint.same_metadata(*record.p)) record.revision = -1;
-    record.fingerprint = TensorFingerprint(*record.p);
-    record.gradient_checked = false;
-    record.version = ++versions;
-    memory_checked = false;
+    follow_storage(record);
     return false;
   }
+  void follow_storage(ParamRecord& record);
   // Ids count in order of first appearance.
   int id_of(void* key) { return ids.emplace(key, static_cast<int>(ids.size())).first->second; }
 
   // ---- torch's part of the optimizer
-  using States = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
   std::vector<ParamGroup>& param_groups() const { return optimizer->param_groups_; }
   States& states() const { return optimizer->state_; }
   torch::optim::OptimizerParamState* held_state(void* key) const {
     const auto found = states().find(key);
     return found == states().end() ? nullptr : found->second.get();
+  }
+  // The same without a search, if the state is where it was in the last step.
+  torch::optim::OptimizerParamState* held_state(ParamRecord& record) const {
+    const StateEntry* const known = record.entry;
+    if (known != nullptr && known->has_value() && known->value.first == record.key)
+      return known->value.second.get();
+    const auto found = states().find(record.key);
+    if (found == states().end()) return nullptr;
+    record.entry = found.current;
+    return found->second.get();
   }
   const Options& default_options() const;
   const Options& group_options(std::size_t group) const;
@@ -223,11 +240,20 @@ struct Optimizer::Impl {
   void switch_mode(jit::Mode to);
   void with_rollback(const std::function<void()>& launch);
   void gather_inputs(Operation operation);
-  void gather_group(std::size_t group, Operation operation);
+  bool gather_groups(Operation operation);
+  bool gather_params(std::size_t group, std::size_t first, std::size_t last, Operation operation);
   void gather_param(ParamRecord& record, const torch::Tensor& p, Operation operation);
+  void gather_inactive(ParamRecord& record, bool storage_unchanged);
   void refresh_options(std::size_t group);
   void point_to_lr(std::size_t group);
-  const torch::Tensor* gradient_of(ParamRecord& record);
+  // The gradient in a form that kernels can read, or null. An unchanged gradient is not checked again.
+  const torch::Tensor* gradient_of(ParamRecord& record) {
+    // p is a leaf, so p.grad() and its warning about non-leaves are not needed.
+    const torch::Tensor& grad = record.p->unsafeGetTensorImpl()->grad();
+    if (record.gradient_checked && record.gradient.same_storage(grad)) return &grad;
+    return reduction ? reduced_gradient(record) : new_gradient(record, grad);
+  }
+  const torch::Tensor* new_gradient(ParamRecord& record, const torch::Tensor& grad);
   void check_devices() const;
   void check_extras() const;
   void check_memory();
@@ -239,8 +265,16 @@ struct Optimizer::Impl {
   const std::vector<torch::Tensor>* inputs_of(const ParamRecord& record) const;
   void forget_inputs();
 
-  // ---- states (optimizer_step.cpp)
-  bool find_state(ParamRecord& record, bool storage_unchanged) const;
+  // ---- states (optimizer_states.cpp)
+  // Updates the record's state. True if it is bound, false if it must be created or bound again.
+  bool find_state(ParamRecord& record, bool storage_unchanged) const {
+    auto* const held = held_state(record);
+    if (record.knows(held) &&
+        record.is_bound(groups[record.name.group].record.revision(), storage_unchanged))
+      return true;
+    look_up(record, held);
+    return false;
+  }
   void look_up(ParamRecord& record, torch::optim::OptimizerParamState* held) const;
   void add_pending(ParamRecord& record);
   std::set<int> ids_except(const std::set<const ParamState*>& excluded) const;

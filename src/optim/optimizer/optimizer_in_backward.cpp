@@ -31,7 +31,7 @@ void Optimizer::step_in_backward(bool on) {
               "jitstep: step_in_backward() does not work with shard(): ranks must ",
               "take a step together. Call step() after backward().");
   const OwnOperations own;
-  if (!impl_->groups_unchanged()) impl_->sync_groups();
+  impl_->sync_groups();
   check_unskipped(impl_->extras.found_inf);
   for (std::size_t g = 0; g < impl_->groups.size(); ++g) {
     const Impl::Group& group = impl_->groups[g];
@@ -95,7 +95,7 @@ void Optimizer::Impl::collect_alone(const ParameterName& name) {
   const torch::Tensor& p = param_groups()[g].params()[i];
   start_gathering();
   refresh_options(g);
-  gather_param(groups[g].param_records[i], p, Operation::step);
+  gather_params(g, i, i + 1, Operation::step);
   check_alone(p, name, groups[g].rule, groups[g].param_records[i].shares);
   check_unskipped(extras.found_inf);
   check_extras();

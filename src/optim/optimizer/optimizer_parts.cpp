@@ -190,7 +190,7 @@ void Optimizer::save_parts(const std::string& folder, int parts) const {
                 "jitstep: save_parts() cannot write ", parts, " parts",
                 ranks > 0 ? ": there is one for each of the ranks. Leave the number out."
                           : ". Pass a number of at least 1.");
-    if (!impl.groups_unchanged()) impl.sync_groups();
+    impl.sync_groups();
     impl.agree();
   });
   PartIndex index;

@@ -20,7 +20,7 @@ namespace jitstep {
 // strides.
 std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
   const OwnOperations own;
-  if (!groups_unchanged()) sync_groups();
+  sync_groups();
   std::deque<StateBuffers> outlines;
   std::deque<StepParam> outlined;
   std::vector<StepParam*> active_params;

@@ -81,7 +81,7 @@ void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks, const ShardOptions
   TORCH_CHECK(!hooks,
               "jitstep: shard() does not work with step_in_backward(): ranks must take a step ",
               "together. Call step_in_backward(false) first.");
-  if (!groups_unchanged()) sync_groups();
+  sync_groups();
   for (std::size_t g = 0; g < groups.size(); ++g) refresh_options(g);
   start_gathering();
   sharding = std::make_shared<Sharding>(*this, std::move(ranks), options);
@@ -112,6 +112,7 @@ void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks, const ShardOptions
   for (const ParameterName& name : sharding->names()) {
     ParamRecord& record = groups[name.group].param_records[name.index];
     record.revision = -1;
+    record.gradient_checked = false;  // it may be reduced from now on
     if (auto* const state = dynamic_cast<ParamState*>(held_state(record.key)))
       keep_part(name.group, name.index, state->data());
   }

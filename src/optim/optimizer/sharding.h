@@ -72,7 +72,7 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   std::unordered_map<const void*, std::size_t> index_;
   std::unordered_map<int, std::size_t> index_of_id_;  // of active parameters
   std::unordered_map<const jit::Plan*, std::pair<std::shared_ptr<const jit::Plan>, std::uint64_t>>
-      plans_;              // and their digests
+      plans_;                  // and their digests
   std::uint64_t options_;      // a digest of the ShardOptions
   std::int64_t bucket_bytes_;  // of parameters that travel together
   RankCall call_ = RankCall::step;

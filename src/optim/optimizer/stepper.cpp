@@ -17,7 +17,8 @@ namespace {
 
 // torch's in-place operations do this, too. It tells autograd that p has changed.
 void bump_version(const torch::Tensor& p) {
-  if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
+  c10::TensorImpl& impl = *p.unsafeGetTensorImpl();
+  if (impl.version_counter().enabled()) impl.bump_version();  // inference tensors have no counter
 }
 
 // Calls a transform once per group, with all of the group's parameters on the device.
@@ -92,7 +93,7 @@ void Stepper::prepare(const std::vector<StepParam*>& active,
   fresh.scaled = scaled;
   for (StepParam* const param : active) fresh.add_active(*param);
   for (StepParam* const param : inactive) fresh.add_inactive(*param, *state_);
-  fresh.number_inputs();
+  fresh.number_inputs({&active, &inactive});
   for (DeviceStep& device : fresh.devices)
     check_no_sharing(device),
         as_torch_error([&] { device.step.emplace(*device.backend, device.batches, shared_state); }),
@@ -172,7 +173,10 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   if (is_trial) wait_for_all(state.devices[0].device);
   const auto start = std::chrono::steady_clock::now();
   if (transform)
-    for (const StepParam* const param : now.active) begin_matrices(*param);
+    for (const StepParam* const param : now.active) {
+      state.devices[param->row.device].params[param->row.input] = param;
+      begin_matrices(*param);
+    }
   if (transform)
     for (DeviceStep& device : state.devices) {
       int number = 0;
@@ -188,12 +192,15 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   if (is_trial) wait_for_all(state.devices[0].device);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   for (const StepParam* const param : now.active) {
-    if (transform) keep_matrices(*param);
     param->buffers->t.count();
-    if (extras.found_inf.defined()) count_empty(*param, extras.found_inf);
     bump_version(*param->p);
-    if (extras.clears) bump_version(*param->grad);
   }
+  if (transform)
+    for (const StepParam* const param : now.active) keep_matrices(*param);
+  if (extras.found_inf.defined())
+    for (const StepParam* const param : now.active) count_empty(*param, extras.found_inf);
+  if (extras.clears)
+    for (const StepParam* const param : now.active) bump_version(*param->grad);
   // Must be last, because it may call the user's TuningAgreement.
   if (is_trial && !is_skipped(extras)) tuner_->record(seconds.count());
 }

@@ -21,11 +21,11 @@ namespace jitstep {
 
 /// Where a Stepper's tables have a parameter. Outdated as soon as one of the tokens differs.
 struct TableRow {
-  std::uint64_t tables = 0;               // identifies the tables; 0: in none
-  const StateBuffers* buffers = nullptr;  // of the parameter when the tables were built
-  int revision = 0, version = 0;          // of the buffers, and of the parameter
-  std::size_t device = 0, batch = 0;      // indices into Stepper::State::devices and its batches
-  std::size_t index = 0;                  // among the batch's tensors
+  std::uint64_t tables = 0;           // identifies the tables; 0: in none
+  int version = 0;                    // of the parameter
+  std::size_t device = 0, batch = 0;  // indices into Stepper::State::devices and its batches
+  std::size_t index = 0;              // among the batch's tensors
+  std::size_t input = 0;              // among the device's tensors
 };
 
 /// A parameter of steps. It outlives the tables that refer to it.
@@ -37,10 +37,10 @@ struct StepParam {
   /// Set for each step: the rule's inputs, in element order; an undefined tensor is not given. Null: none is given.
   const std::vector<torch::Tensor>* inputs = nullptr;
   StateBuffers* buffers = nullptr;  // null: no state yet
+  int version = 0;    // changes with p's storage, p's or the gradient's metadata, and the buffers
+  TableRow row = {};  // written by the Stepper
   /// Its matrices of state within a step, as host transforms have replaced them.
   mutable std::map<std::string, torch::Tensor> matrices = {};
-  int version = 0;    // changes with the storage of p, and the metadata of p or the gradient
-  TableRow row = {};  // written by the Stepper
 };
 
 /// The parameters of a step.

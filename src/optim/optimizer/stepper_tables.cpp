@@ -66,7 +66,7 @@ std::size_t Stepper::State::batch_of(DeviceStep& device, const KernelKey& key) c
 }
 
 void Stepper::State::add(StepParam& param, jit::StepTensor tensor, const KernelKey& key) {
-  param.row = {id, param.buffers, param.buffers->revision, param.version};
+  param.row = {id, param.version};
   DeviceStep& device = device_of(param);
   const std::size_t index = param.row.batch = batch_of(device, key);
   jit::Batch& batch = device.batches[index];
@@ -90,11 +90,13 @@ void Stepper::State::add_inactive(StepParam& param, const State& last) {
 }
 
 // Numbers the inputs batch by batch.
-void Stepper::State::number_inputs() {
+void Stepper::State::number_inputs(std::initializer_list<const std::vector<StepParam*>*> lists) {
+  std::vector<std::vector<std::size_t>> first;  // by device and batch
   for (DeviceStep& device : devices) {
     std::size_t count = 0;
+    auto& of_device = first.emplace_back();
     for (const jit::Batch& batch : device.batches) {
-      device.first.push_back(count);
+      of_device.push_back(count);
       count += batch.tensors.size();
     }
     device.inputs.resize(count);
@@ -102,6 +104,10 @@ void Stepper::State::number_inputs() {
     rows += count;
     device.batch_of.clear();  // its plans may not outlive the tables
   }
+  for (const auto* const list : lists)
+    for (StepParam* const param : *list)
+      if (TableRow& row = param->row; row.tables == id)
+        row.input = first[row.device][row.batch] + row.index;
 }
 
 // Sets the inputs of a step. False if the tables lack the current row of a parameter. `ahead`: 0 for the HyperParams of
@@ -116,15 +122,13 @@ bool Stepper::State::set_inputs(const StepMembers& now, const StepExtras& extras
     const TableRow& row = param->row;
     DeviceStep& device = devices[row.device];
     const StepCount& t = param->buffers->t;
-    const std::size_t input = device.first[row.batch] + row.index;
-    device.params[input] = param;
-    device.inputs[input] = {
-        param->g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
-        device.device.is_cpu() || is_aligned(device.tensor(row), param->g),
-        extras.clears ? param->grad->mutable_data_ptr() : nullptr};
+    jit::StepInput& input = device.inputs[row.input];
+    input = {param->g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
+             device.device.is_cpu() || is_aligned(device.tensor(row), param->g),
+             extras.clears ? param->grad->mutable_data_ptr() : nullptr};
     for (std::size_t i = 0; param->inputs != nullptr && i < param->inputs->size(); ++i)
       if (const torch::Tensor& one = (*param->inputs)[i]; one.defined())
-        device.inputs[input].inputs[i] = one.const_data_ptr();
+        input.inputs[i] = one.const_data_ptr();
   }
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <vector>
@@ -28,10 +29,9 @@ struct DeviceStep {
   std::vector<jit::Batch> batches = {};
   std::vector<std::vector<ParameterName>> names = {};  // of each batch's tensors
   std::map<KernelKey, std::size_t> batch_of = {};
-  std::vector<std::size_t> first = {};  // index of each batch's first input
   std::optional<jit::Step> step = {};
   std::vector<jit::StepInput> inputs = {};    // in the order of batches
-  std::vector<const StepParam*> params = {};  // by input, of the current step
+  std::vector<const StepParam*> params = {};  // by input, of a step with transforms
 
   const jit::StepTensor& tensor(const TableRow& row) const {
     return batches[row.batch].tensors[row.index];
@@ -51,16 +51,14 @@ struct Stepper::State {
   StepHyperParams hyper_params;
 
   bool has_row(const StepParam& param) const {
-    const TableRow& row = param.row;
-    return row.tables == id && row.buffers == param.buffers && row.version == param.version &&
-           row.revision == param.buffers->revision;
+    return param.row.tables == id && param.row.version == param.version;
   }
   DeviceStep& device_of(StepParam& param);
   std::size_t batch_of(DeviceStep& device, const KernelKey& key) const;
   void add(StepParam& param, jit::StepTensor tensor, const KernelKey& key);
   void add_active(StepParam& param);
   void add_inactive(StepParam& param, const State& last);
-  void number_inputs();
+  void number_inputs(std::initializer_list<const std::vector<StepParam*>*> lists);
   bool set_inputs(const StepMembers& now, const StepExtras& extras, int ahead);
 };
 

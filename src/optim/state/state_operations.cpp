@@ -154,6 +154,7 @@ jit::StepTensor step_tensor(const torch::Tensor& p, const StateBuffers& state,
   tensor.id = state.id;
   tensor.offset = state.first;
   tensor.whole = state.whole;
+  if (state.whole > 0) tensor.whole_sizes = state.plan->sizes;
   return tensor;
 }
 

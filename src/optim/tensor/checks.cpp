@@ -105,6 +105,11 @@ void check_gradient(const torch::Tensor& p, const torch::Tensor& g, const Parame
   const bool kind = g.layout() == torch::kStrided && g.device() == p.device() && !g.is_nested() &&
                     g.sizes() == p.sizes() && is_supported(g.scalar_type());
   if (!kind) refuse_kind(p, g, name);
+  check_gradient_memory(p, g, name);
+}
+
+void check_gradient_memory(const torch::Tensor& p, const torch::Tensor& g,
+                           const ParameterName& name) {
   if (p.numel() == 0) return;
   if (!has_data(p) || !has_data(g) || may_share_memory(p, g)) refuse_memory(p, g, name);
 }

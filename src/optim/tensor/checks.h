@@ -36,5 +36,8 @@ torch::Tensor materialized(const torch::Tensor& tensor);
 /// because each element is read before it is written. Costs a few comparisons for a valid gradient.
 void check_gradient(const torch::Tensor& parameter, const torch::Tensor& gradient,
                     const ParameterName& name);
+/// The part of check_gradient() about memory, for a gradient with the metadata of one that passed it.
+void check_gradient_memory(const torch::Tensor& parameter, const torch::Tensor& gradient,
+                           const ParameterName& name);
 
 }  // namespace jitstep

@@ -10,8 +10,8 @@ TensorFingerprint::TensorFingerprint(const torch::Tensor& tensor, Access access)
   dtype_ = tensor.dtype();
   device_ = tensor.device();
   memory_ = memory_of(tensor);
-  layout_.append(tensor.sizes().begin(), tensor.sizes().end());
-  layout_.append(tensor.strides().begin(), tensor.strides().end());
+  for (std::int64_t d = 0; d < tensor.dim(); ++d)
+    layout_.append({tensor.size(d), tensor.stride(d)});
 }
 
 }  // namespace jitstep

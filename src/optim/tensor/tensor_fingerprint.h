@@ -23,6 +23,8 @@ class TensorFingerprint {
   bool same_storage(const torch::Tensor& tensor) const {
     return same_metadata(tensor) && memory_of(tensor) == memory_;
   }
+  /// Becomes the fingerprint of a tensor with the same metadata.
+  void follow_memory(const torch::Tensor& tensor) { memory_ = memory_of(tensor); }
 
  private:
   struct Memory {
@@ -39,7 +41,7 @@ class TensorFingerprint {
   c10::Device device_ = c10::kCPU;
   Access access_ = Access::write;
   Memory memory_;
-  c10::SmallVector<std::int64_t, 8> layout_;  // sizes, then strides
+  c10::SmallVector<std::int64_t, 8> layout_;  // size and stride of each dimension
 };
 
 inline bool TensorFingerprint::same_metadata(const torch::Tensor& tensor) const {
@@ -50,10 +52,10 @@ inline bool TensorFingerprint::same_metadata(const torch::Tensor& tensor) const 
   const auto sizes = now.sizes(), strides = now.strides();
   if (2 * sizes.size() != layout_.size()) return false;
   const std::int64_t* known = layout_.data();
-  for (const std::int64_t size : sizes)
-    if (size != *known++) return false;
-  for (const std::int64_t stride : strides)
-    if (stride != *known++) return false;
+  for (std::size_t d = 0; d < sizes.size(); ++d, known += 2) {
+    if (sizes[d] != known[0]) return false;
+    if (strides[d] != known[1]) return false;
+  }
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Checks at compile time that a codec has the functions of docs/extending/reference.md.
 #pragma once
-#include "../plan.cuh"
+#include "../measure.cuh"
 #include "../tile/fragment.cuh"
 
 namespace jitstep {
@@ -45,11 +45,15 @@ concept HasEncode =
   requires kCode<decltype(P::Body::encode(x, meta, bits, m)), CodeOf<P>>;
 };
 template <class P>
-concept HasMeasure = P::Body::block == 1 ||
-                     requires(real x, const uint32 (&key)[P::Body::keys],
-                              const Measured<typename P::Body>* measured, const MetaOf<P>* meta) {
-  requires kSame<decltype(P::Body::key(x, 0)), uint32>;
+concept TakesKeys = MeasuresFromAuxState<P> || requires(const uint32 (&key)[P::Body::keys]) {
   P::Body::measure(key);
+};
+template <class P>
+concept HasMeasure = P::Body::block == 1 ||
+                     requires(real x, const Measured<typename P::Body>* measured,
+                              const MetaOf<P>* meta) {
+  requires kSame<decltype(P::Body::key(x, 0)), uint32>;
+  requires TakesKeys<P>;
   meta = measured;  // Meta, or derived from it
 };
 

@@ -92,7 +92,7 @@ class ContractProbe {
     const auto& hyper =
         *reinterpret_cast<const typename Rule::Hyper*>(hyper_params.hyper + kCommonHyper);
     static constexpr int64 kOnes[] = {1, 1};
-    const Sizes sizes(kOnes, 1, 2, 1);
+    const Sizes sizes(kOnes, 2);
     static_cast<ScalarsOf<Rule>&>(c_) = prepare<Rule>(hyper, hyper_params.t, sizes, aux);
     ProbeWriter::prepared(findings_, c_, aux);
     if constexpr (PreparesFromAuxState<Body, typename Rule::Hyper, AuxState>) {

@@ -37,15 +37,24 @@ requires HasNormalize<typename S::template Codec<I>::Body>
 struct EncodedBy<S, I, Count, true>
     : NewlyEncodedRange<typename S::template Codec<I>::Body::ScaledCodec, Count> {
   using C = typename S::template Codec<I>::Body;
-  KHD EncodedBy(const Scope<S>& scope, const ElementRange& elements, real* x, const NoMeta& none)
-      : NewlyEncodedRange<typename C::ScaledCodec, Count>(normalize(scope, elements, x), none) {}
+  KHD EncodedBy(const Scope<S>& scope, const ElementRange& elements, real* x,
+                const Measured<C>& meta)
+      : NewlyEncodedRange<typename C::ScaledCodec, Count>(normalize(scope, elements, x, meta), {}) {
+  }
 
  private:
-  KHD static const real* normalize(const Scope<S>& scope, const ElementRange& elements, real* x) {
-    const AuxStateOfRange<S, I, Count, true> aux(scope, elements);
-    // vectorized: the loop that encodes
-    INDEPENDENT
-    for (int i = 0; i < Count; ++i) x[i] = C::normalize(x[i], aux[i]);
+  KHD static const real* normalize(const Scope<S>& scope, const ElementRange& elements, real* x,
+                                   [[maybe_unused]] const Measured<C>& meta) {
+    if constexpr (C::block > 1) {
+      // vectorized: the loop that encodes
+      INDEPENDENT
+      for (int i = 0; i < Count; ++i) x[i] = C::normalize(x[i], meta);
+    } else {
+      const AuxStateOfRange<S, I, Count, true> aux(scope, elements);
+      // vectorized: the loop that encodes
+      INDEPENDENT
+      for (int i = 0; i < Count; ++i) x[i] = C::normalize(x[i], aux[i]);
+    }
     return x;
   }
 };
@@ -61,7 +70,7 @@ KHD void encode_range(const Scope<S>& scope, int64 base, int count, real* x) {
   for (int i = count; i < kCount; ++i) x[i] = x[0];
   Measured<C> meta{};
   if constexpr (C::block > 1) {
-    meta = measure<C, kCount>(x);
+    meta = measure<Component, kCount>(x, [&] { return codec_aux_state<S, I, true>(scope, base); });
     static_cast<typename C::Meta*>(slot.meta)[base / C::block] = meta;
   }
   const RandomRange<C::random ? kCount : 0> random(random_key(scope, I + 1),

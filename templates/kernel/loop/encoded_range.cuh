@@ -1,7 +1,7 @@
 // Decodes and encodes a range of a slot in loops that the compiler vectorizes. Block metadata is read before these
 // loops, and written after them. No loop has a remainder. A range is a leaf, or the rest of the tensor.
 #pragma once
-#include "../plan.cuh"
+#include "../measure.cuh"
 #include "lookup.cuh"
 #include "strip.cuh"
 
@@ -16,6 +16,8 @@ template <class C>
 concept HasNormalize = requires {
   typename C::ScaledCodec;
 };
+template <class C>
+concept NormalizesByBlock = HasNormalize<C> &&(C::block > 1);
 
 // ---- from codes to values ------------------------------------------------------------------------
 
@@ -136,9 +138,10 @@ requires(C::block < kLeaf &&
 
 // ---- from values to codes ------------------------------------------------------------------------
 
-// Measures the one block that Count values are in.
-template <class Codec, int Count>
-KHD Measured<Codec> measure(const real* x) {
+// Measures the one block that Count values are in. aux(): the codec's auxiliary state from this step.
+template <class Component, int Count>
+KHD auto measure(const real* x, auto&& aux) {
+  using Codec = typename Component::Body;
   uint32 key[Codec::keys];
   for (int n = 0; n < Codec::keys; ++n) {
     uint32 most = 0;
@@ -146,7 +149,7 @@ KHD Measured<Codec> measure(const real* x) {
     for (int i = 0; i < Count; ++i) most = max(most, Codec::key(x[i], n));
     key[n] = most;
   }
-  return Codec::measure(key);
+  return measure_block<Component>(key, aux);
 }
 
 // The codes of Count values that share a Meta.

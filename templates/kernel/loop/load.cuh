@@ -61,6 +61,33 @@ class StoredState<S, I, true> {
   AuxStateOfRange<S, I, kLeaf, false> aux_;
 };
 
+// The same, with metadata per block.
+template <class S, int I>
+requires NormalizesByBlock<typename S::template Codec<I>::Body>
+class StoredState<S, I, true> {
+  using C = typename S::template Codec<I>::Body;
+  static constexpr int kBlock = C::block < kLeaf ? C::block : kLeaf;
+
+ public:
+  KHD StoredState(const Scope<S>& scope, const ElementRange& elements) {
+    const SlotBuffers& slot = scope.tensor.slots[I];
+    const EncodedRange<typename C::ScaledCodec> coded(slot.codes, elements.base, elements.count);
+    const AuxStateOfRange<S, I, kLeaf, false> aux(scope, elements);
+    for (int start = 0; start < elements.count; start += kBlock) {
+      const auto meta =
+          static_cast<const typename C::Meta*>(slot.meta)[(elements.base + start) / C::block];
+      // vectorized: the loop that decodes
+      INDEPENDENT
+      for (int i = max(start, elements.begin); i < min(start + kBlock, elements.end); ++i)
+        values_[i] = C::denormalize(coded.value(i, {}), meta, aux[i]);
+    }
+  }
+  KHD real operator[](int i) const { return values_[i]; }
+
+ private:
+  real values_[kLeaf];
+};
+
 // A slot without codes reads only auxiliary state, and only for elements that the loop uses.
 template <class S, int I>
 requires(!kCoded<typename S::template Codec<I>>) class StoredState<S, I, true> {

@@ -1,6 +1,7 @@
 // Encodes and stores a tile.
 #pragma once
 #include "../assembly.cuh"
+#include "../measure.cuh"
 #include "load.cuh"
 
 namespace jitstep {
@@ -52,9 +53,12 @@ KHD uint32 max_of_lanes(uint32 x) {
   }
 }
 
-// Measures the codec block of each row of the fragment.
-template <class Codec, class Shape, class Cursor>
-KHD void measure(const real* x, const Cursor& at, Measured<Codec>* meta) {
+// Measures the block of slot I's codec of each row of the fragment.
+template <class S, int I, class Shape, class Cursor>
+KHD void measure(const Scope<S>& scope, const real* x, const Cursor& at,
+                 Measured<typename S::template Codec<I>::Body>* meta) {
+  using Component = typename S::template Codec<I>;
+  using Codec = typename Component::Body;
   constexpr int V = Shape::vector, kKeys = Codec::keys;
   static_assert(Codec::block >= V, "a lane's vector must lie in one block");
   constexpr int kSpread = Codec::block / V < Shape::lanes ? Codec::block / V : Shape::lanes;
@@ -72,7 +76,8 @@ KHD void measure(const real* x, const Cursor& at, Measured<Codec>* meta) {
         }
       key[n] = max_of_lanes<kSpread, Shape::threads>(key[n]);
     }
-    const auto measured = Codec::measure(key);
+    const auto measured =
+        measure_block<Component>(key, [&] { return codec_aux_state<S, I, true>(scope, 0); });
     UNROLL
     for (int row = first; row < first + kRows; ++row) meta[row] = measured;
   }
@@ -89,8 +94,8 @@ KHD auto encode_by_shared_codebook(real x, const auto& measured) {
 template <class S, int I, class Shape, class Component = typename S::template Codec<I>>
 constexpr bool has_quick_codes() {
   if constexpr (kCoded<Component> && requires { requires Component::Body::quick; })
-    return sizeof(real) == 4 && S::config.threads > 1 && Shape::lanes == 32 &&
-           Component::Body::block % Shape::stride == 0;
+    return !Component::has_aux_state && sizeof(real) == 4 && S::config.threads > 1 &&
+           Shape::lanes == 32 && Component::Body::block % Shape::stride == 0;
   return false;
 }
 
@@ -143,7 +148,7 @@ KHD void encode_slot(const Scope<S>& scope, const Cursor& at, real* next, Code* 
     UNROLL
     for (int i = 0; i < Shape::fragment; ++i) next[i] = flush_subnormal(next[i]);
   }
-  if constexpr (C::block > 1) measure<C, Shape>(next, at, meta);
+  if constexpr (C::block > 1) measure<S, I, Shape>(scope, next, at, meta);
   uint32 random[C::random ? Shape::fragment : 1] = {};
   if constexpr (C::random)
     random_fields<Shape>(random_key(scope, I + 1), scope.tensor.offset + at.base, random);

@@ -4,6 +4,7 @@
 #include "jit/fixtures.h"
 #include "jit/user_templates.h"
 #include "jitstep/jit/option_values.h"
+#include "support/plain_steps.h"
 
 namespace jitstep::jit {
 namespace {
@@ -79,6 +80,50 @@ TEST(Formats, UnsuitableFormatsFallBackPerParameter) {
   EXPECT_EQ(half.slots[1]->name, "bf16");
   EXPECT_EQ(half.weights, "stochastic");
   EXPECT_EQ(format_of(values, formats, {Dtype::float32, 1, 1 << 20}).weights, "native");
+}
+
+// A rule whose slot exists for large matrices only.
+const char* const kSizedRule = R"(#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::sized {
+struct Hyper {
+  double lr = 0.5;      // >= 0
+  double least = 4097;  // >= 0
+};
+struct Flags {
+  bool kept = false;  // lifted: numel >= least
+};
+struct Slots {
+  Signed m;  // if kept
+};
+template <Flags F>
+struct Rule {
+  KHD static void update_state(auto& e, const auto&) {
+    if (F.kept) e.m.next = e.g;
+  }
+  KHD static void update_param(auto& e, const auto&) { e.p -= e.g; }
+};
+}
+)";
+
+TEST(Formats, FlagsFollowTheSizesOfAParameter) {
+  const std::map<std::string, std::string> texts = {{"rules/sized.cuh", kSizedRule}};
+  support::OwnTemplates own(texts);
+  OptionValues values("sized", own.catalog);
+  const auto plan = [&](const ParameterKind& kind) { return resolve(values, {}, kind); };
+  const Plan large = plan({Dtype::float32, 2, 4097, {17, 241}});
+  const Plan small = plan({Dtype::float32, 2, 4096, {64, 64}});
+  EXPECT_TRUE(large.spec.state.slots[0]);
+  EXPECT_FALSE(small.spec.state.slots[0]);
+  EXPECT_FALSE(large.is_same_kernel(small));
+  EXPECT_TRUE(plan({Dtype::float32, 1, 1 << 20}).is_same_kernel(large)) << "a vector";
+  EXPECT_TRUE(plan({Dtype::float32, 1, 1, {}}).is_same_kernel(small)) << "a scalar";
+  EXPECT_TRUE(plan({Dtype::float32, 3, 0, {}}).is_same_kernel(large)) << "of unknown sizes";
+  EXPECT_NO_THROW(large.at_step(values, 1));
+  EXPECT_NO_THROW(small.at_step(values, 1));
+  values.set("least", 4098);
+  EXPECT_THROW(large.at_step(values, 1), Error) << "it needs another kernel";
+  EXPECT_NO_THROW(small.at_step(values, 1));
 }
 
 TEST(Formats, FactoredStateTakesNoMoreThanFp32) {

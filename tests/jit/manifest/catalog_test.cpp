@@ -301,6 +301,69 @@ TEST_F(OptionsTest, LiftFlagsFromFlagsAndDimensions) {
   EXPECT_EQ(problem([&] { values.validate(); }), "plain: a large lr needs a limit");
 }
 
+class SizedOptions : public OptionsTest {
+ protected:
+  // Options of a rule with these lines in Hyper and Flags, and these refusals.
+  OptionValues sized(const std::string& hyper, const std::string& flags,
+                     const std::string& refusals = "") {
+    const std::string text =
+        "#pragma once\n#include \"../lang/contract.cuh\"\nnamespace jitstep::rules::sized {\n"
+        "struct Hyper {\n  double lr = 0.5;  // >= 0\n" +
+        hyper + "};\nstruct Flags {\n" + flags + "};\n" + refusals +
+        "template <Flags F>\nstruct Rule {\n  KHD static void update_param(auto& e, const auto&) "
+        "{ e.p = 0; }\n};\n}\n";
+    return {catalog.load_rule(write(folder, "sized.cuh", text)), catalog.gradient()};
+  }
+};
+
+TEST_F(SizedOptions, LiftFlagsFromSizes) {
+  const OptionValues values = sized("",
+                                    "  bool wide = false;  // lifted: size(0) >= 8 && dims > 1\n"
+                                    "  bool deep = false;  // lifted: fan_in > fan_out\n"
+                                    "  bool large = false;  // lifted: wide && numel > 100\n"
+                                    "  bool last = false;  // lifted: size(-1) == 3\n");
+  const auto flags = [&](const std::vector<std::int64_t>& sizes) {
+    return to_string(values.flags_for(sizes));
+  };
+  EXPECT_EQ(flags({8, 3}), "deep=false, large=false, last=true, wide=true");
+  EXPECT_EQ(flags({7, 30}), "deep=true, large=false, last=false, wide=false");
+  EXPECT_EQ(flags({8, 2, 7}), "deep=false, large=true, last=false, wide=true");
+  EXPECT_EQ(flags({800}), "deep=false, large=false, last=false, wide=false") << "one input";
+  EXPECT_EQ(values.flags(2), values.flags_for({4096, 4096})) << "sizes are unknown";
+}
+
+TEST_F(SizedOptions, RefuseSizesThroughLiftedFlagsToo) {
+  const OptionValues values = sized("", "  bool small = false;  // lifted: numel < 10\n",
+                                    "// refuse: small && lr > 0.25, needs a small lr\n"
+                                    "// refuse: size(1) > 5, is for narrow matrices\n");
+  EXPECT_NO_THROW(values.validate()) << "the sizes are unknown";
+  EXPECT_EQ(problem([&] { values.validate_for({9}); }), "sized: needs a small lr");
+  EXPECT_EQ(problem([&] { values.validate_for({3, 6}); }), "sized: is for narrow matrices");
+  EXPECT_NO_THROW(values.validate_for({10, 5}));
+}
+
+TEST_F(SizedOptions, HaveOtherFlagsOnceANumberOfASizeConditionChanges) {
+  OptionValues values = sized(
+      "  double most = 100;  // >= 0\n  double other = 1;  // >= 0\n",
+      "  bool large = false;  // lifted: numel > most\n  bool inner = false;  // lifted: large\n");
+  OptionValues changed = values;
+  changed.set("other", 2);
+  changed.set("lr", 0.25);
+  EXPECT_TRUE(values.same_flags(changed));
+  changed.set("most", 101);
+  EXPECT_FALSE(values.same_flags(changed));
+  NamedValues flags = values.flags_for({200});
+  EXPECT_TRUE(changed.may_have_flags(flags, 1)) << "for some sizes";
+}
+
+TEST_F(SizedOptions, HideSizesOfTheirNames) {
+  OptionValues values = sized("  double numel = 3;  // >= 0\n",
+                              "  bool few = false;  // lifted: numel < 5 && size(0) > 5\n");
+  EXPECT_EQ(values.flags_for({100}).at("few"), Value(true));
+  values.set("numel", 6);
+  EXPECT_EQ(values.flags_for({100}).at("few"), Value(false));
+}
+
 TEST_F(OptionsTest, NullOptionsTakeTheirConstructionValue) {
   std::string rule = kRule;
   rule.replace(rule.find("// > 0\n  List"), 6, "// > 0; at construction: lr");

@@ -15,6 +15,9 @@ const std::map<std::string, Symbol, std::less<>>& symbols() {
       {"betas", {Symbol::Type::numbers, 2, {}}},
       {"limit", {Symbol::Type::nullable, 1, {}}},
       {"decay", {Symbol::Type::choice, 1, {"before", "after"}}},
+      {"dims", {Symbol::Type::size, 1, {}}},
+      {"numel", {Symbol::Type::size, 1, {}}},
+      {"size", {Symbol::Type::sizes, 1, {}}},
   };
   return all;
 }
@@ -80,6 +83,18 @@ TEST(Expression, TestsWhetherAnOptionIsNull) {
   EXPECT_TRUE(holds("betas[0] == null", {{"betas", Value::Numbers{nan, 1}}}));
 }
 
+TEST(Expression, ReadsSizesOfTheParameter) {
+  const NamedValues sizes = {{"dims", 2.0}, {"numel", 6.0}, {"size(0)", 2.0}, {"size(-1)", 3.0}};
+  EXPECT_TRUE(holds("size(0) < size(-1) && numel == 6", sizes));
+  EXPECT_FALSE(holds("size( -1 ) <= size(0)", sizes));
+  EXPECT_TRUE(parse("momentum > 0 || size(1) > 2").reads_sizes());
+  EXPECT_TRUE(parse("numel > 2").reads_sizes());
+  EXPECT_TRUE(parse("numel > 2").reads("numel"));
+  EXPECT_FALSE(parse("dims > 2 && nesterov").reads_sizes());
+  EXPECT_TRUE(parse("dims > 2").reads("dims"));
+  EXPECT_NE(problem("size(8) > 0").find("size(-8) to size(7)"), std::string::npos);
+}
+
 TEST(Expression, ErrorsQuoteTheUnknownPart) {
   EXPECT_EQ(problem("momentums != 0"),
             "in the condition \"momentums != 0\": expected the name of an option that is available "
@@ -110,6 +125,14 @@ TEST(Expression, RejectsInvalidConditions) {
                            "momentum + 1 > 0",
                            "!= 3",
                            "decay == 1",
+                           "size > 0",
+                           "size(",
+                           "size(0",
+                           "size() > 0",
+                           "size(-9) > 0",
+                           "size(momentum) > 0",
+                           "numel",
+                           "numel(0) > 1",
                            "nesterov & nesterov"}) {
     EXPECT_NE(problem(text), "") << text;
   }

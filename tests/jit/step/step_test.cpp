@@ -7,6 +7,8 @@
 #include "jit/step/step_fixtures.h"
 #include "jit/step/step_tables.h"
 #include "jitstep/jit/engine.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/state_storage.h"
 
 namespace jitstep::jit {
 namespace {
@@ -20,6 +22,8 @@ class RecordingBackend : public Backend {
   std::vector<std::int64_t> items;
   std::vector<std::string> built_at_once;
   int uploads = 0;
+  int hyper_index = -1;  // of the second tensor, in the last launch
+  bool fails = false;    // uploads throw
 
   Target target() const override { return Target::cpu(); }
   std::shared_ptr<const Kernel> load(const std::string&, const std::string&) override { return {}; }
@@ -35,6 +39,7 @@ class RecordingBackend : public Backend {
     return {std::calloc(bytes, 1), &std::free};
   }
   void upload(void* to, const void* from, std::size_t bytes) override {
+    if (fails) throw Error("no upload");
     ++uploads;
     std::memcpy(to, from, bytes);
   }
@@ -45,6 +50,7 @@ class RecordingBackend : public Backend {
     void launch(int entry, const Args& args) override {
       backend.launched.push_back(entries[entry]);
       backend.items.push_back(args.item_count);
+      backend.hyper_index = args.steps[1].hyper_index;
     }
     RecordingBackend& backend;
     std::vector<std::string> entries;
@@ -85,6 +91,48 @@ TEST(Step, TablesAreSentAgainOnlyWhenTheyChange) {
   EXPECT_EQ(uploads_of_a_step(), 1);  // only t
   given[1].g = &set;
   EXPECT_EQ(uploads_of_a_step(), 2);
+}
+
+TEST(Step, ChecksInputsAgainIfTheyOrTheHyperParamsChange) {
+  RecordingBackend backend;
+  Step step(backend, {{plan("adamw"), tensors(3, 10)}});
+  std::vector<StepInput> given = inputs(3);
+  given[1].hyper_index = 1;
+  const std::vector<HyperParams> one = {at_step(1)}, two = {at_step(1), at_step(1)};
+  step.run(given, two);
+  EXPECT_THROW(step.run(given, one), Error);
+  std::vector<StepInput> wrong = given;
+  wrong[2].g = nullptr;
+  for (int attempt = 0; attempt < 2; ++attempt) EXPECT_THROW(step.run(wrong, two), Error);
+  EXPECT_NO_THROW(step.run(given, two));
+}
+
+TEST(Step, ReadsItsOwnHyperParamsAfterASwitchOfMode) {
+  RecordingBackend backend;
+  SharedState shared_state = make_shared_state(backend, OptionValues("schedulefree_adamw"));
+  Step step(backend, {{plan("schedulefree_adamw"), tensors(2, 10)}}, &shared_state);
+  std::vector<StepInput> given = inputs(2);
+  given[1].hyper_index = 1;
+  const std::vector<HyperParams> sets = {at_step(1), at_step(1)};
+  for (int round = 0; round < 2; ++round) {
+    step.run(given, sets);
+    EXPECT_EQ(backend.hyper_index, 1);
+    step.run(Mode::eval, given, sets);
+    EXPECT_EQ(backend.hyper_index, 2) << "a switch reads pairs";
+  }
+}
+
+TEST(Step, SendsWorkItemsThatALastStepCouldNotSend) {
+  RecordingBackend backend;
+  Step step(backend, {{plan("adamw"), tensors(3, 10)}});
+  std::vector<StepInput> given = inputs(3);
+  step.run(given, {at_step(1)});
+  given[2] = {.inactive = true};
+  backend.fails = true;
+  EXPECT_THROW(step.run(given, {at_step(1)}), Error);
+  backend.fails = false;
+  step.run(given, {at_step(1)});
+  EXPECT_EQ(backend.items.back(), 2);
 }
 
 TEST(Step, CompilesTheKernelsOfAllBatchesAtOnce) {

@@ -87,29 +87,104 @@ TEST(ChangingGradients, StepTheNewStorageOfAParameterThatMovedWhileInactive) {
   EXPECT_TRUE(torch::equal(old_memory, before)) << "the step wrote to the old storage";
 }
 
+// The elements after those of a view.
+torch::Tensor next_view(const torch::Tensor& t) {
+  return t.detach().as_strided(t.sizes(), t.strides(), t.storage_offset() + t.numel());
+}
+
 // Every change to the handle of a gradient or parameter between two steps. The next step must notice each.
 TEST(UnchangedSteps, EndWithAnyChangeToAHandle) {
   const std::vector<std::function<void(torch::Tensor&)>> changes = {
       [](auto& p) { p.mutable_grad().set_data(p.grad().clone()); },
       [](auto& p) { p.mutable_grad().set_data(p.grad().to(torch::kBFloat16)); },
       [](auto& p) { p.mutable_grad().set_data(p.grad().t().contiguous().t()); },
+      [](auto& p) { p.mutable_grad().set_data(next_view(p.grad())); },
+      [](auto& p) { p.mutable_grad() = p.grad().clone(); },
       [](auto& p) { p.mutable_grad() = torch::_efficientzerotensor(p.sizes()); },
       [](auto& p) { p.mutable_grad() = torch::_neg_view(p.grad()); },
       [](auto& p) { p.set_data(p.detach().clone()); },
+      [](auto& p) { p.set_data(next_view(p)); },
       [](auto& p) { p.set_data(p.detach().t().contiguous().t()); },
   };
   for (std::size_t i = 0; i < changes.size(); ++i) {
     SCOPED_TRACE(i);
     const Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {30}});
+    auto p = parameters[0];
+    p.set_data(torch::stack({p.detach(), 2 * p.detach()})[0]);
     AdamW optimizer(parameters, AdamWOptions(0.1));
     set_gradients(parameters, 1);
+    p.mutable_grad() = torch::stack({p.grad(), 2 * p.grad()})[0];
     for (int step = 1; step <= 3; ++step) optimizer.step();
-    auto p = parameters[0];
     changes[i](p);
     const Tensors expected = stepped_by_a_new_optimizer(optimizer, parameters, AdamWOptions(0.1));
     optimizer.step();
     expect_equal(parameters, expected);
   }
+}
+
+// Every change to the table of states or to a state. The next step must notice each.
+TEST(UnchangedSteps, EndWithAnyChangeToAState) {
+  using States = std::remove_reference_t<decltype(std::declval<AdamW&>().state())>;
+  const std::vector<std::function<void(States&, void*, void*)>> changes = {
+      [](auto& states, void* a, void*) {
+        states.at(a) = static_cast<AdamWParamState&>(*states.at(a)).clone();
+      },
+      [](auto& states, void* a, void*) {
+        auto& state = static_cast<AdamWParamState&>(*states.at(a));
+        state = AdamWParamState(state);
+      },
+      [](auto& states, void* a, void*) { static_cast<AdamWParamState&>(*states.at(a)).step(9); },
+      [](auto& states, void* a, void*) {
+        static_cast<AdamWParamState&>(*states.at(a)).exp_avg(torch::ones({40, 30}));
+      },
+      [](auto& states, void* a, void* b) { std::swap(states.at(a), states.at(b)); },
+      [](auto& states, void* a, void*) { states.erase(a); },
+      [](auto& states, void*, void*) {
+        States others;
+        for (auto& [key, state] : states) others[key] = std::move(state);
+        states = std::move(others);
+      },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    SCOPED_TRACE(i);
+    const Tensors parameters = make_parameters(torch::kFloat32, {{40, 30}, {40, 30}, {30}});
+    AdamW optimizer(parameters, AdamWOptions(0.1));
+    set_gradients(parameters, 1);
+    for (int step = 1; step <= 3; ++step) optimizer.step();
+    changes[i](optimizer.state(), parameters[0].unsafeGetTensorImpl(),
+               parameters[1].unsafeGetTensorImpl());
+    const Tensors expected = stepped_by_a_new_optimizer(optimizer, parameters, AdamWOptions(0.1));
+    optimizer.step();
+    expect_equal(parameters, expected);
+  }
+}
+
+TEST(UnchangedSteps, EndWithAParameterThatTheProgramAddsToAGroup) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{50}, {60}});
+  AdamW optimizer({parameters[0]}, AdamWOptions(0.1));
+  set_gradients(parameters, 1);
+  for (int step = 1; step <= 3; ++step) optimizer.step();
+  const torch::Tensor before = parameters[1].detach().clone();
+  optimizer.param_groups()[0].params().push_back(parameters[1]);
+  optimizer.step();
+  EXPECT_FALSE(torch::equal(parameters[1], before));
+  optimizer.param_groups()[0].params()[0] = parameters[1];
+  EXPECT_NO_THROW(optimizer.param_groups()[0].params().pop_back());
+  const torch::Tensor first = parameters[0].detach().clone();
+  optimizer.step();
+  EXPECT_TRUE(torch::equal(parameters[0], first)) << "it is no parameter any more";
+}
+
+TEST(UnchangedSteps, StillRejectAGradientThatNoLongerFitsTheParameter) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{50}, {50}});
+  AdamW optimizer(parameters);
+  set_gradients(parameters, 1);
+  for (int step = 1; step <= 3; ++step) optimizer.step();
+  auto p = parameters[0];
+  p.set_data(p.detach().slice(0, 0, 40).clone());
+  p.mutable_grad() = p.grad().clone();
+  for (int attempt = 0; attempt < 2; ++attempt)
+    EXPECT_HAS(argument_error([&] { optimizer.step(); }), "has the shape [50]");
 }
 
 TEST(UnchangedSteps, DoNotChangeALazyCopyOfTheParameter) {

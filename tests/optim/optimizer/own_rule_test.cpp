@@ -87,6 +87,43 @@ struct Rule {
 }  // namespace jitstep::rules::)" + rule.name + "\n"));
 }
 
+// The sum of gradients, of parameters with enough elements only.
+TEST(UserRule, ASlotMayDependOnTheSizesOfAParameter) {
+  load_descent({.name = "sized_tally",
+                .hyper = "  double least = 41;  // >= 0\n",
+                .flags = "  bool tallied = false;  // lifted: numel >= least && size(-1) > 1\n",
+                .slots = "  Signed sum;  // if tallied\n",
+                .state_update = "    if (F.tallied) e.sum.next = e.sum.prev + e.g;\n"});
+  const std::vector<torch::Tensor> parameters = {
+      torch::zeros({41}).requires_grad_(), torch::zeros({40}).requires_grad_(),
+      torch::zeros({41, 1}).requires_grad_(), torch::zeros({}).requires_grad_()};
+  const auto step = [&](Optimizer& opt) {
+    for (const torch::Tensor& p : parameters) p.mutable_grad() = torch::ones_like(p);
+    opt.step();
+  };
+  const auto sums = [&](Optimizer& opt) {
+    std::string all;
+    for (const torch::Tensor& p : parameters) {
+      const torch::Tensor sum =
+          static_cast<ParamState&>(*opt.state().at(p.unsafeGetTensorImpl())).value("sum");
+      all += sum.defined() ? std::to_string(sum.sum().item<int>()) + " " : "- ";
+    }
+    return all;
+  };
+  Optimizer opt("sized_tally", parameters, GenericOptions(0.1));
+  step(opt), step(opt);
+  EXPECT_EQ(sums(opt), "82 - - - ");
+  std::stringstream saved;
+  torch::save(opt, saved);
+  Optimizer loaded("sized_tally", parameters, GenericOptions(0.1));
+  torch::load(loaded, saved);
+  step(loaded);
+  EXPECT_EQ(sums(loaded), "123 - - - ");
+  static_cast<Options&>(loaded.param_groups()[0].options()).put("least", 40.0);
+  step(loaded);
+  EXPECT_EQ(sums(loaded), "164 40 - - ") << "a slot that an option adds";
+}
+
 TEST(UserRule, ASlotThatOptionsAddLaterStartsFromItsInitialValue) {
   // Sums up gradients, from `start` if the option `tally` is set.
   load_descent({.name = "tallying",

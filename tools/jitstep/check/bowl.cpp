@@ -114,8 +114,15 @@ class Descent {
 
 }  // namespace
 
+// The function has as many variables for all options, so it has none of the sizes that a rule may need.
 Bowl bowl_of(const Candidate& candidate, Workbench& plain) {
-  if (candidate.steps.spec.state.dtype != Dtype::float32) return {};
+  if (candidate.steps.spec.state.dtype != Dtype::float32 || !candidate.steps.sizes.empty())
+    return {};
+  try {
+    options_of(candidate.steps, plain.catalog).validate_for(sizes_of(candidate.steps.dims));
+  } catch (const Error&) {
+    return {};
+  }
   return Descent(candidate, plain).run();
 }
 

@@ -17,10 +17,28 @@ using emulation::RuleOptions;
 using emulation::StepCase;
 using emulation::TensorCase;
 
+bool is_small(const std::vector<std::int64_t>& sizes) {
+  constexpr double kMost = 1 << 16;
+  double elements = 1;
+  for (const std::int64_t size : sizes) elements *= static_cast<double>(size);
+  return !sizes.empty() && elements <= kMost;
+}
+
+bool accepts(const OptionValues& options, const std::vector<std::int64_t>& sizes) {
+  try {
+    options.validate_for(sizes);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // Vectors around the size of a leaf (256) and above 16 leaves (4096). Also matrices, and tensors that are misaligned,
-// transposed, start at a later step or skip a step. They have one to three dimensions. If `dims` > 3, two more tensors
-// have `dims` dimensions. Tensors whose number of dimensions gives other flags are left out.
-std::vector<TensorCase> tensors_for(const OptionValues& options, int dims) {
+// transposed, start at a later step or skip a step. They have one to three dimensions. If the options need more, two
+// more tensors have them. If they need sizes, two more have these, unless they are large. Tensors that the rule rejects
+// are left out, and those whose number of dimensions gives other flags.
+std::vector<TensorCase> tensors_for(const OptionValues& options, const RuleOptions& chosen) {
+  const int dims = chosen.dims;
   std::vector<TensorCase> all;
   for (const std::int64_t n : {0, 1, 3, 255, 256, 257, 4097}) all.push_back({.sizes = {n}});
   all.push_back({.sizes = {1000}, .misalignment = 1});
@@ -36,9 +54,14 @@ std::vector<TensorCase> tensors_for(const OptionValues& options, int dims) {
     sizes.front() = 3;
     all.push_back({.sizes = sizes, .skipped_step = 2});
   }
-  const NamedValues flags = options.flags(dims);
+  if (is_small(chosen.sizes)) {
+    all.push_back({.sizes = chosen.sizes});
+    all.push_back({.sizes = chosen.sizes, .skipped_step = 2});
+  }
+  const NamedValues flags = flags_of(options, chosen);
   std::erase_if(all, [&](const TensorCase& tensor) {
-    return options.flags(static_cast<int>(tensor.sizes.size())) != flags;
+    return !accepts(options, tensor.sizes) ||
+           !options.may_have_flags(flags, static_cast<int>(tensor.sizes.size()));
   });
   return all;
 }
@@ -133,7 +156,11 @@ std::string name_of(const Choice& choice, const Plan& plan) {
   NamedValues own = choice.options.values;
   std::erase_if(own, [&](const auto& value) { return plan.rule().find(value.first) == nullptr; });
   if (!own.empty()) name += " " + to_string(own);
-  if (choice.options.dims != RuleOptions().dims) name += str_cat(" dims=", choice.options.dims);
+  const std::vector<std::int64_t>& sizes = choice.options.sizes;
+  if (!sizes.empty())
+    name += str_cat(" sizes=", joined(sizes, "x", [](std::int64_t n) { return str_cat(n); }));
+  else if (choice.options.dims != RuleOptions().dims)
+    name += str_cat(" dims=", choice.options.dims);
   for (const auto& [flag, value] : plan.spec.gradient_flags)
     if (value == Value(true)) name += " " + flag;
   return name;
@@ -150,12 +177,13 @@ Candidate candidate(const Choice& choice, const Catalog& catalog) {
                  .options = choice.options.values,
                  .tensors = {},
                  .steps = 4,
-                 .dims = choice.options.dims};
+                 .dims = choice.options.dims,
+                 .sizes = choice.options.sizes};
   const bool wide = choice.weights.dtype == Dtype::float64;
   for (const Slot& slot : catalog.rule(choice.rule).slots)
     steps.spec.state.slots.emplace_back(slot.codec.empty() || wide ? choice.codec
                                                                    : CodecChoice{slot.codec});
-  steps.tensors = tensors_for(options_of(steps, catalog), steps.dims);
+  steps.tensors = tensors_for(options_of(steps, catalog), choice.options);
   return {name_of(choice, kernel_of(steps, catalog)), steps, choice.options.values.empty(),
           choice.measures_codec};
 }
