@@ -243,7 +243,6 @@ TEST(OffloadedCheckpoints, LoadFromAFolder) {
   expect_same_bits(again, pair.here);
 }
 
-// The parameters are rounded again, with the residuals of larger ones.
 TEST(OffloadedCheckpoints, ChangeTheWeightFormat) {
   const std::string sgd = R"({"rule": "sgd", "options": {"lr": 0.004}, "weights": ")";
   OffloadedPair saved(sgd + "kahan\"}", torch::kBFloat16);
@@ -255,10 +254,8 @@ TEST(OffloadedCheckpoints, ChangeTheWeightFormat) {
     for (Tensors* all : {&loaded.here, &loaded.there})
       for (const torch::Tensor& p : *all) p.mul_(0.001);
   }
-  const Tensors before = clones(loaded.here);
   copy_through_archive(*saved.host, *loaded.host);
   copy_through_archive(*saved.offloaded, *loaded.offloaded);
-  EXPECT_FALSE(torch::equal(loaded.here[0], before[0]));
   loaded.expect_equal();
   loaded.train(4, 4);
   loaded.expect_equal();
