@@ -11,6 +11,8 @@ import sys
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 import jitstep
@@ -192,6 +194,58 @@ def fsdp2_refuses(folder):
             assert "this process has a shard" in str(error)
         else:
             raise AssertionError(cls)
+
+
+SIZED = """// A probe: a step that depends on the parameter's sizes.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::sized {
+struct Hyper {
+  double lr = 1;  // >= 0
+};
+struct Flags {
+  bool tall = false;  // lifted: size(0) >= 7
+};
+struct Slots {
+  Signed m;  // if tall
+};
+struct Scalars {
+  real lr;
+};
+template <Flags F>
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64, const Sizes& size) {
+    const double inputs = static_cast<double>(size.fan_in() * size.fan_out());
+    return {static_cast<real>(h.lr / inputs)};
+  }
+  KHD static void update_state(auto& e, const auto&) {
+    if constexpr (F.tall) e.m.next = e.m.prev + e.g;
+  }
+  KHD static void update_param(auto& e, const auto& c) {
+    if constexpr (F.tall) e.p -= c.lr * e.m.next;
+    else e.p -= c.lr * e.g;
+  }
+};
+}
+"""
+
+
+def fsdp2_gives_shards_the_sizes_of_their_parameter(folder):
+    file = pathlib.Path(folder) / str(dist.get_rank()) / "sized.cuh"
+    file.parent.mkdir()
+    file.write_text(SIZED)
+    rule = jitstep.load_rule(file)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for rows in (3, 5, 7, 8):
+        values = torch.randn(2, rows, 12, generator=torch.Generator().manual_seed(rows))
+        whole = torch.nn.Parameter(values[0].clone())
+        part = torch.nn.Parameter(distribute_tensor(values[0].clone(), mesh, [Shard(0)]))
+        for p, g in ((whole, values[1]), (part, distribute_tensor(values[1].clone(), mesh, [Shard(0)]))):
+            optimizer = rule([p])
+            for _ in range(2):
+                p.grad = g
+                optimizer.step()
+        assert torch.equal(part.full_tensor(), whole.detach()), rows
 
 
 if __name__ == "__main__":

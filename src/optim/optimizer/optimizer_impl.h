@@ -248,10 +248,11 @@ struct Optimizer::Impl {
   void point_to_lr(std::size_t group);
   // The gradient in a form that kernels can read, or null. An unchanged gradient is not checked again.
   const torch::Tensor* gradient_of(ParamRecord& record) {
+    if (reduction) return reduced_gradient(record);
     // p is a leaf, so p.grad() and its warning about non-leaves are not needed.
     const torch::Tensor& grad = record.p->unsafeGetTensorImpl()->grad();
     if (record.gradient_checked && record.gradient.same_storage(grad)) return &grad;
-    return reduction ? reduced_gradient(record) : new_gradient(record, grad);
+    return new_gradient(record, grad);
   }
   const torch::Tensor* new_gradient(ParamRecord& record, const torch::Tensor& grad);
   void check_devices() const;
