@@ -20,13 +20,14 @@ TEST_P(RanksOnDifferentDevices, EndWithTheBitsOfOneProcess) {
     }
   };
   const Tensors expected = make_parameters(torch::kFloat32, {{5001}, {90, 57}, {4097}, {}, {0}});
-  const Tensors initial = to(expected, torch::kCPU);
+  const Tensors initial = clones(expected);
   train(expected, *Optimizer::from_spec(expected, GetParam()));
   const auto errors = on_ranks(2, [&](int rank, const Group& group) {
-    const Tensors parameters = to(initial, rank == 0 ? kGpu : torch::Device(torch::kCPU));
+    const Tensors parameters = rank == 0 ? to(initial, kGpu) : clones(initial);
     const auto optimizer = Optimizer::from_spec(parameters, GetParam());
     optimizer->shard(group);
     train(parameters, *optimizer);
+    SCOPED_TRACE("rank " + std::to_string(rank));
     expect_same_bits(parameters, expected);
   });
   EXPECT_EQ(errors, no_errors(2));
