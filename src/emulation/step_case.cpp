@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "emulation/option_covering_set.h"
+
 namespace jitstep::emulation {
 namespace {
 
@@ -45,7 +47,7 @@ jit::OptionValues options_of(const StepCase& c, const jit::Catalog& catalog) {
 jit::Plan kernel_of(const StepCase& c, const jit::Catalog& catalog) {
   const jit::OptionValues options = options_of(c, catalog);
   jit::KernelSpec spec = c.spec;
-  spec.flags = c.sizes.empty() ? options.flags(c.dims) : options.flags_for(c.sizes);
+  spec.flags = flags_of(options, {.dims = c.dims, .sizes = c.sizes});
   spec.gradient_flags = options.gradient_flags();
   if (c.grad_scale != 0) spec.gradient_flags["scaled"] = true;
   for (std::size_t i = 0; i < spec.state.slots.size(); ++i)

@@ -248,7 +248,7 @@ void Optimizer::Impl::Offload::find_infinities() const {
 // In the order of the current stream, like all that the program does with the parameter.
 void Optimizer::Impl::Offload::send(HostCopy& copy, const torch::Tensor& p) {
   memory_of(p).copy_(copy.parameter, /*non_blocking=*/true);
-  if (!p.is_inference()) p.unsafeGetTensorImpl()->bump_version();
+  bump_version(p);
   mark_current(copy, p);
   sent_.try_emplace(p.device(), c10::kCUDA);
 }

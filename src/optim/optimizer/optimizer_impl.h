@@ -293,6 +293,7 @@ struct Optimizer::Impl {
   // ---- state in host memory (optimizer_offload.cpp). Without offload(), these do nothing.
   void start_offload(const OffloadOptions& options);
   void move_states_to_host();
+  void bind_held_state(const ParamRecord& record, const torch::Tensor& p);
   void use_host_copies();
   void return_parameters();
   void end_offloaded_step();

@@ -47,17 +47,9 @@ void Optimizer::Impl::move_states_to_host() {
       record.revision = -1;
     }
   for (Group& group : groups)
-    for (ParamRecord& record : group.param_records) {
-      auto* const state = dynamic_cast<ParamState*>(held_state(record.key));
-      if (record.repeated || state == nullptr || record.host == nullptr) continue;
-      const torch::Tensor& p = record.host->parameter;
-      with_context(p, record.name, [&] {
-        const auto plan = group.record.plan(p);
-        ParamState::Data& data = state->data();
-        data.bind(p, plan, data.has_id() ? data.buffers.id : record.id,
-                  group.record.initial(*plan, record.number));
-      });
-    }
+    for (ParamRecord& record : group.param_records)
+      if (!record.repeated && record.host != nullptr)
+        bind_held_state(record, record.host->parameter);
 }
 
 // From here on, a step sees tensors in host memory only.

@@ -92,16 +92,7 @@ void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks, const ShardOptions
                                                 options.in_backward());
       for (const ParameterName& name : sharding->names()) {
         const torch::Tensor& p = sharding->parameter(name);
-        const ParamRecord& record = groups[name.group].param_records[name.index];
-        const GroupRecord& group = groups[name.group].record;
-        auto* const state = dynamic_cast<ParamState*>(held_state(record.key));
-        if (state == nullptr) continue;
-        with_context(p, name, [&] {
-          const auto plan = group.plan(p);
-          ParamState::Data& data = state->data();
-          data.bind(p, plan, data.has_id() ? data.buffers.id : record.id,
-                    group.initial(*plan, record.number));
-        });
+        bind_held_state(groups[name.group].param_records[name.index], p);
       }
     });
   } catch (...) {
@@ -214,7 +205,7 @@ void Optimizer::Impl::share_parameters() {
   for (StepParam* const param : active) {
     const auto& record = static_cast<const ParamRecord&>(*param);
     const torch::Tensor& p = sharding->parameter(param->name);
-    if (!p.is_inference() && record.part.defined()) p.unsafeGetTensorImpl()->bump_version();
+    if (record.part.defined()) bump_version(p);
     if (extras.clears && p.grad().defined()) p.grad().detach().zero_();  // it may be a view
   }
 }

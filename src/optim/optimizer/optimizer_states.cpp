@@ -128,4 +128,17 @@ void Optimizer::Impl::bind_shared_state() {
   shared_state.bind(active.front()->p->device(), groups.front().record.initial_shared_state());
 }
 
+// Binds a state that exists already to p in the group's current formats, outside of a step.
+void Optimizer::Impl::bind_held_state(const ParamRecord& record, const torch::Tensor& p) {
+  auto* const state = dynamic_cast<ParamState*>(held_state(record.key));
+  if (state == nullptr) return;
+  const GroupRecord& group = groups[record.name.group].record;
+  with_context(p, record.name, [&] {
+    const auto plan = group.plan(p);
+    ParamState::Data& data = state->data();
+    data.bind(p, plan, data.has_id() ? data.buffers.id : record.id,
+              group.initial(*plan, record.number));
+  });
+}
+
 }  // namespace jitstep

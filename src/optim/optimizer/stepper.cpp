@@ -10,16 +10,11 @@
 #include "optim/reports/kernel_report.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 
 namespace {
-
-// torch's in-place operations do this, too. It tells autograd that p has changed.
-void bump_version(const torch::Tensor& p) {
-  c10::TensorImpl& impl = *p.unsafeGetTensorImpl();
-  if (impl.version_counter().enabled()) impl.bump_version();  // inference tensors have no counter
-}
 
 // Calls a transform once per group, with all of the group's parameters on the device.
 void run_transform(const TransformOfGroup& transform, const DeviceStep& device, int number,
