@@ -42,8 +42,15 @@ fi
 # field NAME KEY: the value of a key in the mutant's table entry. Empty if it has no such key.
 field() { mutants field "$1" "$2"; }
 
-# The suites that the selected mutants name, without duplicates.
-all_suites() { for name in "${names[@]}"; do field "$name" suites; done | tr -s ' ' '\n' | sort -u; }
+# The suites that mutants name, without duplicates.
+suites_of() { for name in "$@"; do field "$name" suites; done | tr -s ' ' '\n' | sort -u; }
+
+# True if the mutant changes only templates, and no build notices it.
+changes_templates() {
+  local touched
+  touched=$(mutants apply "$1" --touched)
+  ! grep -qv '^templates/' <<<"$touched" && [[ $(field "$1" suites) != *build:* ]]
+}
 
 # ---- the copy ----------------------------------------------------------------------------------
 
@@ -102,26 +109,26 @@ use_nvrtc() {
   if [ -n "$library" ] && [ -z "${JITSTEP_NVRTC:-}" ]; then export JITSTEP_NVRTC=${library%/*}; fi
 }
 
-# Checks that without a mutant everything builds, and that every suite has tests and passes.
+# Checks that without a mutant everything builds, and that every suite has tests and passes. The suites of mutants of
+# templates must pass with the templates of a folder.
 check_suites() {
-  local suite programs=()
-  mapfile -t programs < <(all_suites | sed 's/^build://; s/:.*//' | sort -u)
+  local name suite folder on_folder programs=() of_templates=()
+  mapfile -t programs < <(suites_of "${names[@]}" | sed 's/^build://; s/:.*//' | sort -u)
+  for name in "${names[@]}"; do ! changes_templates "$name" || of_templates+=("$name"); done
+  on_folder=$(suites_of "${of_templates[@]}")
   echo "mutate: building ${programs[*]} in $copy"
   build "${programs[@]}" || { tail -n 30 "$log" >&2; fail "the tree does not build"; }
-  for suite in $(all_suites | grep -v '^build:'); do
+  for suite in $(suites_of "${names[@]}" | grep -v '^build:'); do
+    folder=
+    ! grep -qxF "$suite" <<<"$on_folder" || folder="$copy/templates"
     "$copy/build/tests/${suite%%:*}" --gtest_list_tests --gtest_filter="${suite#*:}" | grep -q '^  ' ||
       fail "$suite names no test"
-    run_suite "${suite%%:*}" "${suite#*:}" "$kernels" ||
+    JITSTEP_TEMPLATES=$folder run_suite "${suite%%:*}" "${suite#*:}" "$kernels" ||
       { tail -n 30 "$log" >&2; fail "$suite fails without any mutant"; }
   done
 }
 
 # ---- one mutant --------------------------------------------------------------------------------
-
-# True if the mutant changes only templates, and no build notices it.
-changes_templates() {
-  ! mutants apply "$1" --touched | grep -qv '^templates/' && ! field "$1" suites | grep -q 'build:'
-}
 
 # noticed_by NAME: prints the suite that noticed the mutant in the copy, "the build", or nothing.
 noticed_by() {

@@ -40,7 +40,8 @@ class Mutate(unittest.TestCase):
         table = MUTANT.format(name="of_a_template", file="templates/a.cuh", old="1", new="2")
         table += MUTANT.format(name="of_a_source", file="src/a.cpp", old="1", new="2")
         for name, text in {"templates/a.cuh": "1", "src/a.cpp": "1", "include/a.h": "1",
-                           "tools/setup.sh": "#!/bin/sh\n", "tools/build.sh": f"#!/bin/sh\ncd {self.outside}/copy\n" + BUILD,
+                           ".deps/venv": "", ".gitignore": "/.deps", "tools/setup.sh": "#!/bin/sh\n",
+                           "tools/build.sh": f"#!/bin/sh\ncd {self.outside}/copy\n" + BUILD,
                            "tests/program": PROGRAM, "tests/mutants/all.mutants": table}.items():
             self.put(name, text)
         for name in ("mutate.sh", "mutants.py"):
@@ -76,6 +77,11 @@ class Mutate(unittest.TestCase):
         table.write_text(table.read_text().replace("+ 2\n[of_a_source]", "+ 1 \n+ \n[of_a_source]"))
         self.assertIn("it survives", self.mutate("of_a_template", status=1))
         self.assertEqual(self.log().count("build"), 2)
+
+    def test_a_suite_that_cannot_use_a_folder_of_templates_is_an_error(self):
+        self.put("tests/program", PROGRAM.replace("template=", '[ -z "$JITSTEP_TEMPLATES" ] || exit 1\ntemplate='))
+        self.assertIn("fails without any mutant", self.mutate("of_a_template", status=2))
+        self.mutate("of_a_source")
 
     def test_a_shard_of_a_table_runs_only_its_mutants(self):
         output = self.mutate("--from", "all", "--shard", "2/2")
