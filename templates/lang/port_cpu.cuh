@@ -122,6 +122,16 @@ KHD void interleave(const Products& a, const Products& b, Products (&words)[2]) 
 
 inline constexpr int kRoundedAtOnce = 32;
 
+// Returns 0 if no value is a NaN or subnormal. low, high: 16 floats each.
+#if defined(__AVX512DQ__)
+KHD uint32 nan_or_subnormal(const auto& low, const auto& high) {
+  uint16 low_special, high_special;
+  asm("vfpclassps $0xa1, %1, %0" : "=k"(low_special) : "v"(low));
+  asm("vfpclassps $0xa1, %1, %0" : "=k"(high_special) : "v"(high));
+  return low_special | high_special;
+}
+#endif
+
 // Rounds kRoundedAtOnce floats to bfloat16, to nearest even. Returns 0 if no value is a NaN or subnormal. For those the
 // instruction has rules of its own.
 #if defined(__AVX512BF16__) && defined(__AVX512DQ__)
@@ -129,18 +139,54 @@ inline constexpr bool kRoundsToBf16 = true;
 KHD uint32 round_to_bf16(const float* x, uint16* to) {
   typedef float Floats __attribute__((vector_size(64)));
   Floats low, high, rounded;
-  uint16 low_special, high_special;
   copy_bytes(&low, x, sizeof low);
   copy_bytes(&high, x + 16, sizeof high);
   asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(rounded) : "v"(low), "v"(high));
-  asm("vfpclassps $0xa1, %1, %0" : "=k"(low_special) : "v"(low));
-  asm("vfpclassps $0xa1, %1, %0" : "=k"(high_special) : "v"(high));
   copy_bytes(to, &rounded, sizeof rounded);
-  return low_special | high_special;
+  return nan_or_subnormal(low, high);
 }
 #else
 inline constexpr bool kRoundsToBf16 = false;
 KHD uint32 round_to_bf16(const float*, uint16*) { return 1; }
+#endif
+
+// Rounds kRoundedAtOnce floats to bfloat16, stochastically: up if a float's lower half exceeds its draw. Returns 0 if no
+// value is a NaN or subnormal.
+#if defined(__AVX512BW__) && defined(__AVX512DQ__)
+inline constexpr bool kRoundsRandomly = true;
+// The lower (0) or upper (1) halves of two registers of floats.
+template <int Upper>
+struct Halves {
+  alignas(64) uint16 x[kRoundedAtOnce];
+  constexpr Halves() : x() {
+    for (int i = 0; i < kRoundedAtOnce; ++i) x[i] = static_cast<uint16>(2 * i + Upper);
+  }
+};
+template <int Upper>
+inline constexpr Halves<Upper> kHalves;
+KHD uint32 round_randomly(const float* x, const uint16* draws, uint16* to) {
+  typedef float Floats __attribute__((vector_size(64)));
+  typedef uint16 Words __attribute__((vector_size(64)));
+  Floats low, high;
+  Words fractions, rounded, random, at_lower, at_upper;
+  uint32 up;
+  copy_bytes(&low, x, sizeof low);
+  copy_bytes(&high, x + 16, sizeof high);
+  copy_bytes(&random, draws, sizeof random);
+  copy_bytes(&at_lower, kHalves<0>.x, sizeof at_lower);
+  copy_bytes(&at_upper, kHalves<1>.x, sizeof at_upper);
+  copy_bytes(&fractions, &low, sizeof low);
+  rounded = fractions;
+  asm("vpermt2w %2, %1, %0" : "+v"(fractions) : "v"(at_lower), "v"(high));
+  asm("vpermt2w %2, %1, %0" : "+v"(rounded) : "v"(at_upper), "v"(high));
+  asm("vpcmpuw $6, %2, %1, %0" : "=Yk"(up) : "v"(fractions), "v"(random));
+  asm("vpaddw %2, %0, %0 %{%1%}" : "+v"(rounded) : "Yk"(up), "v"(Words{} + uint16{1}));
+  copy_bytes(to, &rounded, sizeof rounded);
+  return nan_or_subnormal(low, high);
+}
+#else
+inline constexpr bool kRoundsRandomly = false;
+KHD uint32 round_randomly(const float*, const uint16*, uint16*) { return 1; }
 #endif
 
 // Rounds kRoundedAtOnce floats to float16, to nearest even. Returns 0 if all are in the format's range.

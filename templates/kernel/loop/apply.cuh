@@ -101,7 +101,8 @@ KHD void store_weight(typename S::P::Bits* p, Residual* residual, int i, real x,
 template <class Component>
 constexpr bool encodes_at_once() {
   if constexpr (kCoded<Component>)
-    return Component::Body::block == 1 && !Component::Body::random && !Component::has_aux_state &&
+    return Component::Body::block == 1 && !Component::has_aux_state &&
+           (!Component::Body::random || rounds_randomly<typename Component::Body>()) &&
            !kSame<typename Component::Body::Code, Nibble>;
   else
     return true;
@@ -132,16 +133,32 @@ constexpr bool has_strips() {
   return any;
 }
 
-// What the instructions round, of a slot's new value. They flush no subnormal number: those of bfloat16 are special.
+// What the instructions round, of a slot's new value. They flush no subnormal number: those of bfloat16 are special. A
+// sum with +0 is +0 for -0, as flush_subnormal().
 template <class C>
 KHD real before_rounding(real x) {
   if constexpr (requires { C::floored(x); })
     return C::floored(flush_subnormal(x));
-  else if constexpr (kSame<typename C::Rounded, BFloat16>)
-    return x;
   else
-    return flush_subnormal(x);
+    return x + 0;
 }
+
+// The random bits of a leaf for slot I, if its codes are written in the loop over elements.
+template <class S, int I>
+constexpr int draws_of_slot() {
+  if constexpr (kCoded<typename S::template Codec<I>>)
+    return rounds_randomly<typename S::template Codec<I>::Body>() ? kLeaf : 0;
+  else
+    return 0;
+}
+template <class S>
+struct DrawsOfSlots {
+  template <int I>
+  struct Of : RandomRange<draws_of_slot<S, I>()> {
+    KHD Of(const Scope<S>& scope, int64 first)
+        : RandomRange<draws_of_slot<S, I>()>(random_key(scope, I + 1), first) {}
+  };
+};
 
 // The new values of a strip, between the rule and instructions that round all of them. Without Used: of elements that
 // are in no strip.
@@ -156,17 +173,19 @@ struct Strip {
 
   real weight[size], next[S::slots > 0 ? S::slots : 1][size];
 
-  // first: the index of the strip's first element. p: its weight.
-  KHD void store(const CodesOfSlots<S>& codes, int64 first, typename S::P::Bits* p) const {
+  // first: the index of the strip's first element. at: its index in the leaf. p: its weight.
+  KHD void store(const CodesOfSlots<S>& codes, int64 first, int at, typename S::P::Bits* p,
+                 const auto& weight_draws, const auto& slot_draws) const {
     if constexpr (rounds_weights)
-      store_strip<typename W::Rounded>(weight, p, [](real x) INLINED { return W::store(x, 0); });
-    static_for<S::slots>([&](auto s) INLINED {
+      store_strip<W>(weight, weight_draws.from(at), p,
+                     [](real x, uint32 random) INLINED { return W::store(x, random); });
+    slot_draws.visit([&](auto s, const auto& draws) INLINED {
       constexpr int I = decltype(s)::value;
       if constexpr (rounds<I>) {
         using C = typename S::template Codec<I>::Body;
-        store_strip<typename C::Rounded>(
-            next[I], static_cast<typename C::Code*>(codes.of[I]) + first,
-            [](real x) INLINED { return C::encode(flush_subnormal(x), {}, 0); });
+        store_strip<C>(next[I], draws.from(at), static_cast<typename C::Code*>(codes.of[I]) + first,
+                       [](real x, uint32 random)
+                           INLINED { return C::encode(flush_subnormal(x), {}, random); });
       }
     });
   }
@@ -185,6 +204,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
     auto* residual = static_cast<typename W::Residual*>(scope.tensor.residual) + first;
     const RandomRange<W::random ? kLeaf : 0> random(random_key(scope, weights_stream<S>()),
                                                     scope.tensor.offset + first);
+    const Each<S::slots, DrawsOfSlots<S>::template Of> draws(scope, scope.tensor.offset + first);
     const ElementRange elements = whole_range(first, length);
     // Applies the rule to element i, which is number k of its strip.
     const auto apply = [&]<bool Used>(int i, Strip<S, Used>& strip, int k, auto& e,
@@ -194,7 +214,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
         strip.weight[k] = e.p;
       else
         store_weight<S>(p, residual, i, e.p, random[i]);
-      static_for<S::slots>([&](auto s) INLINED {
+      draws.visit([&](auto s, const auto& bits) INLINED {
         constexpr int I = decltype(s)::value;
         using Component = typename S::template Codec<I>;
         if constexpr (kCoded<Component>) {
@@ -203,7 +223,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
             strip.next[I][k] = before_rounding<typename Component::Body>(x);
           else if constexpr (encodes_at_once<Component>())
             (static_cast<typename Component::Body::Code*>(codes.of[I]) + first)[i] =
-                Component::Body::encode(flush_subnormal(x), {}, 0);
+                Component::Body::encode(flush_subnormal(x), {}, bits[i]);
           else
             next[I][start + i] = flush_subnormal(x);
         }
@@ -221,7 +241,7 @@ KHD void apply_loop(const Scope<S>& scope, int64 base, int count) {
           for (int k = 0; k < kSize; ++k)
             with_element(at + k, [&](auto& e, const auto&, const auto& rule)
                                      INLINED { apply(at + k, strip, k, e, rule); });
-          strip.store(codes, first + at, p + at);
+          strip.store(codes, first + at, at, p + at, random, draws);
         }
       }
       Strip<S, false> none;

@@ -92,7 +92,7 @@ class DecodedRange {
   const typename C::Code* codes_;
 };
 template <class C>
-requires(rounds_strips<C>()) class DecodedRange<C> {
+requires(rounds_to_nearest<C>()) class DecodedRange<C> {
  public:
   KHD DecodedRange(const SlotBuffers& slot, int64 base, int count)
       : values_(slot.codes, base, count) {}
