@@ -122,20 +122,24 @@ KHD void interleave(const Products& a, const Products& b, Products (&words)[2]) 
 
 inline constexpr int kRoundedAtOnce = 32;
 
-// Returns 0 if no value is a NaN or subnormal. low, high: 16 floats each.
+// Classes of floats that the instructions below do not round as formats.cuh does: NaN and subnormal numbers. Slots store
+// +0 for -0.
+inline constexpr int kSpecialWeights = 0xa1, kSpecialSlots = 0xa5;
 #if defined(__AVX512DQ__)
-KHD uint32 nan_or_subnormal(const auto& low, const auto& high) {
+// Returns 0 if no value is in these classes. low, high: 16 floats each.
+template <int Classes>
+KHD uint32 in_classes(const auto& low, const auto& high) {
   uint16 low_special, high_special;
-  asm("vfpclassps $0xa1, %1, %0" : "=k"(low_special) : "v"(low));
-  asm("vfpclassps $0xa1, %1, %0" : "=k"(high_special) : "v"(high));
+  asm("vfpclassps %2, %1, %0" : "=k"(low_special) : "v"(low), "i"(Classes));
+  asm("vfpclassps %2, %1, %0" : "=k"(high_special) : "v"(high), "i"(Classes));
   return low_special | high_special;
 }
 #endif
 
-// Rounds kRoundedAtOnce floats to bfloat16, to nearest even. Returns 0 if no value is a NaN or subnormal. For those the
-// instruction has rules of its own.
+// Rounds kRoundedAtOnce floats to bfloat16, to nearest even. Returns 0 if no value is special.
 #if defined(__AVX512BF16__) && defined(__AVX512DQ__)
 inline constexpr bool kRoundsToBf16 = true;
+template <int Special>
 KHD uint32 round_to_bf16(const float* x, uint16* to) {
   typedef float Floats __attribute__((vector_size(64)));
   Floats low, high, rounded;
@@ -143,15 +147,18 @@ KHD uint32 round_to_bf16(const float* x, uint16* to) {
   copy_bytes(&high, x + 16, sizeof high);
   asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(rounded) : "v"(low), "v"(high));
   copy_bytes(to, &rounded, sizeof rounded);
-  return nan_or_subnormal(low, high);
+  return in_classes<Special>(low, high);
 }
 #else
 inline constexpr bool kRoundsToBf16 = false;
-KHD uint32 round_to_bf16(const float*, uint16*) { return 1; }
+template <int Special>
+KHD uint32 round_to_bf16(const float*, uint16*) {
+  return 1;
+}
 #endif
 
 // Rounds kRoundedAtOnce floats to bfloat16, stochastically: up if a float's lower half exceeds its draw. Returns 0 if no
-// value is a NaN or subnormal.
+// value is special.
 #if defined(__AVX512BW__) && defined(__AVX512DQ__)
 inline constexpr bool kRoundsRandomly = true;
 // The lower (0) or upper (1) halves of two registers of floats.
@@ -164,6 +171,7 @@ struct Halves {
 };
 template <int Upper>
 inline constexpr Halves<Upper> kHalves;
+template <int Special>
 KHD uint32 round_randomly(const float* x, const uint16* draws, uint16* to) {
   typedef float Floats __attribute__((vector_size(64)));
   typedef uint16 Words __attribute__((vector_size(64)));
@@ -182,11 +190,14 @@ KHD uint32 round_randomly(const float* x, const uint16* draws, uint16* to) {
   asm("vpcmpuw $6, %2, %1, %0" : "=Yk"(up) : "v"(fractions), "v"(random));
   asm("vpaddw %2, %0, %0 %{%1%}" : "+v"(rounded) : "Yk"(up), "v"(Words{} + uint16{1}));
   copy_bytes(to, &rounded, sizeof rounded);
-  return nan_or_subnormal(low, high);
+  return in_classes<Special>(low, high);
 }
 #else
 inline constexpr bool kRoundsRandomly = false;
-KHD uint32 round_randomly(const float*, const uint16*, uint16*) { return 1; }
+template <int Special>
+KHD uint32 round_randomly(const float*, const uint16*, uint16*) {
+  return 1;
+}
 #endif
 
 // Rounds kRoundedAtOnce floats to float16, to nearest even. Returns 0 if all are in the format's range.

@@ -30,7 +30,7 @@ constexpr const char* kText =
       uint16 draws[32];
       for (int k = 0; k < 32; ++k) draws[k] = static_cast<uint16>(draw_of(i + k));
       if constexpr (rounds_strips<W>())
-        store_strip<W>(x, draws, bits, [](float one, uint32 draw) { return W::store(one, draw); });
+        store_strip<W, kSpecialWeights>(x, draws, bits, [](float one, uint32 draw) { return W::store(one, draw); });
       else
         for (int k = 0; k < 32; ++k) bits[k] = W::store(x[k], draws[k]);
     }

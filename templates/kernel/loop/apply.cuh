@@ -133,14 +133,14 @@ constexpr bool has_strips() {
   return any;
 }
 
-// What the instructions round, of a slot's new value. They flush no subnormal number: those of bfloat16 are special. A
-// sum with +0 is +0 for -0, as flush_subnormal().
+// What the instructions round, of a slot's new value. They flush no subnormal number: those of bfloat16 are special, and
+// so is -0.
 template <class C>
 KHD real before_rounding(real x) {
   if constexpr (requires { C::floored(x); })
     return C::floored(flush_subnormal(x));
   else
-    return x + 0;
+    return x;
 }
 
 // The random bits of a leaf for slot I, if its codes are written in the loop over elements.
@@ -177,15 +177,17 @@ struct Strip {
   KHD void store(const CodesOfSlots<S>& codes, int64 first, int at, typename S::P::Bits* p,
                  const auto& weight_draws, const auto& slot_draws) const {
     if constexpr (rounds_weights)
-      store_strip<W>(weight, weight_draws.from(at), p,
-                     [](real x, uint32 random) INLINED { return W::store(x, random); });
+      store_strip<W, kSpecialWeights>(weight, weight_draws.from(at), p,
+                                      [](real x, uint32 random)
+                                          INLINED { return W::store(x, random); });
     slot_draws.visit([&](auto s, const auto& draws) INLINED {
       constexpr int I = decltype(s)::value;
       if constexpr (rounds<I>) {
         using C = typename S::template Codec<I>::Body;
-        store_strip<C>(next[I], draws.from(at), static_cast<typename C::Code*>(codes.of[I]) + first,
-                       [](real x, uint32 random)
-                           INLINED { return C::encode(flush_subnormal(x), {}, random); });
+        store_strip<C, kSpecialSlots>(
+            next[I], draws.from(at), static_cast<typename C::Code*>(codes.of[I]) + first,
+            [](real x, uint32 random)
+                INLINED { return C::encode(flush_subnormal(x), {}, random); });
       }
     });
   }

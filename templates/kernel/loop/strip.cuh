@@ -15,12 +15,18 @@ struct AtOnce {
 template <>
 struct AtOnce<BFloat16> {
   static constexpr bool rounds = kRoundsToBf16 && kSame<real, float>;
-  KHD static uint32 round(const float* x, uint16* to) { return round_to_bf16(x, to); }
+  template <int Special>
+  KHD static uint32 round(const float* x, uint16* to) {
+    return round_to_bf16<Special>(x, to);
+  }
 };
 template <>
 struct AtOnce<Float16> {
   static constexpr bool rounds = kConvertsFp16 && kSame<real, float>;
-  KHD static uint32 round(const float* x, uint16* to) { return round_to_fp16(x, to); }
+  template <int Special>
+  KHD static uint32 round(const float* x, uint16* to) {
+    return round_to_fp16(x, to);
+  }
 };
 
 // Whether a codec or weight format rounds to nearest in a dtype that has such instructions. It declares the dtype, as
@@ -45,7 +51,7 @@ constexpr bool rounds_strips() {
 
 // Rounds and stores a strip. draws: of its elements, if the format rounds stochastically. one(x, random bits): the bits of
 // one value, for strips with values that the instructions do not round.
-template <class Format, int Size, class F>
+template <class Format, int Special, int Size, class F>
 KHD void store_strip(const float (&x)[Size], const uint16* draws, uint16* to, F&& one) {
   static_assert(Size % kRoundedAtOnce == 0 && kLeaf % Size == 0);
   constexpr bool kRandom = rounds_randomly<Format>();
@@ -53,9 +59,9 @@ KHD void store_strip(const float (&x)[Size], const uint16* draws, uint16* to, F&
   UNROLL
   for (int i = 0; i < Size; i += kRoundedAtOnce)
     if constexpr (kRandom)
-      special |= round_randomly(x + i, draws + i, to + i);
+      special |= round_randomly<Special>(x + i, draws + i, to + i);
     else
-      special |= AtOnce<typename Format::Rounded>::round(x + i, to + i);
+      special |= AtOnce<typename Format::Rounded>::template round<Special>(x + i, to + i);
   if (special == 0) [[likely]]
     return;
   INDEPENDENT
