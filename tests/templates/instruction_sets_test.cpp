@@ -108,6 +108,7 @@ TEST(InstructionSets, WithoutInstructionsForFloat16GiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("avx2")) GTEST_SKIP() << kNeeds;
   for (const char* level : {"v2", "v3"})
     expect_the_same_rounding(level, "fp16", jit::Dtype::float16, {"native", "split8"});
+  expect_the_same_zeros("v3", "fp16");
 }
 #endif
 

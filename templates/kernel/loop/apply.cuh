@@ -184,14 +184,20 @@ constexpr bool has_strips() {
   return any;
 }
 
-// What the instructions round, of a slot's new value. They flush no subnormal number: those of bfloat16 are special, and
-// so is -0.
+// What is rounded of a slot's new value. Where instructions do not flush it or keep it positive, this does.
 template <class C>
 KHD real before_rounding(real x) {
-  if constexpr (requires { C::floored(x); })
+  if constexpr (!kFlushesFp16 && requires { C::floored(x); })
     return C::floored(flush_subnormal(x));
   else
     return x;
+}
+// The classes of new values that instructions do not round as the codec does.
+template <class C>
+constexpr int special_slots() {
+  bool negative = false;
+  if constexpr (requires { C::keeps_positive; }) negative = C::keeps_positive;
+  return kSpecialSlots | (negative ? kNegative : 0);
 }
 
 // The random bits of a leaf for slot I, if its codes are written in the loop over elements.
@@ -235,7 +241,7 @@ struct Strip {
       constexpr int I = decltype(s)::value;
       if constexpr (rounds<I>) {
         using C = typename S::template Codec<I>::Body;
-        store_strip<C, kSpecialSlots>(
+        store_strip<C, special_slots<C>()>(
             next[I], draws.from(at), static_cast<typename C::Code*>(codes.of[I]) + first,
             [](real x, uint32 random)
                 INLINED { return C::encode(flush_subnormal(x), {}, random); });

@@ -25,7 +25,7 @@ struct AtOnce<Float16> {
   static constexpr bool rounds = kConvertsFp16 && kSame<real, float>;
   template <int Special>
   KHD static uint32 round(const float* x, uint16* to) {
-    return round_to_fp16(x, to);
+    return round_to_fp16<Special>(x, to);
   }
 };
 
