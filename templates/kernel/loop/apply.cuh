@@ -184,20 +184,28 @@ constexpr bool has_strips() {
   return any;
 }
 
-// What is rounded of a slot's new value. Where instructions do not flush it or keep it positive, this does.
+// Whether instructions keep positive values of a slot positive, as its codec's `floored` does.
+template <class C>
+constexpr bool keeps_positive() {
+  if constexpr (kFlushesFp16 && requires { C::keeps_positive; })
+    return C::keeps_positive;
+  else
+    return false;
+}
+// What is rounded of a slot's new value. Subnormal numbers and -0 are special for most instructions.
 template <class C>
 KHD real before_rounding(real x) {
-  if constexpr (!kFlushesFp16 && requires { C::floored(x); })
+  if constexpr (requires { C::floored(x); } && !(kFlushesFp16 && requires { C::keeps_positive; }))
     return C::floored(flush_subnormal(x));
+  else if constexpr (!kFlushesFp16 && requires { requires kSame<typename C::Rounded, Float16>; })
+    return flush_subnormal(x);
   else
     return x;
 }
 // The classes of new values that instructions do not round as the codec does.
 template <class C>
 constexpr int special_slots() {
-  bool negative = false;
-  if constexpr (requires { C::keeps_positive; }) negative = C::keeps_positive;
-  return kSpecialSlots | (negative ? kNegative : 0);
+  return kSpecialSlots | (keeps_positive<C>() ? kNegative : 0);
 }
 
 // The random bits of a leaf for slot I, if its codes are written in the loop over elements.
