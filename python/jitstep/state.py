@@ -264,8 +264,7 @@ class Binding:
         buffers = _core.Buffers(self.p, slots, aux, residual)
         for number, values in to_encode:
             self.plan.encode(buffers, self.t, number, values)
-        if with_weights:
-            self.bind_strides()
+        self.bind_strides()
         return buffers
 
 
@@ -310,12 +309,12 @@ def bind(
     """Brings the state of a parameter into the plan's formats. An error changes nothing.
 
     `counted`: the tensor `step` belongs on the parameter's device, and not on the CPU. `with_weights=False` is for
-    checkpoints, whose parameter may not be loaded yet. It leaves the residual as it is, and returns no buffers if that
-    is not possible.
+    checkpoints, whose parameter may not be loaded yet. It leaves the residual as it is. A residual in another storage
+    order needs the parameter: then this changes nothing, and returns no buffers.
     """
     with torch.no_grad():
         binding = Binding(p, plan, state, pairs, counted=counted)
-        if not with_weights and not binding.same_order:
+        if not with_weights and not binding.same_order and "residual" in state:
             return None, binding.conversion  # codes and residual change their order together
         buffers = binding.run(with_weights)
     state.clear()

@@ -186,12 +186,65 @@ def test_codes_are_reordered_for_another_memory_format():
     second = jitstep.AdamW(b.parameters(), state="bf16", min_quantized_size=0)
     with pytest.warns(UserWarning, match="from int8 to bf16"):
         second.load_state_dict(saved(first.state_dict()))
-        for q in b.parameters():
-            q.grad = torch.zeros_like(q)
+    for q in b.parameters():
+        q.grad = torch.zeros_like(q)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         second.step()
     torch.testing.assert_close(
         second.value(b.weight, "exp_avg"), 0.9 * first.value(a.weight, "exp_avg"), rtol=1e-2, atol=1e-3
     )
+
+
+def permuted_parameters():
+    generator = torch.Generator().manual_seed(1)
+    kernel = torch.randn(16, 8, 3, 3, generator=generator).contiguous(memory_format=torch.channels_last)
+    matrix = torch.randn(40, 48, generator=generator).t()
+    return [torch.nn.Parameter(kernel), torch.nn.Parameter(matrix)]
+
+
+def step_with_random_gradients(parameters, optimizer, seed):
+    generator = torch.Generator().manual_seed(seed)
+    for p in parameters:
+        p.grad = torch.randn(p.shape, generator=generator).to(p.dtype)
+    optimizer.step()
+
+
+def test_state_of_permuted_parameters_is_converted_when_it_is_loaded():
+    a, b, c = (permuted_parameters() for _ in range(3))
+    first = torch.optim.AdamW(a)
+    step_with_random_gradients(a, first, 2)
+    second, third = (jitstep.AdamW(one, state="int8", min_quantized_size=0) for one in (b, c))
+    with pytest.warns(UserWarning, match="2 parameters: exp_avg from fp32 to int8") as caught:
+        second.load_state_dict(saved(first.state_dict()))
+    assert len(caught) == 1
+    for p, q in zip(a, b, strict=True):
+        assert "exp_avg" not in second.state[q]
+        assert second.state[q]["strides"] == q.stride()
+        torch.testing.assert_close(second.value(q, "exp_avg"), first.state[p]["exp_avg"], rtol=5e-2, atol=5e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        third.load_state_dict(saved(second.state_dict()))
+        for parameters, optimizer in ((b, second), (c, third)):
+            step_with_random_gradients(parameters, optimizer, 3)
+    assert all(torch.equal(p, q) for p, q in zip(b, c, strict=True))
+
+
+def test_a_residual_in_another_memory_order_waits_for_the_parameter():
+    a = [torch.nn.Parameter(p.detach().bfloat16().contiguous()) for p in permuted_parameters()]
+    b = [torch.nn.Parameter(p.detach().bfloat16()) for p in permuted_parameters()]
+    first, second = (jitstep.AdamW(one, weights="split16") for one in (a, b))
+    step_with_random_gradients(a, first, 2)
+    second.load_state_dict(saved(first.state_dict()))
+    with torch.no_grad():
+        for p, q in zip(a, b, strict=True):
+            q.copy_(p)
+    for parameters, optimizer in ((a, first), (b, second)):
+        step_with_random_gradients(parameters, optimizer, 3)
+    for p, q, master, other in zip(a, b, first.fp32_weights(), second.fp32_weights(), strict=True):
+        assert q.stride() != p.stride()
+        assert torch.equal(p, q)
+        assert torch.equal(master, other)
 
 
 def test_a_weight_format_is_converted_at_the_next_step():
