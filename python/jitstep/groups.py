@@ -1,5 +1,6 @@
 """Parameter groups, and the state of their parameters: the base of Optimizer."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from warnings import warn
@@ -41,6 +42,12 @@ def option_defaults(description: Mapping[str, Any]) -> dict[str, Any]:
 def decoupled_rule(rule: str, options: Mapping[str, Any]) -> str:
     """The rule of a group with these options."""
     return _DECOUPLED[rule] if rule in _DECOUPLED and options.get("decoupled_weight_decay") else rule
+
+
+def settle_decay(rule: str, group: dict[str, Any]) -> None:
+    """torch's AdamW decouples the decay of each group that it loads, also of a checkpoint of Adam."""
+    if rule in _DECOUPLED.values() and "decoupled_weight_decay" in group:
+        group["decoupled_weight_decay"] = True
 
 
 class GroupedOptimizer(torch.optim.Optimizer):
@@ -106,6 +113,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
         return bool(self.defaults.get("fused"))
 
     # ---- parameter groups
+
+    def __repr__(self) -> str:
+        """As torch's, without `constructed`, which no program sets."""
+        return re.sub(r"^    constructed: .*\n", "", super().__repr__(), flags=re.MULTILINE)
 
     def _rule_of(self, options: Mapping[str, Any]) -> str:
         """The rule of a group."""

@@ -12,7 +12,7 @@ from torch._compile import _disable_dynamo
 from . import _core, checkpoint, counting, inspect, progress, sharded, transforms, words
 from .backward import BackwardSteps
 from .conversion import Conversion
-from .groups import FORMATS, TORCH_FLAGS, GroupedOptimizer, option_defaults
+from .groups import FORMATS, TORCH_FLAGS, GroupedOptimizer, option_defaults, settle_decay
 
 # Rules whose dense step gives the result of torch's sparse one.
 _SPARSE_RULES = {"sgd", "adagrad"}
@@ -290,6 +290,7 @@ class Optimizer(GroupedOptimizer):
         for group in self.param_groups:
             for name, default in defaults.items():
                 group.setdefault(name, default)
+            settle_decay(self.rule, group)
         self._mode = own["mode"]
         if own["shared"]:
             self._stepper.set_shared_state(own["shared"])

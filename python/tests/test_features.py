@@ -56,6 +56,17 @@ def test_decoupled_weight_decay_follows_torch(name):
     assert_close(*nets)
 
 
+def test_adamw_decouples_the_decay_of_a_checkpoint_of_adam_as_torchs_does():
+    saved_by_adam = torch.optim.Adam(make().parameters()).state_dict()
+    for module in (torch.optim, jitstep):
+        optimizer = module.AdamW(make().parameters())
+        optimizer.load_state_dict(saved_by_adam)
+        assert optimizer.param_groups[0]["decoupled_weight_decay"] is True
+    optimizer = jitstep.Adam(make().parameters())
+    optimizer.load_state_dict(saved_by_adam)
+    assert optimizer.param_groups[0]["decoupled_weight_decay"] is False
+
+
 def test_a_decoupled_adam_is_exchanged_with_torch():
     a, b = make(), make()
     theirs = torch.optim.Adam(a.parameters(), weight_decay=0.1, decoupled_weight_decay=True)
