@@ -1,5 +1,6 @@
 """Errors of options in the words of torch.optim, so that programs and tests that read them work."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -52,6 +53,13 @@ def option_error(rule: str, error: _core.OptionError, options: Mapping[str, Any]
     return ValueError(_torch_sentence(rule, name, index, given, wanted))
 
 
+def _with_torchs_names(rule: str, text: str) -> str:
+    """A message about state with torch's names of the slots. The rule's own names are those of C++."""
+    names = _core.describe(rule)["slot_names"]
+    text = re.sub(r"(?<=\bthe slot )\w+", lambda own: names.get(own[0], own[0]), text)
+    return re.sub(r"(?<=\. Slots: ).*$", ", ".join(names.values()) or "none", text)
+
+
 def refusal(rule: str, error: ValueError, options: Mapping[str, Any]) -> ValueError:
     """The error of a combination of options, or of a format."""
     text = str(error)
@@ -59,7 +67,7 @@ def refusal(rule: str, error: ValueError, options: Mapping[str, Any]) -> ValueEr
         return ValueError(f"Invalid eta values: {options['etas'][0]}, {options['etas'][1]}")
     if rule == "muon" and "adjust_lr_fn" in text:
         return ValueError(f"Adjust learning rate function {options['adjust_lr_fn']} is not supported")
-    return ValueError(text)
+    return ValueError(_with_torchs_names(rule, text))
 
 
 def has_kernels(p: Any) -> bool:
@@ -80,7 +88,7 @@ def device_error(number: int, p: Any, fused: bool) -> RuntimeError:
 def parameter_error(rule: str, class_name: str, error: ValueError, number: int, p: Any) -> Exception:
     """The error of a parameter that the rule or its formats do not support."""
     shown = f"parameter {number} ({str(p.dtype).removeprefix('torch.')} {list(p.shape)})"
-    text = f"jitstep: {shown}: {error}"
+    text = f"jitstep: {shown}: {_with_torchs_names(rule, str(error))}"
     if p.is_complex():
         return RuntimeError(f"{class_name} does not support complex parameters. {text}")
     if rule == "muon" and p.dim() != 2:

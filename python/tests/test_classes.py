@@ -92,6 +92,7 @@ def test_a_rule_and_a_codec_of_ones_own_are_loaded():
 def test_a_value_that_depends_on_the_rate_is_that_of_construction():
     one = jitstep.AdamW([weight()], lr=0.1, corrected_weight_decay=True)
     assert one.param_groups[0]["constructed"] == {"initial_lr": 0.1}
+    assert "lr: 0.1\n" in repr(one) and "constructed" not in repr(one)
     assert "initial_lr" not in one.param_groups[0]
     torch.optim.lr_scheduler.StepLR(one, 1)
     assert one.param_groups[0]["initial_lr"] == 0.1
@@ -119,6 +120,12 @@ def test_a_value_that_depends_on_the_rate_is_that_of_construction():
         (lambda: jitstep.Muon([weight()], adjust_lr_fn=3), TypeError, "Muon: the option adjust_lr_fn: "),
         (lambda: jitstep.AdamW([weight()], state="int9"), ValueError, "int9"),
         (lambda: jitstep.AdamW([weight()], state={"exp_avgs": "int8"}), ValueError, 'no slot "exp_avgs"'),
+        (lambda: jitstep.AdamW([weight()], state={"mean": "int8"}), ValueError, "exp_avg, exp_avg_sq, max_exp_avg_sq$"),
+        (
+            lambda: jitstep.AdamW([weight()], state={"exp_avg": "factored"}),
+            ValueError,
+            "the slot exp_avg of adamw",
+        ),
         (lambda: jitstep.AdamW([weight()], weights="split9"), ValueError, "split9"),
         (lambda: jitstep.AdamW([weight()], seed=-1), ValueError, '"seed" must be an integer >= 0'),
         (lambda: jitstep.AdamW([weight()], lr=torch.ones(2)), ValueError, "Tensor lr must be 1-element"),
