@@ -71,20 +71,32 @@ def _converted(
     return f"{read['param_groups'][0].get('rule')}, {len(read['state'])} parameters with state: {target} is {kind}"
 
 
+def _kind(text: str) -> str:
+    """What --to names."""
+    return "c++" if text == "cpp" else text
+
+
 def _convert(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         "python -m jitstep convert", description="Convert a checkpoint between Python and C++, bit for bit."
     )
     parser.add_argument("source", metavar="FROM", help="a file of torch.save (state_dict) or of torch::save")
     parser.add_argument("target", metavar="TO", help="the file to write")
-    parser.add_argument("--to", choices=("python", "c++"), required=True, help="the kind of the new file")
+    parser.add_argument(
+        "--to", type=_kind, choices=("python", "c++"), required=True, help="the kind of the new file; cpp is c++"
+    )
     parser.add_argument("--rule", help="for archives of torch's C++ optimizers, which do not name theirs: adamw")
     parser.add_argument("--key", help="where a dict in FROM has the optimizer's state_dict. Default: found by itself")
     parser.add_argument(
         "--load", action="append", default=[], metavar="FILE", help="file of a rule or codec that the checkpoint names"
     )
     parser.add_argument("--overwrite", action="store_true", help="TO may exist")
-    args = parser.parse_args(arguments)
+    args, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.error(
+            f"--to changes the kind of the file, and keeps formats. It has no argument {unknown[0]}. To change formats "
+            "of a C++ file, call jitstep convert without --to."
+        )
     try:
         print(_converted(**vars(args)))
     except (ValueError, OSError) as error:

@@ -131,6 +131,17 @@ def test_the_tool_converts_both_ways(tmp_path):
             assert torch.equal(found, value) if isinstance(value, torch.Tensor) else found == value
 
 
+def test_the_tool_changes_formats_and_the_kind_of_a_file_in_two_calls(tmp_path):
+    optimizer = jitstep.AdamW(make().parameters())
+    torch.save(optimizer.state_dict(), tmp_path / "python.pt")
+    made = run_tool(tmp_path / "python.pt", tmp_path / "cpp.pt", "--to", "cpp", "--state", "int8")
+    assert made.returncode == 2
+    assert "--state" in made.stderr and "without --to" in made.stderr
+    made = run_tool(tmp_path / "python.pt", tmp_path / "cpp.pt", "--to", "cpp")
+    assert made.returncode == 0, made.stderr
+    assert jitstep.read_archive(tmp_path / "cpp.pt")["param_groups"][0]["rule"] == "adamw"
+
+
 def test_the_tool_loads_the_rule_of_a_checkpoint(tmp_path):
     text = (pathlib.Path(__file__).parents[2] / "examples/signum.cuh").read_text().replace("signum", "own_signum")
     (tmp_path / "own_signum.cuh").write_text(text.replace("Signum", "OwnSignum"))
