@@ -1,7 +1,8 @@
 // AdamP (arXiv 2006.08217): AdamW that removes the part of an update along the weights, where gradient and weights are
 // almost orthogonal, as pytorch_optimizer. The test and the projection are per index of dimension 0 if all of these are
 // orthogonal, otherwise of the whole parameter. A projected parameter decays by wd_ratio times weight_decay. Vectors are
-// never projected.   class: AdamP
+// never projected. The denominator is (sqrt(v) + eps) / sqrt(1 - betas[1]^t): torch's Adam adds eps after the correction.
+// nesterov replaces m by betas[0] * m + (1 - betas[0]) * gradient, as the authors' code.   class: AdamP
 #pragma once
 #include "../lang/contract.cuh"
 

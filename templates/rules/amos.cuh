@@ -1,6 +1,7 @@
 // Amos (arXiv 2210.11693): steps and decay towards the weights' expected scale, with one second moment per tensor, as
 // pytorch_optimizer. The scale follows from the tensor's sizes: sqrt(2 / size(1)) for matrices, sqrt(1 / size(1)) for
-// more dimensions, 0.5 for vectors.   class: Amos
+// more dimensions, 0.5 for vectors. The second moment's divisor is v + eps. The authors' jestimator has max(v, eps), and
+// no extra_l2.   class: Amos
 #pragma once
 #include "../lang/contract.cuh"
 
@@ -10,7 +11,7 @@ struct Hyper {
   double lr = 1e-3;      // >= 0
   double beta = 0.999;   // in [0, 1)
   double momentum = 0;   // in [0, 1)
-  double extra_l2 = 0;   // >= 0
+  double extra_l2 = 0;   // >= 0; larger values decay less: the factor is (gamma - extra_l2) / 2
   double c_coef = 0.25;  // >= 0
   double d_coef = 0.25;  // >= 0
   double eps = 1e-18;    // >= 0

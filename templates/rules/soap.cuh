@@ -1,6 +1,7 @@
 // SOAP (arXiv 2409.11321): AdamW in the eigenbasis of Shampoo's statistics, as the authors' code and pytorch_optimizer's
 // SOAP. Step 1 only starts the statistics, and changes no parameter. A parameter without statistics, such as a vector, is
-// stepped by AdamW.   class: SOAP
+// stepped by AdamW from step 2 on. The bias correction counts steps from step 2. normalize_gradient divides an update by
+// its root mean square plus eps.   class: SOAP
 #pragma once
 #include "../lang/contract.cuh"
 
