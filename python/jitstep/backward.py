@@ -79,7 +79,7 @@ class _Alone:
         self.stepper.begin([core], [core])
         self.stepper.add(self.p, 0, plan, buffers, held["step"], None, local(grad), held)
         self.stepper.finish({self.p: held}, False)
-        conversion.warn(stacklevel=4)
+        conversion.warn()
 
     def step(self, optimizer: "Optimizer") -> None:
         optimizer._check_training()

@@ -167,7 +167,7 @@ def _convert(optimizer: "Optimizer") -> None:
         _, conversion = optimizer._bind(p, plan, with_weights=False)
         if not sharded.is_dtensor(p):  # its codes are saved as values
             total.include(conversion)
-    total.warn(stacklevel=4)
+    total.warn()
 
 
 def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 import warnings
 
+from . import words
+
 
 class Conversion:
     """What bind() has decoded and encoded, for one warning for all parameters."""
@@ -18,8 +20,8 @@ class Conversion:
         self.formats |= other.formats
         self.parameters += bool(other.formats)
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         if self.parameters:
             shown = ", ".join(f"{name} from {old} to {new}" for name, old, new in sorted(self.formats))
             text = f"jitstep converted the loaded state of {self.parameters} parameters: {shown}."
-            warnings.warn(text, stacklevel=stacklevel + 1)
+            warnings.warn(text, stacklevel=words.stacklevel())

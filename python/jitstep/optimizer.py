@@ -147,7 +147,7 @@ class Optimizer(GroupedOptimizer):
         names = {plan.name for plan in plans.values()}
         with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, None):
             self._stepper.finish(self.state, scaled)
-        converted.warn(stacklevel=4)
+        converted.warn()
 
     @_disable_dynamo
     def add_param_group(self, param_group: dict[str, Any]) -> None:
