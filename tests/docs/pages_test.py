@@ -152,7 +152,8 @@ class Pages(unittest.TestCase):
         folders = {"optimizers": "rules", "state formats": "codecs", "weight formats": "weights"}
         found = 0
         for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
-            for count, what in re.findall(r"\b(\d+) (optimizers|state formats|weight formats)\b", page.read_text()):
+            text = page.read_text().replace(", from float32 to 4 bits", " state formats")  # in tables of libraries
+            for count, what in re.findall(r"\b(\d+) (optimizers|state formats|weight formats)\b", text):
                 found += 1
                 files = len(list((ROOT / "templates" / folders[what]).glob("*.cuh")))
                 self.assertEqual(files, int(count), f"{page.relative_to(ROOT)}: {count} {what}")

@@ -12,7 +12,9 @@ class OffloadOfEveryRule : public ::testing::TestWithParam<std::string> {};
 // False if the rule rejects these parameters.
 bool gives_the_bits(const std::string& rule, const GenericOptions& options, torch::Dtype dtype,
                     bool vectors) {
-  Tensors here = make_parameters(dtype, {{66, 70}, {4100}, {}});
+  // A matrix of state of a vector has its length squared elements.
+  const bool has_matrices = !jit::default_catalog().rule(rule).matrices.empty();
+  Tensors here = make_parameters(dtype, {{66, 70}, {has_matrices ? 41 : 4100}, {}});
   if (!vectors) here.resize(1);
   const Tensors there = to(here, kGpu);
   std::unique_ptr<Optimizer> host, offloaded;

@@ -121,6 +121,8 @@ TEST(Faults, MisuseOfAnOptimizer) {
   const auto errors = errors_of([](int, AdamW& optimizer, const Tensors& parameters) {
     EXPECT_THROW(optimizer.add_parameters({torch::zeros({3})}), c10::Error);
     EXPECT_THROW(optimizer.step_in_backward(), c10::Error);
+    EXPECT_THROW(optimizer.offload(), c10::Error);
+    EXPECT_FALSE(optimizer.is_offloaded());
     optimizer.capturable();
     EXPECT_THROW(optimizer.step(), c10::Error);
     optimizer.capturable(false);
@@ -129,6 +131,18 @@ TEST(Faults, MisuseOfAnOptimizer) {
     EXPECT_EQ(optimizer.part_of(parameters[6]), (std::pair<std::int64_t, std::int64_t>(0, 0)));
   });
   EXPECT_EQ(errors, no_errors(3));
+}
+
+TEST(Faults, ShardAfterOffload) {
+  const auto errors = on_ranks(1, [](int, const Group& group) {
+    const Tensors parameters = model();
+    AdamW optimizer(parameters, AdamWOptions(0.01));
+    optimizer.offload();
+    EXPECT_THROW(optimizer.shard(group), c10::Error);
+    set_gradients(parameters, 1);
+    optimizer.step();
+  });
+  EXPECT_EQ(errors, no_errors(1));
 }
 
 TEST(Faults, ShardWithoutAGroup) {
