@@ -13,9 +13,9 @@ endif()
 
 if(JITSTEP_SANITIZE MATCHES "thread")
   # ThreadSanitizer cannot see the barriers of an uninstrumented libgomp. So torch's pool has one thread, and the tests
-  # start their own threads.
+  # start their own threads. It takes the child that starts a compiler for a fork of this process.
   list(APPEND test_environment "OMP_NUM_THREADS=1"
-    "TSAN_OPTIONS=second_deadlock_stack=1:history_size=7")
+    "TSAN_OPTIONS=die_after_fork=0:second_deadlock_stack=1:history_size=7:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/support/tsan.supp")
 else()
   list(APPEND test_environment
     "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1"

@@ -26,6 +26,9 @@ class JITSTEP_API Launches {
   virtual ~Launches() = default;
   /// Runs the entry of this index over args.item_count work items, after earlier launches.
   virtual void launch(int entry, const Args& args) = 0;
+  /// The same, but each thread may begin with its last items, because its cache may still have their data from the
+  /// launch before.
+  virtual void launch_backwards(int entry, const Args& args) { launch(entry, args); }
 
   // ---- for devices with streams. Copies and launches use the program's current stream.
 
@@ -61,6 +64,9 @@ class JITSTEP_API Backend {
                                              const KernelConfig& config) = 0;
   /// Allocates device memory, aligned to 256 bytes. The pointer's deleter frees it.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
+  /// The elements whose parameters, gradients and state fit into the caches of all processors. A step runs several
+  /// passes for so many elements before it visits the next ones. 0: each pass visits all tensors.
+  virtual std::int64_t cached_elements() const { return 0; }
   /// Copies to the device in the order of launches. The caller may reuse `from` when it returns.
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   /// The engine that checks each rule's contract before the rule's first step. Null unless Settings::check is set.
@@ -101,6 +107,7 @@ class JITSTEP_API CpuBackend : public Backend {
                                      const std::vector<std::string>& entries,
                                      const KernelConfig& config) override;
   std::shared_ptr<void> allocate(std::size_t bytes) override;
+  std::int64_t cached_elements() const override;
   void upload(void* to, const void* from, std::size_t bytes) override;
   Engine* contract_checker() const override;
 

@@ -8,6 +8,7 @@
 #include "jit/base/args.h"
 #include "jit/base/fork_guard.h"
 #include "jit/tuning/config_chooser.h"
+#include "jit/tuning/hardware.h"
 #include "jitstep/jit/engine.h"
 
 namespace jitstep::jit {
@@ -38,15 +39,26 @@ class CpuLaunches : public Launches {
   }
 
   void launch(int entry, const Args& args) override {
-    const CpuEntry run = entries_[entry];
-    if (args.item_count == 1 || workers_ == 1 || !parallel_for_ || forked_from_threads())
-      return run(&args, 0, args.item_count);
-    const std::int64_t share = workers_ > 0 ? (args.item_count + workers_ - 1) / workers_ : 1;
-    parallel_for_(args.item_count, std::max(grain_, share),
-                  [&](std::int64_t begin, std::int64_t end) { run(&args, begin, end); });
+    for_threads(args.item_count,
+                [run = entries_[entry], &args](auto begin, auto end) { run(&args, begin, end); });
+  }
+
+  void launch_backwards(int entry, const Args& args) override {
+    for_threads(args.item_count, [this, run = entries_[entry], &args](auto begin, auto end) {
+      for (auto last = end; last > begin; last -= grain_)
+        run(&args, std::max(begin, last - grain_), last);
+    });
   }
 
  private:
+  template <class Body>
+  void for_threads(std::int64_t count, const Body& body) {
+    if (count == 1 || workers_ == 1 || !parallel_for_ || forked_from_threads())
+      return body(std::int64_t{0}, count);
+    const std::int64_t share = workers_ > 0 ? (count + workers_ - 1) / workers_ : 1;
+    parallel_for_(count, std::max(grain_, share), body);
+  }
+
   std::shared_ptr<const Kernel> kernel_;
   const ParallelFor& parallel_for_;
   std::int64_t grain_, workers_;  // 0 workers: no limit
@@ -86,6 +98,12 @@ std::shared_ptr<void> CpuBackend::allocate(std::size_t bytes) {
   void* p = std::aligned_alloc(kAlignment, std::max(size, kAlignment));
   if (p == nullptr) throw std::bad_alloc();
   return {p, &std::free};
+}
+
+// 2 MiB of float32 parameters, gradients and two slots per processor. Cores of servers have 2 to 5 MiB of level-2 and
+// level-3 cache each, and often two processors.
+std::int64_t CpuBackend::cached_elements() const {
+  return std::int64_t{1 << 17} * host_hardware().units;
 }
 
 Engine* CpuBackend::contract_checker() const {

@@ -44,6 +44,8 @@ class DeviceTable {
     if (bytes > 0) backend.upload(buffer_.data(), sent_.data(), bytes);
     valid_ = true;
   }
+  /// The host copy.
+  const std::vector<T>& values() const { return sent_; }
   const T* data() const { return static_cast<const T*>(buffer_.data()); }
   std::int64_t size() const { return static_cast<std::int64_t>(sent_.size()); }
   void record_stream(Backend& backend) const { buffer_.record_stream(backend); }

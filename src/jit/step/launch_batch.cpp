@@ -8,13 +8,39 @@ namespace {
 
 std::atomic<std::uint64_t> launched = 0;
 
+// The first pass after all sums over all tensors and all host transforms. From it on, no tensor reads results of others.
+int first_independent_pass(const Plan& plan) {
+  int first = plan.transform_passes.empty() ? 0 : plan.transform_passes.back();
+  for (const ResolvedReduction& r : plan.reductions)
+    if (r.active() && r.is_global) first = std::max(first, r.pass + 1);
+  return first;
+}
+
+// Ranges of consecutive tensors with at most so many elements, or of one tensor. Returns the end of each range.
+std::vector<int> cache_blocks(const std::vector<TensorRecord>& tensors, std::int64_t most) {
+  std::vector<int> ends;
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (elements > 0 && elements + tensors[i].n > most) {
+      ends.push_back(static_cast<int>(i));
+      elements = 0;
+    }
+    elements += tensors[i].n;
+  }
+  ends.push_back(static_cast<int>(tensors.size()));
+  return ends;
+}
+
 }  // namespace
 
 std::uint64_t launch_count() { return launched; }
 
-void launch(Launches& launches, int entry, const Args& args) {
+void launch(Launches& launches, int entry, const Args& args, bool backwards) {
   if (args.item_count == 0) return;
-  launches.launch(entry, args);
+  if (backwards)
+    launches.launch_backwards(entry, args);
+  else
+    launches.launch(entry, args);
   ++launched;
 }
 
@@ -28,6 +54,9 @@ LaunchBatch::LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig&
       for (TensorRecord& tensor : *records)
         for (const int half : {0, 1})
           tensor.aux[field.number][half] = shared_state->buffers[half] + field.index;
+  const std::int64_t cached = backend.cached_elements();
+  blocked_ = cached == 0 || has_parts() ? plan.passes : first_independent_pass(plan);
+  cache_blocks_ = cache_blocks(tables_.tensors, cached);
   kernel_ = backend.load(source.text, source.name);
   launches_ = backend.launches(kernel_, source.entries, config);
   entries_ = source.index;
@@ -97,7 +126,7 @@ bool LaunchBatch::wait_for_last_step() {
 
 void LaunchBatch::launch_partials(int pass) {
   const auto at = static_cast<std::size_t>(pass);
-  if (pass >= plan_.passes) return;
+  if (pass >= blocked_) return;
   if (has_parts()) args_.tensors = parts_.data();
   launch(entries_.partials[at], partials_[at]);
   args_.tensors = tensors_.data();
@@ -105,7 +134,7 @@ void LaunchBatch::launch_partials(int pass) {
 
 void LaunchBatch::launch_finalize(int pass) {
   const auto at = static_cast<std::size_t>(pass);
-  if (pass < plan_.passes) launch(entries_.finalize[at], finish_[at]);
+  if (pass < blocked_) launch(entries_.finalize[at], finish_[at]);
 }
 
 void LaunchBatch::launch_host_transform(int transform) {
@@ -113,7 +142,21 @@ void LaunchBatch::launch_host_transform(int transform) {
     launch(entries_.host_transforms[static_cast<std::size_t>(transform)], apply_);
 }
 
-void LaunchBatch::launch_apply() { launch(entries_.apply, apply_); }
+// Each pass visits the elements in the opposite order of the pass before, so that it begins with those in the cache.
+void LaunchBatch::launch_apply() {
+  if (blocked_ >= plan_.passes) return launch(entries_.apply, apply_);
+  int first = 0;
+  for (const int end : cache_blocks_) {
+    bool backwards = false;
+    for (auto pass = static_cast<std::size_t>(blocked_); pass < partials_.size(); ++pass) {
+      launch(entries_.partials[pass], partials_[pass], first, end, backwards);
+      launch(entries_.finalize[pass], finish_[pass], first, end, false);
+      backwards = !backwards;
+    }
+    launch(entries_.apply, apply_, first, end, backwards);
+    first = end;
+  }
+}
 
 void LaunchBatch::launch_mode_switch(Mode to) {
   const int entry = to == Mode::eval ? entries_.eval : entries_.train;
@@ -124,6 +167,20 @@ void LaunchBatch::launch(int entry, const Items& items) {
   args_.items = items.data();
   args_.item_count = items.size();
   jit::launch(*launches_, entry, args_);
+}
+
+// Launches the items of tensors `first` to `end` - 1. Items have the order of tensors, except for those of sums over all
+// tensors.
+void LaunchBatch::launch(int entry, const Items& items, int first, int end, bool backwards) {
+  const auto index_of = [&](int tensor) {
+    const std::vector<Item>& all = items.values();
+    return std::partition_point(all.begin(), all.end(),
+                                [&](const Item& item) { return item.tensor < tensor; }) -
+           all.begin();
+  };
+  args_.items = items.data() + index_of(first);
+  args_.item_count = items.data() + index_of(end) - args_.items;
+  jit::launch(*launches_, entry, args_, backwards);
 }
 
 }  // namespace jitstep::jit

@@ -17,7 +17,7 @@
 namespace jitstep::jit {
 
 /// Launches an entry, and counts it for launch_count().
-void launch(Launches& launches, int entry, const Args& args);
+void launch(Launches& launches, int entry, const Args& args, bool backwards = false);
 
 class LaunchBatch {
  public:
@@ -61,10 +61,12 @@ class LaunchBatch {
   int section_of(int pass) const { return plan_.section_of(pass); }
   int transforms() const { return static_cast<int>(plan_.transform_passes.size()); }
 
-  // ---- launches. No effect for a pass or a transform that the plan does not have
+  // ---- launches. No effect for a pass or a transform that the plan does not have, or for a pass of launch_apply()
   void launch_partials(int pass);
   void launch_finalize(int pass);
   void launch_host_transform(int transform);
+  /// Launches `update_param`, on the CPU after the passes that need no other tensors: for some tensors that fit into the
+  /// cache, then for the next ones.
   void launch_apply();
   void launch_mode_switch(Mode to);
   void record_step() { launches_->record_step(); }
@@ -77,6 +79,7 @@ class LaunchBatch {
   template <class Chosen>
   void send_items(const Chosen& chosen);
   void launch(int entry, const Items& items);
+  void launch(int entry, const Items& items, int first, int end, bool backwards);
 
   Backend& backend_;
   Plan plan_;
@@ -84,6 +87,8 @@ class LaunchBatch {
   std::unique_ptr<Launches> launches_;
   Unit::Index entries_;
   StepTables tables_;
+  int blocked_ = 0;                // the first pass of launch_apply()
+  std::vector<int> cache_blocks_;  // tensors that fit into the cache: the end of each range
   Args args_{};
   DeviceTable<TensorRecord> tensors_, parts_;
   std::vector<Items> partials_, finish_;  // [pass]

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 
 #include "jit/base/args.h"
 #include "jit/step/step_fixtures.h"
@@ -24,6 +25,8 @@ class RecordingBackend : public Backend {
   int uploads = 0;
   int hyper_index = -1;  // of the second tensor, in the last launch
   bool fails = false;    // uploads throw
+  std::int64_t cached = 0;
+  std::optional<std::size_t> failing_launch;
 
   Target target() const override { return Target::cpu(); }
   std::shared_ptr<const Kernel> load(const std::string&, const std::string&) override { return {}; }
@@ -35,6 +38,7 @@ class RecordingBackend : public Backend {
                                      const KernelConfig&) override {
     return std::make_unique<Recorder>(*this, entries);
   }
+  std::int64_t cached_elements() const override { return cached; }
   std::shared_ptr<void> allocate(std::size_t bytes) override {
     return {std::calloc(bytes, 1), &std::free};
   }
@@ -47,8 +51,13 @@ class RecordingBackend : public Backend {
  private:
   struct Recorder : Launches {
     Recorder(RecordingBackend& m, std::vector<std::string> e) : backend(m), entries(std::move(e)) {}
-    void launch(int entry, const Args& args) override {
-      backend.launched.push_back(entries[entry]);
+    void launch(int entry, const Args& args) override { record(entries[entry], args); }
+    void launch_backwards(int entry, const Args& args) override {
+      record(entries[entry] + " backwards", args);
+    }
+    void record(const std::string& name, const Args& args) {
+      if (backend.launched.size() == backend.failing_launch) throw Error("no launch");
+      backend.launched.push_back(name);
       backend.items.push_back(args.item_count);
       backend.hyper_index = args.steps[1].hyper_index;
     }
@@ -74,6 +83,95 @@ TEST(Step, APassWithASumNeedsTwoMore) {
       launches_of(plan("lamb", true), backend),
       (std::vector<std::string>{"jitstep_partials_0", "jitstep_finalize_0", "jitstep_partials_1",
                                 "jitstep_finalize_1", "jitstep_apply"}));
+}
+
+using Names = std::vector<std::string>;
+
+TEST(CacheBlocks, RunAllPassesForTensorsThatFitIntoTheCache) {
+  RecordingBackend backend;
+  backend.cached = 66;
+  Step step(backend, {{plan("lamb"), tensors(3, 33)}});
+  step.run(inputs(3), {at_step(1)});
+  const Names block = {"jitstep_partials_0", "jitstep_finalize_0", "jitstep_apply backwards"};
+  Names two = block;
+  two.insert(two.end(), block.begin(), block.end());
+  EXPECT_EQ(backend.launched, two);
+  EXPECT_EQ(backend.items, (std::vector<std::int64_t>{2, 2, 2, 1, 1, 1}));
+}
+
+TEST(CacheBlocks, HaveAtLeastOneTensor) {
+  RecordingBackend backend;
+  backend.cached = 1;
+  Step(backend, {{plan("lamb"), tensors(2, 9000)}}).run(inputs(2), {at_step(1)});
+  EXPECT_EQ(backend.items, (std::vector<std::int64_t>{3, 1, 3, 3, 1, 3}));
+}
+
+TEST(CacheBlocks, HaveOnlyActiveTensors) {
+  RecordingBackend backend;
+  backend.cached = 20;
+  Step step(backend, {{plan("lamb"), tensors(5, 10)}});
+  std::vector<StepInput> given = inputs(5);
+  for (const int i : {0, 2, 3}) given[i] = {.inactive = true};
+  step.run(given, {at_step(1)});
+  EXPECT_EQ(backend.items, std::vector<std::int64_t>(6, 1));
+}
+
+TEST(CacheBlocks, BeginAfterSumsOverAllTensors) {
+  RecordingBackend backend;
+  backend.cached = 1;
+  Step(backend, {{plan("lamb", true), tensors(2, 33)}}).run(inputs(2), {at_step(1)});
+  const Names block = {"jitstep_partials_1", "jitstep_finalize_1", "jitstep_apply backwards"};
+  Names all = {"jitstep_partials_0", "jitstep_finalize_0"};
+  for (int i = 0; i < 2; ++i) all.insert(all.end(), block.begin(), block.end());
+  EXPECT_EQ(backend.launched, all);
+}
+
+TEST(CacheBlocks, AreOfNoUseWithoutSumsOfTensors) {
+  RecordingBackend backend;
+  backend.cached = 1;
+  Step(backend, {{plan("adamw", true), tensors(2, 33)}}).run(inputs(2), {at_step(1)});
+  EXPECT_EQ(backend.launched, (Names{"jitstep_partials_0", "jitstep_finalize_0", "jitstep_apply"}));
+}
+
+TEST(CacheBlocks, AHostTransformComesBeforeThem) {
+  RecordingBackend backend;
+  backend.cached = 1;
+  OptionValues values("normuon");
+  values.set("centralization", 1.0);
+  std::vector<StepTensor> matrices = tensors(2, 12);
+  for (StepTensor& matrix : matrices) {
+    matrix.shape = {{3, 4}, {4, 1}};
+    matrix.g_strides = {4, 1};
+    matrix.slots.resize(1);
+    matrix.aux_state = {{somewhere(100 + matrix.id), somewhere(200 + matrix.id)}};
+  }
+  Step step(backend, {{resolve(values), matrices}});
+  std::size_t before = 0;
+  step.run(inputs(2), {at_step(1)}, [&](const auto&) { before = backend.launched.size(); });
+  EXPECT_EQ(Names(backend.launched.begin(), backend.launched.begin() + 3),
+            (Names{"jitstep_partials_0", "jitstep_finalize_0", "jitstep_host_transform"}));
+  ASSERT_EQ(before, 3u);
+  const Names after(backend.launched.begin() + static_cast<std::ptrdiff_t>(before),
+                    backend.launched.end());
+  ASSERT_EQ(after.size() % 2, 0u);
+  EXPECT_TRUE(
+      std::equal(after.begin(), after.begin() + after.size() / 2, after.begin() + after.size() / 2))
+      << "the same launches for both tensors";
+}
+
+TEST(CacheBlocks, AFailedLaunchEndsTheStep) {
+  RecordingBackend backend;
+  backend.cached = 1;
+  Step step(backend, {{plan("lamb"), tensors(2, 33)}});
+  step.prepare(inputs(2), {at_step(1)});
+  backend.failing_launch = 4;
+  EXPECT_THROW(step.launch(), Error);
+  EXPECT_EQ(backend.launched.size(), 4u) << "the first tensor, and partial sums of the second";
+  backend.failing_launch.reset();
+  EXPECT_THROW(step.launch(), Error) << "nothing is prepared";
+  backend.launched.clear();
+  step.run(inputs(2), {at_step(1)});
+  EXPECT_EQ(backend.launched.size(), 6u);
 }
 
 TEST(Step, TablesAreSentAgainOnlyWhenTheyChange) {
