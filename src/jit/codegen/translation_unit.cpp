@@ -235,11 +235,16 @@ std::string reduction_name(const ResolvedReduction& reduction) {
   return str_cat("UnitReduction", reduction.number);
 }
 
-std::string compiler_text(const KernelConfig& config) {
+std::string compiler_text(const Plan& plan, const KernelConfig& config) {
+  const auto prefer = [](const char* macro, int bits) {
+    return str_cat("#if !defined(__clang__) && defined(", macro, ")\n",
+                   "#pragma GCC target(\"prefer-vector-width=", bits, "\")\n#endif\n");
+  };
   std::string out;
   if (config.simd_bits != 0)
-    out += str_cat("#if !defined(__clang__) && defined(__x86_64__)\n",
-                   "#pragma GCC target(\"prefer-vector-width=", config.simd_bits, "\")\n#endif\n");
+    out += prefer("__x86_64__", config.simd_bits);
+  else if (config.threads == 1 && plan.spec.state.dtype == Dtype::bfloat16)
+    out += prefer("__AVX512BF16__", 512);
   if (config.unroll != 0)
     out += "#if !defined(__clang__)\n#pragma GCC optimize(\"unroll-loops\")\n#endif\n";
   return out;

@@ -18,8 +18,9 @@ bool has_random_slot(const Plan& plan, int slot);
 std::string reduction_name(const ResolvedReduction& reduction);
 
 /// Pragmas for the host compiler, which must come first in a unit. Empty for a configuration that sets none. Compilers
-/// that do not support them skip them.
-std::string compiler_text(const KernelConfig& config);
+/// that do not support them skip them. Without a width, kernels of bfloat16 parameters prefer 512 bits on processors
+/// whose instructions round so many values: a load of 512 bits waits for shorter stores.
+std::string compiler_text(const Plan& plan, const KernelConfig& config);
 
 /// The arithmetic type and the includes of the plan's components, without any file of templates/kernel/.
 std::string include_text(const Plan& plan);

@@ -12,7 +12,7 @@ Unit unit(const Plan& plan, const KernelConfig& config, const Target& target) {
   const Traversal traversal = traversal_of(plan, config);
   const char* const step = traversal == Traversal::loops ? "step_loop" : "step_tile";
   made.text = str_cat(
-      compiler_text(config), include_text(plan), "#include \"kernel/", step,
+      compiler_text(plan, config), include_text(plan), "#include \"kernel/", step,
       ".cuh\"\n#include \"kernel/check/contract_check.cuh\"\n", spec_types(plan, config, traversal),
       "using Kernel = jitstep::Step<UnitSpec, ", plan.passes, ">;\n", contract_text(plan));
   const auto add = [&](const std::string& entry, const std::string& function) {

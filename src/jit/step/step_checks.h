@@ -22,7 +22,7 @@ void check_ids(const std::vector<const StepTensor*>& tensors);
 
 /// Checks that no two tensors have a buffer at the same address, which both would write at once. Ignores null pointers
 /// and tensors without elements.
-JITSTEP_API void check_distinct(const std::vector<const StepTensor*>& tensors);
+void check_distinct(const std::vector<const StepTensor*>& tensors);
 
 /// Checks that the batches can be stepped together. Returns their plans after share_sums(). Does not check that buffers
 /// are set, which may happen later.

@@ -39,7 +39,7 @@ void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperPa
       return;
     }
   }
-  rethrow_as_torch_error([&] { refresh_all(options, phase, numbers); });
+  as_torch_error([&] { refresh_all(options, phase, numbers); });
 }
 
 // True if the options have the rule, catalog and formats of the last refresh.
@@ -82,7 +82,7 @@ void GroupRecord::refresh_all(const Options& options, ValidationPhase phase, Hyp
 
 std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const {
   const int dims = std::max<int>(1, static_cast<int>(p.dim()));
-  return rethrow_as_torch_error([&] {
+  return as_torch_error([&] {
     jit::ParameterKind kind{dtype_of(p), dims, p.numel(), p.sizes().vec()};
     const auto known = plans_.find(kind);
     if (known != plans_.end()) return known->second;
@@ -92,11 +92,11 @@ std::shared_ptr<const jit::Plan> GroupRecord::plan(const torch::Tensor& p) const
 }
 
 std::vector<double> GroupRecord::initial_shared_state() const {
-  return rethrow_as_torch_error([&] { return jit::initial_shared_state(*values_); });
+  return as_torch_error([&] { return jit::initial_shared_state(*values_); });
 }
 
 InitialValues GroupRecord::initial(const jit::Plan& plan, int number) const {
-  return rethrow_as_torch_error([&] {
+  return as_torch_error([&] {
     InitialValues initial;
     for (const auto& slot : values_->rule().slots)
       initial.slots.push_back(values_->initial(slot.initial));

@@ -228,7 +228,7 @@ StepExtras Optimizer::Impl::Offload::extras() const {
   StepExtras made = impl_.extras;
   made.grad_scale = grad_scale_;
   made.found_inf = found_inf_;
-  made.clears = false;  // end_offloaded_step() clears the gradients on the GPU
+  made.clears = false;  // clear_gradients() clears those on the GPU
   return made;
 }
 

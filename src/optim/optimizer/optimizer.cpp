@@ -70,7 +70,7 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups)
 
 std::unique_ptr<Optimizer> Optimizer::from_spec(std::vector<torch::Tensor> params,
                                                 const std::string& json_text) {
-  const jit::SpecText spec = rethrow_as_torch_error([&] { return jit::parse_spec(json_text); });
+  const jit::SpecText spec = as_torch_error([&] { return jit::parse_spec(json_text); });
   GenericOptions options;
   for (const auto& [name, value] : spec.options) options.set(name, value);
   options.edit_formats() = spec.formats;

@@ -171,11 +171,16 @@ void Optimizer::Impl::count_steps() {
   if (extras.found_inf.defined()) shared_state.count_skips();
 }
 
-// Kernels have read and cleared a copy of lazily negated gradients. This clears the gradients themselves.
-void Optimizer::Impl::clear_materialized() {
-  if (!extras.clears || sharding || offload || materialized.empty()) return;
-  for (const StepParam* const param : active)
-    if (param->p->grad().is_neg()) param->p->mutable_grad().zero_();
+// Clears the gradients of which kernels have read a part or a copy: all of ranks and of offloaded parameters, else those
+// that were lazily negated.
+void Optimizer::Impl::clear_gradients() {
+  const bool all = sharding || offload;
+  if (!extras.clears || (!all && materialized.empty())) return;
+  for (const StepParam* const param : active) {
+    const auto& [g, i] = param->name;
+    const torch::Tensor& grad = param_groups()[g].params()[i].grad();
+    if (grad.defined() && (all || grad.is_neg())) grad.detach().zero_();  // it may be a view
+  }
 }
 
 void Optimizer::set_tuning_agreement(TuningAgreement agree) {

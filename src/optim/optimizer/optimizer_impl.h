@@ -82,23 +82,22 @@ struct Optimizer::Impl {
       type = now == nullptr ? nullptr : &typeid(*now);
       buffers = now == nullptr ? nullptr : &now->data().buffers;
     }
-    // True if `now` is the same object as at the last check. Compares addresses of types, because a class that two
-    // libraries have is only checked again.
-    bool knows(const torch::optim::OptimizerParamState* now) const {
-      return now == state && (now == nullptr || &typeid(*now) == type);
-    }
-    // True if the known state is bound to p with the group's current options, and still fits. If the storage did not
-    // move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
-    bool is_bound(int group_revision, bool storage_unchanged) const {
-      if (state == nullptr || revision != group_revision) return false;
+    // True if `now` is the same object as at the last check, bound to p with the group's current options, and still
+    // fits. Compares addresses of types, because a class that two libraries have is only checked again. If the storage
+    // did not move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
+    bool is_bound(const torch::optim::OptimizerParamState* now, int group_revision,
+                  bool storage_unchanged) const {
+      if (now == nullptr || now != state || &typeid(*now) != type || revision != group_revision)
+        return false;
       const ParamState::Data& data = state->data();  // a new state at its address has other data
       return &data.buffers == buffers && data.is_bound() && state->is_unharmed() &&
              buffers->revision == binding && has_stepped(buffers->t) &&
              ((storage_unchanged && !data.escaped.is_set()) || data.fits(stepped()));
     }
     static bool has_stepped(const StepCount& t) {
-      return t.counted() > 0 && t.counted() < std::numeric_limits<std::int64_t>::max();
+      return static_cast<std::uint64_t>(t.counted()) - 1 < kMostSteps;
     }
+    static constexpr std::uint64_t kMostSteps = std::numeric_limits<std::int64_t>::max() - 1;
   };
 
   struct Group {
@@ -242,8 +241,8 @@ struct Optimizer::Impl {
   void gather_inputs(Operation operation);
   bool gather_groups(Operation operation);
   bool gather_params(std::size_t group, std::size_t first, std::size_t last, Operation operation);
-  void gather_param(ParamRecord& record, const torch::Tensor& p, Operation operation);
-  void gather_inactive(ParamRecord& record, bool storage_unchanged);
+  void gather_param(ParamRecord& record, const torch::Tensor& p, int group_revision,
+                    Operation operation);
   void refresh_options(std::size_t group);
   void point_to_lr(std::size_t group);
   // The gradient in a form that kernels can read, or null. An unchanged gradient is not checked again.
@@ -262,22 +261,13 @@ struct Optimizer::Impl {
   void check_numbers() const;
   void check_cleared();
   void count_steps();
-  void clear_materialized();
+  void clear_gradients();
   const std::vector<torch::Tensor>* inputs_of(const ParamRecord& record) const;
   void forget_inputs();
 
   // ---- states (optimizer_states.cpp)
-  // Updates the record's state. True if it is bound, false if it must be created or bound again.
-  bool find_state(ParamRecord& record, bool storage_unchanged) const {
-    auto* const held = held_state(record);
-    if (record.knows(held) &&
-        record.is_bound(groups[record.name.group].record.revision(), storage_unchanged))
-      return true;
-    look_up(record, held);
-    return false;
-  }
-  void look_up(ParamRecord& record, torch::optim::OptimizerParamState* held) const;
-  void add_pending(ParamRecord& record);
+  void look_up(ParamRecord& record) const;
+  bool add_pending(ParamRecord& record, Operation operation);
   std::set<int> ids_except(const std::set<const ParamState*>& excluded) const;
   std::vector<int> ids_of_pending() const;
   ParamState& state_for(const ParamRecord& record);
@@ -296,7 +286,6 @@ struct Optimizer::Impl {
   void bind_held_state(const ParamRecord& record, const torch::Tensor& p);
   void use_host_copies();
   void return_parameters();
-  void end_offloaded_step();
   StepExtras extras_of_step() const;
 
   // ---- ranks that share the state (optimizer_shard.cpp). Without them, together() only calls its argument, and

@@ -61,20 +61,10 @@ void Optimizer::Impl::return_parameters() {
   if (offload) offload->send();
 }
 
-void Optimizer::Impl::end_offloaded_step() {
-  if (!offload) return;
-  offload->drop_gradients();
-  if (!extras.clears) return;
-  for (const StepParam* const param : active) {
-    const torch::Tensor& p = param_groups()[param->name.group].params()[param->name.index];
-    if (p.grad().defined()) p.grad().detach().zero_();  // it may be a view
-  }
-}
-
 StepExtras Optimizer::Impl::extras_of_step() const {
   if (offload) return offload->extras();
   StepExtras made = extras;
-  if (sharding) made.clears = false;  // share_parameters() clears whole gradients
+  if (sharding) made.clears = false;  // clear_gradients() clears whole gradients
   return made;
 }
 

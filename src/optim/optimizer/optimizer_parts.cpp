@@ -161,7 +161,7 @@ class Optimizer::Impl::PartsToSave {
     std::vector<jit::PartitionedTensor> tensors;
     for (const Saved& one : saved_)
       tensors.push_back({one.p->numel(), jit::part_grain(*one.state->buffers.plan)});
-    own_ = rethrow_as_torch_error([&] { return jit::Partition(tensors, std::max(parts, 1)); });
+    own_ = as_torch_error([&] { return jit::Partition(tensors, std::max(parts, 1)); });
   }
 
   const jit::Partition& partition() const {

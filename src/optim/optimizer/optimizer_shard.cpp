@@ -204,9 +204,7 @@ void Optimizer::Impl::share_parameters() {
   sharding->share_parameters();
   for (StepParam* const param : active) {
     const auto& record = static_cast<const ParamRecord&>(*param);
-    const torch::Tensor& p = sharding->parameter(param->name);
-    if (record.part.defined()) bump_version(p);
-    if (extras.clears && p.grad().defined()) p.grad().detach().zero_();  // it may be a view
+    if (record.part.defined()) bump_version(sharding->parameter(param->name));
   }
 }
 

@@ -12,8 +12,9 @@
 
 namespace jitstep {
 
-// Sets the record's state to `held`. Throws if that is not state of the rule, or invalid.
-void Optimizer::Impl::look_up(ParamRecord& record, torch::optim::OptimizerParamState* held) const {
+// Sets the record's state to that of torch's table. Throws if that is not state of the rule, or invalid.
+void Optimizer::Impl::look_up(ParamRecord& record) const {
+  auto* const held = held_state(record);
   auto* const state = dynamic_cast<ParamState*>(held);
   const std::string& of_group = groups[record.name.group].rule;
   with_context(*record.p, record.name, [&] {

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "jit/codegen/shared_sums.h"
@@ -43,9 +44,9 @@ void Optimizer::Impl::step_all() {
   });
   if (reduction) reduction->end_step();
   return_parameters();
-  end_offloaded_step();
+  if (offload) offload->drop_gradients();
   share_parameters();
-  clear_materialized();
+  clear_gradients();
   forget_inputs();
 }
 
@@ -189,16 +190,18 @@ void Optimizer::Impl::refresh_options(std::size_t g) {
 
 [[gnu::always_inline]] inline void Optimizer::Impl::gather_param(ParamRecord& record,
                                                                  const torch::Tensor& p,
+                                                                 int group_revision,
                                                                  Operation operation) {
   record.p = &p;
   const bool storage_unchanged = check_storage(record);
   if (sharding) find_part(record, p);
   record.grad = operation == Operation::step ? gradient_of(record) : &p;
-  if (record.grad == nullptr) return gather_inactive(record, storage_unchanged);
-  const bool bound = find_state(record, storage_unchanged);
-  if (operation == Operation::switch_mode && (record.state == nullptr || record.state->step() == 0))
+  const bool bound = record.is_bound(held_state(record), group_revision, storage_unchanged);
+  if (record.grad == nullptr) {
+    if (bound) inactive.push_back(&record);
     return;
-  if (!bound) add_pending(record);
+  }
+  if (!bound && !add_pending(record, operation)) return;
   record.inputs = given_inputs.empty() ? nullptr : inputs_of(record);
   active.push_back(&record);
 }
@@ -219,28 +222,28 @@ bool Optimizer::Impl::gather_groups(Operation operation) {
 // The same for some parameters of a group.
 bool Optimizer::Impl::gather_params(std::size_t g, std::size_t first, std::size_t last,
                                     Operation operation) {
-  const auto& params = param_groups()[g].params();
-  auto& records = groups[g].param_records;
-  for (std::size_t i = first; i < last; ++i) {
-    if (key_of(params[i]) != records[i].key) return false;
-    if (!records[i].repeated) gather_param(records[i], params[i], operation);
+  const torch::Tensor* p = param_groups()[g].params().data() + first;
+  const int revision = groups[g].record.revision();
+  for (ParamRecord& record : std::span(groups[g].param_records).subspan(first, last - first)) {
+    if (key_of(*p) != record.key) return false;
+    if (!record.repeated) gather_param(record, *p, revision, operation);
+    ++p;
   }
   return true;
 }
 
-void Optimizer::Impl::gather_inactive(ParamRecord& record, bool storage_unchanged) {
-  if (record.knows(held_state(record)) &&
-      record.is_bound(groups[record.name.group].record.revision(), storage_unchanged))
-    inactive.push_back(&record);
-}
-
-void Optimizer::Impl::add_pending(ParamRecord& record) {
+// Schedules that the parameter's state is created or bound again. False if that is not needed to switch the mode.
+bool Optimizer::Impl::add_pending(ParamRecord& record, Operation operation) {
+  look_up(record);
+  const bool has_stepped = record.state != nullptr && record.state->step() != 0;
+  if (operation == Operation::switch_mode && !has_stepped) return false;
   check_tensor(*record.p, record.name);
   auto plan = with_context(*record.p, record.name,
                            [&] { return groups[record.name.group].record.plan(*record.p); });
   record.shares = jit::needs_all_tensors(*plan);
   check_part(record, *plan);
   pending.push_back({&record, std::move(plan), false, std::nullopt});
+  return true;
 }
 
 }  // namespace jitstep

@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "jit/step/step_checks.h"
 #include "optim/optimizer/stepper_tables.h"
 #include "optim/reports/kernel_report.h"
 #include "optim/tensor/backends.h"
@@ -16,26 +15,19 @@ namespace jitstep {
 
 namespace {
 
-// Calls a transform once per group, with all of the group's parameters on the device.
-void run_transform(const TransformOfGroup& transform, const DeviceStep& device, int number,
-                   const std::vector<jit::TransformedTensor>& tensors) {
-  std::map<std::size_t, std::vector<TransformedPart>> values;
-  for (const jit::TransformedTensor& one : tensors) {
-    const StepParam* const param = device.params[one.tensor];
-    values[param->name.group].push_back({param, values_at(one.values, *param->p)});
-  }
-  for (const auto& [group, of_group] : values) transform(group, number, of_group);
-}
-
-// The same on whole parameters, which other ranks have parts of.
-void run_transform(StepRanks& ranks, const TransformOfGroup& transform, const DeviceStep& device,
+// Calls a transform once per group, with all of the group's parameters on the device. With ranks, on whole parameters,
+// which other ranks have parts of.
+void run_transform(StepRanks* ranks, const TransformOfGroup& transform, const DeviceStep& device,
                    int number, const std::vector<jit::TransformedTensor>& tensors) {
+  std::map<std::size_t, std::vector<TransformedPart>> groups;
   std::vector<TransformedPart> parts;
   for (const jit::TransformedTensor& one : tensors) {
     const StepParam* const param = device.params[one.tensor];
     parts.push_back({param, values_at(one.values, *param->p)});
+    groups[param->name.group].push_back(parts.back());
   }
-  ranks.transform(parts, number, transform);
+  if (ranks != nullptr) return ranks->transform(parts, number, transform);
+  for (const auto& [group, of_group] : groups) transform(group, number, of_group);
 }
 
 // A step's transforms see the matrices of state, and those that earlier transforms have assigned.
@@ -65,14 +57,6 @@ std::array<double*, 2> buffers_of(const jit::SharedState* shared_state) {
   return shared_state == nullptr ? std::array<double*, 2>{} : shared_state->buffers;
 }
 
-// Copies of a state share its tensors, and the user may have given a copy to another parameter.
-void check_no_sharing(const DeviceStep& device) {
-  std::vector<const jit::StepTensor*> all;
-  for (const jit::Batch& batch : device.batches)
-    for (const jit::StepTensor& tensor : batch.tensors) all.push_back(&tensor);
-  rethrow_as_torch_error([&] { jit::check_distinct(all); });
-}
-
 }  // namespace
 
 Stepper::Stepper() : state_(std::make_unique<State>()) {}
@@ -89,10 +73,10 @@ void Stepper::prepare(const std::vector<StepParam*>& active,
   for (StepParam* const param : active) fresh.add_active(*param);
   for (StepParam* const param : inactive) fresh.add_inactive(*param, *state_);
   fresh.number_inputs({&active, &inactive});
-  for (DeviceStep& device : fresh.devices)
-    check_no_sharing(device),
-        as_torch_error([&] { device.step.emplace(*device.backend, device.batches, shared_state); }),
-        device.step->set_exchange(exchange());
+  for (DeviceStep& device : fresh.devices) {
+    as_torch_error([&] { device.step.emplace(*device.backend, device.batches, shared_state); });
+    device.step->set_exchange(exchange());
+  }
   for (DeviceStep& device : state_->devices)
     if (device.step && !device.backend->is_capturing()) device.step->activate_step();
   *state_ = std::move(fresh);
@@ -169,18 +153,15 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   const auto start = std::chrono::steady_clock::now();
   if (transform)
     for (const StepParam* const param : now.active) {
-      state.devices[param->row.device].params[param->row.input] = param;
+      DeviceStep& device = state.devices[param->row.device];
+      device.params[static_cast<std::size_t>(param->row.input - device.inputs.data())] = param;
       begin_matrices(*param);
     }
   if (transform)
     for (DeviceStep& device : state.devices) {
       int number = 0;
       step_on(device).host_transform([&](const std::vector<jit::TransformedTensor>& tensors) {
-        if (ranks_ != nullptr)
-          run_transform(*ranks_, transform, device, number, tensors);
-        else
-          run_transform(transform, device, number, tensors);
-        ++number;
+        run_transform(ranks_, transform, device, number++, tensors);
       });
     }
   for (DeviceStep& device : state.devices) step_on(device).launch();

@@ -66,12 +66,12 @@ std::size_t Stepper::State::batch_of(DeviceStep& device, const KernelKey& key) c
 }
 
 void Stepper::State::add(StepParam& param, jit::StepTensor tensor, const KernelKey& key) {
-  param.row = {id, param.version};
+  param.row = {id, param.version, param.p->is_cpu()};
   DeviceStep& device = device_of(param);
   const std::size_t index = param.row.batch = batch_of(device, key);
   jit::Batch& batch = device.batches[index];
   with_context(*param.p, param.name,
-               [&] { rethrow_as_torch_error([&] { jit::check_tensors(batch.plan, {tensor}); }); });
+               [&] { as_torch_error([&] { jit::check_tensors(batch.plan, {tensor}); }); });
   device.names[index].push_back(param.name);
   param.row.index = batch.tensors.size();
   batch.tensors.push_back(std::move(tensor));
@@ -89,7 +89,7 @@ void Stepper::State::add_inactive(StepParam& param, const State& last) {
   add(param, known.tensor(param.row), {param.buffers->plan.get(), spec.gradient, spec.strided});
 }
 
-// Numbers the inputs batch by batch.
+// Makes the inputs, batch by batch.
 void Stepper::State::number_inputs(std::initializer_list<const std::vector<StepParam*>*> lists) {
   std::vector<std::vector<std::size_t>> first;  // by device and batch
   for (DeviceStep& device : devices) {
@@ -107,7 +107,7 @@ void Stepper::State::number_inputs(std::initializer_list<const std::vector<StepP
   for (const auto* const list : lists)
     for (StepParam* const param : *list)
       if (TableRow& row = param->row; row.tables == id)
-        row.input = first[row.device][row.batch] + row.index;
+        row.input = &devices[row.device].inputs[first[row.device][row.batch] + row.index];
 }
 
 // Sets the inputs of a step. False if the tables lack the current row of a parameter. `ahead`: 0 for the HyperParams of
@@ -120,13 +120,13 @@ bool Stepper::State::set_inputs(const StepMembers& now, const StepExtras& extras
   for (const StepParam* const param : now.active) {
     if (!has_row(*param)) return false;
     const TableRow& row = param->row;
-    DeviceStep& device = devices[row.device];
     const StepCount& t = param->buffers->t;
-    jit::StepInput& input = device.inputs[row.input];
+    jit::StepInput& input = *row.input;
     input = {param->g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
-             device.device.is_cpu() || is_aligned(device.tensor(row), param->g),
+             row.on_cpu || is_aligned(devices[row.device].tensor(row), param->g),
              extras.clears ? param->grad->mutable_data_ptr() : nullptr};
-    for (std::size_t i = 0; param->inputs != nullptr && i < param->inputs->size(); ++i)
+    if (param->inputs == nullptr) continue;
+    for (std::size_t i = 0; i < param->inputs->size(); ++i)
       if (const torch::Tensor& one = (*param->inputs)[i]; one.defined())
         input.inputs[i] = one.const_data_ptr();
   }

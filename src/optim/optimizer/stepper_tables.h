@@ -30,7 +30,7 @@ struct DeviceStep {
   std::vector<std::vector<ParameterName>> names = {};  // of each batch's tensors
   std::map<KernelKey, std::size_t> batch_of = {};
   std::optional<jit::Step> step = {};
-  std::vector<jit::StepInput> inputs = {};    // in the order of batches
+  std::vector<jit::StepInput> inputs = {};    // in the order of batches; rows refer to them
   std::vector<const StepParam*> params = {};  // by input, of a step with transforms
 
   const jit::StepTensor& tensor(const TableRow& row) const {

@@ -6,7 +6,7 @@ namespace jitstep {
 
 std::unique_ptr<Options> checked_options(const std::string& rule, const GenericOptions& given,
                                          const jit::Catalog& catalog) {
-  return rethrow_as_torch_error([&] { return make_options(rule, given, catalog); });
+  return as_torch_error([&] { return make_options(rule, given, catalog); });
 }
 
 std::unique_ptr<Options> options_like(const Options& defaults,

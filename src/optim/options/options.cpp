@@ -91,7 +91,7 @@ std::uint64_t Options::next_version() {
 }
 
 jit::CodecChoice Options::read_codec(const std::string& text) {
-  return rethrow_as_torch_error([&] { return jit::parse_codec(text); });
+  return as_torch_error([&] { return jit::parse_codec(text); });
 }
 
 std::vector<std::string> Options::names() const {
@@ -100,12 +100,12 @@ std::vector<std::string> Options::names() const {
 
 jit::Value Options::get(const std::string& name) const {
   check_bound(*this);
-  return rethrow_as_torch_error([&] { return values().get(name); });
+  return as_torch_error([&] { return values().get(name); });
 }
 
 void Options::put(const std::string& name, const jit::Value& value) {
   check_bound(*this);
-  rethrow_as_torch_error([&] {
+  as_torch_error([&] {
     jit::OptionValues all = values();
     all.set(name, value);
     unpack(all.packed());
@@ -126,7 +126,7 @@ void Options::mark(std::size_t option) {
 
 bool Options::is_set(const std::string& name) const {
   check_bound(*this);
-  return rethrow_as_torch_error([&] {
+  return as_torch_error([&] {
     const jit::OptionValues all = values();
     return !(all.get(name) == all.declaration(name).initial) ||
            is_marked(index_of(all.layout(), name));
@@ -209,15 +209,14 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
     const jit::Option& option = *options[i].option;
     if (!archive.try_read(option.name, value)) continue;
     const jit::Value held = archived(option, value);
-    rethrow_as_torch_error([&] { all.set(option.name, held); });
+    as_torch_error([&] { all.set(option.name, held); });
     mark(i);
   }
   unpack(all.packed());
   if (!archive.try_read(kFormatsKey, value)) return;
   TORCH_CHECK(value.isString(), "jitstep: the checkpoint is damaged: its entry \"", kFormatsKey,
               "\" is ", value.tagKind(), " instead of a string. Save the optimizer again.");
-  edit_formats() =
-      rethrow_as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
+  edit_formats() = as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
 }
 
 double Options::get_lr() const {

@@ -140,7 +140,7 @@ std::vector<OptimizerParamGroup> decay_groups(const torch::nn::Module& module,
                                               const std::string& rule,
                                               const GenericOptions& options,
                                               const DecayExclusions& exclusions) {
-  const auto bound = rethrow_as_torch_error([&] { return make_options(rule, options); });
+  const auto bound = as_torch_error([&] { return make_options(rule, options); });
   return decay_groups(module, *bound, exclusions);
 }
 

@@ -132,7 +132,7 @@ std::vector<OutlinedGroup> read_outline(InputArchive& archive,
   for (std::int64_t g = 0; g < count; ++g) {
     InputArchive group = read_part(groups, "param_groups/" + std::to_string(g));
     const auto index = rules.size() == 1 ? 0 : static_cast<std::size_t>(g);
-    out.push_back(rethrow_as_torch_error([&] {
+    out.push_back(as_torch_error([&] {
       return read_group(group, states, rules.at(index), static_cast<std::size_t>(g), folder);
     }));
   }

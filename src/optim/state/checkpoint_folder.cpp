@@ -213,7 +213,7 @@ void CheckpointFolder::read(ParamState::Data& state, const ParameterName& parame
   const std::string name = PartIndex::state_name(parameter.group, parameter.index);
   const jit::Shape shape{state.layout.sizes, state.layout.strides};
   const std::int64_t elements = elements_of(*parted);
-  const std::int64_t shaped = rethrow_as_torch_error([&] { return shape.elements(); });
+  const std::int64_t shaped = as_torch_error([&] { return shape.elements(); });
   TORCH_CHECK(shape.sizes.size() == shape.strides.size() && shaped == elements,
               "jitstep: the checkpoint is damaged: its parts have ", elements,
               " elements of a parameter of shape ", torch::IntArrayRef(shape.sizes),

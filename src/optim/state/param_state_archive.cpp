@@ -101,7 +101,7 @@ void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
               ". Save the optimizer again.");
   buffers.id = static_cast<int>(id);
   buffers.format.dtype =
-      rethrow_as_torch_error([&] { return jit::parse_dtype(read_string(archive, "dtype")); });
+      as_torch_error([&] { return jit::parse_dtype(read_string(archive, "dtype")); });
   buffers.format.weights = read_string(archive, "weights");
   layout = {read_integers(archive, "sizes"), read_integers(archive, "strides"),
             torch_dtype(buffers.format.dtype), torch::kCPU};
@@ -109,7 +109,7 @@ void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const std::string key = "codec_" + slots[i].name;
     if (c10::IValue codec; !archive.try_read(key, codec)) continue;
-    buffers.format.slots[i] = rethrow_as_torch_error([&] {
+    buffers.format.slots[i] = as_torch_error([&] {
       return jit::complete(jit::parse_codec(read_string(archive, key)), catalog(), &manifest());
     });
     buffers.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),

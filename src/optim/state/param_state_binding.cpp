@@ -324,7 +324,7 @@ void ParamState::Data::bind(const torch::Tensor& p, std::shared_ptr<const jit::P
   if (manifest().early_state) fresh.initial = initial.slots;
   check_complete(fresh);
   check_aux_state(fresh);
-  if (from_archive) rethrow_as_torch_error([&] { check_archived_aux_state(fresh); });
+  if (from_archive) as_torch_error([&] { check_archived_aux_state(fresh); });
   copy_aux_state(fresh);  // before the slots: encoding a slot writes its codec's auxiliary state
   if (!buffers.slots.empty()) {
     TORCH_CHECK(buffers.slots.size() == declared_slots().size(), "jitstep: the state has ",

@@ -203,7 +203,7 @@ void encode_slot(StateBuffers& state, const torch::Tensor& p, int slot,
   torch::Tensor ordered = zeros_of(p, real_dtype(state.format.dtype));
   ordered.copy_(values);
   if (p.numel() == 0) return;
-  rethrow_as_torch_error([&] {
+  as_torch_error([&] {
     jit::encode_slot(backend_of(p.device()),
                      {*state.plan, step_tensor(p, state, p.strides()), state.t, state.hyper}, slot,
                      ordered.data_ptr());

@@ -92,7 +92,7 @@ void convert_weights(const StateBuffers& from, const std::vector<std::int64_t>& 
   if (p.numel() == 0) return;
   const torch::Tensor weights = weights_of(from, strides, p);
   const torch::Tensor rounded = torch::empty_like(weights, p.scalar_type());
-  rethrow_as_torch_error([&] {
+  as_torch_error([&] {
     jit::encode_weights(backend_of(p.device()),
                         {*to.plan, step_tensor(rounded, to, rounded.strides()), to.t},
                         weights.data_ptr());

@@ -26,12 +26,6 @@ auto as_torch_error(Action&& action) {
   }
 }
 
-/// The same as as_torch_error, for checks of arguments.
-template <class Check>
-auto rethrow_as_torch_error(Check&& check) {
-  return as_torch_error(std::forward<Check>(check));
-}
-
 /// A parameter in a message: its group, and its index in the group.
 struct ParameterName {
   std::size_t group = 0;

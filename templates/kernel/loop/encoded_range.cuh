@@ -23,7 +23,7 @@ concept HasNormalize = requires {
   typename C::ScaledCodec;
 };
 template <class C>
-concept NormalizesByBlock = HasNormalize<C> &&(C::block > 1);
+concept NormalizesWithoutBlocks = HasNormalize<C> &&(C::block <= 1);
 
 // ---- from codes to values ------------------------------------------------------------------------
 

@@ -8,6 +8,22 @@
 
 namespace jitstep {
 
+// The codes of a range, and how auxiliary state decodes them.
+template <class C>
+struct CodesWithAuxState {
+  CodesOfRange<typename C::Code> codes;
+  KHD real value(int i, const typename C::Meta& meta, const auto& aux) const {
+    return C::decode(codes.begin()[i], meta, aux);
+  }
+};
+template <HasNormalize C>
+struct CodesWithAuxState<C> {
+  EncodedRange<typename C::ScaledCodec> coded;
+  KHD real value(int i, const typename C::Meta& meta, const auto& aux) const {
+    return C::denormalize(coded.value(i, {}), meta, aux);
+  }
+};
+
 // The decoded values of slot I in one range.
 template <class S, int I, bool HasAuxState>
 class StoredState {
@@ -27,7 +43,7 @@ class StoredState<S, I, true> {
  public:
   KHD StoredState(const Scope<S>& scope, const ElementRange& elements) {
     const SlotBuffers& slot = scope.tensor.slots[I];
-    const CodesOfRange<typename C::Code> codes(slot.codes, elements.base, elements.count);
+    const CodesWithAuxState<C> codes{{slot.codes, elements.base, elements.count}};
     const AuxStateOfRange<S, I, kLeaf, false> aux(scope, elements);
     for (int start = 0; start < elements.count; start += kBlock) {
       typename C::Meta meta{};
@@ -36,7 +52,7 @@ class StoredState<S, I, true> {
       // vectorized: the loop that decodes
       INDEPENDENT
       for (int i = max(start, elements.begin); i < min(start + kBlock, elements.end); ++i)
-        values_[i] = C::decode(codes.begin()[i], meta, aux[i]);
+        values_[i] = codes.value(i, meta, aux[i]);
     }
   }
   KHD real operator[](int i) const { return values_[i]; }
@@ -47,7 +63,7 @@ class StoredState<S, I, true> {
 
 // The inner codec decodes normalized values.
 template <class S, int I>
-requires HasNormalize<typename S::template Codec<I>::Body>
+requires NormalizesWithoutBlocks<typename S::template Codec<I>::Body>
 class StoredState<S, I, true> {
   using C = typename S::template Codec<I>::Body;
 
@@ -59,33 +75,6 @@ class StoredState<S, I, true> {
  private:
   EncodedRange<typename C::ScaledCodec> coded_;
   AuxStateOfRange<S, I, kLeaf, false> aux_;
-};
-
-// The same, with metadata per block.
-template <class S, int I>
-requires NormalizesByBlock<typename S::template Codec<I>::Body>
-class StoredState<S, I, true> {
-  using C = typename S::template Codec<I>::Body;
-  static constexpr int kBlock = C::block < kLeaf ? C::block : kLeaf;
-
- public:
-  KHD StoredState(const Scope<S>& scope, const ElementRange& elements) {
-    const SlotBuffers& slot = scope.tensor.slots[I];
-    const EncodedRange<typename C::ScaledCodec> coded(slot.codes, elements.base, elements.count);
-    const AuxStateOfRange<S, I, kLeaf, false> aux(scope, elements);
-    for (int start = 0; start < elements.count; start += kBlock) {
-      const auto meta =
-          static_cast<const typename C::Meta*>(slot.meta)[(elements.base + start) / C::block];
-      // vectorized: the loop that decodes
-      INDEPENDENT
-      for (int i = max(start, elements.begin); i < min(start + kBlock, elements.end); ++i)
-        values_[i] = C::denormalize(coded.value(i, {}), meta, aux[i]);
-    }
-  }
-  KHD real operator[](int i) const { return values_[i]; }
-
- private:
-  real values_[kLeaf];
 };
 
 // A slot without codes reads only auxiliary state, and only for elements that the loop uses.

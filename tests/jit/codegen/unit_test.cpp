@@ -290,5 +290,18 @@ TEST_F(UnitTest, RunsWithAConfigThatFitsTheFormats) {
   EXPECT_THROW(unit(random, {256, 32, 4, 2}, Target::cuda(90)), Error);
 }
 
+// A pragma before the first function. The compilers of other processors skip it.
+TEST_F(UnitTest, OfBFloat16ParametersPrefersVectorsOfTheirRoundingInstructions) {
+  const auto prefers = [&](Dtype dtype, const Target& target) {
+    KernelSpec spec = adamw({"fp32"});
+    spec.state.dtype = spec.gradient = dtype;
+    const std::string text = made(spec, target).text;
+    return text.substr(0, text.find("#include")).find("__AVX512BF16__") != text.npos;
+  };
+  EXPECT_TRUE(prefers(Dtype::bfloat16, Target::cpu()));
+  EXPECT_FALSE(prefers(Dtype::float32, Target::cpu()));
+  EXPECT_FALSE(prefers(Dtype::bfloat16, Target::cuda(90)));
+}
+
 }  // namespace
 }  // namespace jitstep::jit

@@ -23,8 +23,9 @@ class RecordingBackend : public Backend {
   std::vector<std::int64_t> items;
   std::vector<std::string> built_at_once;
   int uploads = 0;
-  int hyper_index = -1;  // of the second tensor, in the last launch
-  bool fails = false;    // uploads throw
+  int hyper_index = -1;   // of the second tensor, in the last launch
+  int first_tensor = -1;  // of the work items of the last launch
+  bool fails = false;     // uploads throw
   std::int64_t cached = 0;
   std::optional<std::size_t> failing_launch;
 
@@ -60,6 +61,7 @@ class RecordingBackend : public Backend {
       backend.launched.push_back(name);
       backend.items.push_back(args.item_count);
       backend.hyper_index = args.steps[1].hyper_index;
+      backend.first_tensor = args.items == nullptr ? -1 : args.items[0].tensor;
     }
     RecordingBackend& backend;
     std::vector<std::string> entries;
@@ -225,12 +227,13 @@ TEST(Step, SendsWorkItemsThatALastStepCouldNotSend) {
   Step step(backend, {{plan("adamw"), tensors(3, 10)}});
   std::vector<StepInput> given = inputs(3);
   step.run(given, {at_step(1)});
-  given[2] = {.inactive = true};
+  given[0] = {.inactive = true};
   backend.fails = true;
   EXPECT_THROW(step.run(given, {at_step(1)}), Error);
   backend.fails = false;
   step.run(given, {at_step(1)});
   EXPECT_EQ(backend.items.back(), 2);
+  EXPECT_EQ(backend.first_tensor, 1) << "the items are those of the step before";
 }
 
 TEST(Step, CompilesTheKernelsOfAllBatchesAtOnce) {

@@ -159,6 +159,48 @@ TEST(UnchangedSteps, EndWithAnyChangeToAState) {
   }
 }
 
+TEST(UnchangedSteps, EndWithAGradientThatReturnsToItsOldMemory) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{300}});
+  AdamW optimizer(parameters, AdamWOptions(0.1));
+  set_gradients(parameters, 1);
+  const torch::Tensor first = parameters[0].grad(), second = -2 * first;
+  for (const torch::Tensor& gradient : {first, first, second, second, first}) {
+    parameters[0].mutable_grad() = gradient;
+    const Tensors expected = stepped_by_a_new_optimizer(optimizer, parameters, AdamWOptions(0.1));
+    optimizer.step();
+    expect_equal(parameters, expected);
+  }
+}
+
+TEST(UnchangedSteps, BindAStateAgainThatTheProgramAssigned) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{50}});
+  AdamW optimizer(parameters);
+  set_gradients(parameters, 1);
+  for (int step = 1; step <= 3; ++step) optimizer.step();
+  auto& state =
+      static_cast<AdamWParamState&>(*optimizer.state().at(parameters[0].unsafeGetTensorImpl()));
+  state = AdamWParamState(state);
+  optimizer.step();
+  EXPECT_THROW(state.exp_avg(torch::ones({7})), c10::Error) << "only an unbound state accepts it";
+}
+
+// Erasing moves other states inside of the table, if their addresses are irregular.
+TEST(UnchangedSteps, CreateNoStateIfTheyFailAfterTheProgramErasedSome) {
+  const Tensors all =
+      make_parameters(torch::kFloat32, std::vector<std::vector<std::int64_t>>(3600, {5}));
+  Tensors parameters;
+  for (std::size_t i = 0; i < 60; ++i) parameters.push_back(all[i * i]);
+  AdamW optimizer(parameters);
+  set_gradients(parameters, 1);
+  for (int step = 1; step <= 3; ++step) optimizer.step();
+  for (std::size_t i = 0; i < parameters.size(); i += 2)
+    optimizer.state().erase(parameters[i].unsafeGetTensorImpl());
+  optimizer.zero_grad_in_step();
+  parameters[0].mutable_grad() = parameters[1].grad();
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with");
+  EXPECT_EQ(optimizer.state().size(), 30u);
+}
+
 TEST(UnchangedSteps, EndWithAParameterThatTheProgramAddsToAGroup) {
   Tensors parameters = make_parameters(torch::kFloat32, {{50}, {60}});
   AdamW optimizer({parameters[0]}, AdamWOptions(0.1));
