@@ -20,6 +20,7 @@ Leading and trailing blanks are ignored, so that formatting does not matter.
 import argparse
 import fnmatch
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -126,6 +127,26 @@ def read_all(tree: pathlib.Path) -> dict[str, Mutant]:
     return found
 
 
+def shard(names: list[str], text: str) -> list[str]:
+    """Shard I of N ("I/N") of the names. The shards are consecutive, because neighbors often name the same suites."""
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    number, count = (int(match[1]), int(match[2])) if match else (1, 0)
+    if number > count:
+        raise MutantError(f'--shard is "{text}". Give the number of the shard and their count, such as 2/8.')
+    return names[len(names) * (number - 1) // count : len(names) * number // count]
+
+
+def listed(tree: pathlib.Path, table: str, part: str) -> list[str]:
+    """The names of all mutants, or of one table, or a shard of them."""
+    mutants = read_all(tree)
+    if table:
+        path = tree / f"tests/mutants/{table}.mutants"
+        if not path.is_file():
+            raise MutantError(f"there is no table {path.name} in {path.parent}")
+        mutants = {mutant.name: mutant for mutant in read_table(path)}
+    return shard(list(mutants), part) if part else list(mutants)
+
+
 def tests_of(program: pathlib.Path) -> list[str]:
     """SUITE.NAME of every test of a program."""
     listed = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=True)
@@ -198,7 +219,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT, help="the tree (default: this one)")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="print the names")
+    names = commands.add_parser("list", help="print the names")
+    names.add_argument("--from", dest="table", default="", help="only those of tests/mutants/TABLE.mutants")
+    names.add_argument("--shard", default="", help="only a part of them, such as 2/8")
     shown = commands.add_parser("field", help="print the value of a mutant's key")
     shown.add_argument("name")
     shown.add_argument("key")
@@ -211,7 +234,7 @@ def main() -> int:
     try:
         mutants = read_all(ROOT)
         if arguments.command == "list":
-            print("\n".join(mutants))
+            print("\n".join(listed(ROOT, arguments.table, arguments.shard)))
         elif arguments.command == "check":
             return check(arguments, mutants)
         elif arguments.name not in mutants:

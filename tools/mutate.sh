@@ -3,9 +3,11 @@
 # tree. One of the suites that a mutant names must fail, otherwise the mutant has survived. Prints the result of each.
 # Fails if a mutant survives, does not fit the tree or does not build. Fails first if a suite fails without any mutant.
 #
-#   tools/mutate.sh [--table FILE] [--copy FOLDER] [NAME...]
+#   tools/mutate.sh [--from TABLE] [--shard I/N] [--table FILE] [--copy FOLDER] [NAME...]
 #
 #   NAME     mutants to try (default: all)
+#   --from   only those of tests/mutants/TABLE.mutants
+#   --shard  only part I of N, such as 2/8
 #   --table  also writes the results to FILE, as a Markdown table
 #   --copy   folder of the copy and its build (default: build-mutants; it stays, so that the next run is fast)
 set -euo pipefail
@@ -18,10 +20,11 @@ suite_seconds=900
 usage() { sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"; }
 fail() { echo "mutate: error: $*" >&2; exit 2; }
 
-names=()
+names=() choice=()
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit ;;
+    --from | --shard) choice+=("$1" "$2"); shift ;;
     --table) table=$(realpath -m "$2"); shift ;;
     --copy) copy=$(realpath -m "$2"); shift ;;
     -*) usage >&2; exit 2 ;;
@@ -31,13 +34,23 @@ while [ $# -gt 0 ]; do
 done
 mutants() { python3 "$root/tools/mutants.py" "$@"; }
 mutants check
-if [ ${#names[@]} -eq 0 ]; then mapfile -t names < <(mutants list); fi
+if [ ${#names[@]} -eq 0 ]; then
+  selected=$(mutants list "${choice[@]}")
+  mapfile -t names <<<"$selected"
+fi
 
 # field NAME KEY: the value of a key in the mutant's table entry. Empty if it has no such key.
 field() { mutants field "$1" "$2"; }
 
-# The suites that the selected mutants name, without duplicates.
-all_suites() { for name in "${names[@]}"; do field "$name" suites; done | tr -s ' ' '\n' | sort -u; }
+# The suites that mutants name, without duplicates.
+suites_of() { for name in "$@"; do field "$name" suites; done | tr -s ' ' '\n' | sort -u; }
+
+# True if the mutant changes only templates, and no build notices it.
+changes_templates() {
+  local touched
+  touched=$(mutants apply "$1" --touched)
+  ! grep -qv '^templates/' <<<"$touched" && [[ $(field "$1" suites) != *build:* ]]
+}
 
 # ---- the copy ----------------------------------------------------------------------------------
 
@@ -67,15 +80,27 @@ restore() {
 
 build() { "$copy/tools/build.sh" "$@" >"$log" 2>&1; }
 
-# run_suite PROGRAM FILTER: fails if the suite fails or exceeds the time limit. Uses a new kernel cache, so that a
-# mutant never runs kernels of another one.
+# Kernels of the tree without a mutant.
+kernels="$copy/kernels"
+
+# run_suite PROGRAM FILTER CACHE: fails if the suite fails or exceeds the time limit.
 run_suite() {
-  local cache status=0
+  (cd "$copy" && JITSTEP_CACHE_DIR=$3 timeout "$suite_seconds" "build/tests/$1" --gtest_filter="$2" --gtest_brief=1) \
+    >"$log" 2>&1
+}
+
+# first_failure SUITE...: prints the first suite that fails in the copy, or nothing. The suites run on a copy of the
+# cache: a mutant may damage the cache, and a kernel that a mutant did not change need not be compiled again.
+first_failure() {
+  local suite found='' cache
   cache=$(mktemp -d)
-  (cd "$copy" && JITSTEP_CACHE_DIR=$cache timeout "$suite_seconds" "build/tests/$1" --gtest_filter="$2" --gtest_brief=1) \
-    >"$log" 2>&1 || status=$?
+  cp -rp "$kernels/." "$cache"
+  for suite in "$@"; do
+    case $suite in build:*) continue ;; esac
+    run_suite "${suite%%:*}" "${suite#*:}" "$cache" || { found=$suite; break; }
+  done
   rm -rf "$cache"
-  return $status
+  echo "$found"
 }
 
 use_nvrtc() {
@@ -84,25 +109,37 @@ use_nvrtc() {
   if [ -n "$library" ] && [ -z "${JITSTEP_NVRTC:-}" ]; then export JITSTEP_NVRTC=${library%/*}; fi
 }
 
-# Checks that without a mutant everything builds, and that every suite has tests and passes.
+# Checks that without a mutant everything builds, and that every suite has tests and passes. The suites of mutants of
+# templates must pass with the templates of a folder.
 check_suites() {
-  local suite programs=()
-  mapfile -t programs < <(all_suites | sed 's/^build://; s/:.*//' | sort -u)
+  local name suite folder on_folder programs=() of_templates=()
+  mapfile -t programs < <(suites_of "${names[@]}" | sed 's/^build://; s/:.*//' | sort -u)
+  for name in "${names[@]}"; do ! changes_templates "$name" || of_templates+=("$name"); done
+  on_folder=$(suites_of "${of_templates[@]}")
   echo "mutate: building ${programs[*]} in $copy"
   build "${programs[@]}" || { tail -n 30 "$log" >&2; fail "the tree does not build"; }
-  for suite in $(all_suites | grep -v '^build:'); do
+  for suite in $(suites_of "${names[@]}" | grep -v '^build:'); do
+    folder=
+    ! grep -qxF "$suite" <<<"$on_folder" || folder="$copy/templates"
     "$copy/build/tests/${suite%%:*}" --gtest_list_tests --gtest_filter="${suite#*:}" | grep -q '^  ' ||
       fail "$suite names no test"
-    run_suite "${suite%%:*}" "${suite#*:}" || { tail -n 30 "$log" >&2; fail "$suite fails without any mutant"; }
+    JITSTEP_TEMPLATES=$folder run_suite "${suite%%:*}" "${suite#*:}" "$kernels" ||
+      { tail -n 30 "$log" >&2; fail "$suite fails without any mutant"; }
   done
 }
 
 # ---- one mutant --------------------------------------------------------------------------------
 
-# Prints the suite that noticed the mutant in the copy, "the build", or nothing.
+# noticed_by NAME: prints the suite that noticed the mutant in the copy, "the build", or nothing.
 noticed_by() {
-  local suite targets=() must_build=1
-  for suite in $1; do
+  local suite suites targets=() must_build=1
+  read -ra suites < <(field "$1" suites)
+  # The programs of the tree without a mutant can read changed templates. Only a mutant that survives needs a build.
+  if changes_templates "$1"; then
+    suite=$(JITSTEP_TEMPLATES="$copy/templates" first_failure "${suites[@]}")
+    if [ -n "$suite" ]; then echo "$suite"; return; fi
+  fi
+  for suite in "${suites[@]}"; do
     targets+=("$(sed 's/^build://; s/:.*//' <<<"$suite")")
     case $suite in build:*) must_build= ;; esac
   done
@@ -110,10 +147,7 @@ noticed_by() {
     if [ -z "$must_build" ]; then echo "the build"; else echo "error: it does not build, see $log"; fi
     return
   fi
-  for suite in $1; do
-    case $suite in build:*) continue ;; esac
-    run_suite "${suite%%:*}" "${suite#*:}" || { echo "$suite"; return; }
-  done
+  first_failure "${suites[@]}"
 }
 
 # try NAME: sets `verdict` and counts failures.
@@ -123,7 +157,7 @@ try() {
   if ! mutants --tree "$copy" apply "$1" 2>"$log"; then
     verdict="error: it does not fit the tree"
   else
-    found=$(noticed_by "$(field "$1" suites)")
+    found=$(noticed_by "$1")
     restore "$1"
     case $found in
       error:*) verdict=$found ;;
@@ -150,6 +184,7 @@ write_table() {
 
 "$root/tools/setup.sh"
 refresh_copy
+rm -rf "$kernels" && mkdir -m 700 "$kernels"
 log="$copy/mutate.log"
 use_nvrtc
 check_suites

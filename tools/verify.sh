@@ -87,7 +87,7 @@ run_part() {
 }
 
 status() {
-  local row='%-14s %-21s %-12s %-10s %7s  %s\n'
+  local row='%-27s %-21s %-12s %-10s %7s  %s\n'
   # shellcheck disable=SC2059
   printf "$row" part result commit date seconds machine
   for name in "${selected[@]}"; do

@@ -12,6 +12,7 @@ std::vector<std::int64_t> strides_of(const TensorCase& c, bool transposed, bool 
   std::vector<int> order(dims);
   for (int d = 0; d < dims; ++d) order[d] = dims - 1 - d;
   if (transposed && dims > 1) std::swap(order[0], order[1]);
+  if (c.channels_last && dims > 2) std::rotate(order.begin(), order.end() - 2, order.end() - 1);
   std::vector<std::int64_t> strides(dims);
   std::int64_t next = gaps ? 2 : 1;
   for (int d : order) {

@@ -17,9 +17,10 @@ struct TensorCase {
   int misalignment = 0;     // elements by which p and g are shifted in their buffers
   bool transposed = false;  // the last two dimensions of p are swapped in memory
   bool grad_transposed = false;
-  bool gaps = false;     // p has stride 2
-  int first_step = 1;    // the first step with a gradient
-  int skipped_step = 0;  // a step without a gradient
+  bool gaps = false;           // p has stride 2
+  bool channels_last = false;  // dimension 1 of p and g varies fastest in memory
+  int first_step = 1;          // the first step with a gradient
+  int skipped_step = 0;        // a step without a gradient
 };
 
 struct StepCase {

@@ -13,6 +13,7 @@ struct Codec {
   using Meta = NoMeta;
   static constexpr int block = 1;
   static constexpr bool random = true;
+  static constexpr bool rounds_randomly = true;
   KHD static real decode(Code code, const Meta&) { return bf16_to_float(code); }
   KHD static Code encode(real x, const Meta&, uint32 random_bits) {
     return float_to_bf16_stochastic(static_cast<float>(x), random_bits);

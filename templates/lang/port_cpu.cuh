@@ -122,35 +122,108 @@ KHD void interleave(const Products& a, const Products& b, Products (&words)[2]) 
 
 inline constexpr int kRoundedAtOnce = 32;
 
-// Rounds kRoundedAtOnce floats to bfloat16, to nearest even. Returns 0 if no value is a NaN or subnormal. For those the
-// instruction has rules of its own.
+// Classes of floats that the instructions below do not round as formats.cuh does: NaN and subnormal numbers. Slots store
+// +0 for -0.
+inline constexpr int kSpecialWeights = 0xa1, kSpecialSlots = 0xa5;
+inline constexpr int kNegative = 0x40;  // in addition, if the codec keeps positive values positive
+#if defined(__AVX512DQ__)
+// Returns 0 if none of 16 floats is in these classes.
+template <int Classes>
+KHD uint32 in_classes(const auto& values) {
+  uint16 special;
+  asm("vfpclassps %2, %1, %0" : "=k"(special) : "v"(values), "i"(Classes));
+  return special;
+}
+#endif
+
+// Rounds kRoundedAtOnce floats to bfloat16, to nearest even. Returns 0 if no value is special.
 #if defined(__AVX512BF16__) && defined(__AVX512DQ__)
 inline constexpr bool kRoundsToBf16 = true;
+template <int Special>
 KHD uint32 round_to_bf16(const float* x, uint16* to) {
   typedef float Floats __attribute__((vector_size(64)));
   Floats low, high, rounded;
-  uint16 low_special, high_special;
   copy_bytes(&low, x, sizeof low);
   copy_bytes(&high, x + 16, sizeof high);
   asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(rounded) : "v"(low), "v"(high));
-  asm("vfpclassps $0xa1, %1, %0" : "=k"(low_special) : "v"(low));
-  asm("vfpclassps $0xa1, %1, %0" : "=k"(high_special) : "v"(high));
   copy_bytes(to, &rounded, sizeof rounded);
-  return low_special | high_special;
+  return in_classes<Special>(low) | in_classes<Special>(high);
 }
 #else
 inline constexpr bool kRoundsToBf16 = false;
-KHD uint32 round_to_bf16(const float*, uint16*) { return 1; }
+template <int Special>
+KHD uint32 round_to_bf16(const float*, uint16*) {
+  return 1;
+}
 #endif
 
-// Rounds kRoundedAtOnce floats to float16, to nearest even. Returns 0 if all are in the format's range.
+// Rounds kRoundedAtOnce floats to bfloat16, stochastically: up if a float's lower half exceeds its draw. Returns 0 if no
+// value is special.
+#if defined(__AVX512BW__) && defined(__AVX512DQ__)
+inline constexpr bool kRoundsRandomly = true;
+// The lower (0) or upper (1) halves of two registers of floats.
+template <int Upper>
+struct Halves {
+  alignas(64) uint16 x[kRoundedAtOnce];
+  constexpr Halves() : x() {
+    for (int i = 0; i < kRoundedAtOnce; ++i) x[i] = static_cast<uint16>(2 * i + Upper);
+  }
+};
+template <int Upper>
+inline constexpr Halves<Upper> kHalves;
+template <int Special>
+KHD uint32 round_randomly(const float* x, const uint16* draws, uint16* to) {
+  typedef float Floats __attribute__((vector_size(64)));
+  typedef uint16 Words __attribute__((vector_size(64)));
+  Floats low, high;
+  Words fractions, rounded, random, at_lower, at_upper;
+  uint32 up;
+  copy_bytes(&low, x, sizeof low);
+  copy_bytes(&high, x + 16, sizeof high);
+  copy_bytes(&random, draws, sizeof random);
+  copy_bytes(&at_lower, kHalves<0>.x, sizeof at_lower);
+  copy_bytes(&at_upper, kHalves<1>.x, sizeof at_upper);
+  copy_bytes(&fractions, &low, sizeof low);
+  rounded = fractions;
+  asm("vpermt2w %2, %1, %0" : "+v"(fractions) : "v"(at_lower), "v"(high));
+  asm("vpermt2w %2, %1, %0" : "+v"(rounded) : "v"(at_upper), "v"(high));
+  asm("vpcmpuw $6, %2, %1, %0" : "=Yk"(up) : "v"(fractions), "v"(random));
+  asm("vpaddw %2, %0, %0 %{%1%}" : "+v"(rounded) : "Yk"(up), "v"(Words{} + uint16{1}));
+  copy_bytes(to, &rounded, sizeof rounded);
+  return in_classes<Special>(low) | in_classes<Special>(high);
+}
+#else
+inline constexpr bool kRoundsRandomly = false;
+template <int Special>
+KHD uint32 round_randomly(const float*, const uint16*, uint16*) {
+  return 1;
+}
+#endif
+
+// Rounds kRoundedAtOnce floats to float16, to nearest even. Returns 0 if all are in the format's range. kFlushesFp16: or if
+// one is in the special classes of a slot. If kNegative is one of them, a positive value is not rounded to 0.
 // widen_fp16() is the inverse, but a signaling NaN becomes quiet.
+#if defined(__AVX512DQ__)
+inline constexpr bool kFlushesFp16 = true;
+#else
+inline constexpr bool kFlushesFp16 = false;
+#endif
 #if defined(__AVX512F__)
 inline constexpr bool kConvertsFp16 = true;
+// Replaces positive values below the least positive number by that number. No value is negative.
+template <class Floats>
+KHD void keep_positive(Floats& value) {
+  const Floats least = Floats{} + 0x1p-24f;
+  uint16 nonzero;
+  asm("vptestmd %1, %1, %0" : "=Yk"(nonzero) : "v"(value));
+  asm("vmaxps %2, %0, %0 %{%1%}" : "+v"(value) : "Yk"(nonzero), "v"(least));
+}
+template <int Special>
 KHD uint32 round_to_fp16(const float* x, uint16* to) {
   typedef float Floats __attribute__((vector_size(64)));
   typedef int Ints __attribute__((vector_size(64)));
   typedef uint16 Halves __attribute__((vector_size(32)));
+  constexpr bool kSlot = kFlushesFp16 && Special != kSpecialWeights;
   const Floats most = Floats{} + 65504.0f;
   uint32 special = 0;
   for (int i = 0; i < kRoundedAtOnce; i += 16) {
@@ -159,10 +232,14 @@ KHD uint32 round_to_fp16(const float* x, uint16* to) {
     uint16 larger;  // or a NaN
     copy_bytes(&value, x + i, sizeof value);
     const auto size = reinterpret_cast<Floats>(reinterpret_cast<Ints>(value) & 0x7fffffff);
-    asm("vcvtps2ph $0, %1, %0" : "=v"(rounded) : "v"(value));
     asm("vcmpps $6, %2, %1, %0" : "=k"(larger) : "v"(size), "v"(most));
-    copy_bytes(to + i, &rounded, sizeof rounded);
     special |= larger;
+#if defined(__AVX512DQ__)
+    if constexpr (kSlot) special |= in_classes<Special>(value);
+    if constexpr (kSlot && (Special & kNegative)) keep_positive(value);
+#endif
+    asm("vcvtps2ph $0, %1, %0" : "=v"(rounded) : "v"(value));
+    copy_bytes(to + i, &rounded, sizeof rounded);
   }
   return special;
 }
@@ -179,6 +256,7 @@ KHD void widen_fp16(const uint16* bits, float* to) {
 }
 #elif defined(__F16C__)
 inline constexpr bool kConvertsFp16 = true;
+template <int>
 KHD uint32 round_to_fp16(const float* x, uint16* to) {
   typedef float Floats __attribute__((vector_size(32)));
   typedef int Ints __attribute__((vector_size(32)));
@@ -212,7 +290,10 @@ KHD void widen_fp16(const uint16* bits, float* to) {
 }
 #else
 inline constexpr bool kConvertsFp16 = false;
-KHD uint32 round_to_fp16(const float*, uint16*) { return 1; }
+template <int>
+KHD uint32 round_to_fp16(const float*, uint16*) {
+  return 1;
+}
 KHD void widen_fp16(const uint16*, float*) {}
 #endif
 

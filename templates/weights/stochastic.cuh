@@ -10,6 +10,7 @@ struct Weights {
   using Format = Format_;
   using Residual = NoResidual;
   static constexpr bool random = true;
+  static constexpr bool rounds_randomly = true;
   KHD static real load(typename Format::Bits bits) { return Format::load(bits); }
   KHD static typename Format::Bits store(real x, uint32 random_bits) {
     return float_to_bf16_stochastic(x, random_bits);

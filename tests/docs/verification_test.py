@@ -5,6 +5,7 @@
 """
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -53,6 +54,21 @@ def problems(results, files, age_of=age):
             yield f"{part} ran {commits} commits ago. Run `tools/verify.sh --part {part}` and `tools/verify.sh --write`"
 
 
+def gaps(commands, tables):
+    """Messages about shards and tables of mutants that no part runs."""
+    shards = {}
+    for command in commands:
+        match = re.search(r"(--shard |-I )(\d+)(/|,,)(\d+)$", command)
+        if match:
+            shards.setdefault((command[:match.start()], match[4]), set()).add(int(match[2]))
+    for (command, count), numbers in shards.items():
+        if numbers != set(range(1, int(count) + 1)):
+            yield f"`{command}` has the shards {sorted(numbers)} of {count}"
+    used = {match[1] for command in commands if (match := re.search(r"mutate\.sh --from (\w+)", command))}
+    if used != tables:
+        yield f"the tables in tests/mutants and those of the parts differ: {sorted(used ^ tables)}"
+
+
 def test_of_this_test():
     files = {"a": ["x"], "b": ["y"]}
     good = {"a": ("passed", "1"), "b": ("not run", "-")}
@@ -62,13 +78,22 @@ def test_of_this_test():
     for wrong in ("passed", "2"), ("passed", "3"), ("failed", "1"):
         assert len(find({**good, "a": wrong})) == 1, wrong
     assert len(find({"a": good["a"]})) == 1
+    commands = ["x --from a --shard 1/2", "x --from a --shard 2/2", "tools/mutate.sh --from a", "y -R z -I 1,,1"]
+    assert not list(gaps(commands, {"a"}))
+    assert len(list(gaps(commands[1:], {"a"}))) == 1
+    assert len(list(gaps(commands, {"a", "b"}))) == 1
+    assert len(list(gaps(["y -I 1,,2"], set()))) == 1
 
 
 def main():
     test_of_this_test()
+    table = (ROOT / "tools/verify_parts.txt").read_text()
+    tables = {path.stem for path in (ROOT / "tests/mutants").glob("*.mutants")}
+    found = list(gaps([line.split(" | ", 2)[2] for line in table.splitlines() if not line.startswith("#")], tables))
     if git("rev-parse", "--is-shallow-repository") != "false":
-        sys.exit(SKIPPED)
-    found = list(problems(rows((ROOT / PAGE).read_text()), parts((ROOT / "tools/verify_parts.txt").read_text())))
+        print("\n".join(found))
+        sys.exit(1 if found else SKIPPED)
+    found += problems(rows((ROOT / PAGE).read_text()), parts(table))
     print("\n".join(found) or "every result is recent")
     sys.exit(1 if found else 0)
 

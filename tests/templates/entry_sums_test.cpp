@@ -22,6 +22,11 @@ std::vector<TensorCase> tensors() {
     cases.push_back({.sizes = sizes});
   cases.push_back({.sizes = {300, 20}, .transposed = true, .grad_transposed = true});
   cases.push_back({.sizes = {2, 33, 257}, .transposed = true, .grad_transposed = true});
+  // Entries that are adjacent in memory, but not in logical order. Members that are not consecutive in logical order: of
+  // the last dimension of {13, 5, 4, 6}, the second leaf has fewer members than channels.
+  for (const std::vector<std::int64_t>& sizes : std::vector<std::vector<std::int64_t>>{
+           {20, 33, 3, 3}, {3, 300, 3, 2}, {40, 16, 17}, {13, 5, 4, 6}})
+    cases.push_back({.sizes = sizes, .channels_last = true});
   cases.push_back({.sizes = {300, 20}, .misalignment = 3});
   return cases;
 }

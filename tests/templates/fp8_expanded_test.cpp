@@ -98,6 +98,57 @@ TEST(Fp8Expanded, StoresNonFiniteValuesAsNaNAndDoesNotChangeTheRestOfTheBlock) {
   EXPECT_TRUE(std::isnan(back(std::nanf(""), meta)));
 }
 
+// As a loop encodes, by the tables.
+uint8 code_by_tables(float x, const Measured& meta) {
+  const float logarithm = Codec::logarithm_of(x, meta);
+  const int candidate = Codec::candidate(logarithm);
+  EXPECT_GE(candidate, 0) << x;
+  EXPECT_LE(candidate, 127) << x;
+  return Codec::code_of(x, logarithm, candidate, Codec::thresholds.x[candidate]);
+}
+
+TEST(Fp8Expanded, DecodesByTheTableOfLogarithms) {
+  for (const double decades : {0.01, 0.3, 1.0, 2.7, 9.0, 37.0}) {
+    const Measured meta = measured(block_of(decades, 3));
+    for (int code = 0; code < 256; ++code) {
+      const auto byte = static_cast<uint8>(code);
+      EXPECT_EQ(bits_of(Codec::value_of(Codec::logarithms.x[code], meta)),
+                bits_of(Codec::decode(byte, meta)))
+          << code << " " << decades;
+    }
+  }
+}
+
+// Around each threshold, at the ends of the range, and for values that are not finite.
+TEST(Fp8Expanded, EncodesByTheTableOfThresholds) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const double decades : {0.01, 0.3, 1.0, 2.7, 9.0, 37.0}) {
+    const Measured meta = measured(block_of(decades, 3));
+    std::vector<float> all = {0, -0.0f, 1e-45f, 3, -3, 3.1f, infinity, -infinity, std::nanf("")};
+    for (int code = 1; code < 0x7f; ++code) {
+      const double log = static_cast<double>(Codec::thresholds.x[code]) / meta.power;
+      const auto near = static_cast<float>(3 * std::exp2(log));
+      for (int ulp = -40; ulp <= 40; ++ulp)
+        all.push_back(float_of(bits_of(near) + static_cast<uint32>(ulp)));
+    }
+    for (const float x : all) ASSERT_EQ(code_by_tables(x, meta), Codec::encode(x, meta, 0)) << x;
+  }
+}
+
+// The rounding to E4M3 is a step function of the logarithm.
+TEST(Fp8Expanded, HasTheLeastLogarithmOfEachCode) {
+  const auto code = [](float x) { return float_to_e4m3(448 * exp2_of_element(x)); };
+  for (int wanted = 1; wanted < 0x7f; ++wanted) {
+    const float least = Codec::thresholds.x[wanted];
+    EXPECT_EQ(code(least), wanted);
+    EXPECT_EQ(code(std::nextafter(least, -100.0f)), wanted - 1);
+  }
+  for (float x = 0; x > -20; x -= 0x1.23p-9f) {
+    const int near = Codec::candidate(x), found = near - (x >= Codec::thresholds.x[near] ? 0 : 1);
+    ASSERT_EQ(found, code(x)) << x;
+  }
+}
+
 TEST(Fp8Expanded, LogarithmAndPowerOfTwoHaveTheirStatedPrecision) {
   for (uint32 bits = 0x00800000u; bits < 0x7f800000u; bits += 12347) {
     const double log = std::log2(static_cast<double>(float_of(bits)));

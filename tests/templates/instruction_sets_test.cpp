@@ -54,9 +54,10 @@ void expect_the_same_bits(const std::string& level) {
 }
 
 // Strips of 16-bit values, incomplete ones, and values that are rounded one by one.
-void expect_the_same_rounding(const std::string& level, const char* codec, jit::Dtype dtype) {
+void expect_the_same_rounding(const std::string& level, const char* codec, jit::Dtype dtype,
+                              const std::vector<const char*>& all_weights) {
   const Level old(level);
-  for (const char* weights : {"native", "split8"}) {
+  for (const char* weights : all_weights) {
     StepCase c{.spec = spec_of("adamw", codec, weights, dtype, dtype),
                .options = {},
                .tensors = {},
@@ -73,6 +74,17 @@ void expect_the_same_rounding(const std::string& level, const char* codec, jit::
   }
 }
 
+// The momentum of the first step is the negative gradient, and some gradients are 0.
+void expect_the_same_zeros(const std::string& level, const char* codec) {
+  const Level old(level);
+  const StepCase c{.spec = spec_of("sgd", codec),
+                   .options = {{"momentum", 0.9}, {"maximize", true}},
+                   .tensors = {{.sizes = {1000}}},
+                   .steps = 1};
+  EXPECT_EQ(differences(run_with(gcc(), c), run_with(old.compiler(), c)),
+            std::vector<Difference>());
+}
+
 #if defined(__x86_64__)
 TEST(InstructionSets, WithoutBytePermutationsGiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("sse4.2")) GTEST_SKIP() << kNeeds;
@@ -84,12 +96,19 @@ TEST(InstructionSets, WithVectorsOfEightFloatsGiveTheSameBits) {
 }
 TEST(InstructionSets, WithoutInstructionsForBFloat16GiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("avx2")) GTEST_SKIP() << kNeeds;
-  expect_the_same_rounding("v3", "bf16", jit::Dtype::bfloat16);
+  expect_the_same_rounding("v3", "bf16", jit::Dtype::bfloat16, {"native", "split8"});
+  expect_the_same_zeros("v3", "bf16");
+}
+TEST(InstructionSets, WithoutInstructionsForStochasticRoundingGiveTheSameBits) {
+  if (gcc().empty() || !__builtin_cpu_supports("avx2")) GTEST_SKIP() << kNeeds;
+  expect_the_same_rounding("v3", "bf16_sr", jit::Dtype::bfloat16, {"stochastic"});
+  expect_the_same_zeros("v3", "bf16_sr");
 }
 TEST(InstructionSets, WithoutInstructionsForFloat16GiveTheSameBits) {
   if (gcc().empty() || !__builtin_cpu_supports("avx2")) GTEST_SKIP() << kNeeds;
   for (const char* level : {"v2", "v3"})
-    expect_the_same_rounding(level, "fp16", jit::Dtype::float16);
+    expect_the_same_rounding(level, "fp16", jit::Dtype::float16, {"native", "split8"});
+  expect_the_same_zeros("v3", "fp16");
 }
 #endif
 

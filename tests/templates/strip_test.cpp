@@ -15,23 +15,31 @@ constexpr std::size_t kStrip = 32;
 
 constexpr const char* kText =
     "#include \"kernel/loop/strip.cuh\"\n"
+    "#include \"weights/native.cuh\"\n"
+    "#include \"weights/stochastic.cuh\"\n"
     R"(
   using namespace jitstep;
   struct Buffers { const void* from; void* to; };
-  template <class Dtype>
+  uint32 draw_of(long long i) { return static_cast<uint32>(i) * 0x9e37u & 0xffffu; }
+  template <class W>
   void round(const void* p, long long count) {
     const auto [from, to] = *static_cast<const Buffers*>(p);
-    for (long long i = 0; i < count; i += 32)
-      if constexpr (AtOnce<Dtype>::rounds)
-        store_strip<Dtype>(*reinterpret_cast<const float(*)[32]>(static_cast<const float*>(from) + i),
-                           static_cast<uint16*>(to) + i, [](float x) { return Dtype::store(x); });
+    for (long long i = 0; i < count; i += 32) {
+      const auto& x = *reinterpret_cast<const float(*)[32]>(static_cast<const float*>(from) + i);
+      uint16* const bits = static_cast<uint16*>(to) + i;
+      uint16 draws[32];
+      for (int k = 0; k < 32; ++k) draws[k] = static_cast<uint16>(draw_of(i + k));
+      if constexpr (rounds_strips<W>())
+        store_strip<W, kSpecialWeights>(x, draws, bits, [](float one, uint32 draw) { return W::store(one, draw); });
       else
-        for (long long k = i; k < i + 32; ++k)
-          static_cast<uint16*>(to)[k] = Dtype::store(static_cast<const float*>(from)[k]);
+        for (int k = 0; k < 32; ++k) bits[k] = W::store(x[k], draws[k]);
+    }
   }
   #define EXPORTED extern "C" [[gnu::visibility("default")]] void
-  EXPORTED to_bfloat16(const void* p, long long, long long n) { round<BFloat16>(p, n); }
-  EXPORTED to_float16(const void* p, long long, long long n) { round<Float16>(p, n); }
+  using namespace weights;
+  EXPORTED to_bfloat16(const void* p, long long, long long n) { round<native::Weights<BFloat16>>(p, n); }
+  EXPORTED to_float16(const void* p, long long, long long n) { round<native::Weights<Float16>>(p, n); }
+  EXPORTED to_random(const void* p, long long, long long n) { round<stochastic::Weights<BFloat16>>(p, n); }
   EXPORTED from_float16(const void* p, long long, long long n) {
     const auto [from, to] = *static_cast<const Buffers*>(p);
     for (long long i = 0; i < n; i += kLeaf) {
@@ -53,14 +61,28 @@ std::vector<To> converted(const char* function, const std::vector<From>& from) {
   return to;
 }
 
+// The draw of value i in kText.
+std::uint32_t draw_of(std::size_t i) { return static_cast<std::uint32_t>(i) * 0x9e37u & 0xffffu; }
+
 void expect_the_bits_of_single_values(const std::vector<float>& x) {
-  Bits bfloat16, float16;
+  Bits bfloat16, float16, random;
   for (const float one : x) {
+    random.push_back(float_to_bf16_stochastic(one, draw_of(random.size())));
     bfloat16.push_back(float_to_bf16(one));
     float16.push_back(float_to_fp16(one));
   }
+  EXPECT_TRUE(converted<std::uint16_t>("to_random", x) == random);
   EXPECT_TRUE(converted<std::uint16_t>("to_bfloat16", x) == bfloat16);
   EXPECT_TRUE(converted<std::uint16_t>("to_float16", x) == float16);
+}
+
+// Fractions equal to the draw, and one more or less.
+TEST(Strips, RoundUpIfTheFractionExceedsTheDraw) {
+  std::vector<float> x;
+  for (std::uint32_t high = 0x3f80; x.size() < 3 << 16; high = (high + 0x0101) & 0x7eff)
+    for (const std::uint32_t other : {0u, 1u, 0xffffu})
+      x.push_back(float_of((high | 0x0080) << 16 | ((draw_of(x.size()) + other) & 0xffffu)));
+  expect_the_bits_of_single_values(x);
 }
 
 // In the order of their bits, so that most strips have no value that needs another path.

@@ -66,6 +66,26 @@ class Mutants(unittest.TestCase):
             with self.assertRaises(mutants.MutantError):
                 self.read(table)
 
+    def test_a_list_has_the_mutants_of_one_table_in_order(self):
+        self.read()
+        (self.tree / "tests/mutants/more.mutants").write_text(
+            "".join(TABLE.replace("zero_becomes_one", name) for name in "abcde"))
+        self.assertEqual(mutants.listed(self.tree, "", ""), ["zero_becomes_one", *"abcde"])
+        self.assertEqual(mutants.listed(self.tree, "more", ""), [*"abcde"])
+        self.assertEqual(mutants.listed(self.tree, "more", "2/2"), [*"cde"])
+        with self.assertRaises(mutants.MutantError):
+            mutants.listed(self.tree, "less", "")
+
+    def test_every_name_is_in_one_shard(self):
+        names = [*"abcdefg"]
+        for count in range(1, 10):
+            shards = [mutants.shard(names, f"{number}/{count}") for number in range(1, count + 1)]
+            self.assertEqual(sum(shards, []), names)
+            self.assertLessEqual(max(map(len, shards)) - min(map(len, shards)), 1)
+        for wrong in ("0/2", "3/2", "2", "1/0", "1/2/3", "a/b", "-1/2"):
+            with self.assertRaises(mutants.MutantError):
+                mutants.shard(names, wrong)
+
     def test_a_suite_without_tests_is_an_orphan(self):
         program = self.tree / "test_jit"
         program.write_text("#!/bin/sh\nprintf 'Zero.\\n  IsZero\\nAll/Zero.\\n  Is/a  # GetParam() = a\\n'\n")

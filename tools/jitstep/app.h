@@ -1,7 +1,12 @@
 // The command line: all commands with their flags.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <string>
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
 
 namespace jitstep::tool {
 

@@ -1,9 +1,12 @@
 // Completion candidates for the word at the cursor of a shell.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace jitstep::tool {
 

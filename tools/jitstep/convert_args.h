@@ -1,13 +1,16 @@
 // The flags of `jitstep convert`. The tool declares them for its help. The program jitstep-convert reads them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "optimizer_args.h"
+
+namespace CLI {
+class App;
+}
 
 namespace jitstep::tool {
 

@@ -1,11 +1,14 @@
 // The flags that name one kernel: an optimizer, its tensors, a target and a config.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "spec_plan.h"
+
+namespace CLI {
+class App;
+}
 
 namespace jitstep::tool {
 

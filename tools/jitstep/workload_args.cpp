@@ -2,6 +2,7 @@
 
 #include <jit/base/text.h>
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 
 #include "usage.h"

@@ -1,12 +1,15 @@
 // The flags that name workloads: an optimizer with one or several state formats, and sizes.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "optimizer_args.h"
 #include "tuning/workload.h"
+
+namespace CLI {
+class App;
+}
 
 namespace jitstep::tool {
 

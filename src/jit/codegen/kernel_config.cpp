@@ -5,6 +5,7 @@
 
 #include "jit/base/args.h"
 #include "jit/base/text.h"
+#include "jit/codegen/translation_unit.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -23,19 +24,10 @@ std::pair<int, int> blocks_of(const Plan& plan) {
   return {smallest, largest};
 }
 
-// Whether a slot's codec rounds stochastically. A codec may decide by its option `stochastic`.
-bool is_random(const Plan& plan, int slot) {
-  const Manifest* const codec = plan.codec(slot);
-  if (codec == nullptr || !codec->random) return false;
-  const NamedValues& options = plan.spec.state.slots[static_cast<std::size_t>(slot)]->options;
-  const auto chosen = options.find("stochastic");
-  return chosen == options.end() || chosen->second.boolean();
-}
-
 bool is_random(const Plan& plan) {
   bool random = plan.weights->random;
   for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot)
-    random |= is_random(plan, slot);
+    random |= has_random_slot(plan, slot);
   return random;
 }
 

@@ -223,6 +223,14 @@ std::string namespace_of(const Manifest& manifest) {
   return str_cat("jitstep::", rule ? "rules::" : "codecs::", manifest.name, "::");
 }
 
+bool has_random_slot(const Plan& plan, int slot) {
+  const Manifest* const codec = plan.codec(slot);
+  if (codec == nullptr || !codec->random) return false;
+  const NamedValues& options = plan.flags(codec_component(slot));
+  const auto chosen = options.find("stochastic");
+  return chosen == options.end() || chosen->second.boolean();
+}
+
 std::string reduction_name(const ResolvedReduction& reduction) {
   return str_cat("UnitReduction", reduction.number);
 }

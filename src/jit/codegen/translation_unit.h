@@ -11,6 +11,9 @@ namespace jitstep::jit {
 /// The namespace of a template file's declarations, such as "jitstep::rules::adamw::".
 std::string namespace_of(const Manifest& manifest);
 
+/// Whether a slot's codec rounds stochastically. A codec may decide by its option `stochastic`.
+bool has_random_slot(const Plan& plan, int slot);
+
 /// The C++ name of an active reduction in spec_types().
 std::string reduction_name(const ResolvedReduction& reduction);
 

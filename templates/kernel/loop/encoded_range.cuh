@@ -11,6 +11,12 @@ namespace jitstep {
 template <class C>
 concept FindsInCodebook = HasCodebook<C> && !C::random;
 
+// Whether a codec has tables of logarithms: `logarithms` by code and `thresholds` by candidate.
+template <class C>
+concept HasLogarithms = requires {
+  C::logarithms;
+};
+
 // Whether a codec applies an inner codec to normalized values.
 template <class C>
 concept HasNormalize = requires {
@@ -80,6 +86,20 @@ class EncodedRange<C> {
   LookedUp<C::Codebook::values, kLeaf> values_;
 };
 
+template <HasLogarithms C>
+class EncodedRange<C> {
+ public:
+  KHD EncodedRange(const void* codes, int64 base, int count)
+      : codes_(codes, base, count), logarithms_(codes_.begin()) {}
+  KHD real value(int i, const typename C::Meta& meta) const {
+    return C::value_of(logarithms_[i], meta);
+  }
+
+ private:
+  CodesOfRange<typename C::Code> codes_;
+  LookedUp<C::logarithms, kLeaf> logarithms_;
+};
+
 // The values of a range. It decodes codes one by one, with one shared Meta, or block by block.
 template <class C>
 class DecodedRange {
@@ -92,7 +112,7 @@ class DecodedRange {
   const typename C::Code* codes_;
 };
 template <class C>
-requires(rounds_strips<C>()) class DecodedRange<C> {
+requires(rounds_to_nearest<C>()) class DecodedRange<C> {
  public:
   KHD DecodedRange(const SlotBuffers& slot, int64 base, int count)
       : values_(slot.codes, base, count) {}
@@ -186,6 +206,35 @@ class NewlyEncodedRange<C, Count> {
   const real* x_;
   Measured<C> meta_;
   Candidates candidates_;
+  Thresholds thresholds_;
+};
+
+template <HasLogarithms C, int Count>
+requires(!C::random) class NewlyEncodedRange<C, Count> {
+ public:
+  KHD NewlyEncodedRange(const real* x, const Measured<C>& meta)
+      : x_(x), of_(x, meta), thresholds_(of_.candidates) {}
+  KHD auto code(int i, uint32) const {
+    return C::code_of(x_[i], of_.logarithms[i], of_.candidates[i], thresholds_[i]);
+  }
+
+ private:
+  using Thresholds = LookedUp<C::thresholds, Count>;
+  struct Magnitudes {
+    float logarithms[Count];
+    uint8 candidates[Thresholds::room] = {};
+    KHD Magnitudes(const real* from, const Measured<C>& meta) {
+      // vectorized: the loop that computes logarithms
+      INDEPENDENT
+      for (int i = 0; i < Count; ++i) {
+        logarithms[i] = C::logarithm_of(from[i], meta);
+        candidates[i] = static_cast<uint8>(C::candidate(logarithms[i]));
+      }
+    }
+  };
+
+  const real* x_;
+  Magnitudes of_;
   Thresholds thresholds_;
 };
 

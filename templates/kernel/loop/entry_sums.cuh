@@ -13,8 +13,8 @@ namespace jitstep {
 KHD int64 length_of_members(const TensorRecord& t, uint32 reduced) {
   int64 length = 1;
   for (int d = t.dims - 1; d >= 0; --d) {
-    if (t.dim[d].size == 1) continue;
-    if (!(reduced >> d & 1u) || t.dim[d].stride != length) break;
+    if (t.dim[d].size == 1 || !(reduced >> d & 1u)) continue;
+    if (t.dim[d].stride != length) break;
     length *= t.dim[d].size;
   }
   return length;
@@ -28,31 +28,96 @@ SLOW_PATH void take_one_by_one(const Scope<S>& scope, const Gather& at,
   TileTraversal::take<S, Pass, LayoutNumber>(scope, at, x);
 }
 
-// The terms of the members of one leaf of an entry.
+// The members of an entry in memory order. Maxima may take them in this order.
+class MembersInMemory {
+ public:
+  KHD explicit MembersInMemory(const Gather& at) : at_(at), length_(length_of(at)) {}
+  // How many of them are consecutive, from a multiple of this number on.
+  KHD int64 length() const { return length_; }
+  SLOW_PATH int64 element(const MembersInMemory& own, int64 position) {
+    return own.element(position);
+  }
+
+ private:
+  KHD static int64 length_of(const Gather& at) {
+    const EntrySpan span = span_of(at.tensor, at.reduced);
+    return span.step == 0 ? span.length : 1;
+  }
+  // The reduced dimension with the least stride above `stride`, or -1.
+  KHD int next_dimension(int64 stride) const {
+    const TensorRecord& t = at_.tensor;
+    int next = -1;
+    for (int d = 0; d < t.dims; ++d)
+      if ((at_.reduced >> d & 1u) && t.dim[d].size > 1 && t.dim[d].stride > stride &&
+          (next < 0 || t.dim[d].stride < t.dim[next].stride))
+        next = d;
+    return next;
+  }
+  KHD int64 element(int64 position) const {
+    int64 element = element_of(at_.tensor, at_.reduced, at_.entry, 0);
+    for (int d = next_dimension(0); d >= 0; d = next_dimension(at_.tensor.dim[d].stride)) {
+      const Dim& dim = at_.tensor.dim[d];
+      element += position % dim.size * dim.stride;
+      position /= dim.size;
+    }
+    return element;
+  }
+
+  const Gather& at_;
+  int64 length_;
+};
+
+// The terms of the members of one leaf of an entry, in ranges of `span` consecutive members. element(i): that of member i
+// of the leaf.
 template <class S, int Pass, int LayoutNumber>
-KHD void take_members(const Scope<S>& scope, const Gather& at,
-                      real (&x)[LeafSums<S, Pass, LayoutNumber>::kTerms][kLeaf]) {
-  const int64 span = length_of_members(scope.tensor, at.reduced);
+KHD void take_ranges(const Scope<S>& scope, const Gather& at, int64 span,
+                     real (&x)[LeafSums<S, Pass, LayoutNumber>::kTerms][kLeaf], auto&& element) {
   const int valid = static_cast<int>(at.valid);
-  if (span < min<int64>(kWorthARange, valid))
-    return take_one_by_one<S, Pass, LayoutNumber>(scope, at, x);
   RangeTerms<S, Pass, 1u << LayoutNumber> terms;
   for (int done = 0; done < valid;) {
     const int64 left = span - (at.position + done) % span;
     const int count = static_cast<int>(min<int64>(valid - done, left));
-    compute_terms(scope, at.element(static_cast<uint32>(done)), count, terms);
+    compute_terms(scope, element(done), count, terms);
     copy_terms<S, Pass, LayoutNumber>(terms, count, x, done);
     done += count;
   }
 }
 
+// The terms of the members of one leaf of an entry. All leaves of an entry number its members in the same order.
+template <class S, int Pass, int LayoutNumber>
+KHD void take_members(const Scope<S>& scope, const Gather& at,
+                      real (&x)[LeafSums<S, Pass, LayoutNumber>::kTerms][kLeaf]) {
+  if constexpr (in_any_order<S, Pass, LayoutNumber>()) {
+    const MembersInMemory members(at);
+    if (members.length() >= kWorthARange)
+      return take_ranges<S, Pass, LayoutNumber>(scope, at, members.length(), x, [&](int i) {
+        return MembersInMemory::element(members, at.position + i);
+      });
+    return take_one_by_one<S, Pass, LayoutNumber>(scope, at, x);
+  }
+  const int64 span = length_of_members(scope.tensor, at.reduced);
+  if (span < min<int64>(kWorthARange, at.valid))
+    return take_one_by_one<S, Pass, LayoutNumber>(scope, at, x);
+  take_ranges<S, Pass, LayoutNumber>(scope, at, span, x,
+                                     [&](int i) { return at.element(static_cast<uint32>(i)); });
+}
+
 // ---- adjacent entries --------------------------------------------------------------------------
 
-// How many entries are adjacent in memory. 1, unless the last dimension between entries varies fastest.
-KHD int64 side_by_side(const TensorRecord& t, uint32 reduced) {
-  for (int d = t.dims - 1; d >= 0; --d)
-    if (!(reduced >> d & 1u) && t.dim[d].size > 1) return t.dim[d].stride == 1 ? t.dim[d].size : 1;
-  return 1;
+// Entries along the dimension that varies fastest in memory: `count` of them are adjacent there, with numbers `step`
+// apart. count is 1 if that dimension is inside an entry.
+struct AdjacentEntries {
+  int64 count = 1, step = 1;
+  // Entry number i, if adjacent ones come one after another.
+  KHD int64 entry(int64 i) const {
+    const int64 rest = i / count;
+    return (rest / step * count + i % count) * step + rest % step;
+  }
+};
+SLOW_PATH AdjacentEntries side_by_side(const TensorRecord& t, uint32 reduced) {
+  const int d = dimension_of_stride(t, 1);
+  if (d < 0 || (reduced >> d & 1u)) return {};
+  return {t.dim[d].size, entry_stride(t, reduced, d)};
 }
 
 // Streaming pairwise sums of the leaves of adjacent entries. Members come in bit-reversed order of their index in the
@@ -143,9 +208,9 @@ class Members {
   bool even_;
 };
 
-// Sums leaf `leaf` of `width` adjacent entries.
+// Sums leaf `leaf` of `width` adjacent entries, whose numbers are `step` apart.
 template <class S, int Pass, int LayoutNumber>
-KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
+KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width, int64 step) {
   using L = LeafSums<S, Pass, LayoutNumber>;
   using Leaves = PairwiseAccumulator<term_ops<S, Pass, LayoutNumber>(), kLeaf>;
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
@@ -161,18 +226,20 @@ KHD void sum_leaves(const Scope<S>& scope, int64 leaf, int64 entry, int width) {
     L::accumulate(terms.template of<LayoutNumber>(), width, to, 0);
   };
   const auto& sums = Leaves::accumulated(leaves, valid, width, typename Leaves::Take(take));
-  store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums, 0);
+  store_side_by_side<S, Pass, LayoutNumber>(scope, leaf, entry, width, sums, 0, step);
 }
 
-// Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive. group: the
-// result of side_by_side().
+// Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive, and those of
+// adjacent entries too.
 template <class S, int Pass, int LayoutNumber>
-KHD void sum_side_by_side(const Scope<S>& scope, int64 group, int64 first, int count) {
+KHD void sum_side_by_side(const Scope<S>& scope, const AdjacentEntries& adjacent, int64 first,
+                          int count) {
   const int64 entries = scope.tensor.reduction_layouts[LayoutNumber].entries;
   for (int64 unit = first; unit < first + count;) {
-    const int64 entry = unit % entries, left = first + count - unit;
-    const int width = static_cast<int>(min<int64>(left, group - entry % group));
-    sum_leaves<S, Pass, LayoutNumber>(scope, unit / entries, entry, width);
+    const int64 number = unit % entries, left = first + count - unit;
+    const int width = static_cast<int>(min<int64>(left, adjacent.count - number % adjacent.count));
+    sum_leaves<S, Pass, LayoutNumber>(scope, unit / entries, adjacent.entry(number), width,
+                                      adjacent.step);
     unit += width;
   }
 }
@@ -186,11 +253,11 @@ KHD bool sum_in_memory_order(const Scope<S>& scope, int64 first, int count) {
   const TensorRecord& t = scope.tensor;
   const uint32 reduced = reduced_in<LayoutNumber>(t.dims);
   const Block block = block_of(t, reduced, t.reduction_layouts[LayoutNumber].members);
-  const int64 group = side_by_side(t, reduced);
+  const AdjacentEntries adjacent = side_by_side(t, reduced);
   if (block.size() > 1 && length_of_members(t, reduced) < kLeaf)
     sum_in_blocks<S, Pass, LayoutNumber>(scope, block, first, count);
-  else if (group >= kWorthARange)
-    sum_side_by_side<S, Pass, LayoutNumber>(scope, group, first, count);
+  else if (adjacent.count >= kWorthARange)
+    sum_side_by_side<S, Pass, LayoutNumber>(scope, adjacent, first, count);
   else
     return false;
   return true;

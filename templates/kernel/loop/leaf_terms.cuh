@@ -93,16 +93,17 @@ KHD void copy_terms(RangeTerms<S, Pass, 1u << LayoutNumber>& terms, int count, a
     for (int i = 0; i < count; ++i) x[n][first + i] = from[n][i];
 }
 
-// Stores the sums of leaf `leaf` of `width` adjacent entries. sums[term][first + i]: of entry `entry` + i.
+// Stores the sums of leaf `leaf` of `width` adjacent entries. sums[term][first + i]: of entry `entry` + i * `step`.
 template <class S, int Pass, int LayoutNumber>
 KHD void store_side_by_side(const Scope<S>& scope, int64 leaf, int64 entry, int width,
-                            const auto& sums, int first) {
+                            const auto& sums, int first, int64 step = 1) {
   constexpr int kTerms = LeafSums<S, Pass, LayoutNumber>::kTerms;
   for (int i = 0; i < width; ++i) {
     double sum[kTerms];
     for (int n = 0; n < kTerms; ++n) sum[n] = sums[n][first + i];
-    store_partial<S, Pass, LayoutNumber>(
-        scope, (entry + i) * scope.tensor.reduction_layouts[LayoutNumber].leaves + leaf, sum);
+    const int64 first_leaf =
+        (entry + i * step) * scope.tensor.reduction_layouts[LayoutNumber].leaves;
+    store_partial<S, Pass, LayoutNumber>(scope, first_leaf + leaf, sum);
   }
 }
 

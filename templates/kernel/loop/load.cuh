@@ -152,7 +152,7 @@ class PreviousWeights<S, NoResidual> {
   const typename S::P::Bits* p_;
 };
 template <class S>
-requires(rounds_strips<typename S::Weights>()) class PreviousWeights<S, NoResidual> {
+requires(rounds_to_nearest<typename S::Weights>()) class PreviousWeights<S, NoResidual> {
  public:
   KHD PreviousWeights(const Scope<S>& scope, const ElementRange& elements)
       : p_(scope.tensor.p, elements.base, elements.count) {}

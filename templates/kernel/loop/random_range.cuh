@@ -53,11 +53,13 @@ struct RandomRange {
     }
   }
   KHD uint32 operator[](int i) const { return bits[i]; }
+  KHD const uint16* from(int i) const { return bits + i; }
 };
 template <>
 struct RandomRange<0> {
   KHD RandomRange(const RandomKey&, int64) {}
   KHD uint32 operator[](int) const { return 0; }
+  KHD const uint16* from(int) const { return nullptr; }
 };
 
 }  // namespace jitstep

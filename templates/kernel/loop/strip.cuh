@@ -15,35 +15,57 @@ struct AtOnce {
 template <>
 struct AtOnce<BFloat16> {
   static constexpr bool rounds = kRoundsToBf16 && kSame<real, float>;
-  KHD static uint32 round(const float* x, uint16* to) { return round_to_bf16(x, to); }
+  template <int Special>
+  KHD static uint32 round(const float* x, uint16* to) {
+    return round_to_bf16<Special>(x, to);
+  }
 };
 template <>
 struct AtOnce<Float16> {
   static constexpr bool rounds = kConvertsFp16 && kSame<real, float>;
-  KHD static uint32 round(const float* x, uint16* to) { return round_to_fp16(x, to); }
+  template <int Special>
+  KHD static uint32 round(const float* x, uint16* to) {
+    return round_to_fp16<Special>(x, to);
+  }
 };
 
 // Whether a codec or weight format rounds to nearest in a dtype that has such instructions. It declares the dtype, as
 // `Rounded`.
 template <class Format>
-constexpr bool rounds_strips() {
+constexpr bool rounds_to_nearest() {
   if constexpr (requires { typename Format::Rounded; })
     return AtOnce<typename Format::Rounded>::rounds;
   else
     return false;
 }
+// Whether it rounds stochastically to bfloat16, and there are such instructions. It declares this, as
+// `rounds_randomly`.
+template <class Format>
+constexpr bool rounds_randomly() {
+  return kRoundsRandomly && kSame<real, float> && requires { requires Format::rounds_randomly; };
+}
+template <class Format>
+constexpr bool rounds_strips() {
+  return rounds_to_nearest<Format>() || rounds_randomly<Format>();
+}
 
-// Rounds and stores a strip. one(x): the bits of one value, for strips with values that the instructions do not round.
-template <class Dtype, int Size, class F>
-KHD void store_strip(const float (&x)[Size], uint16* to, F&& one) {
+// Rounds and stores a strip. draws: of its elements, if the format rounds stochastically. one(x, random bits): the bits of
+// one value, for strips with values that the instructions do not round.
+template <class Format, int Special, int Size, class F>
+KHD void store_strip(const float (&x)[Size], const uint16* draws, uint16* to, F&& one) {
   static_assert(Size % kRoundedAtOnce == 0 && kLeaf % Size == 0);
+  constexpr bool kRandom = rounds_randomly<Format>();
   uint32 special = 0;
   UNROLL
-  for (int i = 0; i < Size; i += kRoundedAtOnce) special |= AtOnce<Dtype>::round(x + i, to + i);
+  for (int i = 0; i < Size; i += kRoundedAtOnce)
+    if constexpr (kRandom)
+      special |= round_randomly<Special>(x + i, draws + i, to + i);
+    else
+      special |= AtOnce<typename Format::Rounded>::template round<Special>(x + i, to + i);
   if (special == 0) [[likely]]
     return;
   INDEPENDENT
-  for (int i = 0; i < Size; ++i) to[i] = one(x[i]);
+  for (int i = 0; i < Size; ++i) to[i] = one(x[i], kRandom ? draws[i] : 0);
 }
 
 // The values of a range of bits. Instructions widen float16 before the loop over elements, if there are any.

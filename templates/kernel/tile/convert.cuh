@@ -1,4 +1,4 @@
-// Converts one slot of a tensor from codes to values and back, and its weights to the values that the rule sees, in
+// Converts the only slot of a tensor from codes to values and back, and its weights to the values that the rule sees, in
 // element order. Inspection, checkpoints of other formats, and tests use it. The arguments are a Conversion, the
 // tensor, and hyperparameters with the next step number.
 #pragma once
@@ -21,12 +21,12 @@ KHD void for_items(const Args& args, Range range, F&& f) {
   }
 }
 
-template <class S, int I>
+template <class S>
 KHD void decode(const Args& args, Range range) {
   using Shape = typename ApplyTile<S>::Shape;
   for_items<S>(args, range, [](const Scope<S>& scope, const Linear<false>& at) {
     real values[Shape::fragment];
-    load_slot<S, I, Shape>(scope, at, values);
+    load_slot<S, 0, Shape>(scope, at, values);
     auto* to = static_cast<real*>(scope.args.conversion.to);
     store_values<Shape>(
         to, at, [](int64 e) { return e; }, [&](int i) { return values[i]; });
@@ -58,9 +58,9 @@ KHD void encode_weights(const Args& args, Range range) {
   });
 }
 
-template <class S, int I>
+template <class S, int Stream>
 KHD void encode(const Args& args, Range range) {
-  using Component = typename S::template Codec<I>;
+  using Component = typename S::template Codec<0>;
   using Shape = typename ApplyTile<S>::Shape;
   for_items<S>(args, range, [](const Scope<S>& scope, const Linear<false>& at) {
     real values[Shape::fragment];
@@ -68,23 +68,18 @@ KHD void encode(const Args& args, Range range) {
         static_cast<const real*>(scope.args.conversion.from), at, [](int64 e) { return e; },
         [&](int i, real x) { values[i] = flush_subnormal(x); });
     Encoded<Component, Shape> encoded;
-    encode_slot<S, I, Shape>(scope, at, values, encoded.code, encoded.meta);
-    store_slot<S, I, Shape>(scope, at, encoded.code, encoded.meta);
+    encode_slot<S, 0, Shape, Stream>(scope, at, values, encoded.code, encoded.meta);
+    store_slot<S, 0, Shape>(scope, at, encoded.code, encoded.meta);
   });
 }
 
-template <class S>
+// Stream: of the random bits that `encode` reads.
+template <class S, int Stream = 1>
 struct Conversions {
   static constexpr int kThreads = S::config.threads;
   static constexpr int kBlocks = blocks_at_once<S>();
-  template <int I>
-  KHD static void decode(const Args& args, Range range) {
-    jitstep::decode<S, I>(args, range);
-  }
-  template <int I>
-  KHD static void encode(const Args& args, Range range) {
-    jitstep::encode<S, I>(args, range);
-  }
+  KHD static void decode(const Args& args, Range range) { jitstep::decode<S>(args, range); }
+  KHD static void encode(const Args& args, Range range) { jitstep::encode<S, Stream>(args, range); }
   KHD static void decode_weights(const Args& args, Range range) {
     jitstep::decode_weights<S>(args, range);
   }

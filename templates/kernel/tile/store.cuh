@@ -136,7 +136,8 @@ KHD bool encode_quickly(const real* next, Code* code,
   return true;
 }
 
-template <class S, int I, class Shape, class Cursor, class Code>
+// Stream: of the random bits.
+template <class S, int I, class Shape, int Stream = I + 1, class Cursor, class Code>
 KHD void encode_slot(const Scope<S>& scope, const Cursor& at, real* next, Code* code,
                      Measured<typename S::template Codec<I>::Body>* meta) {
   using Component = typename S::template Codec<I>;
@@ -151,7 +152,7 @@ KHD void encode_slot(const Scope<S>& scope, const Cursor& at, real* next, Code* 
   if constexpr (C::block > 1) measure<S, I, Shape>(scope, next, at, meta);
   uint32 random[C::random ? Shape::fragment : 1] = {};
   if constexpr (C::random)
-    random_fields<Shape>(random_key(scope, I + 1), scope.tensor.offset + at.base, random);
+    random_fields<Shape>(random_key(scope, Stream), scope.tensor.offset + at.base, random);
   UNROLL
   for (int row = 0; row < Shape::rows; ++row) {
     UNROLL
