@@ -32,28 +32,27 @@ struct List {
 
 // ---- sizes of a parameter ----------------------------------------------------------------------
 
-// The sizes of a parameter, for `prepare`. A part of a parameter has those of the whole parameter. All are double, exact
-// below 2^53: a quotient of integers would end the process if the divisor is 0, and would round silently otherwise.
+// The sizes of a parameter, for `prepare`. A part of a parameter has those of the whole parameter.
 class Sizes {
  public:
   // `sizes`: one for each of `dims` dimensions.
   KHD Sizes(const int64* sizes, int dims) : sizes_(sizes), dims_(dims) {}
   // At least 1: a scalar is a vector with one element.
-  KHD double dims() const { return dims_; }
-  KHD double numel() const { return product_from(0); }
+  KHD int dims() const { return dims_; }
+  KHD int64 numel() const { return product_from(0); }
   // The size of dimension d, counted from the last one if d is negative. 1 if there is no such dimension.
-  KHD double operator()(int d) const {
+  KHD int64 operator()(int d) const {
     const int from_first = d < 0 ? d + dims_ : d;
-    return from_first < 0 || from_first >= dims_ ? 1.0 : static_cast<double>(sizes_[from_first]);
+    return from_first < 0 || from_first >= dims_ ? 1 : sizes_[from_first];
   }
   // Inputs and outputs of a layer, as torch.nn.init counts them. A vector has one input, and its size of outputs.
-  KHD double fan_in() const { return product_from(1); }
-  KHD double fan_out() const { return (*this)(0) * product_from(2); }
+  KHD int64 fan_in() const { return product_from(1); }
+  KHD int64 fan_out() const { return (*this)(0) * product_from(2); }
 
  private:
-  KHD double product_from(int d) const {
-    double product = 1;
-    for (; d < dims_; ++d) product *= static_cast<double>(sizes_[d]);
+  KHD int64 product_from(int d) const {
+    int64 product = 1;
+    for (; d < dims_; ++d) product *= sizes_[d];
     return product;
   }
 

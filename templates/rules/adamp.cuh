@@ -47,6 +47,7 @@ struct Reductions {
 template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64 t, const Sizes& size) {
+    const double elements = static_cast<double>(size.numel());
     Scalars s;
     s.beta1 = static_cast<real>(h.betas[0]);
     s.fresh1 = static_cast<real>(1 - h.betas[0]);
@@ -56,8 +57,8 @@ struct Rule {
     s.step_size = static_cast<real>(h.lr / (1 - power(h.betas[0], t)));
     s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
     s.floor = h.eps;
-    s.channel_limit = h.delta / sqrt(size.numel() / size(0));
-    s.layer_limit = h.delta / sqrt(size.numel());
+    s.channel_limit = h.delta / sqrt(elements / static_cast<double>(size(0)));
+    s.layer_limit = h.delta / sqrt(elements);
     s.decay = (F.fixed_decay ? 1.0 : h.lr) * h.weight_decay;
     s.wd_ratio = h.wd_ratio;
     return s;

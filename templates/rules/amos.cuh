@@ -42,7 +42,7 @@ struct Rule {
   // The expected root mean square of the weights.
   KHD static double scale_of(const Sizes& size) {
     if (size.dims() < 2) return 0.5;
-    return sqrt((size.dims() == 2 ? 2.0 : 1.0) / size(1));
+    return sqrt((size.dims() == 2 ? 2.0 : 1.0) / static_cast<double>(size(1)));
   }
   KHD static Scalars prepare(const Hyper& h, int64 t, const Sizes& size) {
     Scalars s;

@@ -50,7 +50,7 @@ template <Flags F>
 struct Rule {
   // The factor of Muon's update for a matrix of these sizes.
   KHD static double muon_factor(const Sizes& size) {
-    return sqrt(max(1.0, size(0) / size(1)));
+    return sqrt(max(1.0, static_cast<double>(size(0)) / static_cast<double>(size(1))));
   }
   KHD static Scalars prepare(const Hyper& h, int64, const Sizes& size) {
     Scalars s;
