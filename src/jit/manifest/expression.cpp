@@ -7,6 +7,7 @@
 
 #include "jit/base/args.h"
 #include "jit/base/text.h"
+#include "jit/manifest/manifest_names.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -47,8 +48,8 @@ struct Expression::Node {
 /// Recursive descent: either > both > comparison > operand.
 class ExpressionParser {
  public:
-  ExpressionParser(std::string_view text, const ExpressionScope& scope)
-      : text_(text), scope_(scope) {}
+  ExpressionParser(std::string_view text, const Symbols& symbols)
+      : text_(text), symbols_(symbols) {}
 
   Expression run() {
     const Term term = either();
@@ -75,6 +76,11 @@ class ExpressionParser {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
     throw Error(str_cat("in the condition \"", shortened(text_), "\": ", what, ", found ",
                         rest.empty() ? "its end" : str_cat("\"", shortened(rest), "\"")));
+  }
+
+  [[noreturn]] void fail_at(std::size_t at, const std::string& what) {
+    at_ = at;
+    fail(what);
   }
 
   static std::string shortened(std::string_view quoted) {
@@ -211,13 +217,13 @@ class ExpressionParser {
     if (name == "null") return {-1, Type::null};
     if (name == "true" || name == "false")
       return {add({Op::constant, -1, -1, 0, name == "true"}), Type::boolean};
-    const Symbol* const symbol = scope_(name);
-    if (symbol == nullptr) {
-      at_ = start;
-      fail("expected the name of an option that is available here");
-    }
-    if (symbol->type == Symbol::Type::numbers) return element(name, *symbol);
-    if (symbol->type == Symbol::Type::sizes) return size_of_dimension(name);
+    const auto found = symbols_.find(name);
+    const Symbol* const symbol = found == symbols_.end() ? nullptr : &found->second;
+    if (symbol == nullptr || symbol->type == Symbol::Type::later)
+      throw Error(
+          str_cat("in the condition \"", shortened(text_), "\": ", unknown_name(name, symbols_)));
+    if (symbol->type == Symbol::Type::numbers) return element(start, name, *symbol);
+    if (symbol->type == Symbol::Type::sizes) return size_of_dimension(start, name);
     const bool nullable = symbol->type == Symbol::Type::nullable;
     const Type type = symbol->type == Symbol::Type::boolean  ? Type::boolean
                       : symbol->type == Symbol::Type::choice ? Type::choice
@@ -226,7 +232,7 @@ class ExpressionParser {
     return {add({op, -1, -1, 0, name}), type, nullable, symbol};
   }
 
-  Term size_of_dimension(const std::string& name) {
+  Term size_of_dimension(std::size_t start_of_name, const std::string& name) {
     int dimension = kMaxDims;
     if (take("(")) {
       skip_spaces();
@@ -235,12 +241,12 @@ class ExpressionParser {
       if (problem == std::errc()) at_ += static_cast<std::size_t>(end - start);
     }
     if (dimension < -kMaxDims || dimension >= kMaxDims || !take(")"))
-      fail(str_cat("expected a dimension, ", name, "(", -kMaxDims, ") to ", name, "(", kMaxDims - 1,
-                   ")"));
+      fail_at(start_of_name, str_cat("expected a dimension, ", name, "(", -kMaxDims, ") to ", name,
+                                     "(", kMaxDims - 1, ")"));
     return {add({Op::size, -1, -1, 0, str_cat(name, "(", dimension, ")")}), Type::number};
   }
 
-  Term element(const std::string& name, const Symbol& symbol) {
+  Term element(std::size_t start_of_name, const std::string& name, const Symbol& symbol) {
     int index = -1;
     if (take("[")) {
       const char* const start = text_.data() + at_;
@@ -248,12 +254,13 @@ class ExpressionParser {
       if (problem == std::errc()) at_ += static_cast<std::size_t>(end - start);
     }
     if (index < 0 || index >= symbol.count || !take("]"))
-      fail(str_cat("expected an element, ", name, "[0] to ", name, "[", symbol.count - 1, "]"));
+      fail_at(start_of_name,
+              str_cat("expected an element, ", name, "[0] to ", name, "[", symbol.count - 1, "]"));
     return {add({Op::element, -1, -1, index, name}), Type::number, true};
   }
 
   std::string_view text_;
-  const ExpressionScope& scope_;
+  const Symbols& symbols_;
   std::size_t at_ = 0;
   int depth_ = 0;
   std::vector<Expression::Node> nodes_;
@@ -275,8 +282,8 @@ Symbol symbol_of(const Option& option) {
   }
 }
 
-Expression parse_expression(std::string_view text, const ExpressionScope& scope) {
-  return ExpressionParser(text, scope).run();
+Expression parse_expression(std::string_view text, const Symbols& symbols) {
+  return ExpressionParser(text, symbols).run();
 }
 
 bool Expression::holds(const Values& values) const {

@@ -2,7 +2,7 @@
 // after`, `!amsgrad`, `eps[0] == null`, `size(0) > 1`. Does not know manifests' files.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +13,9 @@ namespace jitstep::jit {
 
 /// The type of a name in an expression.
 struct Symbol {
-  /// The types of option values, a size of the parameter, and its sizes by dimension: `size(0)`.
-  enum class Type { number, nullable, numbers, boolean, choice, size, sizes };
+  /// The types of option values, a size of the parameter, its sizes by dimension: `size(0)`, and an option that is
+  /// declared below the condition.
+  enum class Type { number, nullable, numbers, boolean, choice, size, sizes, later };
 
   Type type = Type::number;
   int count = 0;                     // number of numbers
@@ -24,10 +25,10 @@ struct Symbol {
 /// The symbol of an option.
 Symbol symbol_of(const Option& option);
 
-/// The symbol of a name, or null for an unknown name.
-using ExpressionScope = std::function<const Symbol*(std::string_view name)>;
+/// Names that a condition may use.
+using Symbols = std::map<std::string, Symbol, std::less<>>;
 
 /// Parses a condition and checks its names and types. Throws an Error with the expected token and its position.
-Expression parse_expression(std::string_view text, const ExpressionScope& scope);
+Expression parse_expression(std::string_view text, const Symbols& symbols);
 
 }  // namespace jitstep::jit

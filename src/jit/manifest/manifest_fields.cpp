@@ -91,10 +91,7 @@ void read_after(std::string_view list, const Location& location,
 Expression read_condition(std::string_view condition, const Symbols& symbols,
                           const Location& location) {
   try {
-    return parse_expression(condition, [&](std::string_view name) -> const Symbol* {
-      const auto found = symbols.find(name);
-      return found == symbols.end() ? nullptr : &found->second;
-    });
+    return parse_expression(condition, symbols);
   } catch (const Error& error) {
     location.fail(error.what());
   }

@@ -11,8 +11,6 @@
 
 namespace jitstep::jit {
 
-/// Names that an expression of a file may use.
-using Symbols = std::map<std::string, Symbol, std::less<>>;
 using Enumerations = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 /// Parses a condition. Throws an Error with file and line.

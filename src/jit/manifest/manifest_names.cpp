@@ -1,10 +1,27 @@
 #include "jit/manifest/manifest_names.h"
 
+#include "jit/base/closest.h"
+#include "jit/base/text.h"
+#include "jit/manifest/parameter_sizes.h"
+
 namespace jitstep::jit {
 
 void refuse_in_archives(const std::string& name, const Location& location) {
   if (const auto problem = archive_problem(name); !problem.empty())
     location.fail("`" + name + "` " + problem + ". Rename it.");
+}
+
+std::string unknown_name(const std::string& name, const Symbols& symbols) {
+  if (symbols.contains(name))
+    return str_cat("`", name, "` is declared below the condition. Declare it above.");
+  if (size_symbols().contains(name))
+    return str_cat("only `lifted:` and `refuse:` of a rule can read the size `", name,
+                   "`. Name a flag with `lifted:` here.");
+  std::vector<std::string> names;
+  for (const auto& [one, symbol] : symbols)
+    if (symbol.type != Symbol::Type::later) names.push_back(one);
+  return str_cat("unknown name `", name, "`", did_you_mean(name, names),
+                 ". Known names: ", names.empty() ? "none" : joined(names), ".");
 }
 
 }  // namespace jitstep::jit

@@ -1,9 +1,10 @@
-// Names of declarations in checkpoints. Internal to the manifest reader.
+// Names of declarations in checkpoints and in conditions. Internal to the manifest reader.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "jit/manifest/expression.h"
 #include "jit/manifest/manifest_cursor.h"
 #include "jit/manifest/reserved_names.h"
 
@@ -11,6 +12,10 @@ namespace jitstep::jit {
 
 /// Throws an Error for a name that torch could not load from a checkpoint.
 void refuse_in_archives(const std::string& name, const Location& location);
+
+/// Why a condition cannot use this name, and what to write instead: it is unknown, a size of the parameter, or declared
+/// below the condition.
+std::string unknown_name(const std::string& name, const Symbols& symbols);
 
 /// Checks the last, new declaration. Checkpoints find state by its own name and by torch's name. Throws an Error if one
 /// of the two also names another declaration, or cannot be a name in a checkpoint.

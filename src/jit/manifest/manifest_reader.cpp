@@ -154,6 +154,7 @@ class Reader {
           str_cat("Hyper has ", made_.doubles(), " numbers. At most ", most, " are allowed."));
     if (made_.kind == Kind::rule) symbols_.insert(size_symbols().begin(), size_symbols().end());
     const bool codec = made_.kind == Kind::codec;
+    if (!codec) announce_flags();
     each(codec ? "Options" : "Flags", made_.has_flags, [&](const SourceLine& line) {
       add(made_.flags, read_flag(line, lines_.enums, symbols_, codec), line.location, kMostLines,
           "flags");
@@ -161,6 +162,18 @@ class Reader {
       flags_[made_.flags.back().name] = symbol_of(made_.flags.back());
     });
     for (const Option& option : made_.hyper) check_construction(option);
+  }
+
+  // Conditions of flags above know the names of those below, for their errors.
+  void announce_flags() {
+    const auto found = lines_.structs.find("Flags");
+    if (found == lines_.structs.end()) return;
+    for (const SourceLine& line : found->second.fields) {
+      const std::string_view left =
+          trimmed(std::string_view(line.code).substr(0, line.code.find('=')));
+      symbols_.try_emplace(std::string(left.substr(left.find_last_of(' ') + 1)),
+                           Symbol{Symbol::Type::later, 1, {}});
+    }
   }
 
   // A rule may set a codec's number from one of its own numbers, whose value is unknown at compile time. Conditions

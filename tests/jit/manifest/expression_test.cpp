@@ -7,8 +7,8 @@
 namespace jitstep::jit {
 namespace {
 
-const std::map<std::string, Symbol, std::less<>>& symbols() {
-  static const std::map<std::string, Symbol, std::less<>> all = {
+const Symbols& symbols() {
+  static const Symbols all = {
       {"momentum", {Symbol::Type::number, 1, {}}},
       {"dampening", {Symbol::Type::number, 1, {}}},
       {"nesterov", {Symbol::Type::boolean, 1, {}}},
@@ -18,16 +18,12 @@ const std::map<std::string, Symbol, std::less<>>& symbols() {
       {"dims", {Symbol::Type::size, 1, {}}},
       {"numel", {Symbol::Type::size, 1, {}}},
       {"size", {Symbol::Type::sizes, 1, {}}},
+      {"last", {Symbol::Type::later, 1, {}}},
   };
   return all;
 }
 
-Expression parse(std::string_view text) {
-  return parse_expression(text, [](std::string_view name) -> const Symbol* {
-    const auto found = symbols().find(name);
-    return found == symbols().end() ? nullptr : &found->second;
-  });
-}
+Expression parse(std::string_view text) { return parse_expression(text, symbols()); }
 
 bool holds(std::string_view text, const NamedValues& changed = {}) {
   NamedValues values = changed;
@@ -96,9 +92,11 @@ TEST(Expression, ReadsSizesOfTheParameter) {
 }
 
 TEST(Expression, ErrorsQuoteTheUnknownPart) {
-  EXPECT_EQ(problem("momentums != 0"),
-            "in the condition \"momentums != 0\": expected the name of an option that is available "
-            "here, found \"momentums != 0\"");
+  EXPECT_EQ(
+      problem("momentums != 0"),
+      "in the condition \"momentums != 0\": unknown name `momentums` (did you mean "
+      "\"momentum\"?). Known names: betas, dampening, decay, dims, limit, momentum, nesterov, "
+      "numel, size.");
   EXPECT_NE(problem("decay == later").find("one of the choices, before, after"), std::string::npos);
   EXPECT_NE(problem("betas[2] > 0").find("betas[0] to betas[1]"), std::string::npos);
 }
