@@ -14,7 +14,7 @@ struct Hyper {
 };
 struct Flags {
   bool decoupled_decay = false;
-  bool has_momentum = true;  // lifted: momentum != 0
+  bool has_momentum = false;  // lifted: momentum != 0
 };
 struct Slots {
   NonNegative v;  // torch: grad_sum_sq

@@ -20,7 +20,7 @@ struct Flags {
   bool decouple = true;
   bool use_bias_correction = false;
   bool safeguard_warmup = false;
-  bool has_momentum = true;  // lifted: betas[0] != 0
+  bool has_momentum = false;  // lifted: betas[0] != 0
   bool sliced = false;       // lifted: slice_p != 1
 };
 struct Slots {
