@@ -1,4 +1,4 @@
-// Generates the static_asserts that check a rule and its codecs against templates/README.md.
+// Generates the static_asserts that check a rule and its codecs against docs/extending/reference.md.
 // templates/kernel/check/contract_check.cuh defines the checks.
 #pragma once
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "jit/base/args.h"
 #include "jit/base/closest.h"
 #include "jit/base/text.h"
+#include "jit/codegen/passes.h"
 #include "jit/manifest/parameter_sizes.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
@@ -144,6 +146,13 @@ bool use_vector_codecs(StateFormat& state, const Plan& plan, const ParameterKind
   return any;
 }
 
+void check_dimensions(const Plan& plan) {
+  if (plan.sizes.size() > kMaxDims && reads_dimensions(plan))
+    throw Error(str_cat(plan.rule().name, ": the parameter has ", plan.sizes.size(),
+                        " dimensions, and the rule or a codec reads them. At most ", kMaxDims,
+                        " are supported. Reshape it."));
+}
+
 }  // namespace
 
 void Formats::inherit(const Formats& defaults, const Manifest& rule) {
@@ -199,7 +208,9 @@ Plan resolve(const OptionValues& values, const Formats& formats, const Parameter
   Plan made = plan();
   const bool any_shape =
       parameter.sizes.empty() || least_elements(formats, values.rule(), flags) == 0;
-  return !any_shape && use_vector_codecs(state, made, parameter) ? plan() : made;
+  if (!any_shape && use_vector_codecs(state, made, parameter)) made = plan();
+  check_dimensions(made);
+  return made;
 }
 
 }  // namespace jitstep::jit

@@ -225,4 +225,11 @@ void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
                         kMaxReductions, " are allowed. Choose another codec for some slots."));
 }
 
+bool reads_dimensions(const Plan& plan) {
+  return plan.rule().reads_sizes || std::any_of(plan.reductions.begin(), plan.reductions.end(),
+                                                [](const ResolvedReduction& r) {
+                                                  return r.active() && r.reduction_layout != 0;
+                                                });
+}
+
 }  // namespace jitstep::jit

@@ -19,4 +19,8 @@ using EarliestPasses = std::map<SumName, int>;
 /// A host transform comes after all of these. What is declared `after: transformed` comes then, in the same order.
 void plan_reductions(Plan& plan, const EarliestPasses& earliest);
 
+/// Whether the kernel reads the dimensions of a tensor: its rule takes sizes, or a reduction is over rows or the like.
+/// Such a kernel accepts at most kMaxDims dimensions. Any other accepts a dense tensor as one dimension.
+bool reads_dimensions(const Plan& plan);
+
 }  // namespace jitstep::jit

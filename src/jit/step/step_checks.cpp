@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "jit/base/text.h"
+#include "jit/codegen/passes.h"
 #include "jit/codegen/shared_sums.h"
 #include "jit/step/partition.h"
 #include "jitstep/jit/error.h"
@@ -32,11 +33,8 @@ bool holds_state_of(const Plan& plan, const StepTensor& tensor) {
 // Whether the kernels can treat the tensor as one dimension.
 bool can_be_flat(const Plan& plan, const StepTensor& tensor) {
   const auto compact = compact_strides(tensor.shape);
-  return !plan.rule().reads_sizes && is_dense(tensor.shape, compact) &&
-         is_dense({tensor.shape.sizes, tensor.g_strides}, compact) &&
-         std::none_of(
-             plan.reductions.begin(), plan.reductions.end(),
-             [](const ResolvedReduction& r) { return r.active() && r.reduction_layout != 0; });
+  return !reads_dimensions(plan) && is_dense(tensor.shape, compact) &&
+         is_dense({tensor.shape.sizes, tensor.g_strides}, compact);
 }
 
 // True if an empty part could not take part in a sum over all tensors.

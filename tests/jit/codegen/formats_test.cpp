@@ -126,6 +126,21 @@ TEST(Formats, FlagsFollowTheSizesOfAParameter) {
   EXPECT_NO_THROW(small.at_step(values, 1));
 }
 
+TEST(Formats, DimensionsThatTheKernelCannotReadAreRefused) {
+  const ParameterKind nine{Dtype::float32, 9, 8, {2, 1, 1, 1, 1, 1, 1, 2, 2}};
+  const auto problem = [&](const char* rule) -> std::string {
+    try {
+      resolve(OptionValues(rule), {}, nine);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(problem("adafactor").find("9 dimensions"), std::string::npos) << "it sums over rows";
+  EXPECT_NE(problem("amos").find("9 dimensions"), std::string::npos) << "it takes sizes";
+  EXPECT_EQ(problem("adamw"), "no error") << "the parameter is a vector for its kernel";
+}
+
 TEST(Formats, FactoredStateTakesNoMoreThanFp32) {
   const OptionValues values("adamw");
   const auto kept_as = [&](const std::string& codec, const std::vector<std::int64_t>& sizes) {

@@ -43,6 +43,18 @@ TEST(BadInput, AMessageNamesAParameterWithTooManyDimensions) {
   EXPECT_TRUE(optimizer.state().empty());
 }
 
+// Sums over rows need the dimensions, and so do a rule's sizes. Such a parameter could never be stepped.
+TEST(BadInput, AConstructorRefusesDimensionsThatTheRuleCannotRead) {
+  const auto many = leaf(torch::zeros({2, 1, 1, 1, 1, 1, 1, 2, 2}));
+  const Tensors both = {leaf(torch::zeros({2})), many};
+  for (const std::string& message : {argument_error([&] { Adafactor optimizer(both); }),
+                                     argument_error([&] { Amos optimizer(both); })}) {
+    EXPECT_HAS(message, "parameter 1 of group 0 (float32 [2, 1, 1, 1, 1, 1, 1, 2, 2])");
+    EXPECT_HAS(message, "9 dimensions");
+  }
+  EXPECT_NO_THROW(AdamW({many})) << "it is dense, so that kernels take it as a vector";
+}
+
 TEST(BadInput, AWarningNamesAParameterThatIsListedAgain) {
   const auto p = leaf(torch::zeros({2})), q = leaf(torch::zeros({3})), r = leaf(torch::zeros({4}));
   const auto warning_for = [](const Tensors& parameters) {
