@@ -71,8 +71,8 @@ class SameTexts : public ::testing::Test {
 
 TEST_F(SameTexts, AreRejectedByEveryCompilerWithTheSameMessage) {
   const std::string own =
-      "is specific to one compiler and differs between targets. templates/README.md lists the "
-      "names that you can use.";
+      "is specific to one compiler and differs between targets. See the names that you can use in "
+      "docs/extending/reference.md, the kernel language reference, under Functions and types.";
   const std::vector<std::pair<std::string, std::string>> refused = {
       {"fabs(e.g)", "`fabs` " + own},
       {"sqrtf(e.g)", "`sqrtf` " + own},

@@ -181,8 +181,10 @@ std::string deleted_message(View function) {
   if (std::find(kOfDouble.begin(), kOfDouble.end(), function) != kOfDouble.end())
     return str_cat("`", function,
                    "` takes `double`, for `prepare` and `finalize`: convert with static_cast");
-  return str_cat("`", function, "` is specific to one compiler and differs between targets. ",
-                 "templates/README.md lists the names that you can use.");
+  return str_cat(
+      "`", function, "` is specific to one compiler and differs between targets. ",
+      "See the names that you can use in docs/extending/reference.md, the kernel language "
+      "reference, under Functions and types.");
 }
 
 std::string cut(std::string line, std::size_t longest = kLongest) {

@@ -86,10 +86,12 @@ double Cursor::number() {
 }
 
 int Cursor::integer(int low, int high) {
+  skip_spaces();
+  const std::size_t begin = at_;
   const double x = number();
-  if (x < low || x > high || x != std::floor(x))
-    fail(str_cat("an integer from ", low, " to ", high));
-  return static_cast<int>(x);
+  if (x >= low && x <= high && x == std::floor(x)) return static_cast<int>(x);
+  at_ = begin;  // the message shows the number
+  fail(str_cat("an integer from ", low, " to ", high));
 }
 
 bool Cursor::at_end() {

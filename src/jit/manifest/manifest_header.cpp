@@ -142,6 +142,14 @@ void refuse_key(std::string_view piece, const Location& location) {
   }
 }
 
+std::vector<std::string> keys_of(Kind kind) {
+  if (kind == Kind::codec) return {"vectors", "signed"};
+  std::vector<std::string> keys;
+  if (kind == Kind::rule)
+    for (const auto& [key, of] : kRuleKeys) keys.emplace_back(key);
+  return keys;
+}
+
 // Declarations with `after: transformed` need a host transform.
 void check_after_transform(const Manifest& made) {
   if (!made.transforms.empty()) return;
@@ -167,6 +175,7 @@ void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Ma
       left = trimmed(left.substr(gap));
       if (read_key(piece, flags, line.location, made)) continue;
       if (made.kind == Kind::rule) refuse_key(piece, line.location);
+      refuse_misspelled_key(piece, keys_of(made.kind), line.location);
       made.description += (made.description.empty() ? "" : " ") + std::string(piece);
     }
   }

@@ -151,6 +151,8 @@ class Cutter {
     const bool sentence = continues_ && comment.find_first_of("<>=!&|") == comment.npos;
     if (here_.code.empty() && !sentence && begins_with_word(comment, "refuse"))
       refuse_note(comment, location_);
+    if (here_.code.empty() && comment.find(',') != comment.npos)
+      refuse_misspelled_key(comment, {"refuse"}, location_);
     return false;
   }
 
@@ -166,8 +168,10 @@ class Cutter {
   void directive() {
     Cursor cursor(here_.code.substr(1), location_);
     if (cursor.take_word("include") && cursor.take("<"))
-      location_.fail(str_cat("a template cannot include system headers. Remove `", here_.code,
-                             "`. templates/README.md lists the functions that you can use."));
+      location_.fail(
+          str_cat("a template cannot include system headers. Remove `", here_.code,
+                  "`. See the functions that you can use in docs/extending/reference.md, the ",
+                  "kernel language reference, under Functions and types."));
     if (here_.code.starts_with("#if")) ++conditions_;
     if (here_.code.starts_with("#endif")) --conditions_;
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <regex>
 
+#include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "jit/manifest/reserved_names.h"
 
@@ -58,6 +59,15 @@ constexpr std::array kNoteForms = {
     NoteForm{"refuse", "// refuse: CONDITION, SENTENCE", "a line of its own"},
 };
 
+// Whether a note that begins with its word continues as its form does, so that only its place is wrong.
+bool is_well_formed(std::string_view segment, const NoteForm& note) {
+  if (!segment.starts_with(note.word)) return false;  // capital letters
+  const std::string_view rest = segment.substr(note.word.size());
+  if (note.form == note.word) return rest.empty();
+  return note.form.find(':') == note.form.npos ? rest.starts_with(" ")
+                                               : rest == ":" || rest.starts_with(": ");
+}
+
 }  // namespace
 
 std::vector<std::string_view> segments_of(std::string_view notes) {
@@ -82,11 +92,25 @@ std::string_view value_of(std::string_view segment) {
 }
 
 void refuse_note(std::string_view segment, const Location& location) {
-  for (const auto& [word, form, owners] : kNoteForms) {
-    if (!begins_with_word(segment, word)) continue;
-    location.fail(str_cat("cannot read `", segment, "` here: `", form, "` is for ", owners,
-                          ". Start free text with another word."));
+  for (const NoteForm& note : kNoteForms) {
+    if (!begins_with_word(segment, note.word)) continue;
+    if (is_well_formed(segment, note))
+      location.fail(str_cat("cannot read `", segment, "` here: `", note.form, "` is for ",
+                            note.owners, ". Start free text with another word."));
+    location.fail(str_cat("cannot read `", segment, "`. Write `", note.form, "`, for ", note.owners,
+                          ", or start free text with another word."));
   }
+}
+
+void refuse_misspelled_key(std::string_view text, const std::vector<std::string>& keys,
+                           const Location& location) {
+  const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_ ");
+  if (end == text.npos || end == 0 || text[end] != ':') return;
+  if (end + 1 < text.size() && text[end + 1] != ' ') return;
+  const std::string found = closest(text.substr(0, end), keys);
+  if (found.empty() || found[0] != text[0]) return;
+  location.fail(str_cat("unknown key `", text.substr(0, end), ":`. Did you mean `", found,
+                        ":`? Otherwise start free text with another word."));
 }
 
 // Whether free text describes a range in a form that is not parsed: `must be > 0`, `0..1`, `Positive`.
@@ -123,6 +147,10 @@ void add_free_text(std::string_view segment, const Location& location, std::stri
   refuse_note(segment, location);
   const auto key = key_of(segment);
   if (key == "keeps") location.fail("the note `keeps:` is now called `codec:`");
+  std::vector<std::string> words = {"host"};
+  for (const NoteForm& one : kNoteForms)
+    if (one.form.find(':') != one.form.npos) words.emplace_back(one.word);
+  refuse_misspelled_key(segment, words, location);
   if (!key.empty())
     location.fail(
         str_cat("unknown note `", key, ":`. Free text cannot start with a word and a colon."));

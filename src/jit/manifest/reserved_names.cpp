@@ -288,8 +288,10 @@ std::string foreign_problem(View line) {
            "it in a comment or remove it.";
   const View name = foreign_name(code);
   if (name.empty()) return {};
-  return str_cat("`", name, "` is specific to one compiler and differs between targets. ",
-                 "templates/README.md lists the names that you can use.");
+  return str_cat(
+      "`", name, "` is specific to one compiler and differs between targets. ",
+      "See the names that you can use in docs/extending/reference.md, the kernel language "
+      "reference, under Functions and types.");
 }
 
 }  // namespace jitstep::jit

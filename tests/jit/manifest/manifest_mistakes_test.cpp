@@ -77,7 +77,8 @@ const std::vector<Mistake>& mistakes() {
        "a rule has more than one `class:`. Keep one."},
       {Kind::rule, 1, "// class: 8\n" RULE, "expected the name of a C++ class, found `8`"},
       {Kind::rule, 1, "// class: A B\n" RULE, "expected nothing more, found `B` in `A B`"},
-      {Kind::rule, 1, "// min_quantized_size: -1\n" RULE, "expected an integer from 0 to "},
+      {Kind::rule, 1, "// min_quantized_size: -1\n" RULE,
+       "expected an integer from 0 to 1073741824, found `-1` in `-1`"},
       {Kind::rule, 2, "// x\n// default state: int8 if 1\n" RULE, "expected a condition, such as"},
       {Kind::rule, 1, "// default state: 8\n" RULE, "expected a codec, found `8`"},
       {Kind::rule, 1, "// default state: int8(block)\n" RULE, "expected `=`, found `)`"},
@@ -105,9 +106,10 @@ const std::vector<Mistake>& mistakes() {
        "expected `for: float32, ...` in the leading comment, with the supported dtypes"},
       {Kind::rule, 2, RULE "# include <cmath>\n",
        "a template cannot include system headers. Remove `# include <cmath>`. "
-       "templates/README.md"},
+       "See the functions that you can use in docs/extending/reference.md, the kernel language "
+       "reference, under Functions and types."},
       {Kind::rule, 2, RULE "real f(real x) { return __expf(x); }\n",
-       "`__expf` is specific to one compiler and differs between targets. templates/README.md"},
+       "`__expf` is specific to one compiler and differs between targets. See the names"},
       {Kind::rule, 3, RULE "struct Rule {\nreal f(real x) { return x < 0 ? x : ::expf(x); }\n",
        "`::expf` is specific to one compiler"},
       {Kind::codec, 2, CODEC "static real f(real x) { return __builtin_expf(x); }\n",
@@ -170,26 +172,46 @@ const std::vector<Mistake>& mistakes() {
        "Start free "
        "text with another word."},
       {Kind::rule, 3, SLOTS "Signed m;  // initial d0\n};\n",
-       "cannot read `initial d0` here: `initial: NUMBER or OPTION` is for slots, auxiliary"},
-      {Kind::rule, 3, SLOTS "Signed m;  // initial:1\n};\n", "cannot read `initial:1` here"},
+       "cannot read `initial d0`. Write `initial: NUMBER or OPTION`, for slots, auxiliary"},
+      {Kind::rule, 3, SLOTS "Signed m;  // initial:1\n};\n",
+       "cannot read `initial:1`. Write `initial: NUMBER"},
       {Kind::rule, 3, SLOTS "Signed m;  // Torch: exp_avg\n};\n", "cannot read `Torch: exp_avg`"},
       {Kind::rule, 3, SLOTS "Signed m;  // If a\n};\n",
-       "`if CONDITION` is for slots, reductions, auxiliary state and matrices"},
+       "cannot read `If a`. Write `if CONDITION`, for slots, reductions, auxiliary state and "
+       "matrices, or start free text with another word."},
       {Kind::rule, 4, FLAGS "bool a = true;  // lifted dims >= 2\n};\n",
-       "cannot read `lifted dims >= 2` here: `lifted: CONDITION` is for flags of type bool"},
+       "cannot read `lifted dims >= 2`. Write `lifted: CONDITION`, for flags of type bool"},
+      {Kind::rule, 4, FLAGS "bool a = true;  // lifted: dims >= 2\n};\n",
+       "`a` gets its value from `lifted:`, so its default would have no effect. Write `= false`."},
+      {Kind::rule, 4, FLAGS "bool a = false;  // lifted: b\nbool b = false;\n};\n",
+       "in the condition \"b\": `b` is declared below the condition. Declare it above."},
+      {Kind::rule, 4, FLAGS "bool a = false;  // lifted: nummel > 1\n};\n",
+       "unknown name `nummel` (did you mean \"numel\"?). Known names: dims, fan_in, fan_out, "
+       "numel"},
+      {Kind::rule, 3, SLOTS "Signed m;  // if numel > 100\n};\n",
+       "only `lifted:` and `refuse:` of a rule can read the size `numel`. Name a flag with "
+       "`lifted:` here"},
       {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<rows, 1, B> b;  // after a\n};\n",
-       "cannot read `after a` here: `after: REDUCTION, ...` is for a rule's reductions"},
+       "cannot read `after a`. Write `after: REDUCTION, ...`, for a rule's reductions"},
       {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // update_state too\n};\n",
        "cannot read `update_state too`"},
       {Kind::rule, 3, MEMORY "Entry<tensor> a;  // torch: b; if factored\n};\n",
-       "in the condition \"factored\": expected the name of an option that is available here"},
+       "in the condition \"factored\": unknown name `factored`. Known names: none."},
       {Kind::rule, 3, HYPER "double a = 1;  // if factored\n};\n",
        "cannot read `if factored` here: `if CONDITION` is for slots, reductions, auxiliary"},
       {Kind::rule, 5, HYPER "double a = 1;\n};\n// refuse a > 1\n",
-       "cannot read `refuse a > 1` here: `// refuse: CONDITION, SENTENCE` is for a line of its "
-       "own"},
+       "cannot read `refuse a > 1`. Write `// refuse: CONDITION, SENTENCE`, for a line of its own"},
+      {Kind::rule, 3, RULE "struct Rule {\n  // refuses: numel > 1, never steps\n",
+       "unknown key `refuses:`. Did you mean `refuse:`? Otherwise start free text with another"},
+      {Kind::rule, 1, "// Mine.   default states: int8\n" RULE,
+       "unknown key `default states:`. Did you mean `default state:`?"},
+      {Kind::codec, 1, "// vector: int8\n" CODEC "using Code = uint8;\n",
+       "unknown key `vector:`. Did you mean `vectors:`?"},
+      {Kind::rule, 3, SLOTS "Signed m;  // codce: int8\n};\n", "Did you mean `codec:`?"},
+      {Kind::rule, 3, MATRICES "Matrix<0, 0> m;  // largest sides: 5\n};\n",
+       "unknown key `largest sides:`. Did you mean `largest side:`?"},
       {Kind::rule, 4, HYPER "double a = 1;\n// refuse b, a sentence\n};\n",
-       "cannot read `refuse b, a sentence` here"},
+       "cannot read `refuse b, a sentence`. Write"},
       {Kind::rule, 2, "// A rule.\n// Refuse: lr > 1, too much\n" RULE, "cannot read `Refuse: lr"},
       {Kind::rule, 1, "// class Mine\n" RULE,
        "cannot read `class Mine`. Write `class: NAME`, or start free text with another word."},
@@ -240,7 +262,7 @@ const std::vector<Mistake>& mistakes() {
        "`register` is a reserved word of C++. Rename it."},
       {Kind::rule, 3, SLOTS "Signed m__2;\n};\n", "`m__2` is reserved for compilers and macros"},
       {Kind::rule, 2, RULE "int x = threadIdx.x;\n",
-       "`threadIdx` is specific to one compiler and differs between targets. templates/README.md"},
+       "`threadIdx` is specific to one compiler and differs between targets. See the names"},
       {Kind::rule, 2, RULE "float4 x;\n", "`float4` is specific to one compiler"},
       {Kind::rule, 2, RULE "real \xce\xb2 = 1;\n",
        "code contains a character that is not ASCII, which not every compiler accepts. Write "
@@ -304,8 +326,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 4, FLAGS "Form a = Form.old;\n};\n", "expected `::`, found `.old;`"},
       {Kind::rule, 4, FLAGS "Form a = Form::1;\n};\n", "expected a choice, found `1;`"},
       {Kind::rule, 4, FLAGS "Form a = Form::new_one;\n};\n", "expected a choice of Form"},
-      {Kind::rule, 4, FLAGS "bool a = true;  // lifted: b\n};\n",
-       "expected the name of an option that is available here, found \"b\""},
+      {Kind::rule, 4, FLAGS "bool a = true;  // lifted: b\n};\n", "gets its value from `lifted:`"},
       {Kind::rule, 3, HYPER "double a = 1;  // at construction: b\n};\n",
        "`at construction: OPTION` is for a rule's Nullable numbers. Start free text with another"},
       {Kind::gradient, 3,
@@ -321,7 +342,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, SLOTS "Signed m;  // codec: 8\n};\n", "expected a codec, found `8`"},
       {Kind::rule, 3, SLOTS "Signed m;  // codec: fp32(a)\n};\n", "expected nothing more"},
       {Kind::rule, 3, SLOTS "Signed m;  // codec fp32\n};\n",
-       "`codec: CODEC` is for slots. Start free text with another word."},
+       "cannot read `codec fp32`. Write `codec: CODEC`, for slots, or start free text with "},
       {Kind::rule, 3, MEMORY "Entry<tensor> m;  // codec: fp32\n};\n",
        "`codec: CODEC` is for slots"},
       {Kind::rule, 3, SLOTS "Unsigned m;\n};\n", "expected Signed or NonNegative, found `Unsig"},
@@ -474,6 +495,8 @@ std::vector<std::string> long_conditions() {
 TEST(ManifestMistakes, ValidCodeThatLooksLikeAMistakeIsRead) {
   const std::string right =
       "// A class of rules \xe2\x80\x94 the default\n"
+      "// Model: x, and Note: y. Modes of x\n"
+      "// reuse: of x; loss: no\n"
       "// refuse nobody, as a sentence may go on.   class: Mine\n" RULE
       "struct Hyper {\n  double lr = 1;  // >= 0; torch.nn has it too; torch's own; iffy\n};\n"
       "struct Rule {\n"
