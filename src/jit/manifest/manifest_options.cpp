@@ -84,15 +84,6 @@ void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Op
   option.choices = found->second;
 }
 
-Expression read_lifted(const Option& option, std::string_view condition, const Symbols& symbols,
-                       const Location& location) {
-  if (option.initial.boolean())
-    location.fail(str_cat("`", option.name,
-                          "` gets its value from `lifted:`, so its default would have no effect. ",
-                          "Write `= false`."));
-  return read_condition(condition, symbols, location);
-}
-
 }  // namespace
 
 Option read_number(const SourceLine& line) {
@@ -126,7 +117,7 @@ Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbol
   cursor.end_declaration();
   for (const auto segment : segments_of(line.notes)) {
     if (option.type == Option::Type::boolean && !integers && key_of(segment) == "lifted")
-      option.lifted = read_lifted(option, value_of(segment), symbols, line.location);
+      option.lifted = read_condition(value_of(segment), symbols, line.location);
     else if (option.type != Option::Type::number ||
              !read_constraint(segment, line.location, option.constraint))
       add_free_text(segment, line.location, &option.note);
