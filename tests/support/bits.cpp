@@ -24,13 +24,6 @@ void backwards(std::int64_t count, std::int64_t grain,
     body(std::max<std::int64_t>(end - grain, 0), end);
 }
 
-// A cache for no more than one tensor.
-class CpuWithSmallCache : public jit::CpuBackend {
- public:
-  using CpuBackend::CpuBackend;
-  std::int64_t cached_elements() const override { return 1; }
-};
-
 struct Way {
   const char* name;
   KernelConfig config;
@@ -85,7 +78,7 @@ void expect_same_bits(const StepCase& c, std::size_t ways) {
   jit::Engine& engine = jit::default_engine();
   const jit::Plan plan = kernel_of(c);
   jit::CpuBackend cpu(engine);
-  CpuWithSmallCache threads(engine, backwards);
+  CpuWithCache threads(1, backwards);  // for no more than one tensor
   const KernelConfig config = jit::default_kernel_config(plan, jit::Target::cpu());
   const StepOutcome expected = run_case(c, cpu, config);
   EXPECT_EQ(differences(expected, run_case(c, threads, config, Grouping::kHalves)), kNone)

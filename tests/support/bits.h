@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "emulation/step_run.h"
+#include "jitstep/jit/backend.h"
+#include "jitstep/jit/engine.h"
 
 namespace jitstep::support {
 using namespace emulation;
@@ -15,6 +17,17 @@ jit::KernelSpec spec_of(const std::string& rule, const std::string& codec,
                         const std::string& weights = "native",
                         jit::Dtype parameter = jit::Dtype::float32,
                         jit::Dtype gradient = jit::Dtype::float32);
+
+/// The CPU as if its caches had room for so many elements. 0: each pass visits all tensors.
+class CpuWithCache : public jit::CpuBackend {
+ public:
+  CpuWithCache(std::int64_t elements, jit::ParallelFor parallel_for)
+      : CpuBackend(jit::default_engine(), std::move(parallel_for)), elements_(elements) {}
+  std::int64_t cached_elements() const override { return elements_; }
+
+ private:
+  std::int64_t elements_;
+};
 
 /// One division of a step on a GPU: its configuration, its batches, and the maximum number of blocks in a grid.
 struct GpuWay {

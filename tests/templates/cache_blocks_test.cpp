@@ -3,7 +3,6 @@
 
 #include <thread>
 
-#include "jitstep/jit/engine.h"
 #include "support/bits.h"
 
 namespace jitstep::support {
@@ -19,16 +18,6 @@ jit::ParallelFor threads(int count) {
     }
   };
 }
-
-class CpuWithCache : public jit::CpuBackend {
- public:
-  CpuWithCache(std::int64_t elements, jit::ParallelFor parallel_for)
-      : CpuBackend(jit::default_engine(), std::move(parallel_for)), elements_(elements) {}
-  std::int64_t cached_elements() const override { return elements_; }
-
- private:
-  std::int64_t elements_;
-};
 
 StepCase case_of(const std::string& rule) {
   return {.spec = spec_of(rule, "fp32"),

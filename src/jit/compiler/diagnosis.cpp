@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "jit/base/kernel_language.h"
 #include "jit/base/text.h"
 #include "jit/source/source_map.h"
 
@@ -181,10 +182,7 @@ std::string deleted_message(View function) {
   if (std::find(kOfDouble.begin(), kOfDouble.end(), function) != kOfDouble.end())
     return str_cat("`", function,
                    "` takes `double`, for `prepare` and `finalize`: convert with static_cast");
-  return str_cat(
-      "`", function, "` is specific to one compiler and differs between targets. ",
-      "See the names that you can use in docs/extending/reference.md, the kernel language "
-      "reference, under Functions and types.");
+  return not_portable(function);
 }
 
 std::string cut(std::string line, std::size_t longest = kLongest) {

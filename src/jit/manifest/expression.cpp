@@ -202,12 +202,19 @@ class ExpressionParser {
     fail("expected an option, a number, ! or (");
   }
 
-  Term number() {
-    double x = 0;
+  // Reads a number of this type. Without one, returns `otherwise` and reads nothing.
+  template <class T>
+  T read(T otherwise) {
     const char* const start = text_.data() + at_;
-    const auto [end, problem] = std::from_chars(start, text_.data() + text_.size(), x);
-    if (problem != std::errc() || !std::isfinite(x)) fail("expected a number");
-    at_ += static_cast<std::size_t>(end - start);
+    const auto [end, problem] = std::from_chars(start, text_.data() + text_.size(), otherwise);
+    if (problem == std::errc()) at_ += static_cast<std::size_t>(end - start);
+    return otherwise;
+  }
+
+  Term number() {
+    const std::size_t start = at_;
+    const double x = read(std::numeric_limits<double>::quiet_NaN());
+    if (!std::isfinite(x)) fail_at(start, "expected a number");
     return {add({Op::constant, -1, -1, 0, x}), Type::number};
   }
 
@@ -234,12 +241,7 @@ class ExpressionParser {
 
   Term size_of_dimension(std::size_t start_of_name, const std::string& name) {
     int dimension = kMaxDims;
-    if (take("(")) {
-      skip_spaces();
-      const char* const start = text_.data() + at_;
-      const auto [end, problem] = std::from_chars(start, text_.data() + text_.size(), dimension);
-      if (problem == std::errc()) at_ += static_cast<std::size_t>(end - start);
-    }
+    if (take("(")) skip_spaces(), dimension = read(kMaxDims);
     if (dimension < -kMaxDims || dimension >= kMaxDims || !take(")"))
       fail_at(start_of_name, str_cat("expected a dimension, ", name, "(", -kMaxDims, ") to ", name,
                                      "(", kMaxDims - 1, ")"));
@@ -247,12 +249,7 @@ class ExpressionParser {
   }
 
   Term element(std::size_t start_of_name, const std::string& name, const Symbol& symbol) {
-    int index = -1;
-    if (take("[")) {
-      const char* const start = text_.data() + at_;
-      const auto [end, problem] = std::from_chars(start, text_.data() + text_.size(), index);
-      if (problem == std::errc()) at_ += static_cast<std::size_t>(end - start);
-    }
+    const int index = take("[") ? read(-1) : -1;
     if (index < 0 || index >= symbol.count || !take("]"))
       fail_at(start_of_name,
               str_cat("expected an element, ", name, "[0] to ", name, "[", symbol.count - 1, "]"));

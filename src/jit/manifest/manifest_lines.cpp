@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "jit/base/kernel_language.h"
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_code.h"
 #include "jit/manifest/manifest_notes.h"
@@ -168,10 +169,8 @@ class Cutter {
   void directive() {
     Cursor cursor(here_.code.substr(1), location_);
     if (cursor.take_word("include") && cursor.take("<"))
-      location_.fail(
-          str_cat("a template cannot include system headers. Remove `", here_.code,
-                  "`. See the functions that you can use in docs/extending/reference.md, the ",
-                  "kernel language reference, under Functions and types."));
+      location_.fail(str_cat("a template cannot include system headers. Remove `", here_.code,
+                             "`. See the functions that you can use ", kWhereNamesAre));
     if (here_.code.starts_with("#if")) ++conditions_;
     if (here_.code.starts_with("#endif")) --conditions_;
   }

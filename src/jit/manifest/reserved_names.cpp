@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "jit/base/text.h"
+#include "jit/base/kernel_language.h"
 
 namespace jitstep::jit {
 namespace {
@@ -287,11 +287,7 @@ std::string foreign_problem(View line) {
     return "code contains a character that is not ASCII, which not every compiler accepts. Write "
            "it in a comment or remove it.";
   const View name = foreign_name(code);
-  if (name.empty()) return {};
-  return str_cat(
-      "`", name, "` is specific to one compiler and differs between targets. ",
-      "See the names that you can use in docs/extending/reference.md, the kernel language "
-      "reference, under Functions and types.");
+  return name.empty() ? "" : not_portable(name);
 }
 
 }  // namespace jitstep::jit

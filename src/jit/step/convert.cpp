@@ -114,7 +114,7 @@ Unit conversion_unit(const Plan& plan, const KernelConfig& config, const Directi
       way.slot < 0 ? plan.spec.state.weights
                    : str_cat(plan.rule().slots[0].is_signed ? "signed_" : "non_negative_",
                              plan.codec(0)->name);
-  const bool random = way.encodes && way.slot >= 0 && has_random_slot(plan, 0);
+  const bool random = way.encodes && has_random_slot(plan, 0);
   const std::string stream = random ? str_cat(", ", way.slot + 1) : "";
   const std::string entry = str_cat("jitstep_", way.name);
   return {str_cat(way.name, "_", format, "_", to_string(plan.spec.state.dtype)),

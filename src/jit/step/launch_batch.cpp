@@ -56,7 +56,7 @@ LaunchBatch::LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig&
           tensor.aux[field.number][half] = shared_state->buffers[half] + field.index;
   const std::int64_t cached = backend.cached_elements();
   blocked_ = cached == 0 || has_parts() ? plan.passes : first_independent_pass(plan);
-  cache_blocks_ = cache_blocks(tables_.tensors, cached);
+  if (blocked_ < plan.passes) cache_blocks_ = cache_blocks(tables_.tensors, cached);
   kernel_ = backend.load(source.text, source.name);
   launches_ = backend.launches(kernel_, source.entries, config);
   entries_ = source.index;

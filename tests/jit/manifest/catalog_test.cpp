@@ -39,9 +39,9 @@ struct Hyper {
   List offset = {};
 };
 struct Flags {
-  bool big = false;     // lifted: lr > 1
-  bool bigger = false;  // lifted: big && max_grad_norm != 0
-  bool flat = false;    // lifted: dims < 2
+  bool big = false;    // lifted: lr > 1
+  bool bigger = true;  // lifted: big && max_grad_norm != 0
+  bool flat = false;   // lifted: dims < 2
 };
 // refuse: big && limit == null, a large lr needs a limit
 struct Scalars { real lr; };
