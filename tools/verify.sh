@@ -49,7 +49,7 @@ done
 cd "$root"
 mkdir -p "$out"
 
-# ---- results: one line per part in a file of its name ------------------------------------------
+# ---- results: one line per part in a file of its name, and one in the page ----------------------
 
 # on_files NAME GIT_COMMAND...: runs git on the part's files. The page is none of them, because it changes with each
 # result.
@@ -58,28 +58,31 @@ on_files() {
   read -ra paths <<<"${files[$1]}"
   git "${@:2}" -- "${paths[@]}" ":!$page"
 }
-digest() { on_files "$1" ls-files -s | sha256sum | cut -c1-16; }
+same_files_as() { on_files "$2" diff --quiet "$1" 2>/dev/null; }
 machine() { echo "$(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"; }
+# The last result of a part: in the folder, or from another machine, in the page.
+last_result() { cat "$out/$1" 2>/dev/null || sed -n "s/ | /\t/g; s/^| *$1\t\(.*\) |\$/\1/p" "$page" 2>/dev/null || true; }
 
-# Reads a result into result, commit, date, seconds, of (the digest of its files) and where (the machine).
+# Reads the last result into result, commit, date, seconds and where (the machine).
 load() {
-  result='not run' commit=- date=- seconds=- of='' where=-
-  [ ! -e "$out/$1" ] || IFS=$'\t' read -r result commit date seconds of where <"$out/$1"
+  local line
+  line=$(last_result "$1")
+  IFS=$'\t' read -r result commit date seconds where <<<"${line:-$'not run\t-\t-\t-\t-'}"
 }
 # "passed", "failed" or "not run", and whether the part's files are still the same.
-state() { if [ -n "$of" ] && [ "$of" != "$(digest "$1")" ]; then echo "$result, older files"; else echo "$result"; fi; }
+state() { if [ "$commit" = - ] || same_files_as "$commit" "$1"; then echo "$result"; else echo "$result, older files"; fi; }
 
 run_part() {
-  local start=$SECONDS before result=passed
+  local start=$SECONDS commit result=passed
   [ -z "$(on_files "$1" status --porcelain)" ] || fail "commit the files of the part $1 first: ${files[$1]}"
-  before=$(digest "$1")
+  commit=$(git rev-parse --short=12 HEAD)
   echo "verify: $1 runs, log in $out/$1.log"
   bash -c "${commands[$1]}" >"$out/$1.log" 2>&1 </dev/null || result=failed
-  if [ "$(digest "$1")" != "$before" ]; then
+  if ! same_files_as "$commit" "$1"; then
     echo "verify: $1 has no result, because its files changed while it ran"
     return 1
   fi
-  printf '%s\t' "$result" "$(git rev-parse --short=12 HEAD)" "$(date -u +%F)" $((SECONDS - start)) "$before" >"$out/$1.new"
+  printf '%s\t' "$result" "$commit" "$(date -u +%F)" $((SECONDS - start)) >"$out/$1.new"
   machine >>"$out/$1.new"
   mv "$out/$1.new" "$out/$1"
   echo "verify: $1 $result"
@@ -98,11 +101,12 @@ status() {
 }
 
 write() {
-  {
+  local text
+  text=$({
     echo "# Verification"
     echo
     echo "\`tools/verify.sh\` runs every test, in parts. This page has the last result of each part."
-    echo "A part that is \"not run\" was not run by this script."
+    echo "A part that is \"not run\" was not run by this script. A part does not run again while its files are the same."
     echo "\`tools/verify.sh --write\` writes it. A test fails if a result is more than 100 commits older than its files."
     echo
     echo "| part | result | commit | date | seconds | machine |"
@@ -111,7 +115,8 @@ write() {
       load "$name"
       echo "| $name | $result | $commit | $date | $seconds | $where |"
     done
-  } >"$page"
+  })
+  printf '%s\n' "$text" >"$page"
 }
 
 failures=0

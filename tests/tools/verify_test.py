@@ -104,6 +104,27 @@ class Verify(unittest.TestCase):
         self.commit()
         self.assertIn("first passed before", self.verify())
 
+    def test_the_page_has_the_results_of_other_machines(self):
+        self.verify()
+        self.verify("--write")
+        self.commit()
+        shutil.rmtree(self.root / ".deps")
+        self.assertRegex(self.row("first"), "^first +passed ")
+        self.assertIn("first passed before", self.verify())
+        self.put("b/file", "good, too")
+        self.commit()
+        self.assertIn("older files", self.row("second"))
+        self.verify("--write")
+        page = (self.root / "docs/project/verification.md").read_text()
+        self.assertRegex(page, r"\| first \| passed \| [0-9a-f]{12} ")
+        self.assertRegex(page, r"\| second \| passed \| [0-9a-f]{12} ")
+
+    def test_a_result_of_an_unknown_commit_is_not_used(self):
+        self.put("docs/project/verification.md", "| first | passed | 0123456789ab | 2026-01-01 | 1 | x |\n")
+        self.commit()
+        self.verify()
+        self.assertEqual(self.runs_of_first(), 1)
+
     def test_unknown_parts_and_arguments_are_wrong_usage(self):
         self.assertIn("there is no part third", self.verify("--part", "third", status=2))
         self.verify("--all", status=2)
