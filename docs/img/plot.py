@@ -54,7 +54,7 @@ MOST_CHANGE = 3  # in %: the accuracy plot leaves out larger ones
 
 def newest_result():
     """The newest result of bench/compare.py."""
-    files = [f for f in (ROOT / "bench/results").glob("20*.json")]
+    files = (ROOT / "bench/results").glob("20*-cores.json")
     return json.loads(max(files).read_text())
 
 
