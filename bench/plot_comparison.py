@@ -28,9 +28,10 @@ def draw(axes, case):
     bars = axes.barh([row["name"] for row in rows], rates, color=[color(row["name"]) for row in rows])
     axes.bar_label(bars, fmt="%.0f", padding=3, fontsize=7)
     axes.set_title(case["case"], fontsize=9)
-    axes.tick_params(labelsize=7)
+    axes.set_xticks([])  # each bar has its number
+    axes.tick_params(labelsize=7, left=False)
     axes.margins(x=0.12)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
 
 
 def main():
