@@ -13,13 +13,25 @@ struct ElementRange {
 };
 KHD ElementRange whole_range(int64 base, int count) { return {base, count, 0, count}; }
 
-// Calls f(index in the range, length, entry) for each span of a range. `walk` must be at its first element.
+// `spans` spans of `length` elements, from element `at` of a range and from `entry`. Their entries are `step` apart.
+struct EntryRun {
+  int at, length, spans;
+  int64 entry, step;
+};
+
+// Calls f(run) for the spans of a range. `walk` must be at its first element.
 template <class F>
-KHD void for_spans(const EntrySpan& span, EntryCursor walk, const ElementRange& elements, F&& f) {
-  for (int64 at = elements.begin, inside = walk.inside(); at < elements.end; walk.next(span)) {
-    const int64 length = min(elements.end - at, span.length - inside);
-    f(static_cast<int>(at), static_cast<int>(length), walk.entry() + inside * span.step);
-    at += length;
+KHD void for_runs(const EntrySpan& span, EntryCursor walk, const ElementRange& elements, F&& f) {
+  const int64 step = span.dims == 0 ? 0 : span.outer[0].step;
+  int64 inside = walk.inside();
+  for (int at = elements.begin; at < elements.end;) {
+    const int left = elements.end - at;
+    const int length = static_cast<int>(min<int64>(left, span.length - inside));
+    const int spans =
+        length < span.length ? 1 : static_cast<int>(min<int64>(left / length, walk.run(span)));
+    f(EntryRun{at, length, spans, walk.entry() + inside * span.step, step});
+    at += spans * length;
+    walk.skip(span, spans);
     inside = 0;
   }
 }
@@ -36,11 +48,38 @@ KHD void fill(T* to, int length, int room, T value) {
     for (int i = 0; i < length; ++i) to[i] = value;
 }
 
-// Repeats the first `known` elements.
+// to[i] = from[entry + i * apart] for the elements of each span.
+template <class T>
+KHD void copy_spans(const EntryRun& run, int64 apart, const T* from, T* to) {
+  constexpr int kShort = 8;
+  from += run.entry;
+  for (int left = run.spans; left > 0; --left, to += run.length, from += run.step)
+    if (run.length <= kShort) {
+      UNROLL
+      for (int i = 0; i < kShort; ++i)
+        if (i < run.length) to[i] = from[i * apart];
+    } else if (apart == 1) {
+      for (int i = 0; i < run.length; ++i) to[i] = from[i];
+    } else {
+      for (int i = 0; i < run.length; ++i) to[i] = from[i * apart];
+    }
+}
+
+// Repeats the first `known` elements. All blocks of kWide elements are copied from the beginning, because a processor
+// waits if it reads several values together soon after it wrote them one by one.
 template <class T>
 KHD void repeat(T* to, int known, int count) {
-  for (; known < count; known *= 2)
-    for (int i = 0, rest = min(known, count - known); i < rest; ++i) to[known + i] = to[i];
+  int done = known;
+  for (; done < count && done < known + kWide; ++done) to[done] = to[done - known];
+  const int step = kWide % known;
+  for (int phase = step; done + kWide <= count; done += kWide) {
+    T block[kWide];
+    copy_bytes(block, to + phase, sizeof block);
+    copy_bytes(to + done, block, sizeof block);
+    phase += step;
+    phase -= phase < known ? 0 : known;
+  }
+  for (; done < count; ++done) to[done] = to[done - known];
 }
 
 // to[index in the range] = from[entry]. It may also write elements of `to` after the range, up to its count.
@@ -50,13 +89,12 @@ SLOW_PATH void broadcast_entries(const EntrySpan& span, const EntryCursor& walk,
   const int length = elements.end - elements.begin;
   const int fresh = static_cast<int>(min<int64>(length, span.period));
   const ElementRange first{elements.base, elements.count, elements.begin, elements.begin + fresh};
-  for_spans(span, walk, first, [&](int at, int count, int64 entry) {
+  for_runs(span, walk, first, [&](const EntryRun& run) {
     if (span.step == 0)
-      fill(to + at, count, elements.count - at, from[entry]);
-    else if (span.step == 1)
-      for (int i = 0; i < count; ++i) to[at + i] = from[entry + i];
+      for (int i = 0, at = run.at; i < run.spans; ++i, at += run.length)
+        fill(to + at, run.length, elements.count - at, from[run.entry + i * run.step]);
     else
-      for (int i = 0; i < count; ++i) to[at + i] = from[entry + i * span.step];
+      copy_spans(run, span.step, from, to + run.at);
   });
   repeat(to + elements.begin, fresh, length);
 }

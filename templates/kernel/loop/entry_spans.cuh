@@ -6,7 +6,8 @@
 namespace jitstep {
 
 // `length` consecutive elements in memory that have one entry (step 0), or entries `step` apart. Entries repeat after
-// `period` elements. `outer`: the dimensions along which spans are consecutive.
+// `period` elements. `outer`: the dimensions along which spans are consecutive. Dimensions along which entries are
+// equally far apart are one.
 struct EntrySpan {
   struct Outer {
     int64 size, step;
@@ -38,8 +39,11 @@ SLOW_PATH EntrySpan span_of(const TensorRecord& t, uint32 reduced) {
   for (int d = dimension_of_stride(t, 1); d >= 0; d = dimension_of_stride(t, stride)) {
     const int64 size = t.dim[d].size, step = reduced >> d & 1u ? 0 : entry_stride(t, reduced, d);
     if (stride == 1) span.step = step;
-    if (span.dims == 0 && step == span.step * span.length)
+    EntrySpan::Outer* const last = span.dims > 0 ? &span.outer[span.dims - 1] : nullptr;
+    if (last == nullptr && step == span.step * span.length)
       span.length *= size;
+    else if (last != nullptr && step == last->step * last->size)
+      last->size *= size;
     else
       span.outer[span.dims++] = {size, step};
     stride *= size;
@@ -75,6 +79,17 @@ class EntryCursor {
   KHD int64 inside() const { return inside_; }
   // The entry of the span's first element.
   KHD int64 entry() const { return entry_; }
+  // How many spans, from the current one, have entries span.outer[0].step apart.
+  KHD int64 run(const EntrySpan& span) const {
+    return span.dims == 0 ? 1 : span.outer[0].size - index_[0];
+  }
+  // Moves over `count` spans of a run.
+  KHD void skip(const EntrySpan& span, int64 count) {
+    if (span.dims == 0) return;
+    entry_ += (count - 1) * span.outer[0].step;
+    index_[0] += count - 1;
+    next(span);
+  }
   KHD void next(const EntrySpan& span) {
     for (int d = 0; d < span.dims; ++d) {
       entry_ += span.outer[d].step;
