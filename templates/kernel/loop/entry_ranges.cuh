@@ -1,6 +1,7 @@
 // Looks up the results and auxiliary state of a range's elements once, so that a loop over the elements reads arrays.
 // For one thread and dense elements.
 #pragma once
+#include "../../lang/port_cpu.cuh"
 #include "../scope.cuh"
 #include "entry_spans.cuh"
 
