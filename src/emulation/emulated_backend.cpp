@@ -57,7 +57,7 @@ std::shared_ptr<void> EmulatedBackend::allocate(std::size_t bytes) {
 }
 
 void EmulatedBackend::upload(void* to, const void* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
+  if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 }  // namespace jitstep::emulation

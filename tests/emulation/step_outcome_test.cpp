@@ -15,7 +15,8 @@ template <class T>
 StoredBuffer buffer_of(const std::string& name, Elements elements, const std::vector<T>& values) {
   StoredBuffer buffer{3, name, elements, sizeof(T), {}};
   buffer.bytes.resize(values.size() * sizeof(T) + 2 * StoredBuffer::kGuard);
-  std::memcpy(&buffer.bytes[StoredBuffer::kGuard], values.data(), values.size() * sizeof(T));
+  if (!values.empty())
+    std::memcpy(&buffer.bytes[StoredBuffer::kGuard], values.data(), values.size() * sizeof(T));
   return buffer;
 }
 

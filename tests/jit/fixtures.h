@@ -34,12 +34,19 @@ class TemporaryFolder {
   PrivateFolder folder_;
 };
 
-/// Settings with the host's compiler and a cache folder, independent of the environment's cache.
+/// Settings with the compiler of the tests and a cache folder, independent of the environment's cache.
 inline Settings settings_with_cache(const std::string& cache_dir) {
   Settings settings = Settings::from_environment();
   settings.cache_dir = cache_dir;
   settings.cache_readonly.clear();
   settings.templates.clear();
+  return settings;
+}
+
+/// The same, with the compiler on PATH even if JITSTEP_CXX names one, which may add options.
+inline Settings settings_of_this_computer(const std::string& cache_dir) {
+  Settings settings = settings_with_cache(cache_dir);
+  settings.cxx.clear();
   return settings;
 }
 

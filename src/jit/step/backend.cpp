@@ -111,7 +111,7 @@ Engine* CpuBackend::contract_checker() const {
 }
 
 void CpuBackend::upload(void* to, const void* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
+  if (bytes > 0) std::memcpy(to, from, bytes);  // an empty vector may have no address
 }
 
 }  // namespace jitstep::jit

@@ -77,7 +77,7 @@ TEST(CompilerTrouble, AFileSizeLimitIsNotAnErrorInTheSource) {
 TEST(CompilerTrouble, AMissingCompilerHasAnErrorOfItsOwn) {
   TemporaryFolder folder, empty, baselines;
   for (const std::string& readonly : {std::string(), baselines.path()}) {
-    Settings settings = settings_with_cache(folder.path());
+    Settings settings = settings_of_this_computer(folder.path());
     settings.path = empty.path();
     settings.cache_readonly = readonly;
     Engine engine(settings);

@@ -80,7 +80,7 @@ std::string preprocessed_loops() {
 
 TEST(LoopReport, OfTheHostCompilerNamesOnlyTheLoopWithBranches) {
   const std::string preprocessed = preprocessed_loops();
-  HostCompiler compiler(Settings::from_environment());
+  HostCompiler compiler(testing::settings_of_this_computer(""));
   const auto loops =
       scalar_loops(preprocessed, compiler.loop_report(preprocessed, "unit", Target::cpu()));
   ASSERT_EQ(loops.size(), 1u);
@@ -90,8 +90,9 @@ TEST(LoopReport, OfTheHostCompilerNamesOnlyTheLoopWithBranches) {
 
 TEST(LoopReporter, LogsTheLoopsOfAnUnchangedBinary) {
   const std::string preprocessed = preprocessed_loops();
-  LoopReporter reporter(Settings::from_environment());
-  HostCompiler plain(Settings::from_environment());
+  const Settings settings = testing::settings_of_this_computer("");
+  LoopReporter reporter(settings);
+  HostCompiler plain(settings);
   EXPECT_EQ(reporter.identity(Target::cpu()), plain.identity(Target::cpu()));
   const Binary logged = reporter.compile(preprocessed, "unit", Target::cpu());
   EXPECT_EQ(logged.image, plain.compile(preprocessed, "unit", Target::cpu()).image);

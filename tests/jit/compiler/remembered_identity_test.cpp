@@ -155,7 +155,7 @@ TEST_F(RememberedCompiler, DamagedOrForeignFilesAreIgnored) {
 
 TEST(RememberedIdentity, TheHostsCompilerIsRememberedIfTheCpuIsKnown) {
   TemporaryFolder folder;
-  const Settings settings = settings_with_cache(folder / "cache");
+  const Settings settings = settings_of_this_computer(folder / "cache");
   HostCompiler(settings).identity(Target::cpu());
   const std::string program = find_program("c++", settings.path);
   const bool wrapped = program.find("ccache") != std::string::npos;

@@ -30,7 +30,7 @@ class Baseline : public ::testing::Test {
   }
 
   static bool runs(const std::string& cpu) {
-    Settings settings = settings_with_cache("");
+    Settings settings = settings_of_this_computer("");
     settings.cpu = cpu;
     HostCompiler compiler(settings);
     return this_machine_lacks(compiler.identity(Target::cpu())).empty();
@@ -38,7 +38,7 @@ class Baseline : public ::testing::Test {
 
   void warm(const std::string& cache, const std::string& cpu,
             const std::string& unit = adding_unit("1")) {
-    Settings settings = settings_with_cache(folder / cache);
+    Settings settings = settings_of_this_computer(folder / cache);
     settings.cpu = cpu;
     Engine(settings).build(unit, "unit", Target::cpu());
   }
@@ -49,7 +49,7 @@ class Baseline : public ::testing::Test {
     return settings;
   }
   Settings with_compiler() const {
-    Settings settings = settings_with_cache(folder / "own");
+    Settings settings = settings_of_this_computer(folder / "own");
     settings.cache_readonly = folder / "shipped";
     return settings;
   }
@@ -177,7 +177,7 @@ TEST_F(Baseline, TheLogHasTheSameReason) {
 std::vector<float> stepped(const std::string& folder, const std::string& cpu,
                            const std::string& rule, const std::string& codec) {
   constexpr std::int64_t kSize = 5003;
-  Settings settings = settings_with_cache(folder);
+  Settings settings = settings_of_this_computer(folder);
   settings.cpu = cpu;
   Engine engine(settings);
   CpuBackend backend(engine);
