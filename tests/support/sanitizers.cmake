@@ -21,5 +21,5 @@ else()
   list(APPEND test_environment
     "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1"
     "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_SOURCE_DIR}/support/lsan.supp:print_suppressions=0"
-    "UBSAN_OPTIONS=print_stacktrace=1")
+    "UBSAN_OPTIONS=print_stacktrace=1:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/support/ubsan.supp")
 endif()
