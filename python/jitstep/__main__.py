@@ -100,7 +100,7 @@ def _convert(arguments: list[str]) -> None:
     try:
         print(_converted(**vars(args)))
     except (ValueError, OSError) as error:
-        sys.exit(f"jitstep: {error}")
+        sys.exit(f"jitstep: {str(error).removeprefix('jitstep: ')}")
 
 
 def main() -> None:

@@ -259,7 +259,10 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     groups = state_dict["param_groups"]
     rule = groups[0].get("rule") if groups else None
     if rule is None:
-        raise ValueError("jitstep: the state_dict does not name its rule. Save it with state_dict() of jitstep.")
+        raise ValueError(
+            "jitstep: the state_dict does not name its rule, as those of torch.optim. Load it into an optimizer of "
+            "jitstep with load_state_dict(), and write the state_dict() of that."
+        )
     rules = [decoupled_rule(rule, group) for group in groups]
     description = _core.describe(rules[0])
     archive = _Writer(torch._C.CompilationUnit(), "__torch__.Module")
