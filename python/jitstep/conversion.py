@@ -1,4 +1,4 @@
-"""Collects the formats that loaded state was converted from and to."""
+"""Collects the formats that state was converted from and to: loaded state, and that of a changed parameter."""
 
 import warnings
 
@@ -22,6 +22,12 @@ class Conversion:
 
     def warn(self) -> None:
         if self.parameters:
-            shown = ", ".join(f"{name} from {old} to {new}" for name, old, new in sorted(self.formats))
-            text = f"jitstep converted the loaded state of {self.parameters} parameters: {shown}."
+            shown = ", ".join(self._shown(*one) for one in sorted(self.formats))
+            text = f"jitstep converted the state of {self.parameters} parameters: {shown}."
             warnings.warn(text, stacklevel=words.stacklevel())
+
+    @staticmethod
+    def _shown(name: str, old: str, new: str) -> str:
+        if old != new:
+            return f"{name} from {old} to {new}"
+        return f"{name}, in {new}, for another dtype or memory order"
