@@ -21,7 +21,8 @@ std::string variable(const char* name, const char* otherwise) {
 c10::intrusive_ptr<c10d::ProcessGroup> init_process_group() {
   const int rank = std::stoi(variable("RANK", "0")), size = std::stoi(variable("WORLD_SIZE", "1"));
   c10d::TCPStoreOptions where;
-  where.port = static_cast<std::uint16_t>(std::stoi(variable("MASTER_PORT", "29500")));
+  // 0 is any free port, which is enough for one process. torchrun names the port.
+  where.port = static_cast<std::uint16_t>(std::stoi(variable("MASTER_PORT", "0")));
   // Under torchrun the store of the launcher exists already.
   where.isServer = rank == 0 && variable("TORCHELASTIC_USE_AGENT_STORE", "") != "True";
   where.numWorkers = size;
