@@ -19,7 +19,7 @@ from torch import Tensor
 from . import sharded, words
 from .conversion import Conversion
 from .groups import decoupled_rule
-from .state import taken
+from .state import dtype_name, taken
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -60,7 +60,7 @@ def _form(p: Tensor, entries: dict[str, Any], has_aux: bool) -> dict[str, Any]:
     """What an archive of C++ needs to know about a parameter, unless its state is as in torch."""
     if p.dtype == torch.float32 and not has_aux and not any(name.endswith(".format") for name in entries):
         return {}
-    return {"dtype": str(p.dtype).removeprefix("torch."), "sizes": tuple(p.shape)}
+    return {"dtype": dtype_name(p), "sizes": tuple(p.shape)}
 
 
 def _distributed(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> dict[str, Any]:
@@ -129,6 +129,8 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
             continue
         p = owners[key]
         loaded[p] = {name: _copied(value, name, p) for name, value in entries.items() if name not in ("dtype", "sizes")}
+        if "residual" in entries and "dtype" in entries:
+            loaded[p]["residual.dtype"] = entries["dtype"]  # until bind() has compared it with the parameter's
     return loaded
 
 

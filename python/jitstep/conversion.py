@@ -23,7 +23,8 @@ class Conversion:
     def warn(self) -> None:
         if self.parameters:
             shown = ", ".join(self._shown(*one) for one in sorted(self.formats))
-            text = f"jitstep converted the state of {self.parameters} parameters: {shown}."
+            count = "1 parameter" if self.parameters == 1 else f"{self.parameters} parameters"
+            text = f"jitstep converted the state of {count}: {shown}."
             warnings.warn(text, stacklevel=words.stacklevel())
 
     @staticmethod

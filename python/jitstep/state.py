@@ -39,6 +39,10 @@ def value_dtype(p: Tensor) -> torch.dtype:
     return torch.float64 if p.dtype == torch.float64 else torch.float32
 
 
+def dtype_name(p: Tensor) -> str:
+    return str(p.dtype).removeprefix("torch.")
+
+
 def torch_strides(p: Tensor, strides: list[int]) -> tuple[int, ...]:
     """The plan's strides for torch: a plan has a dimension for scalars, and another one for complex numbers."""
     if p.dim() == 0:
@@ -78,6 +82,7 @@ class Binding:
         self.same_order = _dense_strides(self.sizes, self.held_strides) == _dense_strides(self.sizes, self.strides)
         self.conversion = Conversion()
         self.made_pairs: Pairs = {}
+        self.drop_unusable_residual()
 
     # ---- state buffers
 
@@ -188,12 +193,24 @@ class Binding:
 
     # ---- the weight format
 
+    def drop_unusable_residual(self) -> None:
+        """Forgets a checkpoint's residual of another dtype, and any residual if the plan has none."""
+        held, own = self.state.get("residual.format"), dtype_name(self.p)
+        dtype = self.state.pop("residual.dtype", own)
+        if held is None or (self.plan.residual > 0 and dtype == own):
+            return
+        for key in ("residual", "residual.format"):
+            self.state.pop(key, None)
+        if self.t > 0:
+            old, new = held, self.plan.weights
+            if dtype != own:
+                old, new = f"{old} in {dtype}", f"{new} in {own}"
+            self.conversion.add("weights", old, f"{new}, without the extra bits")
+
     def bind_residual(self) -> Tensor | None:
         """The residual for the plan's weight format. Rewrites the parameter if another format had one."""
         held, wanted = self.state.get("residual.format"), self.plan.weights
         if self.plan.residual == 0:
-            self.state.pop("residual", None)
-            self.state.pop("residual.format", None)
             return None
         if held != wanted or not self.same_order:
             weights = self.held_weights(held)
@@ -215,7 +232,7 @@ class Binding:
         residual = self.bytes("residual", plan.residual)
         plan.decode(_core.Buffers(p, [], [], residual), self.t, -1, decoded)
         if held != self.plan.weights:
-            self.conversion.add("residual", held, self.plan.weights)
+            self.conversion.add("weights", held, self.plan.weights)
         return values.copy_(decoded)
 
     def encode_weights(self, values: Tensor) -> None:
@@ -314,7 +331,7 @@ def bind(
     """
     with torch.no_grad():
         binding = Binding(p, plan, state, pairs, counted=counted)
-        if not with_weights and not binding.same_order and "residual" in state:
+        if not with_weights and not binding.same_order and "residual" in binding.state:
             return None, binding.conversion  # codes and residual change their order together
         buffers = binding.run(with_weights)
     state.clear()
@@ -327,7 +344,8 @@ def bind(
 def weights(p: Tensor, plan: _core.ParamPlan, state: State) -> Tensor:
     """The weights with their residual, in float32. Changes nothing."""
     with torch.no_grad():
-        return Binding(p, plan, state, {}).held_weights(state.get("residual.format")).to(torch.float32)
+        binding = Binding(p, plan, state, {})
+        return binding.held_weights(binding.state.get("residual.format")).to(torch.float32)
 
 
 def values(p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs) -> State:

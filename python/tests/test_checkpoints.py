@@ -254,13 +254,42 @@ def test_a_weight_format_is_converted_at_the_next_step():
     second = adamw(weights="master")(b)
     second.load_state_dict(saved(first.state_dict()))
     b.load_state_dict(a.state_dict())  # after the optimizer: the residual waits for the parameter
-    with pytest.warns(UserWarning, match="residual from split16 to master"):
+    with pytest.warns(UserWarning, match="weights from split16 to master"):
         train(b, second, 1, seed=3)
     train(a, first, 1, seed=3)
     losses = train(a, first, 5, seed=4), train(b, second, 5, seed=4)
     assert second.state[b[0].weight]["residual"].numel() == 4 * 64 * 128
     assert_close(a, b, rtol=1e-2, atol=1e-3)
     assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("saved_weights", "dtype", "weights"),
+    [
+        ("split16", torch.bfloat16, "native"),
+        ("master", torch.bfloat16, "stochastic"),
+        ("split16", torch.float32, "native"),
+        ("split16", torch.float16, "master"),
+        ("kahan", torch.float16, "split8"),
+    ],
+)
+def test_a_load_names_extra_bits_that_it_drops(saved_weights, dtype, weights):
+    a = make(torch.bfloat16)
+    first = adamw(weights=saved_weights)(a)
+    train(a, first, 3)
+    b = copy.deepcopy(a).to(dtype)
+    second = adamw(weights=weights)(b)
+    with pytest.warns(UserWarning, match=f"weights from {saved_weights}.* to {weights}.*, without the extra bits"):
+        second.load_state_dict(saved(first.state_dict()))
+    for p, fp32 in zip(b.parameters(), second.fp32_weights(), strict=True):
+        assert torch.equal(fp32, p.detach().float())
+    second.param_groups[0]["lr"] = 0.0
+    for p in b.parameters():
+        p.grad = torch.zeros_like(p)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second.step()
+    assert all(torch.equal(p.detach().to(q), q) for p, q in zip(a.parameters(), b.parameters(), strict=True))
 
 
 def test_a_residual_is_made_for_a_checkpoint_without_one():

@@ -31,12 +31,10 @@ class Optimizer::Impl::Conversions {
 
   void note(const ParamState& saved, const torch::Tensor& p, const jit::Plan& plan) {
     const torch::Tensor before = copy_if_rewritten(saved.data().buffers, plan, p);
-    bool differs = before.defined();
-    if (differs) {
-      rewritten_.emplace_back(p, before);
-      formats_.insert("weights from " + saved.data().buffers.format.weights + " to " +
-                      plan.spec.state.weights);
-    }
+    if (before.defined()) rewritten_.emplace_back(p, before);
+    const std::string weights = weight_conversion_text(saved.data().buffers, plan);
+    bool differs = !weights.empty();
+    if (differs) formats_.insert(weights);
     for (std::size_t i = 0; i < saved.data().buffers.slots.size(); ++i) {
       const auto& from = saved.data().buffers.format.slots[i];
       const auto& to = plan.spec.state.slots.at(i);

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include "jit/codegen/spec_text.h"
 #include "jit/step/convert.h"
 #include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
@@ -42,6 +43,18 @@ bool rewrites_parameter(const StateBuffers& held, const jit::Plan& plan) {
   return held.residual.defined() && plan.weights->residual_bytes() > 0 &&
          held.format.weights != plan.spec.state.weights &&
          held.format.dtype == plan.spec.state.dtype;
+}
+
+std::string weight_conversion_text(const StateBuffers& held, const jit::Plan& plan) {
+  const jit::StateFormat& made = plan.spec.state;
+  const bool same_dtype = held.format.dtype == made.dtype;
+  if (!held.residual.defined() || (same_dtype && held.format.weights == made.weights)) return {};
+  const auto name = [&](const jit::StateFormat& format) {
+    return same_dtype ? format.weights : format.weights + " in " + jit::to_string(format.dtype);
+  };
+  const bool exact = rewrites_parameter(held, plan);
+  return "weights from " + name(held.format) + " to " + name(made) +
+         (exact ? "" : ", without the extra bits");
 }
 
 torch::Tensor copy_if_rewritten(const StateBuffers& held, const jit::Plan& plan,

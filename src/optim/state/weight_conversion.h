@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "optim/state/state_buffers.h"
@@ -11,6 +12,10 @@ namespace jitstep {
 /// True if binding converts from another weight format with a residual, of the same dtype. The parameter is then
 /// rounded again, as the new format requires.
 bool rewrites_parameter(const StateBuffers& held, const jit::Plan& plan);
+
+/// "weights from split16 to native, without the extra bits": what binding does to weights with a residual, for a
+/// warning. Empty if the residual stays as it is.
+std::string weight_conversion_text(const StateBuffers& held, const jit::Plan& plan);
 
 /// A copy of the parameter if rewrites_parameter(). Otherwise undefined.
 torch::Tensor copy_if_rewritten(const StateBuffers& held, const jit::Plan& plan,

@@ -86,6 +86,43 @@ INSTANTIATE_TEST_SUITE_P(Formats, Conversion,
                                          Change{"split8", "kahan"}),
                          [](const auto& test) { return test.param.from + "_" + test.param.to; });
 
+struct Drop {
+  std::string from, to;
+  torch::Dtype dtype;
+};
+
+class DroppedBits : public testing::TestWithParam<Drop> {};
+
+TEST_P(DroppedBits, AreNamedByALoad) {
+  const auto& [from, to, dtype] = GetParam();
+  Tensors parameters = sixteen_bits();
+  AdamW saved = optimizer_of(parameters, from);
+  train(saved, parameters, 1, 3);
+  std::stringstream archive;
+  torch::save(saved, archive);
+  Tensors others;
+  for (const torch::Tensor& p : parameters)
+    others.push_back(p.detach().to(dtype).clone().requires_grad_());
+  AdamW loaded = optimizer_of(others, to);
+  Warnings warnings;
+  torch::load(loaded, archive);
+  EXPECT_HAS(warnings.all, "weights from " + from);
+  EXPECT_HAS(warnings.all, "without the extra bits");
+  Tensors rounded;
+  for (const torch::Tensor& p : others) rounded.push_back(p.detach().to(torch::kFloat));
+  expect_equal(loaded.fp32_weights(), rounded);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, DroppedBits,
+                         testing::Values(Drop{"split16", "native", torch::kBFloat16},
+                                         Drop{"master", "stochastic", torch::kBFloat16},
+                                         Drop{"kahan", "native", torch::kFloat},
+                                         Drop{"split16", "master", torch::kHalf}),
+                         [](const auto& test) {
+                           return test.param.from + "_" + test.param.to + "_" +
+                                  std::to_string(test.index);
+                         });
+
 TEST(WeightConversion, OfFloat16KeepsTheWeights) {
   Tensors parameters = sixteen_bits(torch::kFloat16);
   AdamW optimizer = optimizer_of(parameters, "split8");
