@@ -47,20 +47,24 @@ Passes passes_of(const Plan& plan, int part, const EarliestPasses& earliest, con
   Passes passes;
   if (plan.components[part] == nullptr) return passes;
   const Manifest& manifest = *plan.components[part];
+  std::vector<int> known;  // the first pass that may read each reduction; of an inactive one: those before it
   for (std::size_t i = 0; i < manifest.reductions.size(); ++i) {
     const Reduction& reduction = manifest.reductions[i];
+    int pass = 0;
+    for (const int earlier : reduction.after)
+      pass = std::max(pass, known[static_cast<std::size_t>(earlier)]);
     if (reduction.condition && !reduction.condition->holds(plan.flags(part))) {
       passes.push_back(-1);
+      known.push_back(pass);
       continue;
     }
     check_over(manifest, reduction, passes);
-    int pass = first(i);
-    for (const int earlier : reduction.after)
-      pass = std::max(pass, passes[static_cast<std::size_t>(earlier)] + 1);
+    pass = std::max(pass, first(i));
     const auto shared = earliest.find({part, manifest.name, reduction.name});
     if (shared != earliest.end()) pass = std::max(pass, shared->second);
     while (races(manifest, passes, i, pass)) ++pass;
     passes.push_back(pass);
+    known.push_back(pass + 1);
   }
   return passes;
 }

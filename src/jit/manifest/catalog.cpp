@@ -30,10 +30,11 @@ struct KindNames {
 const KindNames& names_of(Kind kind) {
   static const KindNames rule = {
       "rules/", "rule",
-      "To add your own file, call load_rule() or pass its path to the tool (--load of convert)"};
+      "For your own file, call load_rule() in a program, or give the tool a path instead of the name"};
   static const KindNames codec = {
       "codecs/", "codec",
-      "To add your own file, call load_codec() or pass its path to the tool (--load of convert)"};
+      "For your own file, call load_codec() in a program, or give the tool a path instead of the "
+      "name"};
   static const KindNames weights = {"weights/", "weight format", ""};
   static const KindNames gradient = {"lang/", "gradient", ""};
   switch (kind) {

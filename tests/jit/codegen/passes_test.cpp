@@ -155,6 +155,38 @@ TEST_F(PassesTest, SumsThatUpdateStateReadsWaitForNoCodec) {
   EXPECT_EQ(passes.at("trust"), 3);
 }
 
+constexpr const char* kConditional = R"(// A probe.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::chained {
+struct Flags {
+  bool middle = true;
+};
+struct Slots {
+  Signed m;
+};
+struct First { real x; };
+struct Middle { real x; };
+struct Last { real x; };
+struct Reductions {
+  Sum<all, 1, First> first;      // update_state
+  Sum<tensor, 1, Middle> middle;  // if middle; after: first
+  Sum<tensor, 1, Last> last;      // after: middle
+};
+}
+)";
+
+TEST_F(PassesTest, AReductionComesAfterThoseBeforeAnExcludedOne) {
+  using Passes = std::map<std::string, int>;
+  load(kConditional);
+  KernelSpec spec{
+      .rule = "chained", .flags = {{"middle", true}}, .state = {{CodecChoice{"fp32"}}}};
+  EXPECT_EQ(passes_by_name(resolve(spec, catalog)),
+            (Passes{{"first", 0}, {"middle", 1}, {"last", 2}}));
+  spec.flags = {{"middle", false}};
+  EXPECT_EQ(passes_by_name(resolve(spec, catalog)), (Passes{{"first", 0}, {"last", 1}}));
+}
+
 constexpr const char* kTransformed = R"(// A probe.   host transform: halved
 #pragma once
 #include "../lang/contract.cuh"
