@@ -318,12 +318,15 @@ TEST_F(CheckTool, RejectsAGpuUnknownToNvrtcBeforeItCompilesAnything) {
 
 TEST_F(CheckTool, AcceptsACodecFileAndCodecOptions) {
   const Finished checked =
-      run(rule(), {"--states", kExamples + R"(linear8.cuh,{"codec": "int8", "block": 64})",
+      run(rule(), {"--states",
+                   kExamples + R"(linear8.cuh,{"codec": "int8", "block": 64},{"codec": ")" +
+                       kExamples + R"(linear8.cuh", "block": 32})",
                    "--weights", "stochastic", "--target", "cpu", "--json"});
   EXPECT_EQ(checked.status, 0) << checked.output;
   const json kernels = json::parse(checked.output).at("kernels");
   EXPECT_EQ(kernels.at(0).at("name"), "mine_linear8_bfloat16_stochastic");
   EXPECT_NE(kernels.at(1).at("spec").get<std::string>().find("int8(block=64"), std::string::npos);
+  EXPECT_NE(kernels.at(2).at("spec").get<std::string>().find("linear8(block=32"), std::string::npos);
 }
 
 // As in an optimizer, a codec for all slots does not apply to slots that name their own.

@@ -72,6 +72,17 @@ TEST(MemoryTool, ComparesWithTorchsAdamW) {
       "torch's AdamW  float32              16.0000  22.35\n");
 }
 
+TEST(MemoryTool, TakesACodecsFileWithOptions) {
+  const auto codec = [](const std::string& file) {
+    return "v=" + json({{"codec", file}, {"block", 32}}).dump();
+  };
+  const json plan = planned({"--params", "32000", "--state", "int8", "--state",
+                             codec(JITSTEP_SOURCE_DIR "/examples/linear8.cuh")});
+  EXPECT_EQ(bytes_of(plan).at("state v"), 32000);
+  EXPECT_EQ(bytes_of(plan).at("scales of v"), 4 * 32000 / 32);
+  EXPECT_EQ(run({"--params", "1M", "--state", codec("no/such.cuh")}).status, 2);
+}
+
 TEST(MemoryTool, SharesTheStateAmongRanks) {
   constexpr std::int64_t kParameters = 7'000'000'000, kOthers = kParameters - kParameters / 64;
   const json adamw = planned({"--params", "7B", "--ranks", "64"}).at("ranks");

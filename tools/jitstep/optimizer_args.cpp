@@ -22,12 +22,6 @@ UsageError twice(const char* option, const std::string& what) {
   return UsageError(str_cat(option, " is given twice for ", what, ". Remove one."));
 }
 
-CodecChoice codec_of(const std::string& text) {
-  const bool is_json = text.find('{') != text.npos;
-  if (!is_json && is_file(text)) return {default_catalog().load_codec(text).name};
-  return as_usage([&] { return parse_codec(text); });
-}
-
 }  // namespace
 
 void add_rule_args(CLI::App& command, OptimizerArgs& args) {
@@ -95,7 +89,7 @@ Formats formats_of(const OptimizerArgs& args) {
   for (const std::string& state : args.state) {
     const std::size_t sign = state.substr(0, state.find('{')).find('=');
     const std::string slot = sign == state.npos ? "" : state.substr(0, sign);
-    const CodecChoice codec = codec_of(sign == state.npos ? state : state.substr(sign + 1));
+    const CodecChoice codec = codec_choice(sign == state.npos ? state : state.substr(sign + 1));
     const bool first = sign == state.npos ? !std::exchange(formats.state, codec).has_value()
                                           : formats.slots.emplace(slot, codec).second;
     if (!first) throw twice("--state", sign == state.npos ? "all slots" : slot);

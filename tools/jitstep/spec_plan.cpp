@@ -22,27 +22,18 @@ std::string written(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// If `name` is a path, loads the file and replaces `name` by the name of the rule or codec. Returns whether it was a
-// path.
-template <class Load>
-bool load(json& name, const Load& load_file) {
+// As load_codec, for a rule.
+bool load_rule(json& name) {
   if (!name.is_string() || !is_file(name.get<std::string>())) return false;
-  name = load_file(name.get<std::string>()).name;
+  name = default_catalog().load_rule(name.get<std::string>()).name;
   return true;
-}
-
-bool load_codec(json& codec) {
-  json& name = codec.is_object() && codec.contains("codec") ? codec["codec"] : codec;
-  return load(name, [](const std::string& path) -> const Manifest& {
-    return default_catalog().load_codec(path);
-  });
 }
 
 // Loads the codec of all slots, or the codec of each slot.
 bool load_codecs(json& state) {
-  bool loaded = load_codec(state);
+  bool loaded = load_codec(state, load_shared_codec);
   if (state.is_object() && !state.contains("codec"))
-    for (json& codec : state) loaded = load_codec(codec) || loaded;
+    for (json& codec : state) loaded = load_codec(codec, load_shared_codec) || loaded;
   return loaded;
 }
 
@@ -50,10 +41,7 @@ bool load_codecs(json& state) {
 std::string with_loaded_files(const std::string& spec) {
   json object = json::parse(spec, nullptr, false);
   if (!object.is_object()) return spec;
-  bool loaded = object.contains("rule") &&
-                load(object["rule"], [](const std::string& path) -> const Manifest& {
-                  return default_catalog().load_rule(path);
-                });
+  bool loaded = object.contains("rule") && load_rule(object["rule"]);
   if (object.contains("state")) loaded = load_codecs(object["state"]) || loaded;
   return loaded ? written(object) : spec;
 }

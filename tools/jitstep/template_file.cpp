@@ -4,13 +4,17 @@
 #include <jit/base/text.h>
 #include <jit/manifest/manifest_lines.h>
 #include <jitstep/jit/error.h>
+#include "jit/codegen/spec_text.h"
+#include "usage.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 namespace jitstep::tool {
 namespace {
 
 using namespace jitstep::jit;
+using nlohmann::json;
 
 struct Namespaces {
   std::string rule, codec;
@@ -59,6 +63,28 @@ bool is_file(const std::string& name) {
 const Manifest& load_file(const std::string& path, Catalog& catalog) {
   return kind_of_file(path) == Manifest::Kind::rule ? catalog.load_rule(path)
                                                     : catalog.load_codec(path);
+}
+
+const Manifest& load_shared_codec(const std::string& path) {
+  return default_catalog().load_codec(path);
+}
+
+bool load_codec(json& codec, const CodecLoader& load) {
+  json& name = codec.is_object() && codec.contains("codec") ? codec["codec"] : codec;
+  if (!name.is_string() || !is_file(name.get<std::string>())) return false;
+  name = load(name.get<std::string>()).name;
+  return true;
+}
+
+// Invalid JSON stays as it is, so that parse_codec() reports its error.
+CodecChoice codec_choice(const std::string& text, const CodecLoader& load) {
+  const bool is_json = text.find('{') != text.npos;
+  json codec = is_json ? json::parse(text, nullptr, false) : json(text);
+  const bool loaded = load_codec(codec, load);
+  return as_usage([&] {
+    if (!loaded) return parse_codec(text);
+    return parse_codec(codec.is_string() ? codec.get<std::string>() : codec.dump());
+  });
 }
 
 }  // namespace jitstep::tool

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <jitstep/jit/catalog.h>
+#include <jitstep/jit/plan.h>
 
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace jitstep::tool {
@@ -14,5 +17,20 @@ bool is_file(const std::string& name);
 /// line if it is neither, or cannot be read.
 const jit::Manifest& load_file(const std::string& path,
                                jit::Catalog& catalog = jit::default_catalog());
+
+/// Loads a codec's file, and returns the codec.
+using CodecLoader = std::function<const jit::Manifest&(const std::string& path)>;
+
+/// A CodecLoader for the process-wide catalog.
+const jit::Manifest& load_shared_codec(const std::string& path);
+
+/// If `codec` is a path, or an object whose "codec" is one, loads the file and replaces the path by the codec's name.
+/// Returns whether it was a path.
+bool load_codec(nlohmann::json& codec, const CodecLoader& load);
+
+/// The codec of a flag: a name, a path, or JSON with one of them. Throws a UsageError if the text is invalid, and
+/// another Error if a file cannot be loaded. An unknown name is not noticed.
+jit::CodecChoice codec_choice(const std::string& text,
+                              const CodecLoader& load = load_shared_codec);
 
 }  // namespace jitstep::tool

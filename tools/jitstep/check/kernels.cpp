@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "../template_file.h"
+
 namespace jitstep::tool::check {
 namespace {
 
@@ -68,16 +70,15 @@ std::vector<TensorCase> tensors_for(const OptionValues& options, const RuleOptio
 
 std::vector<CodecChoice> codecs_for(const Request& request, Workbenches& benches) {
   std::vector<CodecChoice> codecs;
+  const auto load = [&](const std::string& path) -> const Manifest& {
+    const Manifest& codec = benches.load(path);
+    if (codec.kind != Manifest::Kind::codec)
+      throw Error(str_cat(path, " is a rule, but --states takes codecs"));
+    return codec;
+  };
   for (const std::string& state : request.codecs) {
-    if (state.ends_with(".cuh")) {
-      const Manifest& codec = benches.load(state);
-      if (codec.kind != Manifest::Kind::codec)
-        throw Error(str_cat(state, " is a rule, but --states takes codecs"));
-      codecs.push_back({codec.name});
-    } else {
-      codecs.push_back(parse_codec(state));
-      complete(codecs.back(), benches.plain.catalog);  // throws an Error for an unknown codec
-    }
+    codecs.push_back(codec_choice(state, load));
+    complete(codecs.back(), benches.plain.catalog);  // throws an Error for an unknown codec
   }
   if (!codecs.empty()) return codecs;
   codecs.push_back({"fp32"});
