@@ -232,8 +232,10 @@ template <class T>
 KHD T shuffle_xor(T x, int) {
   return x;
 }
+// Never inlined: clang assumes that __tls_get_addr() leaves the registers zmm16 to zmm31 as they are, but the first call
+// of a thread allocates memory. Around a call of an ordinary function, it saves them.
 template <class T, int Site>
-KHD T* shared() {
+__attribute__((noinline)) T* shared() {
   static thread_local T value;
   return &value;
 }
