@@ -154,7 +154,8 @@ class FormatSetters : public Options {
     edit_formats().seed = seed;
     return self();
   }
-  /// Parameters with fewer elements get fp32 state instead of a block-scaled codec. Default: the rule's, else 4096.
+  /// Parameters with fewer elements get fp32 state instead of a codec with scales of blocks, rows or columns. Default:
+  /// the rule's, else 4096.
   Derived& min_quantized_size(std::int64_t elements) {
     edit_formats().min_quantized_size = elements;
     return self();

@@ -159,7 +159,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         constructed = checked.constructed()
         if constructed:
             group.setdefault("constructed", constructed)
-        number = sum(len(other["params"]) for other in self.param_groups[:-1])
+        number = checked.first = sum(len(other["params"]) for other in self.param_groups[:-1])
         for p in group["params"]:
             if words.has_kernels(p) and p.layout == torch.strided:
                 self._accept_parameter(checked, p, number)
@@ -190,8 +190,11 @@ class GroupedOptimizer(torch.optim.Optimizer):
         rules = [self._rule_of(group) for group in self.param_groups]
         if [core.rule for core in self._groups] != rules:
             self._groups = [_core.Group(rule) for rule in rules]
+        first = 0
         for core, group in zip(self._groups, self.param_groups, strict=True):
             core.refresh(group)
+            core.first = first
+            first += len(group["params"])
         return list(self._groups)
 
     def _numbered(self) -> Iterator[tuple[int, int, Tensor]]:

@@ -45,6 +45,11 @@ nb::object constructed_value(nb::dict group, const std::string& name) {
   return found == nullptr ? nb::object() : nb::borrow(found);
 }
 
+void check_values(const jit::OptionValues& values, nb::dict group) {
+  values.validate();
+  if (group.contains("params")) values.validate_lists(nb::len(nb::object(group["params"])));
+}
+
 }  // namespace
 
 Group::Group(const std::string& rule) : values_(rule) {
@@ -114,7 +119,7 @@ Group::Change Group::refresh(nb::dict group, bool check) {
   find_lr(group);
   jit::OptionValues values = values_;
   read_options(group, values);
-  if (check) values.validate();
+  if (check) check_values(values, group);
   jit::Formats formats = formats_changed ? to_formats(group) : formats_;
   if (formats_changed) jit::check_formats(formats, values);
   const HyperParams fresh = values.at_step(0, formats.seed.value_or(0));

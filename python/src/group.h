@@ -37,6 +37,9 @@ class Group {
   /// `constructed` stores them.
   nb::dict constructed() const;
 
+  /// The number of the group's first parameter among those of all groups.
+  int first = 0;
+
   const std::string& rule() const { return values_.rule().name; }
   const jit::OptionValues& values() const { return values_; }
   const jit::Formats& formats() const { return formats_; }

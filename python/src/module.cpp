@@ -115,6 +115,7 @@ void add_group(nb::module_& m) {
       .def(nb::init<const std::string&>(), "rule"_a)
       .def("refresh", &Group::refresh, "group"_a, "check"_a = false)
       .def("constructed", &Group::constructed)
+      .def_rw("first", &Group::first)
       .def_prop_ro("rule", &Group::rule);
 }
 

@@ -48,7 +48,7 @@ struct Buffers {
 /// The plan of one parameter.
 class ParamPlan {
  public:
-  /// For a parameter of a group. `number`: its index in the group's lists and in the optimizer. `whole`: the sizes of
+  /// For a parameter of a group. `number`: its index in the optimizer. `whole`: the sizes of
   /// the whole parameter if `p` is a shard, so that all shards have the same formats and flags; else empty. Throws an
   /// Error if the rule does not support the parameter.
   ParamPlan(Group& group, nb::handle p, int number, std::vector<std::int64_t> whole);

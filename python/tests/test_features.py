@@ -504,3 +504,23 @@ def test_a_value_before_the_first_step_is_an_error_that_says_so():
     optimizer.init_state()
     with pytest.raises(KeyError, match=r"no state 'exp'.*exp_avg, exp_avg_sq"):
         optimizer.value(p, "exp")
+
+
+def test_a_list_has_one_number_for_each_parameter_of_its_group():
+    a, b, c = (torch.nn.Parameter(torch.ones(3, dtype=torch.bfloat16)) for _ in range(3))
+    groups = [
+        {"params": [a], "initial_accumulated_decay": [1e-3]},
+        {"params": [b, c], "initial_accumulated_decay": [2e-3, 3e-3]},
+    ]
+    optimizer = jitstep.AdamWBF16(groups)
+    for p in (a, b, c):
+        p.grad = torch.ones_like(p)
+    optimizer.step()
+    decays = [float(optimizer.state[p]["accumulated_decay"]) for p in (a, b, c)]
+    assert decays == [1e-3, 2e-3, 3e-3]
+    with pytest.raises(ValueError, match="initial_accumulated_decay"):
+        jitstep.AdamWBF16([b, c], initial_accumulated_decay=[1e-3])
+    more = [torch.nn.Parameter(torch.ones(2)) for _ in range(2)]
+    with pytest.raises(ValueError, match="initial_accumulated_decay"):
+        optimizer.add_param_group({"params": more, "initial_accumulated_decay": [1e-3]})
+    assert len(optimizer.param_groups) == 2

@@ -36,9 +36,11 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 bool nvrtc_is_here() { return run({"--show", "log"}).status == 0; }
 
 // The output of `jitstep compile` for AdamW in int8. The name of the file that it writes is the kernel's key.
-json compiled(const std::string& folder, const std::string& target) {
+json compiled(const std::string& folder, const std::string& target,
+              const Variables& environment = {}) {
   const Finished result = testing::run_tool({"compile", R"({"rule": "adamw", "state": "int8"})",
-                                             "--target", target, "--out", folder, "--json"});
+                                             "--target", target, "--out", folder, "--json"},
+                                            environment);
   EXPECT_EQ(result.status, 0) << result.output;
   return json::parse(result.output);
 }
@@ -71,14 +73,14 @@ std::string code_of(const std::string& object, const std::string& folder) {
 
 TEST(Inspect, PreprocessedSourceCompilesToTheSameCodeByTheLoggedCommand) {
   TemporaryFolder folder;
-  testing::write_file(folder / "flat.cuh", shown(int8("flat")));
-  const std::string log = shown(int8("log"));
+  testing::write_file(folder / "flat.cuh", shown(int8("flat"), testing::kPlainCompiler));
+  const std::string log = shown(int8("log"), testing::kPlainCompiler);
   const std::string command = log.substr(0, log.find('\n'));
   EXPECT_TRUE(command.starts_with("c++ -x c++ flat.cuh -o kernel.so -std=c++20 ")) << command;
   const Finished made =
       run_program({"/bin/sh", "-c", "cd " + folder.path() + " && " + command}, "", own_variables());
   ASSERT_EQ(made.status, 0) << made.output;
-  const std::string own = compiled(folder / "binary", "cpu").at("file");
+  const std::string own = compiled(folder / "binary", "cpu", testing::kPlainCompiler).at("file");
   const std::string code = code_of(own, folder.path());
   EXPECT_GT(code.size(), 1000u);
   EXPECT_EQ(code_of(folder / "kernel.so", folder.path()), code);

@@ -232,7 +232,7 @@ TEST(MemoryTool, ReportsMistakesInOneSentence) {
       {{"--weights", "splat"}, "there is no weight format \"splat\". "},
       {{"--grad", "int8"}, "no dtype \"int8\""},
       {{"--set", "lr"}, "--set \"lr\" has no value"},
-      {{"--set", "lr=fast"}, "adamw: the option \"lr\" expects a number, not fast"},
+      {{"--set", "lr=fast"}, "adamw: the option \"lr\" expects a number, not \"fast\""},
       {{"--set", "lr=-1"}, "lr"},
       {{"--set", "lr=1", "--set", "lr=2"}, "--set is given twice for lr"},
       {{"--state", "int8", "--state", "int4"}, "--state is given twice for all slots"},

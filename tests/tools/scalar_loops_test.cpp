@@ -85,7 +85,7 @@ class ScalarLoops : public ::testing::Test {
   }
   static json checked(const std::string& file, Args args = {}) {
     args.insert(args.begin(), {"check", file, "--target", "cpu", "--json"});
-    const Finished result = run_tool(args);
+    const Finished result = run_tool(args, testing::kPlainCompiler);
     EXPECT_EQ(result.status, 0) << result.output;
     return json::parse(result.output);
   }
@@ -144,7 +144,7 @@ TEST_F(ScalarLoops, DoNotOccurInTheDocumentedCodebookCodec) {
 TEST_F(ScalarLoops, AreListedInTheResourcesOfTheCpu) {
   const Args tree = {"inspect", "--state",  file("tree4.cuh", kTree), "--target", "cpu",
                      "--show",  "resources"};
-  const Finished result = run_tool(tree);
+  const Finished result = run_tool(tree, testing::kPlainCompiler);
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_NE(
       result.output.find("\nnot vectorized: the loop that decodes (" +
@@ -153,7 +153,7 @@ TEST_F(ScalarLoops, AreListedInTheResourcesOfTheCpu) {
       << result.output;
   Args as_json = tree;
   as_json.push_back("--json");
-  const json loops = json::parse(run_tool(as_json).output).at("resources").at("scalar_loops");
+  const json loops = json::parse(run_tool(as_json, testing::kPlainCompiler).output).at("resources").at("scalar_loops");
   ASSERT_GE(loops.size(), 1u);
   EXPECT_EQ(loops.at(0).at("loop"), "the loop that decodes");
   EXPECT_EQ(loops.at(0).at("file"), "kernel/loop/encoded_range.cuh");

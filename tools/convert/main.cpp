@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "../jitstep/convert_args.h"
-#include "../jitstep/counted.h"
 #include "../jitstep/json_output.h"
 #include "../jitstep/output.h"
 #include "../jitstep/template_file.h"
@@ -41,8 +40,8 @@ std::string to_text(const Conversion& made) {
   const auto each = [&](std::int64_t bytes) {
     return jit::fixed(static_cast<double>(bytes) / elements, 4);
   };
-  return jit::str_cat(jit::joined(made.rules), ", ", counted(made.parameters, "parameter"), ", ",
-                      made.with_state, " with state, ", counted(made.elements, "element"), "\n\n",
+  return jit::str_cat(jit::joined(made.rules), ", ", jit::counted(made.parameters, "parameter"), ", ",
+                      made.with_state, " with state, ", jit::counted(made.elements, "element"), "\n\n",
                       jit::text_table(rows, {3}), "\nstate: from ", each(made.state_bytes_before),
                       " to ", each(made.state_bytes), " bytes/parameter\n");
 }

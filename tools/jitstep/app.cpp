@@ -68,6 +68,15 @@ std::string unexpected_argument(const CLI::App& command, const std::string& argu
   return str_cat("there is no command \"", argument, "\"", did_you_mean(argument, names));
 }
 
+// CLI11 says "spec excludes --rule", and names flags with one dash or two.
+std::string excluded(const std::string& what) {
+  const std::string_view between = " excludes ";
+  const std::size_t at = what.find(between);
+  if (at == what.npos) return what;
+  return str_cat(what.substr(at + between.size()), " cannot be given together with ",
+                 what.substr(0, at));
+}
+
 }  // namespace
 
 CLI::App* add_command(CLI::App& app, const char* group, const char* name, const char* what) {
@@ -86,7 +95,9 @@ std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = last_parsed(app);
   const std::vector<std::string> rest = command.remaining();
   const bool unexpected = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty();
-  return str_cat(unexpected ? unexpected_argument(command, rest.front()) : error.what(), ". Run `",
+  const std::string problem =
+      unexpected ? unexpected_argument(command, rest.front()) : excluded(error.what());
+  return str_cat(problem, ". Run `",
                  full_name(command), " --help`.");
 }
 

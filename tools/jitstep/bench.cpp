@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "counted.h"
 #include "in_range.h"
 #include "json_output.h"
 #include "report_file.h"

@@ -18,7 +18,6 @@
 #include "cache/actions.h"
 #include "command.h"
 #include "compilers.h"
-#include "counted.h"
 #include "json_output.h"
 #include "usage.h"
 
@@ -251,15 +250,19 @@ void add_explain(CLI::App& cache, int& status) {
 void add_trim(CLI::App& cache, int& status) {
   CLI::App* const command =
       cache.add_subcommand("trim", "Delete the least recently used entries above a size");
-  const CLI::Validator not_negative(
-      [](const std::string& size) {
-        return size.starts_with("-") ? "a size must not be negative" : std::string();
+  const CLI::Validator is_size(
+      [](std::string& size) {
+        const std::string given = size;
+        try {
+          if (!given.starts_with("-")) return CLI::AsSizeValue(false)(size);
+        } catch (const CLI::ValidationError&) {  // it names all units that it knows
+        }
+        return str_cat("\"", given, "\" is not a size. Write it as in 200MB");
       },
       "");
   const auto bytes = std::make_shared<std::uint64_t>(Settings().cache_bytes);
   command->add_option("--max-size", *bytes, "Size to keep, as in 200MB; 1 KB is 1024 bytes")
-      ->transform(CLI::AsSizeValue(false))
-      ->transform(not_negative)  // CLI11 runs it before AsSizeValue, whose sizes are unsigned
+      ->transform(is_size)
       ->type_name("SIZE")
       ->capture_default_str();
   const auto json = json_flag(*command);

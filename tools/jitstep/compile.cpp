@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "counted.h"
 #include "inspect/sections.h"
 #include "json_output.h"
 #include "usage.h"

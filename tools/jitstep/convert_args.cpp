@@ -33,7 +33,7 @@ void add_convert_args(CLI::App& command, ConvertArgs& args) {
       ->type_name("FORMAT");
   command
       .add_option("--min-quantized-size", args.min_quantized_size,
-                  "Parameters with fewer elements use fp32 instead of a format with blocks")
+                  "Smaller parameters use fp32 instead of a format with scales of blocks, rows or columns")
       ->type_name("N")
       ->check(in_range(0));
   command

@@ -18,12 +18,17 @@ using Rows = std::vector<std::vector<std::string>>;
 // A table followed by an empty line. Empty if the table has only a header row.
 std::string section(const Rows& rows) { return rows.size() < 2 ? "" : text_table(rows) + "\n"; }
 
+std::string default_of(const Option& option) {
+  if (option.lifted) return "";
+  if (option.at_construction.empty()) return to_string(option.initial);
+  return option.at_construction + " at construction";
+}
+
 std::string options(const Manifest& manifest) {
   Rows rows = {{"option", "default", "range"}};
   for (const auto* some : {&manifest.hyper, &manifest.flags})
     for (const Option& option : *some)
-      rows.push_back(
-          {option.name, option.lifted ? "" : to_string(option.initial), range_of(option)});
+      rows.push_back({option.name, default_of(option), range_of(option)});
   return section(rows);
 }
 
@@ -80,6 +85,9 @@ json options_of(const Manifest& manifest) {
     for (const Option& option : *some)
       all.push_back({{"name", option.name},
                      {"default", option.lifted ? json() : json_of(option.initial)},
+                     {"at_construction", option.at_construction.empty()
+                                             ? json()
+                                             : json(option.at_construction)},
                      {"computed", option.lifted.has_value()},
                      {"range", range_of(option)},
                      {"note", option.note}});

@@ -19,7 +19,6 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "counted.h"
 #include "inspect/disassembler.h"
 #include "json_output.h"
 #include "machine_records.h"

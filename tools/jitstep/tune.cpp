@@ -14,7 +14,6 @@
 #include <optional>
 
 #include "command.h"
-#include "counted.h"
 #include "flag_values.h"
 #include "in_range.h"
 #include "json_output.h"

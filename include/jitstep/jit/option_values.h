@@ -53,6 +53,8 @@ class JITSTEP_API OptionValues {
   void validate_for(const std::vector<std::int64_t>& sizes) const;
   /// The same, if only the number of dimensions is known. Each size counts as 4096.
   void validate_dims(int dims) const;
+  /// Throws an Error if a `List` is not empty and has fewer numbers than a group has parameters.
+  void validate_lists(std::size_t parameters) const;
 
   /// The rule's flags for a parameter of these sizes, including lifted ones, for KernelSpec::flags. A scalar has the
   /// size 1.

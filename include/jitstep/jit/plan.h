@@ -142,7 +142,7 @@ struct ParameterKind {
 /// The kernel of a parameter whose gradient has the same dtype. Throws an Error for formats that cannot be combined. A
 /// format that does not support the parameter is replaced:
 /// - State of float64 parameters is fp32, which is float64 then.
-/// - State of small parameters is fp32 instead of a block-scaled codec.
+/// - State of small parameters is fp32 instead of a codec with scales of blocks, rows or columns.
 /// - A codec with values per row and column names another codec. Vectors use that one. So do tensors whose fp32 state
 ///   would be smaller, unless min_quantized_size is 0.
 /// - Weights are native if the weight format does not list the dtype.

@@ -19,6 +19,13 @@ std::string str_cat(const Parts&... parts) {
   return std::move(out).str();
 }
 
+/// "1 kernel" or "2 kernels". `several` is an irregular plural, as in "2 entries".
+template <class Count>
+std::string counted(const Count& count, std::string_view one, std::string_view several = "") {
+  if (count == 1) return str_cat(count, " ", one);
+  return several.empty() ? str_cat(count, " ", one, "s") : str_cat(count, " ", several);
+}
+
 /// Joins the elements: "a, b, c". `name` converts an element to text.
 template <class Words, class Name = std::identity>
 std::string joined(const Words& words, std::string_view between = ", ", Name name = {}) {

@@ -125,7 +125,7 @@ std::int64_t read_integer(const json& value, const std::string& what) {
 }
 
 std::uint64_t read_seed(const json& value) {
-  if (!value.is_number_unsigned()) wrong_type("\"seed\"", "an integer >= 0", value);
+  if (!value.is_number_unsigned()) wrong_type("\"seed\"", "an integer from 0 to 2^64 - 1", value);
   return value.get<std::uint64_t>();
 }
 

@@ -115,8 +115,9 @@ std::string to_string(const Constraint& constraint) {
 
 std::optional<std::string> Option::type_problem(const Value& value) const {
   if (has_type(*this, value)) return {};
-  const std::string shown = to_string(value);
-  return expectation(*this) + ", not " + shown + did_you_mean(shown, choices);
+  const std::string text = to_string(value);
+  const std::string shown = value.is_choice() ? "\"" + text + "\"" : text;
+  return expectation(*this) + ", not " + shown + did_you_mean(text, choices);
 }
 
 std::optional<std::size_t> Option::out_of_range(const Value& value) const {

@@ -110,6 +110,17 @@ void OptionValues::validate_for(const Sizes& sizes) const { refuse(sizes, true);
 
 void OptionValues::validate_dims(int dims) const { validate_for(typical_sizes(dims)); }
 
+void OptionValues::validate_lists(std::size_t parameters) const {
+  for (const PackedOption& one : layout_->options) {
+    if (one.option->type != Option::Type::list) continue;
+    const std::size_t count = one.value(packed_).numbers().size();
+    if (count != 0 && count < parameters)
+      throw Error(str_cat(rule().name, ": the option \"", one.option->name, "\" has ",
+                          counted(count, "number"), " for ", counted(parameters, "parameter"),
+                          ". Give one number per parameter of the group, or an empty list."));
+  }
+}
+
 // Whether a condition reads sizes, itself or through lifted flags.
 bool OptionValues::depends_on_sizes(const Expression& condition, bool or_on_dims) const {
   if (condition.reads_sizes() || (or_on_dims && condition.reads("dims"))) return true;
@@ -202,7 +213,7 @@ double OptionValues::initial(const Initial& initial, std::size_t parameter) cons
   if (value.numbers().empty()) return initial.number;
   if (parameter < value.numbers().size()) return value.numbers()[parameter];
   throw Error(str_cat(rule().name, ": the option \"", initial.option, "\" has ",
-                      value.numbers().size(), " numbers, none for parameter ", parameter,
+                      counted(value.numbers().size(), "number"), ", none for parameter ", parameter,
                       ". Give one number per parameter."));
 }
 

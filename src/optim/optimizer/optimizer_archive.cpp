@@ -53,8 +53,7 @@ class Optimizer::Impl::Conversions {
     if (parameters_ == 0) return;
     TORCH_WARN(
         "jitstep: the checkpoint's formats differ from this optimizer's. State was converted: ",
-        jit::joined(formats_), " (", parameters_, parameters_ == 1 ? " parameter" : " parameters",
-        ").");
+        jit::joined(formats_), " (", jit::counted(parameters_, "parameter"), ").");
   }
 
  private:

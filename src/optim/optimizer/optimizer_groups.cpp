@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -28,6 +29,13 @@ std::vector<GroupTransform> transforms_of(const Options& options) {
   for (const jit::RuleTransform& one : options.manifest().transforms)
     found.push_back(find_host_transform(options.rule(), one.host));
   return found;
+}
+
+// Parameters that are listed again are stepped once.
+void check_lists(const Options& options, const std::vector<torch::Tensor>& parameters) {
+  std::set<void*> distinct;
+  for (const torch::Tensor& p : parameters) distinct.insert(key_of(p));
+  as_torch_error([&] { options.values().validate_lists(distinct.size()); });
 }
 
 }  // namespace
@@ -60,6 +68,7 @@ void Optimizer::Impl::check_group(const ParamGroup& group, const ParameterName& 
   const auto record = with_group_context(first.group, [&] {
     if (several_rules) check_can_share(options.manifest());
     transforms_of(options);  // throws if one is not registered
+    if (phase == ValidationPhase::construction) check_lists(options, group.params());
     return GroupRecord(options, phase);
   });
   for (std::size_t i = 0; i < group.params().size(); ++i) {

@@ -37,10 +37,6 @@ std::int64_t bytes_of(const std::vector<Entry>& entries, Kind kind) {
   return sum_of(entries, [&](const Entry& entry) { return entry.kind == kind; });
 }
 
-std::string count(std::size_t number, const char* what) {
-  return jit::str_cat(number, " ", what, number == 1 ? "" : "s");
-}
-
 std::string per_element(std::int64_t bytes, std::int64_t elements) {
   return elements == 0 ? "-"
                        : jit::fixed(static_cast<double>(bytes) / static_cast<double>(elements), 4);
@@ -50,7 +46,7 @@ std::string head(const MemoryReport& report) {
   const auto without = static_cast<std::size_t>(
       std::count_if(report.parameters.begin(), report.parameters.end(),
                     [](const Parameter& parameter) { return !parameter.has_state; }));
-  std::string line = jit::str_cat(count(report.parameters.size(), "parameter"), " of ",
+  std::string line = jit::str_cat(jit::counted(report.parameters.size(), "parameter"), " of ",
                                   report.elements(), " elements: ", report.bytes(), " bytes");
   if (without > 0)
     line += jit::str_cat("; ", without, without == 1 ? " has" : " have",

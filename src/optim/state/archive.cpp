@@ -60,9 +60,8 @@ void check_torchs(InputArchive& options, const OptimizerParamGroup& group) {
 
 void check_size(InputArchive& group_archive, std::size_t g, const OptimizerParamGroup& group) {
   const std::int64_t size = read_size(group_archive, "params/size");
-  TORCH_CHECK(size == std::ssize(group.params()), "jitstep: the checkpoint was saved with ", size,
-              size == 1 ? " parameter" : " parameters", " in parameter group ", g,
-              ", but this optimizer has ", group.params().size(),
+  TORCH_CHECK(size == std::ssize(group.params()), "jitstep: the checkpoint was saved with ",
+              jit::counted(size, "parameter"), " in parameter group ", g, ", but this optimizer has ", group.params().size(),
               ". Load it into groups of the same sizes.");
 }
 
@@ -222,9 +221,9 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
   InputArchive states = read_part(archive, "state");
   InputArchive all_groups = read_part(archive, "param_groups");
   const std::int64_t count = read_size(all_groups, "param_groups/size");
-  TORCH_CHECK(count == std::ssize(groups), "jitstep: the checkpoint was saved with ", count,
-              count == 1 ? " parameter group" : " parameter groups", ", but this optimizer has ",
-              groups.size(), ". Load it into an optimizer with as many groups.");
+  TORCH_CHECK(count == std::ssize(groups), "jitstep: the checkpoint was saved with ",
+              jit::counted(count, "parameter group"), ", but this optimizer has ", groups.size(),
+              ". Load it into an optimizer with as many groups.");
   std::vector<ArchivedGroup> out(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     InputArchive group = read_part(all_groups, "param_groups/" + std::to_string(g));

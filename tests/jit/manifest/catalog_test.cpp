@@ -186,7 +186,7 @@ TEST_F(CatalogTest, RejectsUnknownOptionsOfADefaultState) {
       "int8 has no option \"size\". Options: block, positive_floor, signed_scale, stochastic");
   EXPECT_EQ(said("int8(block = 63)"), "int8: block is 63 and must be a power of two in [32, 1024]");
   EXPECT_EQ(said("bf16(block = 64)"), "bf16 has no option \"block\". Options: none");
-  EXPECT_EQ(said("int8(block = lr)"), "int8: block expects a number, not lr");
+  EXPECT_EQ(said("int8(block = lr)"), "int8: block expects a number, not \"lr\"");
   EXPECT_EQ(said("fp8_norm(least_norm = epsilon)"),
             "fp8_norm: least_norm expects a number, or the name of a number of plain. It has no "
             "number \"epsilon\".");
@@ -234,7 +234,7 @@ TEST_F(OptionsTest, ErrorsNameTheOptionAndTheValidNames) {
   EXPECT_EQ(problem([&] { values.set("betas", Value::Numbers{1}); }),
             "adamw: the option \"betas\" expects 2 numbers, not [1]");
   EXPECT_EQ(problem([&] { values.set("decay", "later"); }),
-            "adamw: the option \"decay\" expects one of before, after, step_size, not later");
+            "adamw: the option \"decay\" expects one of before, after, step_size, not \"later\"");
   EXPECT_TRUE(has(problem([&] { values.get("clipped"); }), "has no option \"clipped\""));
 }
 

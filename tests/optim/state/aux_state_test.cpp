@@ -83,6 +83,20 @@ class AuxState : public ::testing::Test {
   }
 };
 
+TEST(ListOption, HasANumberForEachParameterOfTheGroupOrNone) {
+  const Tensors p = make_parameters(torch::kBFloat16, {{3}, {4}});
+  const auto options = [](std::vector<double> decays) {
+    return AdamWBF16Options(0.01).initial_accumulated_decay(std::move(decays));
+  };
+  EXPECT_HAS(argument_error([&] { AdamWBF16(p, options({1e-3})); }), "initial_accumulated_decay");
+  EXPECT_NO_THROW(AdamWBF16(p, options({})));
+  AdamWBF16 optimizer(p, options({1e-3, 2e-3}));
+  const Tensors more = make_parameters(torch::kBFloat16, {{5}, {6}, {7}});
+  EXPECT_HAS(argument_error([&] { optimizer.add_param_group(OptimizerParamGroup(more)); }),
+             "group 1");
+  EXPECT_EQ(optimizer.param_groups().size(), 1);
+}
+
 // In the group no parameter counts twice, whatever groups precede it.
 TEST(ListOption, IsIndexedWithinTheGroup) {
   const Tensors p = make_parameters(torch::kBFloat16, {{3}, {4}, {5}, {6}, {7}});
@@ -113,7 +127,9 @@ TEST(ListOption, IsIndexedWithinTheGroup) {
   train(loaded, q, 2, 2);
   for (std::size_t i = 0; i < q.size(); ++i) EXPECT_EQ(decay_of(loaded, q[i]), expected[i]) << i;
   const Tensors more = make_parameters(torch::kBFloat16, {{2}, {2}});
-  optimizer.add_param_group(OptimizerParamGroup(more, with({1e-3})));
+  optimizer.add_param_group(OptimizerParamGroup(more, with({1e-3, 2e-3})));
+  static_cast<AdamWBF16Options&>(optimizer.param_groups()[2].options())
+      .initial_accumulated_decay({1e-3});
   EXPECT_HAS(argument_error([&] { train(optimizer, more, 2, 2); }), "none for parameter 1");
 }
 

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "../command.h"
-#include "../counted.h"
 #include "../json_output.h"
 #include "../usage.h"
 #include "actions.h"

@@ -22,7 +22,6 @@
 #include <set>
 
 #include "../command.h"
-#include "../counted.h"
 #include "../flag_values.h"
 #include "../json_output.h"
 #include "../machine_records.h"

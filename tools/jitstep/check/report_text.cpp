@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "../counted.h"
 #include "../declared_tables.h"
 #include "report_summary.h"
 

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "../counted.h"
 #include "../json_output.h"
 #include "memory_plan.h"
 
