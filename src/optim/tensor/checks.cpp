@@ -35,8 +35,8 @@ void check_layout(const torch::Tensor& p, const ParameterName& name) {
 }
 
 constexpr const char* kFrozenAdvice =
-    " does not require a gradient and would never be trained. Call requires_grad_() or leave it "
-    "out";
+    " does not require a gradient, so backward() does not train it. Call requires_grad_() or leave "
+    "it out";
 
 bool is_frozen(const torch::Tensor& p) { return !p.requires_grad() && !p.grad().defined(); }
 

@@ -63,7 +63,7 @@ TEST(Closest, IsSuggestedForEveryUnknownName) {
 
 TEST(Closest, IsSuggestedForAChoice) {
   const std::string message = message_of([] { OptionValues("lamb16").set("form", "orignal"); });
-  EXPECT_TRUE(message.ends_with("not orignal (did you mean \"original\"?)")) << message;
+  EXPECT_TRUE(message.ends_with("not \"orignal\" (did you mean \"original\"?)")) << message;
 }
 
 }  // namespace
