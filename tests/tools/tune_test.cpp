@@ -94,6 +94,7 @@ TEST_F(TuneTool, EveryMistakeIsReportedInOneLine) {
                        part.find("cannot read") == part.npos;
     EXPECT_EQ(result.status, usage ? 2 : 1) << part;
     EXPECT_NE(result.output.find(part), std::string::npos) << result.output;
+    EXPECT_EQ(result.output.find(".. "), std::string::npos) << result.output;
   }
   EXPECT_EQ(run({"tune", "--strategy", "luck"}).status, 2);
   EXPECT_EQ(run({"tune", "--sizes", "4k", "--model", "x.json"}).status, 2);

@@ -222,7 +222,9 @@ std::unique_ptr<tuning::TuningDevice> gpu_for(const Request& request, std::size_
     const int gpu = tuning::gpu_of(default_engine(), parse_target(request.target), request.device);
     return std::make_unique<tuning::CudaDevice>(default_engine(), gpu, limits);
   } catch (const Error& error) {
-    throw Error(str_cat(error.what(), ". --dry-run orders the candidates for ", request.target,
+    const std::string problem = error.what();
+    throw Error(str_cat(problem, problem.ends_with('.') ? "" : ".",
+                        " --dry-run orders the candidates for ", request.target,
                         " without a GPU."));
   }
 }
