@@ -82,6 +82,7 @@ std::string run_all(const std::vector<std::string>& commands) {
                                  {"JITSTEP_CACHE_READONLY", ""},
                                  {"JITSTEP_TEMPLATES", ""},
                                  {"JITSTEP_LOG", ""},
+                                 {"JITSTEP_CXX", ""},
                                  {"COLUMNS", ""}};
   std::string out;
   for (const std::string& command : commands) {
