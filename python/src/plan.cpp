@@ -61,7 +61,8 @@ ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::vector<std::int
   if (view.is_complex) check_complex(*plan);
   const jit::OptionValues& values = group.values();
   layout = jit::state_layout(
-      *plan, shape, jit::initial_aux_state(*plan, values, static_cast<std::size_t>(number - group.first)));
+      *plan, shape,
+      jit::initial_aux_state(*plan, values, static_cast<std::size_t>(number - group.first)));
   for (const jit::Slot& slot : plan->rule().slots)
     slot_initial.push_back(values.initial(slot.initial));
   hyper = values.hyper();

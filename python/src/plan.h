@@ -48,9 +48,9 @@ struct Buffers {
 /// The plan of one parameter.
 class ParamPlan {
  public:
-  /// For a parameter of a group. `number`: its index in the optimizer. `whole`: the sizes of
-  /// the whole parameter if `p` is a shard, so that all shards have the same formats and flags; else empty. Throws an
-  /// Error if the rule does not support the parameter.
+  /// For a parameter of a group. `number`: its index in the optimizer. `whole`: the sizes of the whole parameter if `p`
+  /// is a shard, so that all shards have the same formats and flags; else empty. Throws an Error if the rule does not
+  /// support the parameter.
   ParamPlan(Group& group, nb::handle p, int number, std::vector<std::int64_t> whole);
 
   /// The same with another format of a slot (JSON), another weight format, or other strides of the parameter, such as

@@ -327,7 +327,8 @@ TEST_F(CheckTool, AcceptsACodecFileAndCodecOptions) {
   const json kernels = json::parse(checked.output).at("kernels");
   EXPECT_EQ(kernels.at(0).at("name"), "mine_linear8_bfloat16_stochastic");
   EXPECT_NE(kernels.at(1).at("spec").get<std::string>().find("int8(block=64"), std::string::npos);
-  EXPECT_NE(kernels.at(2).at("spec").get<std::string>().find("linear8(block=32"), std::string::npos);
+  EXPECT_NE(kernels.at(2).at("spec").get<std::string>().find("linear8(block=32"),
+            std::string::npos);
 }
 
 // As in an optimizer, a codec for all slots does not apply to slots that name their own.

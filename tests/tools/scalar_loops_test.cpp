@@ -153,7 +153,9 @@ TEST_F(ScalarLoops, AreListedInTheResourcesOfTheCpu) {
       << result.output;
   Args as_json = tree;
   as_json.push_back("--json");
-  const json loops = json::parse(run_tool(as_json, testing::kPlainCompiler).output).at("resources").at("scalar_loops");
+  const json loops = json::parse(run_tool(as_json, testing::kPlainCompiler).output)
+                         .at("resources")
+                         .at("scalar_loops");
   ASSERT_GE(loops.size(), 1u);
   EXPECT_EQ(loops.at(0).at("loop"), "the loop that decodes");
   EXPECT_EQ(loops.at(0).at("file"), "kernel/loop/encoded_range.cuh");

@@ -40,10 +40,11 @@ std::string to_text(const Conversion& made) {
   const auto each = [&](std::int64_t bytes) {
     return jit::fixed(static_cast<double>(bytes) / elements, 4);
   };
-  return jit::str_cat(jit::joined(made.rules), ", ", jit::counted(made.parameters, "parameter"), ", ",
-                      made.with_state, " with state, ", jit::counted(made.elements, "element"), "\n\n",
-                      jit::text_table(rows, {3}), "\nstate: from ", each(made.state_bytes_before),
-                      " to ", each(made.state_bytes), " bytes/parameter\n");
+  return jit::str_cat(jit::joined(made.rules), ", ", jit::counted(made.parameters, "parameter"),
+                      ", ", made.with_state, " with state, ",
+                      jit::counted(made.elements, "element"), "\n\n", jit::text_table(rows, {3}),
+                      "\nstate: from ", each(made.state_bytes_before), " to ",
+                      each(made.state_bytes), " bytes/parameter\n");
 }
 
 std::string to_json(const Conversion& made) {

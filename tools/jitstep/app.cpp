@@ -68,13 +68,23 @@ std::string unexpected_argument(const CLI::App& command, const std::string& argu
   return str_cat("there is no command \"", argument, "\"", did_you_mean(argument, names));
 }
 
-// CLI11 says "spec excludes --rule", and names flags with one dash or two.
-std::string excluded(const std::string& what) {
+// CLI11 says "spec excludes --rule".
+std::string excluded(const CLI::ExcludesError& error) {
+  const std::string what = error.what();
   const std::string_view between = " excludes ";
   const std::size_t at = what.find(between);
   if (at == what.npos) return what;
   return str_cat(what.substr(at + between.size()), " cannot be given together with ",
                  what.substr(0, at));
+}
+
+std::string problem_of(const CLI::App& command, const CLI::ParseError& error) {
+  const std::vector<std::string> rest = command.remaining();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty())
+    return unexpected_argument(command, rest.front());
+  if (const auto* const both = dynamic_cast<const CLI::ExcludesError*>(&error))
+    return excluded(*both);
+  return error.what();
 }
 
 }  // namespace
@@ -93,12 +103,7 @@ void need_subcommand(CLI::App& command) {
 
 std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = last_parsed(app);
-  const std::vector<std::string> rest = command.remaining();
-  const bool unexpected = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty();
-  const std::string problem =
-      unexpected ? unexpected_argument(command, rest.front()) : excluded(error.what());
-  return str_cat(problem, ". Run `",
-                 full_name(command), " --help`.");
+  return str_cat(problem_of(command, error), ". Run `", full_name(command), " --help`.");
 }
 
 void build_app(CLI::App& app, int& status) {

@@ -32,8 +32,9 @@ void add_convert_args(CLI::App& command, ConvertArgs& args) {
                   "Weight format without residual: native or stochastic")
       ->type_name("FORMAT");
   command
-      .add_option("--min-quantized-size", args.min_quantized_size,
-                  "Smaller parameters use fp32 instead of a format with scales of blocks, rows or columns")
+      .add_option(
+          "--min-quantized-size", args.min_quantized_size,
+          "Smaller parameters use fp32 instead of a format with scales of blocks, rows or columns")
       ->type_name("N")
       ->check(in_range(0));
   command

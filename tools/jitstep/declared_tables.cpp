@@ -85,9 +85,8 @@ json options_of(const Manifest& manifest) {
     for (const Option& option : *some)
       all.push_back({{"name", option.name},
                      {"default", option.lifted ? json() : json_of(option.initial)},
-                     {"at_construction", option.at_construction.empty()
-                                             ? json()
-                                             : json(option.at_construction)},
+                     {"at_construction",
+                      option.at_construction.empty() ? json() : json(option.at_construction)},
                      {"computed", option.lifted.has_value()},
                      {"range", range_of(option)},
                      {"note", option.note}});

@@ -22,18 +22,11 @@ std::string written(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// As load_codec, for a rule.
-bool load_rule(json& name) {
-  if (!name.is_string() || !is_file(name.get<std::string>())) return false;
-  name = default_catalog().load_rule(name.get<std::string>()).name;
-  return true;
-}
-
 // Loads the codec of all slots, or the codec of each slot.
 bool load_codecs(json& state) {
-  bool loaded = load_codec(state, load_shared_codec);
+  bool loaded = load_codec(state);
   if (state.is_object() && !state.contains("codec"))
-    for (json& codec : state) loaded = load_codec(codec, load_shared_codec) || loaded;
+    for (json& codec : state) loaded = load_codec(codec) || loaded;
   return loaded;
 }
 
@@ -41,7 +34,7 @@ bool load_codecs(json& state) {
 std::string with_loaded_files(const std::string& spec) {
   json object = json::parse(spec, nullptr, false);
   if (!object.is_object()) return spec;
-  bool loaded = object.contains("rule") && load_rule(object["rule"]);
+  bool loaded = object.contains("rule") && load_named(object["rule"], load_shared_rule);
   if (object.contains("state")) loaded = load_codecs(object["state"]) || loaded;
   return loaded ? written(object) : spec;
 }

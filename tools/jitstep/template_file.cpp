@@ -65,19 +65,26 @@ const Manifest& load_file(const std::string& path, Catalog& catalog) {
                                                     : catalog.load_codec(path);
 }
 
+const Manifest& load_shared_rule(const std::string& path) {
+  return default_catalog().load_rule(path);
+}
+
 const Manifest& load_shared_codec(const std::string& path) {
   return default_catalog().load_codec(path);
 }
 
-bool load_codec(json& codec, const CodecLoader& load) {
-  json& name = codec.is_object() && codec.contains("codec") ? codec["codec"] : codec;
+bool load_named(json& name, const FileLoader& load) {
   if (!name.is_string() || !is_file(name.get<std::string>())) return false;
   name = load(name.get<std::string>()).name;
   return true;
 }
 
+bool load_codec(json& codec, const FileLoader& load) {
+  return load_named(codec.is_object() && codec.contains("codec") ? codec["codec"] : codec, load);
+}
+
 // Invalid JSON stays as it is, so that parse_codec() reports its error.
-CodecChoice codec_choice(const std::string& text, const CodecLoader& load) {
+CodecChoice codec_choice(const std::string& text, const FileLoader& load) {
   const bool is_json = text.find('{') != text.npos;
   json codec = is_json ? json::parse(text, nullptr, false) : json(text);
   const bool loaded = load_codec(codec, load);

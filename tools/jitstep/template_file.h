@@ -18,19 +18,22 @@ bool is_file(const std::string& name);
 const jit::Manifest& load_file(const std::string& path,
                                jit::Catalog& catalog = jit::default_catalog());
 
-/// Loads a codec's file, and returns the codec.
-using CodecLoader = std::function<const jit::Manifest&(const std::string& path)>;
+/// Loads the file of a rule or codec, and returns it.
+using FileLoader = std::function<const jit::Manifest&(const std::string& path)>;
 
-/// A CodecLoader for the process-wide catalog.
+/// FileLoaders for the process-wide catalog.
+const jit::Manifest& load_shared_rule(const std::string& path);
 const jit::Manifest& load_shared_codec(const std::string& path);
 
-/// If `codec` is a path, or an object whose "codec" is one, loads the file and replaces the path by the codec's name.
-/// Returns whether it was a path.
-bool load_codec(nlohmann::json& codec, const CodecLoader& load);
+/// If `name` is a path, loads the file and replaces the path by the name of the rule or codec. Returns whether it was a
+/// path.
+bool load_named(nlohmann::json& name, const FileLoader& load);
+
+/// The same for a codec: its name, or an object whose "codec" is the name.
+bool load_codec(nlohmann::json& codec, const FileLoader& load = load_shared_codec);
 
 /// The codec of a flag: a name, a path, or JSON with one of them. Throws a UsageError if the text is invalid, and
 /// another Error if a file cannot be loaded. An unknown name is not noticed.
-jit::CodecChoice codec_choice(const std::string& text,
-                              const CodecLoader& load = load_shared_codec);
+jit::CodecChoice codec_choice(const std::string& text, const FileLoader& load = load_shared_codec);
 
 }  // namespace jitstep::tool

@@ -47,7 +47,8 @@ Passes passes_of(const Plan& plan, int part, const EarliestPasses& earliest, con
   Passes passes;
   if (plan.components[part] == nullptr) return passes;
   const Manifest& manifest = *plan.components[part];
-  std::vector<int> known;  // the first pass that may read each reduction; of an inactive one: those before it
+  // The first pass that may read each reduction. Of an inactive one: those before it.
+  std::vector<int> known;
   for (std::size_t i = 0; i < manifest.reductions.size(); ++i) {
     const Reduction& reduction = manifest.reductions[i];
     int pass = 0;

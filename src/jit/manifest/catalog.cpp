@@ -30,8 +30,8 @@ struct KindNames {
 const KindNames& names_of(Kind kind) {
   static const KindNames rule = {
       "rules/", "rule",
-      "For your own file, call load_rule() in a program, or give the tool a path instead of the name "
-      "(convert: --load FILE)"};
+      "For your own file, call load_rule() in a program, or give the tool a path instead of the "
+      "name (convert: --load FILE)"};
   static const KindNames codec = {
       "codecs/", "codec",
       "For your own file, call load_codec() in a program, or give the tool a path instead of the "

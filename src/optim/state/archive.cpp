@@ -61,7 +61,8 @@ void check_torchs(InputArchive& options, const OptimizerParamGroup& group) {
 void check_size(InputArchive& group_archive, std::size_t g, const OptimizerParamGroup& group) {
   const std::int64_t size = read_size(group_archive, "params/size");
   TORCH_CHECK(size == std::ssize(group.params()), "jitstep: the checkpoint was saved with ",
-              jit::counted(size, "parameter"), " in parameter group ", g, ", but this optimizer has ", group.params().size(),
+              jit::counted(size, "parameter"), " in parameter group ", g,
+              ", but this optimizer has ", group.params().size(),
               ". Load it into groups of the same sizes.");
 }
 

@@ -52,9 +52,9 @@ std::string weight_conversion_text(const StateBuffers& held, const jit::Plan& pl
   const auto name = [&](const jit::StateFormat& format) {
     return same_dtype ? format.weights : format.weights + " in " + jit::to_string(format.dtype);
   };
-  const bool exact = rewrites_parameter(held, plan);
+  const bool kept = rewrites_parameter(held, plan);
   return "weights from " + name(held.format) + " to " + name(made) +
-         (exact ? "" : ", without the extra bits");
+         (kept ? "" : ", without the extra bits");
 }
 
 torch::Tensor copy_if_rewritten(const StateBuffers& held, const jit::Plan& plan,

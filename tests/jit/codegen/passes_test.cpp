@@ -179,8 +179,7 @@ struct Reductions {
 TEST_F(PassesTest, AReductionComesAfterThoseBeforeAnExcludedOne) {
   using Passes = std::map<std::string, int>;
   load(kConditional);
-  KernelSpec spec{
-      .rule = "chained", .flags = {{"middle", true}}, .state = {{CodecChoice{"fp32"}}}};
+  KernelSpec spec{.rule = "chained", .flags = {{"middle", true}}, .state = {{CodecChoice{"fp32"}}}};
   EXPECT_EQ(passes_by_name(resolve(spec, catalog)),
             (Passes{{"first", 0}, {"middle", 1}, {"last", 2}}));
   spec.flags = {{"middle", false}};
