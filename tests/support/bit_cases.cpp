@@ -144,29 +144,18 @@ StepCase of_many_domains(const std::string& rule, const std::string& codec,
   return {.spec = spec_of(rule, codec), .options = options, .tensors = many_domains()};
 }
 
-// Every codec, or every fourth.
-std::vector<std::string> codecs_of(Selection selection) {
-  const auto all = jit::default_catalog().names(jit::Manifest::Kind::codec);
-  std::vector<std::string> some;
-  for (std::size_t i = 0; i < all.size(); i += selection == Selection::all ? 1 : 4)
-    some.push_back(all[i]);
-  return some;
-}
-
-// A rule with modes in every codec and weight format, or in every fourth codec and every third weight format.
-std::vector<StepCase> both_modes(Selection selection) {
+// A rule with modes in every codec and weight format.
+std::vector<StepCase> both_modes() {
   using Kind = jit::Manifest::Kind;
   std::vector<StepCase> cases;
   const auto add = [&](const jit::KernelSpec& spec) {
     cases.push_back({.spec = spec, .options = {}, .tensors = odd_tensors()});
   };
   const jit::Catalog& catalog = jit::default_catalog();
-  for (const auto& codec : codecs_of(selection)) add(spec_of("averaged_iterate", codec));
-  std::size_t formats = 0;
+  for (const auto& codec : catalog.names(Kind::codec)) add(spec_of("averaged_iterate", codec));
   for (const auto& weights : catalog.names(Kind::weights))
     for (const Dtype dtype : catalog.weights(weights).dtypes)
-      if (selection == Selection::all || formats++ % 3 == 0)
-        add(spec_of("averaged_iterate", "int8", weights, dtype, dtype));
+      add(spec_of("averaged_iterate", "int8", weights, dtype, dtype));
   cases.push_back({.spec = spec_of("averaged_iterate", "int4"),
                    .options = {},
                    .tensors = strided_and_gapped()});
@@ -174,9 +163,9 @@ std::vector<StepCase> both_modes(Selection selection) {
 }
 
 // A rule with a host transform in every codec, with several dtypes and layouts.
-std::vector<StepCase> transformed(Selection selection) {
+std::vector<StepCase> transformed() {
   std::vector<StepCase> cases;
-  for (const auto& codec : codecs_of(selection))
+  for (const auto& codec : jit::default_catalog().names(jit::Manifest::Kind::codec))
     cases.push_back({.spec = spec_of("staged_momentum", codec),
                      .options = {{"max_grad_norm", 0.5}},
                      .tensors = odd_tensors()});
@@ -296,16 +285,15 @@ std::vector<BitCase> extension_bit_cases() {
                                 .options = {},
                                 .tensors = odd_tensors()}};
                 }),
+      extension("ARuleWithModes",
+                [] { return Cases{of_many_domains("averaged_iterate", "int8")}; }),
       extension("SumsAndStateAfterAHostTransform", after_transform),
   };
 }
 
-std::vector<BitCase> large_bit_cases(Selection selection) {
-  return {
-      extension(
-          "ARuleWithModesInCodecsAndEveryWeightFormat", [=] { return both_modes(selection); }, 1),
-      extension(
-          "ARuleWithAHostTransformInCodecs", [=] { return transformed(selection); }, 1)};
+std::vector<BitCase> large_bit_cases() {
+  return {extension("ARuleWithModesInCodecsAndEveryWeightFormat", both_modes, 1),
+          extension("ARuleWithAHostTransformInCodecs", transformed, 1)};
 }
 
 }  // namespace jitstep::support

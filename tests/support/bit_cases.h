@@ -30,9 +30,8 @@ std::vector<BitCase> by_rule(std::vector<StepCase> (*cases)(), std::size_t strid
 /// Cases of tests/templates/extensions, for features that no shipped rule uses yet.
 std::vector<BitCase> extension_bit_cases();
 
-/// Cases of the extensions with many kernels. `sample` selects some of them.
-enum class Selection { sample, all };
-std::vector<BitCase> large_bit_cases(Selection selection);
+/// Cases of the extensions with many kernels.
+std::vector<BitCase> large_bit_cases();
 
 /// The name of a test with a BitCase parameter.
 inline constexpr auto kCaseName = [](const auto& info) { return info.param.name; };

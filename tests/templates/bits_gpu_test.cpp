@@ -22,8 +22,7 @@ TEST_P(GpuBits, EqualThoseOfTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuBits, testing::ValuesIn(bit_cases()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Extensions, GpuBits, testing::ValuesIn(extension_bit_cases()), kCaseName);
-INSTANTIATE_TEST_SUITE_P(LargeExtensions, GpuBits,
-                         testing::ValuesIn(large_bit_cases(Selection::all)), kCaseName);
+INSTANTIATE_TEST_SUITE_P(LargeExtensions, GpuBits, testing::ValuesIn(large_bit_cases()), kCaseName);
 
 // More items than blocks, several partial sums per block, and sums over thousands of leaves.
 TEST(GpuBitsOfManyItems, EqualThoseOfTheCpu) {

@@ -21,8 +21,7 @@ TEST_P(ProductBits, AreTheSameUnderEmulation) {
 INSTANTIATE_TEST_SUITE_P(CoveringSet, ProductBits, testing::ValuesIn(by_rule(covering_cases)),
                          kCaseName);
 INSTANTIATE_TEST_SUITE_P(Of, ProductBits, testing::ValuesIn(by_rule(all_cases)), kCaseName);
-INSTANTIATE_TEST_SUITE_P(Extensions, ProductBits,
-                         testing::ValuesIn(large_bit_cases(Selection::all)), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Extensions, ProductBits, testing::ValuesIn(large_bit_cases()), kCaseName);
 
 }  // namespace
 }  // namespace jitstep::support

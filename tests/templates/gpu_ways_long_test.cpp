@@ -33,8 +33,8 @@ TEST_P(GpuWays, FitOnAMultiprocessor) {
 INSTANTIATE_TEST_SUITE_P(Sm90, GpuWays, testing::ValuesIn(bit_cases()), kCaseName);
 INSTANTIATE_TEST_SUITE_P(Sm90Extensions, GpuWays, testing::ValuesIn(extension_bit_cases()),
                          kCaseName);
-INSTANTIATE_TEST_SUITE_P(Sm90LargeExtensions, GpuWays,
-                         testing::ValuesIn(large_bit_cases(Selection::all)), kCaseName);
+INSTANTIATE_TEST_SUITE_P(Sm90LargeExtensions, GpuWays, testing::ValuesIn(large_bit_cases()),
+                         kCaseName);
 
 }  // namespace
 }  // namespace jitstep::support
