@@ -186,9 +186,12 @@ class Binding:
             return None
         held, pair = self.state.get(field.name), self.pairs.get(field.name)
         if pair is None or not _is_view(held, pair) or list(pair.shape[1:]) != field.sizes:
-            pair = _new_pair(self.p, field, held)
+            held, pair = None, _new_pair(self.p, field, held)
+        newest = pair[(self.t & 1) % len(pair)]
+        if held is not None and held.data_ptr() != newest.data_ptr():
+            newest.copy_(held)  # the caller has changed `step` by an odd number
         self.made_pairs[field.name] = pair
-        self.state[field.name] = pair[(self.t & 1) % len(pair)]
+        self.state[field.name] = newest
         return pair
 
     # ---- the weight format

@@ -84,6 +84,7 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
          nb::cast(fields[i].name.c_str()),
          {buffers.aux[i][nb::int_(0)], buffers.aux[i][nb::int_(fields[i].is_matrix ? 0 : 1)]}});
   }
+  if (!member.newest.empty()) member.newest_half = static_cast<std::int8_t>(member.count.get() & 1);
   members_.push_back(std::move(member));
 }
 
@@ -215,9 +216,11 @@ bool Stepper::read_member(Member& member, PyObject* p) {
   if (!member.forms->p.read(member.sharded ? local.ptr() : p, member.data) ||
       !form.read(grad.ptr(), g) || (form.may_be_lazy() && is_lazy(grad, form.is_complex())))
     return false;
+  const std::int64_t taken = member.counter ? 0 : member.count.get();
+  if (member.newest_half >= 0 && member.newest_half != (taken & 1)) return false;  // set by the caller
   moved_ |= data != member.data;
   DeviceStep& device = devices_[member.device];
-  const int index = hyper_index(member, member.counter ? 0 : member.count.get() + 1);
+  const int index = hyper_index(member, taken + 1);
   const auto bits = member.state_bits | bits_of(member.data) | bits_of(g);
   device.inputs[member.index] = {
       .g = g, .hyper_index = index, .aligned = device.device.is_cpu() || bits % 16 == 0};

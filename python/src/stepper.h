@@ -101,6 +101,7 @@ class Stepper {
     std::uint32_t device = 0, batch = 0, index = 0;  // index: among the tensors of all batches
     bool inactive = true;                            // in the last step
     bool sharded = false;  // a DTensor: its local tensor and that of its gradient are stepped
+    std::int8_t newest_half = -1;  // the buffer of auxiliary state that the last step wrote; -1: there is none
     std::vector<NewestView> newest = {};
     std::unique_ptr<Described> described = {};  // null: not in the tables
 

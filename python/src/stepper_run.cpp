@@ -110,9 +110,10 @@ void Stepper::count_steps() {
   for (Member& member : members_) {
     if (member.inactive) continue;
     member.count.count();
-    const auto newest = static_cast<std::size_t>(member.count.get() & 1);
+    if (member.newest_half < 0) continue;
+    member.newest_half = static_cast<std::int8_t>(member.count.get() & 1);
     for (const NewestView& view : member.newest)
-      StateWatch::set(view.dict, *view.entry, view.buffers[newest]);
+      StateWatch::set(view.dict, *view.entry, view.buffers[static_cast<std::size_t>(member.newest_half)]);
   }
 }
 

@@ -165,6 +165,25 @@ def test_parameters_that_get_gradients_later_join():
     assert optimizer.state[net[0].weight]["step"] == 1
 
 
+@pytest.mark.parametrize("more", [1, 2, 3])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_step_numbers_may_be_set_from_outside(more, in_place):
+    nets = []
+    for module in (torch.optim, jitstep):
+        nets.append(make())
+        optimizer = module.Adafactor(nets[-1].parameters())
+        train(nets[-1], optimizer, 2)
+        for held in optimizer.state.values():
+            if in_place:
+                held["step"] += more
+            else:
+                held["step"] = held["step"] + more
+        train(nets[-1], optimizer, 3)
+        assert all(held["step"] == 5 + more for held in optimizer.state.values())
+    for a, b in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
 def test_state_may_be_set_from_outside():
     nets = []
     for module in (torch.optim, jitstep):
