@@ -198,6 +198,10 @@ void Stepper::set_inactive(Member& member) {
   devices_[member.device].inputs[member.index] = {.inactive = true};
 }
 
+bool Stepper::Member::read_data() {
+  return forms->p.read(sharded ? local_of(p).ptr() : p.ptr(), data);
+}
+
 bool Stepper::read_member(Member& member, PyObject* p) {
   if (member.p.ptr() != p) return false;
   static PyObject* const kGrad = PyUnicode_InternFromString("grad");
@@ -208,16 +212,16 @@ bool Stepper::read_member(Member& member, PyObject* p) {
     return true;
   }
   if (!member.described) return false;
-  nb::object local;
-  if (member.sharded) local = local_of(p), grad = local_of(grad);
+  if (member.sharded) grad = local_of(grad);
   char* const data = member.data;
   char* g = nullptr;
   const Form& form = member.forms->g;
-  if (!member.forms->p.read(member.sharded ? local.ptr() : p, member.data) ||
-      !form.read(grad.ptr(), g) || (form.may_be_lazy() && is_lazy(grad, form.is_complex())))
+  if (!member.read_data() || !form.read(grad.ptr(), g) ||
+      (form.may_be_lazy() && is_lazy(grad, form.is_complex())))
     return false;
   const std::int64_t taken = member.counter ? 0 : member.count.get();
-  if (member.newest_half >= 0 && member.newest_half != (taken & 1)) return false;  // set by the caller
+  if (member.newest_half >= 0 && member.newest_half != (taken & 1))
+    return false;  // set by the caller
   moved_ |= data != member.data;
   DeviceStep& device = devices_[member.device];
   const int index = hyper_index(member, taken + 1);
@@ -278,7 +282,7 @@ Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle 
   if (!device_counts_ && !found_inf.is_none() && nb::cast<double>(nb::float_(found_inf)) != 0)
     return Result::skipped;
   if (nb::len(stepped_) == 0) return Result::done;
-  if (moved_) move_parameters();
+  if (moved_ && !move_parameters()) return Result::rebuild;
   read_given(given);
   run(transform);
   if (!device_counts_) count_steps();

@@ -101,11 +101,14 @@ class Stepper {
     std::uint32_t device = 0, batch = 0, index = 0;  // index: among the tensors of all batches
     bool inactive = true;                            // in the last step
     bool sharded = false;  // a DTensor: its local tensor and that of its gradient are stepped
-    std::int8_t newest_half = -1;  // the buffer of auxiliary state that the last step wrote; -1: there is none
+    // The buffer of auxiliary state that the last step wrote. -1: there is none.
+    std::int8_t newest_half = -1;
     std::vector<NewestView> newest = {};
     std::unique_ptr<Described> described = {};  // null: not in the tables
 
     void prefetch() const;
+    // Reads where the parameter lies. False if it has another form.
+    bool read_data();
   };
   // A float that kernels read on their device.
   struct DeviceNumber {
@@ -147,7 +150,7 @@ class Stepper {
   void check_devices() const;
   void make_shared_state(const DeviceStep& device);
   void make_steps();
-  void move_parameters();
+  bool move_parameters();
   void retire();
   bool leave_graphs();
   void run(nb::handle transform);

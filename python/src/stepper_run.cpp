@@ -113,7 +113,8 @@ void Stepper::count_steps() {
     if (member.newest_half < 0) continue;
     member.newest_half = static_cast<std::int8_t>(member.count.get() & 1);
     for (const NewestView& view : member.newest)
-      StateWatch::set(view.dict, *view.entry, view.buffers[static_cast<std::size_t>(member.newest_half)]);
+      StateWatch::set(view.dict, *view.entry,
+                      view.buffers[static_cast<std::size_t>(member.newest_half)]);
   }
 }
 

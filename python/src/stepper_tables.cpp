@@ -169,8 +169,11 @@ void Stepper::finish(nb::dict state, bool scaled) {
 }
 
 // Tables for parameters that have other memory, and are otherwise unchanged: as their formats and state are the same,
-// this is a small part of a rebuild.
-void Stepper::move_parameters() {
+// this is a small part of a rebuild. False if a parameter has another form. Reads those without gradients, too: others
+// may have got their old memory.
+bool Stepper::move_parameters() {
+  for (Member& member : members_)
+    if (member.inactive && member.described && !member.read_data()) return false;
   for (DeviceStep& device : devices_) {
     std::size_t index = 0;
     for (jit::Batch& batch : device.batches)
@@ -182,6 +185,7 @@ void Stepper::move_parameters() {
   make_steps();
   ready_ = tables_are_new_ = true;
   moved_ = false;
+  return true;
 }
 
 }  // namespace jitstep::python

@@ -200,6 +200,21 @@ def test_state_may_be_set_from_outside():
     assert_close(*nets)
 
 
+def test_a_parameter_may_get_the_old_memory_of_one_without_gradient():
+    parameters = [torch.nn.Parameter(torch.ones(64)) for _ in range(2)]
+    optimizer = jitstep.SGD(parameters, lr=1.0)
+    for p in parameters:
+        p.grad = torch.ones(64)
+    optimizer.step()
+    old = parameters[0].data
+    parameters[0].data = parameters[0].data.clone()
+    parameters[1].data = old
+    parameters[0].grad = None
+    optimizer.step()
+    assert torch.equal(parameters[0], torch.zeros(64))
+    assert torch.equal(parameters[1], torch.full((64,), -1.0))
+
+
 @pytest.mark.parametrize("exchanged", [True, False])
 def test_state_in_other_memory_is_read_by_the_next_step(exchanged):
     capsule = torch.Tensor.__dlpack_c_exchange_api__
