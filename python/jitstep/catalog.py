@@ -70,13 +70,13 @@ def _option_line(option: dict[str, Any]) -> str:
     return f"    {option['name']}: {what}. Default: {start}.{note}"
 
 
-def _docstring(description: dict[str, Any]) -> str:
+def _docstring(description: dict[str, Any], formulas: str) -> str:
     lines = [*wrap(description["description"].strip(), _WIDTH), "", "Args:"]
     lines.append("    params: parameters or groups, as in torch.optim.")
     lines += [_option_line(option) for option in description["options"]]
     lines += [f"    {name}: {note}" for name, note in {**_FORMAT_NOTES, **_TORCH_NOTES}.items()]
     buffers = ", ".join(description["slots"]) or "none"
-    return "\n".join([*lines, "", f"State buffers: {buffers}. Formulas: {description['source']}."])
+    return "\n".join([*lines, "", f"State buffers: {buffers}. Formulas: {formulas}"])
 
 
 def class_name(rule: str, named: str) -> str:
@@ -84,7 +84,8 @@ def class_name(rule: str, named: str) -> str:
     return named or "".join(word.title() for word in rule.split("_"))
 
 
-def make_class(description: dict[str, Any]) -> type[Optimizer]:
+def make_class(description: dict[str, Any], formulas: str) -> type[Optimizer]:
+    """The class of a rule. `formulas`: where its documentation says that its formulas are."""
     rule = description["name"]
     name = class_name(rule, description["class"])
     shown = Signature(_parameters(description, name))
@@ -106,7 +107,12 @@ def make_class(description: dict[str, Any]) -> type[Optimizer]:
     __init__.__signature__ = Signature(  # type: ignore[attr-defined]
         [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *shown.parameters.values()]
     )
-    members = {"__init__": __init__, "__doc__": _docstring(description), "__module__": "jitstep", "rule": rule}
+    members = {
+        "__init__": __init__,
+        "__doc__": _docstring(description, formulas),
+        "__module__": "jitstep",
+        "rule": rule,
+    }
     return type(name, (Optimizer,), members)
 
 
@@ -117,7 +123,7 @@ def classes() -> dict[str, type[Optimizer]]:
     """The classes by name."""
     if not _classes:
         for rule in _core.rules():
-            made = make_class(_core.describe(rule))
+            made = make_class(_core.describe(rule), f"python -m jitstep show {rule}")
             _classes[made.__name__] = made
     return dict(_classes)
 
@@ -141,7 +147,7 @@ def load_rule(path: str | Path) -> type[Optimizer]:
     if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != rule:
         line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
         raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
-    made = make_class(_core.describe(_core.load_rule(str(path))))
+    made = make_class(_core.describe(_core.load_rule(str(path))), str(path))
     _classes[made.__name__] = made
     setattr(jitstep, made.__name__, made)
     return made

@@ -51,6 +51,8 @@ class Reference(unittest.TestCase):
             page = (DOCS / f"optimizers/{rule.stem}.md").read_text()
             for heading in ("## Options", "## State", "## Weight formats", "```cpp"):
                 self.assertIn(heading, page, rule.stem)
+            formulas = re.search(r"## Formulas\n.*?```cuda\n(struct Rule \{\n.*?\n\};\n)```", page, re.S)
+            self.assertIn(formulas[1], rule.read_text())
             self.assertIn(f"]({rule.stem}.md)", index)
             self.assertIn(f"optimizers/{rule.stem}.md", navigation)
         self.assertGreater(len(RULES), 30)

@@ -1,6 +1,7 @@
 // The page of an optimizer.
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
+#include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/value.h>
 
@@ -124,6 +125,10 @@ std::string paper_of(const Manifest& rule) {
   return "";
 }
 
+std::string rule_file(const Manifest& rule) {
+  return str_cat("[templates/", rule.path, "](../../templates/", rule.path, ")");
+}
+
 std::string facts(const Manifest& rule) {
   const OptionValues options(rule.name);
   const Plan plan = chosen_kernel(options, 2, "fp32");
@@ -132,8 +137,7 @@ std::string facts(const Manifest& rule) {
     rows.push_back({"class", str_cat("`jitstep::", rule.class_name,
                                      "`, `jitstep::", rule.class_name, "Options`")});
   if (const std::string paper = paper_of(rule); !paper.empty()) rows.push_back({"source", paper});
-  rows.push_back(
-      {"formulas", str_cat("[templates/", rule.path, "](../../templates/", rule.path, ")")});
+  rows.push_back({"rule file", rule_file(rule)});
   rows.push_back(
       {"state", str_cat(fixed(state_bytes(plan, options).all, 2),
                         " bytes per parameter in `fp32`; [all formats](../reference/bytes.md)")});
@@ -188,6 +192,18 @@ std::string notes(const Manifest& rule) {
   return out.empty() ? "" : "## Notes\n\n" + out + "\n";
 }
 
+// The struct of the rule file that computes a step.
+std::string formulas(const Manifest& rule) {
+  const std::string file = default_engine().templates().find(rule.source).value();
+  const std::size_t begin = file.find("struct Rule {"), end = file.find("\n};\n", begin);
+  if (end == file.npos) throw Error(str_cat(rule.path, " has no struct Rule."));
+  return str_cat(
+      "## Formulas\n\n`prepare` runs once per step. `update_state` and `update_param` run for "
+      "each ",
+      "element `e`. [Write an optimizer](../extending/optimizer.md) explains them. From ",
+      rule_file(rule), ":\n\n```cuda\n", file.substr(begin, end + 4 - begin), "```\n\n");
+}
+
 std::string state_section(const Manifest& rule) {
   const std::string tables = slots_table(rule) + memory_table(rule) + matrices_table(rule);
   return "## State\n\n" + (tables.empty() ? "This optimizer has no state.\n\n" : tables);
@@ -216,7 +232,7 @@ Page optimizer_page(const Manifest& rule, const Catalog& catalog) {
                   "\n\n", facts(rule), sample(rule), "## Options\n\n", options_table(rule),
                   "[Options of every optimizer](index.md#options-of-every-optimizer).\n\n",
                   inputs_section(rule), state_section(rule), "## Weight formats\n\n",
-                  weights_table(rule, catalog), notes(rule))};
+                  weights_table(rule, catalog), notes(rule), formulas(rule))};
 }
 
 }  // namespace jitstep::reference
