@@ -16,7 +16,7 @@ class _Bucket(NamedTuple):
 
 
 # torch 2.13 has renamed it.
-_all_gather = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
+_all_gather: Any = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
 
 # By group: the last bucket, whose mean was not sent yet.
 _open: dict[Any, _Bucket] = {}
@@ -29,7 +29,7 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 def _ordered_mean(rows: Tensor) -> Tensor:
     """Adds neighbors, then sums of neighbors: average_gradients() of C++ adds in this order. Rounded once."""
-    nodes = list(rows if rows.dtype == torch.float64 else rows.float())
+    nodes: list[Tensor] = list(rows if rows.dtype == torch.float64 else rows.float())
     while len(nodes) > 1:
         sums = [left + right for left, right in zip(nodes[::2], nodes[1::2], strict=False)]
         nodes = sums + nodes[2 * len(sums) :]
@@ -47,7 +47,7 @@ def _send_mean(group: Any, bucket: _Bucket) -> None:
             bucket.values.copy_(bucket.own.view(-1)[: bucket.values.numel()])
             bucket.mean.set_result(bucket.values)
         except Exception as error:  # torch only logs exceptions of callbacks
-            bucket.mean.set_exception(error)
+            bucket.mean.set_exception(error)  # type: ignore[arg-type]  # of torch's stub
 
     gathered.get_future().add_done_callback(finish)
 

@@ -46,7 +46,7 @@ def test_arguments_are_torchs_in_torchs_order(name):
 
 def test_the_docstring_has_options_ranges_defaults_and_source():
     text = jitstep.AdamW.__doc__
-    for part in ("arXiv 1711.05101", "betas: in [0, 1). Default: (0.9, 0.999)", "rules/adamw.cuh", "exp_avg_sq"):
+    for part in ("arXiv 1711.05101", "betas: in [0, 1). Default: (0.9, 0.999)", "jitstep show adamw", "exp_avg_sq"):
         assert part in text
 
 
