@@ -109,9 +109,10 @@ void Stepper::call_transform(nb::handle transform, int number, const DeviceStep&
 void Stepper::count_steps() {
   for (Member& member : members_) {
     if (member.inactive) continue;
-    member.count.count();
+    const std::int64_t t = member.count.get() + 1;
+    member.count.count();  // has no effect on a float of 2^24
     if (member.newest_half < 0) continue;
-    member.newest_half = static_cast<std::int8_t>(member.count.get() & 1);
+    member.newest_half = static_cast<std::int8_t>(t & 1);
     for (const NewestView& view : member.newest)
       StateWatch::set(view.dict, *view.entry,
                       view.buffers[static_cast<std::size_t>(member.newest_half)]);

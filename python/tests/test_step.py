@@ -184,6 +184,19 @@ def test_step_numbers_may_be_set_from_outside(more, in_place):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
+# A float32 cannot count further, in torch neither. The bias corrections are 1 before, too.
+def test_auxiliary_state_changes_after_2_to_24_steps():
+    nets = []
+    for taken in (2**24 - 100, 2**24):
+        nets.append(make())
+        optimizer = jitstep.AdamW(nets[-1].parameters(), lr=0.1, betas=(0.9, 0.9), state="factored")
+        train(nets[-1], optimizer, 1)
+        for held in optimizer.state.values():
+            held["step"].fill_(taken)
+        train(nets[-1], optimizer, 4)
+    assert same(*nets)
+
+
 def test_state_may_be_set_from_outside():
     nets = []
     for module in (torch.optim, jitstep):
