@@ -130,7 +130,7 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
         p = owners[key]
         loaded[p] = {name: _copied(value, name, p) for name, value in entries.items() if name not in ("dtype", "sizes")}
         if "residual" in entries and "dtype" in entries:
-            loaded[p]["residual.dtype"] = entries["dtype"]  # until bind() has compared it with the parameter's
+            loaded[p].setdefault("residual.dtype", entries["dtype"])  # archives have one dtype
     return loaded
 
 

@@ -6,7 +6,7 @@ Keys of the dict, for a state buffer that torch calls `exp_avg`:
     exp_avg.codes     bytes of the codec's codes; exp_avg.scales: those of its scales
     exp_avg.format    the codec and its options, as JSON
     row_var           auxiliary state of the optimizer, and its matrices of state; exp_avg.row: of a codec
-    residual          bytes of the weight format `residual.format`
+    residual          bytes of the weight format `residual.format` for a parameter of the dtype `residual.dtype`
     strides           the order of codes and residual, if it is not row-major
     step              the steps that the parameter has taken, a tensor as in torch
 """
@@ -197,12 +197,12 @@ class Binding:
     # ---- the weight format
 
     def drop_unusable_residual(self) -> None:
-        """Forgets a checkpoint's residual of another dtype, and any residual if the plan has none."""
+        """Forgets the residual of a parameter that has another dtype now, and any residual if the plan has none."""
         held, own = self.state.get("residual.format"), dtype_name(self.p)
-        dtype = self.state.pop("residual.dtype", own)
+        dtype = self.state.get("residual.dtype", own)
         if held is None or (self.plan.residual > 0 and dtype == own):
             return
-        for key in ("residual", "residual.format"):
+        for key in ("residual", "residual.format", "residual.dtype"):
             self.state.pop(key, None)
         if self.t > 0:
             old, new = held, self.plan.weights
@@ -222,6 +222,7 @@ class Binding:
             if self.t > 0:
                 self.encode_weights(weights)
         residual = self.state["residual"] = self.bytes("residual", self.plan.residual)
+        self.state["residual.dtype"] = dtype_name(self.p)
         return residual
 
     def held_weights(self, held: str | None) -> Tensor:

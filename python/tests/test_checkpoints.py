@@ -306,6 +306,22 @@ def test_a_residual_is_made_for_a_checkpoint_without_one():
     assert same(net, reference)
 
 
+@pytest.mark.parametrize("weights", ["master", "split8"])
+def test_a_parameter_may_get_another_dtype_between_steps(weights):
+    net = make(torch.bfloat16)
+    optimizer = adamw(weights=weights)(net)
+    train(net, optimizer, 3)
+    net.half()
+    before = copy.deepcopy(net)
+    assert all(torch.equal(w, p.float()) for w, p in zip(optimizer.fp32_weights(), before.parameters(), strict=True))
+    for p in net.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.param_groups[0]["lr"] = 0.0
+    with pytest.warns(UserWarning, match="in bfloat16 to .* in float16, without the extra bits"):
+        optimizer.step()
+    assert same(net, before)
+
+
 def test_options_and_seed_come_from_the_checkpoint_and_formats_from_the_optimizer():
     a, b = make(), make()
     first = jitstep.AdamW(a.parameters(), lr=0.5, seed=9, state="int8")
