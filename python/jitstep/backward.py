@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from . import _core, transforms
+from . import _core, transforms, words
 from .sharded import local
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ class BackwardSteps:
         groups = optimizer._core_groups()
         self._alone = []
         for number, g, p in optimizer._numbered():
-            check_alone(optimizer, optimizer._plan(groups[g], p, number), number, p)
+            if not words.never_trains(p):
+                check_alone(optimizer, optimizer._plan(groups[g], p, number), number, p)
             self._alone.append(_Alone(number, g, p))
         weak, alone, lock = weakref.ref(optimizer), self._alone, threading.Lock()
 

@@ -161,7 +161,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             group.setdefault("constructed", constructed)
         number = checked.first = sum(len(other["params"]) for other in self.param_groups[:-1])
         for p in group["params"]:
-            if words.has_kernels(p) and p.layout == torch.strided:
+            if words.has_kernels(p) and p.layout == torch.strided and not words.never_trains(p):
                 self._accept_parameter(checked, p, number)
             number += 1
         self._groups.append(checked)
@@ -284,6 +284,9 @@ class GroupedOptimizer(torch.optim.Optimizer):
         groups = self._core_groups()
         found = []
         for number, g, p in self._numbered():
+            if words.never_trains(p):
+                found.append(p.detach().float())
+                continue
             plan = self._plan(groups[g], p, number)
             weights = state.weights(sharded.local(p), plan, self.state.get(p, {}))
             found.append(sharded.whole(p, weights) if sharded.is_dtensor(p) else weights)

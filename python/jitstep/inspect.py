@@ -122,6 +122,9 @@ def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
     stepper.begin(groups, groups)
     names = set()
     for number, g, p in optimizer._numbered():
+        if words.never_trains(p):
+            stepper.add_inactive(p)
+            continue
         if not words.has_kernels(p):
             raise words.device_error(number, p, False)
         plan = optimizer._plan(groups[g], p, number)

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+import torch
+
 from . import _core
 
 _RANGE_WORDS = " and must be "
 _DEVICES = ("cpu", "cuda")
+_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def did_you_mean(given: str, known: Iterable[str], closeness: float = 0.75) -> str:
@@ -73,6 +76,11 @@ def refusal(rule: str, error: ValueError, options: Mapping[str, Any]) -> ValueEr
 def has_kernels(p: Any) -> bool:
     """True on devices that kernels can be compiled for. Does not ask whether there is such a device."""
     return p.device.type in _DEVICES
+
+
+def never_trains(p: Any) -> bool:
+    """True for a frozen parameter of integers or 8-bit floats, such as a quantized weight. torch holds those, too."""
+    return not (p.requires_grad or p.grad is not None or p.is_complex() or p.dtype in _DTYPES)
 
 
 def device_error(number: int, p: Any, fused: bool) -> RuntimeError:

@@ -181,6 +181,32 @@ def test_a_key_of_a_group_that_looks_like_an_option_is_a_warning():
     assert one.param_groups[2]["name"] == "head"
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.float8_e4m3fn])
+def test_a_frozen_quantized_weight_is_accepted_as_in_torch(dtype):
+    frozen = torch.nn.Parameter(torch.ones(3).to(dtype), requires_grad=False)
+    trained = torch.nn.Parameter(torch.ones(5000))
+    optimizer = jitstep.AdamW([frozen, trained], state="int8")
+    optimizer.compile()
+    trained.grad = torch.ones(5000)
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert frozen not in optimizer.state
+    assert [w.dtype for w in optimizer.fp32_weights()] == [torch.float32] * 2
+    assert len(optimizer.kernels()) == 1
+    assert optimizer.memory_report()
+    optimizer.step_in_backward()
+    trained.sum().backward()
+    assert optimizer.state[trained]["step"] == 2
+    assert torch.equal(frozen.float(), torch.ones(3))
+
+
+def test_a_quantized_weight_that_requires_a_gradient_is_refused():
+    weight = torch.nn.Parameter(torch.ones(3), requires_grad=True)
+    weight.data = weight.data.to(torch.float8_e4m3fn)
+    with pytest.raises(ValueError, match=r"parameter 0 .*its dtype is not supported"):
+        jitstep.AdamW([weight])
+
+
 def test_parameters_that_share_memory_are_refused():
     base = torch.zeros(100)
     parts = [torch.nn.Parameter(base[:60]), torch.nn.Parameter(base[40:])]

@@ -18,7 +18,7 @@ void check_kind(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(!p.is_complex(), "jitstep: ", describe(p, name),
               " is complex. Train the real tensor that torch::view_as_real returns.");
   TORCH_CHECK(p.is_floating_point(), "jitstep: ", describe(p, name),
-              " is not floating point. Convert it to ", jit::kDtypeList, ".");
+              " is not floating point. Convert it to ", jit::kDtypeList, ", or leave it out.");
   with_context(p, name, [&] { dtype_of(p); });
   TORCH_CHECK(p.has_storage(), "jitstep: ", describe(p, name),
               " has no storage. Give the optimizer the tensor that it wraps.");
