@@ -243,11 +243,13 @@ bool Stepper::read_members(nb::list param_groups) {
   std::size_t next = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     PyObject* const params = PyDict_GetItemString(param_groups[g].ptr(), "params");
-    if (params == nullptr || !PyList_Check(params)) return false;
-    for (Py_ssize_t k = 0; k < PyList_Size(params); ++k, ++next) {
+    if (params == nullptr || !(PyList_Check(params) || PyTuple_Check(params))) return false;
+    const bool is_list = PyList_Check(params);
+    const Py_ssize_t count = is_list ? PyList_Size(params) : PyTuple_Size(params);
+    for (Py_ssize_t k = 0; k < count; ++k, ++next) {
       if (next + kAhead < members_.size()) members_[next + kAhead].prefetch();
-      if (next >= members_.size() || !read_member(members_[next], PyList_GetItem(params, k)))
-        return false;
+      PyObject* const p = is_list ? PyList_GetItem(params, k) : PyTuple_GetItem(params, k);
+      if (next >= members_.size() || !read_member(members_[next], p)) return false;
     }
   }
   if (next != members_.size()) return false;

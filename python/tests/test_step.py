@@ -165,6 +165,17 @@ def test_parameters_that_get_gradients_later_join():
     assert optimizer.state[net[0].weight]["step"] == 1
 
 
+def test_the_parameters_of_a_group_may_become_a_tuple():
+    nets = []
+    for module in (torch.optim, jitstep):
+        nets.append(make())
+        optimizer = module.AdamW(nets[-1].parameters())
+        train(nets[-1], optimizer, 2)
+        optimizer.param_groups[0]["params"] = tuple(optimizer.param_groups[0]["params"])
+        train(nets[-1], optimizer, 2)
+    assert_close(*nets)
+
+
 @pytest.mark.parametrize("more", [1, 2, 3])
 @pytest.mark.parametrize("in_place", [True, False])
 def test_step_numbers_may_be_set_from_outside(more, in_place):
