@@ -79,8 +79,11 @@ def has_kernels(p: Any) -> bool:
 
 
 def never_trains(p: Any) -> bool:
-    """True for a frozen parameter of integers or 8-bit floats, such as a quantized weight. torch holds those, too."""
-    return not (p.requires_grad or p.grad is not None or p.is_complex() or p.dtype in _DTYPES)
+    """True for a module's frozen parameter of integers or 8-bit floats, such as a quantized weight. torch holds those,
+    too. Other tensors of such dtypes are a mistake.
+    """
+    frozen = isinstance(p, torch.nn.Parameter) and not p.requires_grad and p.grad is None
+    return frozen and not p.is_complex() and p.dtype not in _DTYPES
 
 
 def device_error(number: int, p: Any, fused: bool) -> RuntimeError:

@@ -371,7 +371,6 @@ print("equal", torch.equal(p, q), "done", tried == candidates > 0)
 """
 
 
-@pytest.mark.long
 def test_steps_tune_kernels_without_a_change_of_results(tmp_path):
     environment = dict(_environment(), JITSTEP_CACHE_DIR=str(tmp_path))
     run = subprocess.run([sys.executable, "-c", TUNE], env=environment, capture_output=True, text=True)

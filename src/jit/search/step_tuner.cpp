@@ -147,8 +147,11 @@ TuningProgress StepTuner::progress() const {
   TuningProgress progress;
   for (const Kernel* const kernel : kernel_of_batch_) {
     if (kernel == nullptr || !counted.insert(kernel).second) continue;
+    // The search may repeat candidates after it has tried all of them.
+    const std::size_t before_last = std::max<std::size_t>(kernel->candidates, 1) - 1;
+    const std::size_t tried = std::min(kernel->search.trials().size(), before_last);
     progress.candidates += kernel->candidates;
-    progress.tried += kernel->search.done() ? kernel->candidates : kernel->search.trials().size();
+    progress.tried += kernel->search.done() ? kernel->candidates : tried;
   }
   return progress;
 }

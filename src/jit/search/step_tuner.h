@@ -26,7 +26,8 @@ struct TunedTables {
   Exchange exchange = {};  // for parts of parameters
 };
 
-/// How far the search is, counted in configurations of all kernels of the current tables.
+/// How far the search is, counted in configurations of all kernels of the current tables. The numbers are equal when it
+/// has ended.
 struct JITSTEP_API TuningProgress {
   std::size_t tried = 0, candidates = 0;
   bool operator==(const TuningProgress&) const = default;
