@@ -198,10 +198,10 @@ std::string formulas(const Manifest& rule) {
   const std::size_t begin = file.find("struct Rule {"), end = file.find("\n};\n", begin);
   if (end == file.npos) throw Error(str_cat(rule.path, " has no struct Rule."));
   return str_cat(
-      "## Formulas\n\n`prepare` runs once per step. `update_state` and `update_param` run for "
-      "each ",
-      "element `e`. [Write an optimizer](../extending/optimizer.md) explains them. From ",
-      rule_file(rule), ":\n\n```cuda\n", file.substr(begin, end + 4 - begin), "```\n\n");
+      "## Formulas\n\n",
+      "`prepare` runs once per step. `update_state` and `update_param` run for each element `e`. ",
+      "[Write an optimizer](../extending/optimizer.md) explains them. From ", rule_file(rule),
+      ":\n\n```cuda\n", file.substr(begin, end + 4 - begin), "```\n\n");
 }
 
 std::string state_section(const Manifest& rule) {
