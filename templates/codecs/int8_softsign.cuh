@@ -56,7 +56,7 @@ struct Codec {
   }
   KHD static real decode(Code code, const Meta& meta) {
     if constexpr (is_signed) {
-      return scaled(value_of(code < 128 ? code : code - 256), {scale_of(meta)});
+      return scaled(value_of(static_cast<signed char>(code)), {scale_of(meta)});
     } else {
       const float root = value_of(code) * scale_of(meta);
       return root * root;

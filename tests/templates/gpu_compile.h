@@ -22,10 +22,11 @@ inline void expect_registers_only(const std::vector<jit::KernelSpec>& specs,
     EXPECT_EQ(built->binary.resources.size(), unit.entries.size());
     const std::string codec =
         spec.state.slots.empty() ? "" : spec.state.slots[0].value_or(jit::CodecChoice{}).name;
-    const int spilled = allowed_spill(spec.rule, codec), stack = spilled / 4;
+    const int spilled = allowed_spill(spec.rule, codec);
     for (const auto& entry : built->binary.resources) {
       EXPECT_LE(entry.spill_store_bytes + entry.spill_load_bytes, spilled) << entry.entry;
-      EXPECT_LE(entry.stack_bytes, stack) << entry.entry << ": something is in local memory";
+      EXPECT_LE(entry.stack_bytes, allowed_stack(spilled))
+          << entry.entry << ": something is in local memory";
       EXPECT_GT(entry.registers, 0) << entry.entry;
     }
   }
