@@ -7,6 +7,7 @@
 #   tools/setup.sh --frameworks      also installs transformers, accelerate and lightning in .deps/venv, for the tests of
 #                                    the Python front end that need them
 #   tools/setup.sh --fuzz            also installs clang with the run time of its sanitizers, for tools/fuzz.sh
+#   tools/setup.sh --tidy            also installs clang 14 and clang-tidy 14, for tools/tidy.sh
 #   tools/setup.sh --site-check      also installs a browser and Playwright, for tools/site_check.py
 #
 #   JITSTEP_PYTHON=0                 leaves out what the Python front end needs
@@ -74,6 +75,10 @@ missing_packages() {
   if [ -n "$with_fuzz" ] && ! makes_fuzzers; then
     has_command clang++-14 || has_command clang++ || echo clang
     run_time_of_clang
+  fi
+  if [ -n "$with_tidy" ]; then
+    has_command clang++-14 || echo clang-14
+    has_command run-clang-tidy-14 || echo clang-tidy-14
   fi
 }
 missing_optional_packages() {
@@ -214,13 +219,14 @@ install_docs() {
 
 # ---- main --------------------------------------------------------------------------------------
 
-with_docs="" with_site_check="" with_frameworks="" with_fuzz=""
+with_docs="" with_site_check="" with_frameworks="" with_fuzz="" with_tidy=""
 case "${1:-}" in
   "") ;;
   --docs) with_docs=1 ;;
   --site-check) with_docs=1 with_site_check=1 ;;
   --frameworks) with_frameworks=1 ;;
   --fuzz) with_fuzz=1 ;;
+  --tidy) with_tidy=1 ;;
   *)
     sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
     case "$1" in -h | --help) exit 0 ;; *) exit 2 ;; esac
