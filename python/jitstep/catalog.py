@@ -3,6 +3,7 @@
 import json
 import re
 from inspect import Parameter, Signature, signature
+from keyword import iskeyword
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -117,6 +118,7 @@ def make_class(description: dict[str, Any], formulas: str) -> type[Optimizer]:
 
 
 _classes: dict[str, type[Optimizer]] = {}
+_ARGUMENTS = {"self", "params", "rule", *FORMATS, *TORCH_FLAGS}
 
 
 def classes() -> dict[str, type[Optimizer]]:
@@ -134,6 +136,19 @@ def _line_of_class(text: str, rule: str, named: str) -> int:
     return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
+def _check_names(path: str, options: list[tuple[str, int]], state: list[tuple[str, int]]) -> None:
+    for option, line in options:
+        if option in _ARGUMENTS or iskeyword(option):
+            what = "a word of Python" if iskeyword(option) else "an argument of all classes in Python"
+            raise ValueError(f"{path}:{line}: `{option}` is {what}. Rename the option.")
+    for name, line in state:
+        if name == "residual":
+            raise ValueError(
+                f"{path}:{line}: `residual` is what weight formats store, in Python. Rename the state, or give it "
+                "another name there with the note `torch: NAME`."
+            )
+
+
 def load_rule(path: str | Path) -> type[Optimizer]:
     """The class of the optimizer in a file. It is also an attribute of `jitstep`, so that pickle finds it.
 
@@ -142,11 +157,12 @@ def load_rule(path: str | Path) -> type[Optimizer]:
     """
     import jitstep
 
-    rule, named = _core.rule_in(str(path))
+    rule, named, options, state = _core.rule_in(str(path))
     name = class_name(rule, named)
     if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != rule:
         line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
         raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
+    _check_names(str(path), options, state)
     made = make_class(_core.describe(_core.load_rule(str(path))), str(path))
     _classes[made.__name__] = made
     setattr(jitstep, made.__name__, made)

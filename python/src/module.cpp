@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "backends.h"
@@ -58,10 +59,18 @@ void add_catalog(nb::module_& m) {
       "rule_in",
       [](const std::string& path) {
         const jit::Manifest rule = jit::read_manifest(jit::read_code_file(path), path, Kind::rule);
-        return std::pair(rule.name, rule.class_name);
+        std::vector<std::pair<std::string, int>> options, state;
+        for (const auto* declared : {&rule.hyper, &rule.flags})
+          for (const jit::Option& option : *declared)
+            options.emplace_back(option.name, option.line);
+        for (const jit::Slot& slot : rule.slots) state.emplace_back(slot.torch_name, slot.line);
+        for (const jit::AuxField& field : rule.aux_state)
+          state.emplace_back(field.torch_name, field.line);
+        return std::tuple(rule.name, rule.class_name, options, state);
       },
       "path"_a,
-      "The rule and the class that a file declares. The class is empty if it names none.");
+      "The rule and the class that a file declares (empty if it names none), and its options and "
+      "torch's names of its state, with their lines.");
   m.def(
       "load_rule",
       [](const std::string& path) { return jit::default_catalog().load_rule(path).name; },

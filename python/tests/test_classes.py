@@ -286,6 +286,28 @@ def test_a_rule_replaces_nothing_of_the_package_but_its_own_class(tmp_path):
     assert jitstep.Follower is again
 
 
+@pytest.mark.parametrize("name", ["state", "seed", "fused", "rule", "params", "self", "lambda"])
+def test_an_option_that_is_an_argument_of_all_classes_or_a_word_of_python_is_refused(tmp_path, name):
+    path = tmp_path / "follower2.cuh"
+    source = SOURCE.format(name="Follower2", rule="follower2", term="e.g")
+    path.write_text(source.replace("// >= 0\n", f"// >= 0\n  double {name} = 0;\n"))
+    with pytest.raises(ValueError, match=rf"follower2\.cuh:7: `{name}`"):
+        jitstep.load_rule(path)
+    assert "follower2" not in jitstep.rules()
+
+
+@pytest.mark.parametrize("name", ["residual", "step", "dtype", "sizes", "strides"])
+def test_state_with_the_name_of_an_entry_of_every_state_is_refused(tmp_path, name):
+    path = tmp_path / "follower3.cuh"
+    source = SOURCE.format(name="Follower3", rule="follower3", term="e.g")
+    path.write_text(
+        source.replace("struct Rule {", f"struct Slots {{\n  Signed m;  // torch: {name}\n}};\nstruct Rule {{")
+    )
+    with pytest.raises(ValueError, match=rf"follower3\.cuh:9: `{name}`"):
+        jitstep.load_rule(path)
+    assert "follower3" not in jitstep.rules()
+
+
 def test_a_rule_that_does_not_compile_raises_an_error_with_the_compilers_log(tmp_path):
     path = tmp_path / "faulty.cuh"
     path.write_text(SOURCE.format(name="Faulty", rule="faulty", term="no_such_name"))

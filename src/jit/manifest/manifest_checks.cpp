@@ -26,6 +26,7 @@ void check_member(const std::string& name, std::string_view what, const Location
   };
   if (name == "transformed") refuse("the result of a host transform");
   if (name == "random" || name == "random_key") refuse("a function of elements");
+  if (name == "index") refuse("the number of an element");
   if (name == "p" || name == "g") refuse("the parameter or the gradient");
 }
 

@@ -11,6 +11,17 @@ void refuse_in_archives(const std::string& name, const Location& location) {
     location.fail("`" + name + "` " + problem + ". Rename it.");
 }
 
+void refuse_entries(const std::string& own_name, const std::string& torch_name,
+                    const Location& location) {
+  for (const std::string& name : {own_name, torch_name})
+    if (name == "step") location.fail("`step` is the step count of every state. Rename the state.");
+  for (const std::string_view entry : {"dtype", "sizes", "strides"})
+    if (torch_name == entry)
+      location.fail(str_cat("`", entry,
+                            "` is an entry of every state in Python. Rename the state, or give it ",
+                            "another name there with the note `torch: NAME`."));
+}
+
 std::string unknown_name(const std::string& name, const Symbols& symbols) {
   if (symbols.contains(name))
     return str_cat("`", name, "` is declared below the condition. Declare it above.");

@@ -7,29 +7,40 @@
 #include "jit/manifest/expression.h"
 #include "jit/manifest/manifest_cursor.h"
 #include "jit/manifest/reserved_names.h"
+#include "jitstep/jit/manifest.h"
 
 namespace jitstep::jit {
 
 /// Throws an Error for a name that torch could not load from a checkpoint.
 void refuse_in_archives(const std::string& name, const Location& location);
 
+/// Throws an Error if one of the names of a rule's state is an entry of every parameter's state.
+void refuse_entries(const std::string& own_name, const std::string& torch_name,
+                    const Location& location);
+
 /// Why a condition cannot use this name, and what to write instead: it is unknown, a size of the parameter, or declared
 /// below the condition.
 std::string unknown_name(const std::string& name, const Symbols& symbols);
 
-/// Checks the last, new declaration. Checkpoints find state by its own name and by torch's name. Throws an Error if one
-/// of the two also names another declaration, or cannot be a name in a checkpoint.
+/// Throws an Error if checkpoints cannot tell `made`, which the manifest has, from other state. They find state by its
+/// own name and by torch's name, and each parameter's state has entries of jitstep.
 template <class T>
-void check_archived(const std::vector<T>& all, const Location& location) {
-  const T& made = all.back();
+void check_archived(const Manifest& manifest, const T& made, const Location& location) {
   if (const auto problem = name_problem(made.torch_name); !problem.empty())
     location.fail("`" + made.torch_name + "` " + problem + ". Rename it.");
   refuse_in_archives(made.torch_name, location);
-  for (const T& other : all)
-    for (const std::string& name : {other.name, other.torch_name})
-      if (&other != &made && (name == made.name || name == made.torch_name))
-        location.fail("`" + name + "` names both `" + other.name + "` and `" + made.name +
-                      "`, so that checkpoints cannot tell them apart. Rename one.");
+  if (manifest.kind == Manifest::Kind::rule) refuse_entries(made.name, made.torch_name, location);
+  const auto compare = [&](const auto& all) {
+    for (const auto& other : all)
+      for (const std::string& name : {other.name, other.torch_name})
+        if (static_cast<const void*>(&other) != &made &&
+            (name == made.name || name == made.torch_name))
+          location.fail("`" + name + "` names both `" + other.name + "` and `" + made.name +
+                        "`, so that checkpoints cannot tell them apart. Rename one.");
+  };
+  compare(manifest.slots);
+  compare(manifest.aux_state);
+  compare(manifest.matrices);
 }
 
 }  // namespace jitstep::jit

@@ -81,7 +81,7 @@ class Reader {
       add(made_.slots, read_slot(line, flags_, made_.transforms), line.location, kMaxSlots,
           "slots");
       check_slot(made_.slots.back(), line.location);
-      check_archived(made_.slots, line.location);
+      check_archived(made_, made_.slots.back(), line.location);
     });
     if (made_.kind == Kind::rule) read_inputs();
     each("Reductions", made_.has_reductions, [&](const SourceLine& line) {
@@ -93,7 +93,7 @@ class Reader {
       add(made_.aux_state, read_aux_state(line, flags_), line.location, kMostAuxFields,
           "fields of auxiliary state");
       check_aux_state(made_, line.location);
-      check_archived(made_.aux_state, line.location);
+      check_archived(made_, made_.aux_state.back(), line.location);
     });
     if (made_.kind == Kind::rule) read_scalars(), read_matrices();
     read_refusals();
@@ -227,11 +227,7 @@ class Reader {
   void check_slot(const Slot& slot, const Location& location) {
     check_member(slot.name, "slot", location);
     check_no_transform(made_, slot.name, location);
-    for (const std::string& name : {slot.name, slot.torch_name}) {
-      if (name == "step")
-        location.fail("`step` is the step count of every state. Rename the slot.");
-      refuse_in_archives(name, location);
-    }
+    refuse_in_archives(slot.name, location);
     check_initial(made_, slot.initial, false, location);
   }
 
@@ -250,10 +246,7 @@ class Reader {
       const MatrixField& matrix = made_.matrices.back();
       check_initial(made_, matrix.initial, false, line.location);
       if (matrix.largest) check_initial(made_, *matrix.largest, false, line.location);
-      check_archived(made_.matrices, line.location);
-      for (const AuxField& field : made_.aux_state)
-        if (field.name == matrix.name || field.torch_name == matrix.torch_name)
-          line.location.fail(str_cat("`", matrix.name, "` is also auxiliary state. Rename one."));
+      check_archived(made_, matrix, line.location);
       matrices_at_ = line.location;
     });
   }

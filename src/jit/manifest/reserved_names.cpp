@@ -280,6 +280,9 @@ std::string without_quotes(View code) {
 }
 
 std::string foreign_problem(View line) {
+  if (line.starts_with("\xef\xbb\xbf"))
+    return "the file begins with a byte order mark, which is invisible. Save it as UTF-8 without "
+           "one.";
   const std::string code = without_quotes(line);
   const auto other = std::find_if(code.begin(), code.end(),
                                   [](char c) { return static_cast<unsigned char>(c) > 127; });
