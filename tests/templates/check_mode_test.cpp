@@ -179,6 +179,29 @@ TEST_F(CheckMode, NamesReadsOfInactiveSlots) {
             std::string::npos);
 }
 
+TEST_F(CheckMode, NamesVariablesThatAreNotSetInEachBranch) {
+  const std::string unset = "real half; if (e.g > 0) half = real(0.5); ";
+  EXPECT_EQ(
+      error_for("    e.p -= c.lr * e.m.next", "    " + unset + "e.p -= half * c.lr * e.m.next")
+          .find("rules/mine.cuh: `update_param` computes e.p from an unset value"),
+      0u);
+  EXPECT_EQ(error_for("    e.m.next = c.decay", "    " + unset + "e.m.next = half * c.decay")
+                .find("rules/mine.cuh: `update_state` does not set e.m.next"),
+            0u);
+}
+
+TEST_F(CheckMode, NamesAFunctionThatWritesTheStateBeforeTheStep) {
+  EXPECT_EQ(error_for("    m.norm.next = static_cast",
+                      "    m.norm.prev = 0;\n    m.norm.next = static_cast")
+                .find("rules/mine.cuh: `finalize(Of<Whole>)` writes m.norm.prev, the value before "
+                      "the step. Write m.norm.next"),
+            0u);
+  EXPECT_EQ(
+      error_for("    s.decay = real(0.5);\n", "    s.decay = real(0.5);\n    m.norm.prev = 1;\n")
+          .find("rules/mine.cuh: `prepare` writes m.norm.prev"),
+      0u);
+}
+
 TEST_F(CheckMode, ChecksTheInputOfAHostTransform) {
   EXPECT_EQ(error_for("return e.m.next * c.decay", "return e.v.next * c.decay"),
             "rules/mine.cuh: `transformed` returns an unset value: a slot or a result that `if` "

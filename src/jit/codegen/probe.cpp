@@ -70,11 +70,23 @@ class ProbeWriter {
     return out;
   }
 
+  // Checks that a function leaves the values before the step.
+  std::string kept_fields(const std::string& function) {
+    std::string out;
+    for (const AuxField& field : rule_.aux_state)
+      if (is_stored(field))
+        out += check("kept", str_cat("m.", field.name, ".prev"),
+                     str_cat("`", function, "` writes m.", field.name,
+                             ".prev, the value before the step. Write m.", field.name, ".next"));
+    return out;
+  }
+
   std::string prepared() {
     std::string body;
     for (const std::string& scalar : rule_.scalars)
       body += check("unset", "c." + scalar, str_cat("`prepare` does not set c.", scalar));
     body += foreign_fields({{Domain::Kind::tensor}, {Domain::Kind::all}}, "prepare");
+    body += kept_fields("prepare");
     return function("prepared(auto& r, const auto& c, const auto& m)", body);
   }
 
@@ -105,7 +117,7 @@ class ProbeWriter {
         continue;
       const std::string at = str_cat("e.", rule_.slots[i].name, ".next");
       body += check(
-          "unset", at,
+          "computed", at,
           str_cat("`", setter, "` does not set ", at, ", or computes it from an unset value"));
     }
     return function(str_cat(name, "(auto& r, const auto& e)"), body);
@@ -133,6 +145,7 @@ class ProbeWriter {
                       str_cat("`", name, "` does not set c.", reduction.name, ".", field.name,
                               ", or computes it from an unset value"));
       body += foreign_fields({reduction.domain}, name);
+      body += kept_fields(name);
       out += function(
           str_cat("finished(", index(*resolved), ", auto& r, const auto& x, const auto& m)"), body);
     }
@@ -143,7 +156,7 @@ class ProbeWriter {
   std::string moved_parameter(const char* declaration, const char* function_name) {
     return function(
         str_cat(declaration, "(auto& r, const auto& e)"),
-        check("unset", "e.p",
+        check("computed", "e.p",
               str_cat("`", function_name,
                       "` computes e.p from an unset value: a slot or a result that `if` "
                       "excludes, or a variable")));
@@ -154,7 +167,7 @@ class ProbeWriter {
     for (std::size_t i = 0; i < rule_.transforms.size(); ++i) {
       const std::string& name = rule_.transforms[i].name;
       out += function(str_cat("transformed(jitstep::Index<", i, ">, auto& r, const auto& e)"),
-                      check("unset", "e." + name,
+                      check("computed", "e." + name,
                             str_cat("`", name, "` returns an unset value: a slot or a result that ",
                                     "`if` excludes, or a variable")));
     }

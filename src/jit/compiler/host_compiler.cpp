@@ -49,9 +49,10 @@ Words code_flags(const Target& target, bool check, const std::string& cpu) {
   if (check)
     flags.insert(flags.end(),
                  {"-DJITSTEP_CHECK", "-ftrivial-auto-var-init=pattern", "-fno-elide-constructors"});
-  // Checked kernels run only a few times, so most of the time is compile time.
+  // Checked kernels run only a few times, so most of the time is compile time. From -O1 on, g++ does not fill a variable
+  // that only some branches set.
   if (target.kind == Target::Kind::cpu) {
-    flags.insert(flags.end(), {check ? "-O1" : "-O3", "-march=" + cpu});
+    flags.insert(flags.end(), {check ? "-O0" : "-O3", "-march=" + cpu});
   } else {
     flags.insert(flags.end(), {"-O1", "-DJITSTEP_EMULATION"});
   }

@@ -33,6 +33,17 @@ bool is_filling(const T& x) {
   return bytes[0] == 0xfe || bytes[0] == 0xaa || (floating && bytes[0] == 0xff);
 }
 
+// Whether a value is so large that it was computed from the fill pattern of g++, which is -1.7e38 as a float.
+template <class T>
+bool is_of_filling(const T& x) {
+  if constexpr (kSame<T, float> || kSame<T, double>)
+    return is_finite(x) && abs(x) > T(1e25);
+  else
+    return false;
+}
+
+inline constexpr float kPreviousState = 0.5f;
+
 // Marks only the first finding, because others may follow from it. The host assigns the numbers.
 class Findings {
  public:
@@ -42,7 +53,16 @@ class Findings {
   void unset(int number, const T& x) {
     mark(number, is_filling(x) || is_poison(x));
   }
-  void spoilt(int number, real x) { mark(number, is_poison(x)); }
+  // A value that a rule's formulas compute, perhaps from a local variable that is not set in each branch.
+  template <class T>
+  void computed(int number, const T& x) {
+    mark(number, is_filling(x) || is_poison(x) || is_of_filling(x));
+  }
+  // The value before the step of a field of auxiliary state, from empty_aux_state().
+  template <class T>
+  void kept(int number, const T& prev) {
+    mark(number, !(prev == kPreviousState));
+  }
   // A field of auxiliary state, by its number in the kernel, that no function wrote.
   void forgotten(int number, int field) { mark(number, open_[field] && !written_[field]); }
   void aux(int field, bool written) {
@@ -128,7 +148,7 @@ class ContractProbe {
   static AuxState empty_aux_state() {
     AuxState aux{};
     for_aux_state<S, kRuleComponent, void>(aux, [](auto, auto& value) {
-      value.prev = real(0.5);
+      value.prev = kPreviousState;
       value.next = Poison();
     });
     ProbeWriter::left_out(aux);
@@ -217,7 +237,7 @@ class ContractProbe {
     const Reals<R::terms> made = terms<R>();
     Totals<R::terms> totals;
     for (int n = 0; n < R::terms; ++n) {
-      findings_.spoilt(ProbeWriter::terms(Index<R::number>{}), made[n]);
+      findings_.computed(ProbeWriter::terms(Index<R::number>{}), made[n]);
       totals.x[n] = made[n];
     }
     AuxState aux = empty_aux_state();
