@@ -27,6 +27,20 @@ if TYPE_CHECKING:
 SCHEMA = 1
 _OWN_KEYS = ("rule", "schema", "mode", "shared_state")
 _FORMAT_KEYS = ("state", "weights", "min_quantized_size")
+# The rules whose state has a step number in torch.
+_NUMBERED = [
+    "adadelta",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamw",
+    "asgd",
+    "nadam",
+    "radam",
+    "rmsprop",
+    "rprop",
+]
 
 
 def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
@@ -119,18 +133,37 @@ def _copied(value: Any, name: str, p: Tensor) -> Any:
     return value.clone() if name == "step" else value.to(device=p.device, copy=True)
 
 
+def _add_step(entries: dict[str, Any], group: dict[str, Any]) -> None:
+    """Apex and others keep the number of steps in the group."""
+    step = group.get("step")
+    if entries and "step" not in entries and isinstance(step, (int, float, Tensor)):
+        entries["step"] = torch.tensor(float(step))
+
+
+def _check_formats(entries: dict[str, Any]) -> None:
+    for name, value in entries.items():
+        if name.endswith(".format") and not isinstance(value, str):
+            raise ValueError(
+                f"loaded state dict has no text as {name}. flatten_optimizer_state_dict=True of "
+                "torch.distributed.checkpoint loses it. Do not set that option for state in a format."
+            )
+
+
 def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, Any]:
     ids = chain.from_iterable(group["params"] for group in saved["param_groups"])
     owners = dict(zip(ids, (p for _, _, p in optimizer._numbered()), strict=True))
+    group_of = {key: group for group in saved["param_groups"] for key in group["params"]}
     loaded: dict[Any, Any] = defaultdict(dict)
     for key, entries in saved["state"].items():
         if key not in owners:
             loaded[key] = deepcopy(entries)
             continue
         p = owners[key]
+        _check_formats(entries)
         loaded[p] = {name: _copied(value, name, p) for name, value in entries.items() if name not in ("dtype", "sizes")}
         if "residual" in entries and "dtype" in entries:
             loaded[p].setdefault("residual.dtype", entries["dtype"])  # archives have one dtype
+        _add_step(loaded[p], group_of[key])
     return loaded
 
 
@@ -155,6 +188,11 @@ def _check_complete(optimizer: "Optimizer", p: Tensor, number: int, slots: list[
         )
 
 
+def _check_step(optimizer: "Optimizer", p: Tensor, number: int) -> None:
+    if optimizer.rule in _NUMBERED and taken(optimizer.state[p]) > 0 and "step" not in optimizer.state[p]:
+        raise ValueError(f"loaded state dict has no step for parameter {number}. Set it to the number of steps.")
+
+
 def _convert(optimizer: "Optimizer") -> None:
     """Brings loaded state into the optimizer's formats."""
     total = Conversion()
@@ -166,6 +204,7 @@ def _convert(optimizer: "Optimizer") -> None:
         needed = [slot.name for slot in plan.slots() if slot.format]
         if optimizer._description["slots"] and not optimizer._description["early_state"]:
             _check_complete(optimizer, p, number, needed)
+        _check_step(optimizer, p, number)
         _, conversion = optimizer._bind(p, plan, with_weights=False)
         if not sharded.is_dtensor(p):  # its codes are saved as values
             total.include(conversion)

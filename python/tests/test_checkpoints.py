@@ -432,3 +432,52 @@ def test_a_hook_may_put_anything_into_the_state():
 
     optimizer.register_state_dict_pre_hook(hook)
     assert optimizer.state_dict()["state"]["test"] == 1
+
+
+def stepped_state_of_torch():
+    p = torch.nn.Parameter(torch.linspace(-1, 1, 64))
+    reference = torch.optim.AdamW([p], lr=0.01)
+    for _ in range(30):
+        p.grad = torch.full_like(p, 0.5)
+        reference.step()
+    return p, reference
+
+
+def test_the_number_of_steps_may_be_in_the_group_as_apex_has_it():
+    p, reference = stepped_state_of_torch()
+    saved = copy.deepcopy(reference.state_dict())
+    del saved["state"][0]["step"]
+    saved["param_groups"][0]["step"] = 30
+    q = torch.nn.Parameter(p.detach().clone())
+    optimizer = jitstep.AdamW([q], lr=0.01)
+    optimizer.load_state_dict(saved)
+    p.grad = q.grad = torch.full_like(p, -0.25)
+    reference.step()
+    optimizer.step()
+    assert optimizer.state[q]["step"] == 31
+    torch.testing.assert_close(q, p)
+
+
+def test_state_of_torch_without_a_number_of_steps_is_refused_and_changes_nothing():
+    p, reference = stepped_state_of_torch()
+    saved = copy.deepcopy(reference.state_dict())
+    del saved["state"][0]["step"]
+    optimizer = jitstep.AdamW([torch.nn.Parameter(p.detach().clone())], lr=0.02)
+    with pytest.raises(ValueError, match="step"):
+        optimizer.load_state_dict(saved)
+    assert not optimizer.state
+    assert optimizer.param_groups[0]["lr"] == 0.02
+
+
+@pytest.mark.parametrize("value", [{}, {"codec": "int8"}, None])
+def test_a_format_that_is_no_text_is_refused_and_changes_nothing(value):
+    p = torch.nn.Parameter(torch.linspace(-1, 1, 64))
+    optimizer = jitstep.AdamW([p], state="int8", min_quantized_size=0)
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    saved = copy.deepcopy(optimizer.state_dict())
+    before = optimizer.state[p]["exp_avg.codes"].clone()
+    saved["state"][0]["exp_avg.format"] = value
+    with pytest.raises(ValueError, match=r"exp_avg\.format"):
+        optimizer.load_state_dict(saved)
+    assert torch.equal(optimizer.state[p]["exp_avg.codes"], before)
