@@ -92,7 +92,8 @@ TEST_F(Parts, ReplaceThoseOfTheLastSave) {
   trained(1)->save_parts(folder_, 4);
   const auto old = files();
   write(folder_ + "/notes.txt", "mine");
-  write(folder_ + "/0123456789abcdef-0-of-1.pt.99.part", "of a process that was killed");
+  for (const char* name : {"0123456789abcdef-0-of-1.pt.99.part", "index.pt.99.part"})
+    write(folder_ + "/" + name, "of a process that was killed");
   const auto optimizer = trained(2);
   optimizer->save_parts(folder_, 2);
   auto now = files();

@@ -28,7 +28,9 @@ FileHandle high(const FileHandle& file) {
 
 FileHandle scratch_file(std::string_view content) {
   FileHandle file = high(memory_file("jitstep", bytes_of(content), false));
-  if (!file) throw Error(str_cat("cannot create a file in memory: ", std::strerror(errno)));
+  if (!file)
+    throw Error(
+        str_cat("cannot create a file in memory for the compiler: ", failure_advice(errno), "."));
   return file;
 }
 

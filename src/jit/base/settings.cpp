@@ -56,8 +56,9 @@ std::int64_t limit_in_seconds() {
   std::int64_t seconds = 0;
   const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), seconds);
   if (failure == std::errc() && *end == '\0' && seconds >= 0) return seconds;
-  warn(LogLevel::warn, str_cat("JITSTEP_COMPILE_SECONDS is '", word,
-                               "' and must be a number of seconds. Using ", default_seconds, "."));
+  warn(LogLevel::warn,
+       str_cat("JITSTEP_COMPILE_SECONDS is '", word,
+               "' and must be a whole number of seconds. Using ", default_seconds, "."));
   return default_seconds;
 }
 

@@ -95,7 +95,7 @@ std::unique_ptr<Module> load_from_memory(std::span<const std::byte> image, const
                                          Failure& failure) {
   FileHandle file = memory_file("jitstep", image, true);
   if (!file) {
-    failure.add({str_cat("memfd_create: ", std::strerror(errno))});
+    failure.add({str_cat("memfd_create: ", failure_advice(errno))});
     return nullptr;
   }
   const std::string path = str_cat("/proc/self/fd/", file.get());

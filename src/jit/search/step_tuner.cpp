@@ -180,7 +180,8 @@ std::unique_ptr<StepTuner> make_step_tuner(bool requested, Agreement agree) {
     warn(settings.log,
          str_cat("steps are not tuned: WORLD_SIZE is ", settings.ranks,
                  ", and processes that train together must choose the same configuration. Call "
-                 "set_tuning_agreement() of the optimizer, or run `jitstep tune` first."));
+                 "set_tuning_agreement() of the optimizer (in Python tune(agree=...)), or run "
+                 "`jitstep tune` first."));
     return nullptr;
   }
   return std::make_unique<StepTuner>(engine, std::move(agree));

@@ -40,11 +40,12 @@ PartedState state_of(const json& text, int parts) {
   return state;
 }
 
-// Removes files that save_parts() wrote. `removes`: by the name of their save.
+// Removes files that save_parts() wrote. `removes`: by the name of their save, which is empty for an unfinished index.
 template <class Removes>
 void remove_files(const std::string& folder, const Removes& removes) noexcept {
   try {
-    const std::regex ours(R"(([0-9a-f]{16})-\d+-of-\d+\.pt(\.[0-9a-f]+\.part)?)");
+    const std::regex ours(
+        R"(([0-9a-f]{16})-\d+-of-\d+\.pt(\.[0-9a-f]+\.part)?|index\.pt\.[0-9a-f]+\.part)");
     std::vector<fs::path> files;
     for (const auto& entry : fs::directory_iterator(folder)) {
       std::smatch match;
