@@ -114,6 +114,24 @@ TEST_F(CheckTool, ReachesEveryFlagValueThatSomeOptionsSetAndListsTheOthers) {
     EXPECT_NE(specs.find(flag), specs.npos) << flag << " in " << specs;
 }
 
+TEST_F(CheckTool, TriesEveryCodecWithOptionsThatStoreASlot) {
+  std::string rule = kRule;
+  rule.insert(rule.find("struct Slots"),
+              "struct Flags {\n  bool tall = false;  // lifted: dims >= 3\n};\n");
+  rule.insert(rule.find("struct Rule"), "template <Flags F>\n");
+  rule.replace(rule.find("torch: buffer"), 13, "torch: buffer; if tall");
+  testing::write_file(folder_ / "mine.cuh", rule);
+  const Args args = {"--states", "fp32,int8", "--weights", "stochastic",
+                     "--target", "cpu",       "--json"};
+  const json all = json::parse(run(folder_ / "mine.cuh", args).output);
+  std::multiset<std::string> states;
+  for (const json& kernel : all.at("kernels")) {
+    const auto spec = kernel.at("spec").get<std::string>();
+    if (spec.find("tall=true") != spec.npos) states.insert(spec.substr(spec.find("state["), 10));
+  }
+  EXPECT_EQ(states, (std::multiset<std::string>{"state[fp32", "state[int8"}));
+}
+
 // Other bits for these tensors alone show that they are stepped.
 TEST_F(CheckTool, StepsTensorsWithTheDimensionsThatAFlagRequires) {
   std::string rule = kRule;

@@ -101,6 +101,24 @@ std::vector<Weights> weights_for(const Request& request, const Catalog& catalog)
   return all;
 }
 
+bool has_coded_slots(const Manifest& rule, const RuleOptions& chosen, const Catalog& catalog) {
+  OptionValues values(rule.name, catalog);
+  for (const auto& [name, value] : chosen.values) values.set(name, value);
+  const NamedValues flags = flags_of(values, chosen);
+  return std::any_of(rule.slots.begin(), rule.slots.end(), [&](const Slot& slot) {
+    return slot.codec.empty() && is_stored(slot, flags);
+  });
+}
+
+// The options that each codec is tried with: the default ones, unless only others have slots for a codec.
+std::size_t options_for_codecs(const Manifest& rule, const std::vector<RuleOptions>& options,
+                               const Catalog& catalog) {
+  const auto found = std::find_if(options.begin(), options.end(), [&](const RuleOptions& chosen) {
+    return has_coded_slots(rule, chosen, catalog);
+  });
+  return found == options.end() ? 0 : static_cast<std::size_t>(found - options.begin());
+}
+
 std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request,
                                     Workbenches& benches) {
   const Catalog& catalog = benches.plain.catalog;
@@ -109,9 +127,15 @@ std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request
                    [](const Slot& slot) { return slot.codec.empty(); }))
     codecs.resize(1);
   const std::vector<Weights> weights = weights_for(request, catalog);
+  const std::vector<RuleOptions> options = covering_set(rule, catalog);
+  const std::size_t chosen = options_for_codecs(rule, options, catalog);
   std::vector<Choice> all;
+  if (chosen > 0) all.push_back({.rule = rule.name, .codec = codecs[0], .weights = weights[0]});
   for (const CodecChoice& codec : codecs)
-    all.push_back({.rule = rule.name, .codec = codec, .weights = weights[0]});
+    all.push_back({.rule = rule.name,
+                   .options = chosen > 0 ? options[chosen] : RuleOptions(),
+                   .codec = codec,
+                   .weights = weights[0]});
   for (std::size_t i = 1; i < weights.size(); ++i) {
     // State of float64 parameters is float64, as in an optimizer.
     const bool wide = weights[i].dtype == Dtype::float64;
@@ -119,10 +143,10 @@ std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request
                    .codec = wide ? CodecChoice{"fp32"} : codecs[0],
                    .weights = weights[i]});
   }
-  const std::vector<RuleOptions> options = covering_set(rule, catalog);
   for (std::size_t i = 1; i < options.size(); ++i)
-    all.push_back(
-        {.rule = rule.name, .options = options[i], .codec = codecs[0], .weights = weights[0]});
+    if (i != chosen)
+      all.push_back(
+          {.rule = rule.name, .options = options[i], .codec = codecs[0], .weights = weights[0]});
   return all;
 }
 
