@@ -166,7 +166,7 @@ class ExpressionParser {
   Term label(const Symbol& symbol) {
     const std::string name = word();
     if (std::find(symbol.choices.begin(), symbol.choices.end(), name) == symbol.choices.end())
-      fail(str_cat("expected one of the choices, ", joined(symbol.choices)));
+      fail_at(at_ - name.size(), str_cat("expected one of the choices, ", joined(symbol.choices)));
     return {add({Op::constant, -1, -1, 0, name}), Type::choice};
   }
 

@@ -62,7 +62,9 @@ Value read_flag_default(Cursor& cursor, const Option& option) {
   cursor.expect(option.enumeration);
   cursor.expect("::");
   const std::string label = cursor.identifier("a choice");
-  if (option.type_problem(label)) cursor.fail(str_cat("a choice of ", option.enumeration));
+  if (option.type_problem(label))
+    cursor.fail(str_cat("a choice of ", option.enumeration, " (", joined(option.choices),
+                        ") instead of `", label, "`"));
   return label;
 }
 

@@ -338,7 +338,8 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 4, FLAGS "Form a = old;\n};\n", "expected `Form`, found `old;`"},
       {Kind::rule, 4, FLAGS "Form a = Form.old;\n};\n", "expected `::`, found `.old;`"},
       {Kind::rule, 4, FLAGS "Form a = Form::1;\n};\n", "expected a choice, found `1;`"},
-      {Kind::rule, 4, FLAGS "Form a = Form::new_one;\n};\n", "expected a choice of Form"},
+      {Kind::rule, 4, FLAGS "Form a = Form::new_one;\n};\n",
+       "expected a choice of Form (old, right) instead of `new_one`"},
       {Kind::rule, 4, FLAGS "bool a = true;  // lifted: b\n};\n", "unknown name `b`"},
       {Kind::rule, 3, HYPER "double a = 1;  // at construction: b\n};\n",
        "`at construction: OPTION` is for a rule's Nullable numbers. Start free text with another"},
@@ -482,7 +483,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 4,
        RULE "enum class Form { old };\nstruct Flags { Form f = Form::old; };\n"
             "// refuse: f == later, x\n",
-       "expected one of the choices, old, found"},
+       "expected one of the choices, old, found \"later\""},
   };
   return all;
 }
