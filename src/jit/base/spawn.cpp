@@ -14,6 +14,10 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
+// glibc's other name of clone(). ThreadSanitizer replaces clone(). It takes the child for a fork, and ignores everything
+// that the child does from then on. But this child runs in the memory of its parent, so that it would ignore the parent.
+extern "C" int __clone(int (*body)(void*), void* stack, int flags, void* argument, ...);
+
 namespace jitstep::jit {
 namespace {
 
@@ -79,8 +83,8 @@ pid_t start(Request& request) {
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t child = ::clone(become_program, reinterpret_cast<void*>(top),
-                              CLONE_VM | CLONE_VFORK | SIGCHLD, &request);
+  const pid_t child = ::__clone(become_program, reinterpret_cast<void*>(top),
+                                CLONE_VM | CLONE_VFORK | SIGCHLD, &request);
   if (child < 0) request.failure = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return child;
