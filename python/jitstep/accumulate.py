@@ -174,11 +174,23 @@ class GradAccumulator:
                     self._root = None
 
     def _add_waiting(self) -> None:
+        """After an error the gradients wait again, so that reset() finds them."""
         numbers, self._waiting, self._bytes = self._waiting, [], 0
+        for number in numbers:
+            self._sums[number].waits = False
+        try:
+            self._add(numbers)
+        except BaseException:
+            left = [n for n in numbers if self._sums[n].p.grad is not None and not self._sums[n].waits]
+            for number in left:
+                self._sums[number].waits = True
+            self._waiting += left
+            raise
+
+    def _add(self, numbers: list[int]) -> None:
         additions = []
         for number in numbers:
             one = self._sums[number]
-            one.waits = False
             grad = one.p.grad
             if grad is None:
                 continue

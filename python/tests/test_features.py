@@ -523,3 +523,17 @@ def test_a_list_has_one_number_for_each_parameter_of_its_group():
     with pytest.raises(ValueError, match="initial_accumulated_decay"):
         optimizer.add_param_group({"params": more, "initial_accumulated_decay": [1e-3]})
     assert len(optimizer.param_groups) == 2
+
+
+def test_reset_forgets_the_gradients_of_an_addition_that_failed():
+    p = torch.nn.Parameter(torch.zeros(4))
+    table = torch.nn.Embedding(3, 2, sparse=True)
+    sums = jitstep.GradAccumulator([p, table.weight], dtype=torch.float32)
+    with pytest.raises((TypeError, ValueError, RuntimeError)):
+        (p.sum() + table(torch.tensor([0, 2])).sum()).backward()
+    sums.reset()
+    assert p.grad is None
+    assert table.weight.grad is None
+    p.sum().backward()
+    sums.assign_gradients()
+    assert torch.equal(p.grad, torch.ones(4))

@@ -69,6 +69,17 @@ TEST(AveragedGradients, OfOneRankAreUnchanged) {
             no_errors(1));
 }
 
+TEST(AveragedGradients, MayBeExpanded) {
+  EXPECT_EQ(on_ranks(2,
+                     [](int rank, const Group& group) {
+                       const torch::Tensor p = torch::zeros({1000}).set_requires_grad(true);
+                       p.mutable_grad() = torch::full({1}, 1.0 + rank).expand({1000});
+                       average_gradients({p}, group, 1);
+                       EXPECT_TRUE(torch::equal(p.grad(), torch::full({1000}, 1.5)));
+                     }),
+            no_errors(2));
+}
+
 TEST(AveragedGradients, OfFloat64AreAddedInFloat64) {
   EXPECT_EQ(on_ranks(2,
                      [](int rank, const Group& group) {

@@ -224,5 +224,20 @@ TEST(ReducedGradients, TravelInBackwardAndAreFreedAlsoWithFrozenParameters) {
             no_errors(2));
 }
 
+TEST(ReducedGradients, MayIncludeOneOfAFrozenParameter) {
+  EXPECT_EQ(on_ranks(2,
+                     [&](int, const Group& group) {
+                       const Tensors parameters = model();
+                       parameters[7].set_requires_grad(false);
+                       AdamW optimizer(parameters, AdamWOptions(0.01));
+                       optimizer.shard(group, own_gradients().in_backward(false));
+                       for (int step = 1; step <= 2; ++step) {
+                         set_gradients(parameters, step);
+                         EXPECT_NO_THROW(optimizer.step());
+                       }
+                     }),
+            no_errors(2));
+}
+
 }  // namespace
 }  // namespace jitstep::tests

@@ -1,4 +1,6 @@
 // Optimizers whose state ranks share end with the bits of one process, for every number of ranks.
+#include <torch/serialize.h>
+
 #include "optim_shard/ranks.h"
 #include "support/own_folder.h"
 
@@ -151,6 +153,26 @@ TEST(SharedOptimizer, CutsStateThatExistsAlready) {
                        for (int step = 3; step <= 4; ++step)
                          set_gradients(parameters, step), optimizer.step();
                        expect_equal(parameters, expected, "parameter");
+                     }),
+            no_errors(2));
+}
+
+// Before the next step, a part is bound to no parameter.
+TEST(SharedOptimizer, HasFp32WeightsAfterACutAndAfterALoad) {
+  const auto options = [] { return AdamWOptions(0.01).weights("split16"); };
+  EXPECT_EQ(on_ranks(2,
+                     [&](int, const Group& group) {
+                       const Tensors parameters = model(torch::kBFloat16);
+                       AdamW optimizer(parameters, options());
+                       for (int step = 1; step <= 2; ++step)
+                         set_gradients(parameters, step), optimizer.step();
+                       const Tensors expected = optimizer.fp32_weights();
+                       std::stringstream saved;
+                       torch::save(optimizer, saved);
+                       optimizer.shard(group);
+                       expect_equal(optimizer.fp32_weights(), expected, "cut");
+                       torch::load(optimizer, saved);
+                       expect_equal(optimizer.fp32_weights(), expected, "loaded");
                      }),
             no_errors(2));
 }

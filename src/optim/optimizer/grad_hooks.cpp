@@ -54,15 +54,19 @@ Others take_hooks(const torch::Tensor& p) {
 
 }  // namespace
 
+void GradHooks::check_free(const char* owner, const std::vector<torch::Tensor>& parameters) {
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (const Hook* const hook = hook_of(parameters[i]))
+      TORCH_CHECK(false, "jitstep: ", owner, " cannot use parameter ", i, " (",
+                  describe(parameters[i]), "): its gradients already go to ", hook->owner(),
+                  ". Destroy or switch off that one first.");
+}
+
 GradHooks::GradHooks(const char* owner, std::vector<torch::Tensor> parameters,
                      OnGradient on_gradient)
     : parameters_(std::move(parameters)),
       on_gradient_(std::make_shared<const OnGradient>(std::move(on_gradient))) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (const Hook* const hook = hook_of(parameters_[i]))
-      TORCH_CHECK(false, "jitstep: ", owner, " cannot use parameter ", i, " (",
-                  describe(parameters_[i]), "): its gradients already go to ", hook->owner(),
-                  ". Destroy or switch off that one first.");
+  check_free(owner, parameters_);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     autograd::impl::set_post_acc_grad_hooks(
         parameters_[i], std::make_unique<Hook>(owner, on_gradient_, i, take_hooks(parameters_[i])));

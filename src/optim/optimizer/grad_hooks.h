@@ -20,6 +20,8 @@ class GradHooks {
   /// `on_gradient` is not called. Throws a c10::Error, before anything changes, if a parameter already has a hook of
   /// this class, because its gradient can have one consumer only. `owner` names the new hooks in such a message.
   GradHooks(const char* owner, std::vector<torch::Tensor> parameters, OnGradient on_gradient);
+  /// The check of the constructor alone.
+  static void check_free(const char* owner, const std::vector<torch::Tensor>& parameters);
   /// Removes the hooks. A hook that another one wraps remains, and does nothing. A hook may call this.
   ~GradHooks();
   GradHooks(const GradHooks&) = delete;

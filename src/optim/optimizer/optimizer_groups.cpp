@@ -64,7 +64,7 @@ Optimizer::ParamGroup Optimizer::Impl::merged(const ParamGroup& group) const {
 void Optimizer::Impl::check_group(const ParamGroup& group, const ParameterName& first,
                                   ValidationPhase phase) const {
   std::set<std::tuple<torch::ScalarType, std::int64_t, std::int64_t>> kinds;
-  const auto& options = static_cast<const Options&>(group.options());
+  const Options& options = checked_options_of(group);
   const auto record = with_group_context(first.group, [&] {
     if (several_rules) check_can_share(options.manifest());
     transforms_of(options);  // throws if one is not registered
@@ -119,6 +119,7 @@ void Optimizer::add_param_group(const ParamGroup& group) {
   impl_->check_group(whole, first, ValidationPhase::construction);
   impl_->check_distinct(&whole, first);
   auto states = impl_->early_states(whole, first);
+  impl_->check_hooks(whole);
   torch::optim::Optimizer::add_param_group(ParamGroup(group.params()));
   param_groups_.back() =
       std::move(whole);  // torch sets options of a class that it does not know to the defaults
@@ -132,11 +133,12 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
   TORCH_CHECK(
       !param_groups_.empty(),
       "jitstep: add_parameters: the optimizer has no parameter group. Call add_param_group.");
-  const ParamGroup added(parameters, param_groups_[0].options().clone());
+  const ParamGroup added(parameters, impl_->group_options(0).clone());
   const ParameterName first{0, param_groups_[0].params().size()};
   impl_->check_group(added, first, ValidationPhase::step);
   impl_->check_distinct(&added, first);
   auto states = impl_->early_states(added, first);
+  impl_->check_hooks(added);
   torch::optim::Optimizer::add_parameters(parameters);
   impl_->take_in(0, std::move(states));
 }
@@ -171,6 +173,7 @@ void Optimizer::Impl::sync_groups() {
       check_group(param_groups()[g], {g, 0},
                   g < known ? ValidationPhase::step : ValidationPhase::construction);
   check_distinct();
+  for (std::size_t g = known; g < param_groups().size(); ++g) check_hooks(param_groups()[g]);
   resize(param_groups().size());
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (g >= known || !group_unchanged(g)) register_members(g);
@@ -180,7 +183,7 @@ void Optimizer::Impl::sync_groups() {
 
 void Optimizer::Impl::register_members(std::size_t g) {
   memory_checked = false;
-  const auto& options = static_cast<const Options&>(param_groups()[g].options());
+  const Options& options = checked_options_of(param_groups()[g]);
   groups[g].rule = options.rule();
   groups[g].transforms = transforms_of(options);
   auto& param_records = groups[g].param_records;

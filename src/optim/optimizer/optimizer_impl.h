@@ -52,6 +52,11 @@ struct Optimizer::Impl {
   using StateEntry = std::remove_pointer_t<decltype(States::iterator::current)>;
   // Where torch's table of states ends, and its size. Changes if the table moves.
   using StatesPlace = std::pair<const StateEntry*, std::size_t>;
+  // The inputs that a program gave for the next step of a parameter, and the form that the parameter had then.
+  struct GivenInputs {
+    std::vector<torch::Tensor> values;  // by the rule's input; may be shorter; undefined: not given
+    TensorFingerprint parameter;
+  };
   // Cached data about one parameter, from the last time it was checked.
   struct ParamRecord : StepParam {
     void* key = nullptr;
@@ -133,8 +138,7 @@ struct Optimizer::Impl {
   bool several_devices = false;               // another parameter was on another device
   bool memory_checked = false;                // valid while no parameter's storage changes
   StepExtras extras;
-  std::unordered_map<void*, std::vector<torch::Tensor>>
-      given_inputs;                 // by parameter; see set_input()
+  std::unordered_map<void*, GivenInputs> given_inputs;  // by parameter; see set_input()
   std::vector<torch::Tensor> lrs;   // by group, may be shorter; undefined: the option lr is used
   int versions = 0;                 // the last ParamRecord::version
   bool clearing_checked = false;    // valid while the storage of no gradient and state changes
@@ -262,6 +266,7 @@ struct Optimizer::Impl {
   void check_cleared();
   void count_steps();
   void clear_gradients();
+  void keep_input(const torch::Tensor& parameter, std::size_t index, const torch::Tensor& value);
   const std::vector<torch::Tensor>* inputs_of(const ParamRecord& record) const;
   void forget_inputs();
 
@@ -277,6 +282,7 @@ struct Optimizer::Impl {
 
   // ---- steps inside backward() (optimizer_in_backward.cpp)
   void hook_gradients();
+  void check_hooks(const ParamGroup& added) const;
   void step_alone(const ParameterName& name);
   void collect_alone(const ParameterName& name);
 

@@ -9,6 +9,8 @@
 namespace jitstep {
 namespace {
 
+constexpr const char* kStepsInBackward = "an optimizer that steps in backward()";
+
 void check_alone(const torch::Tensor& p, const ParameterName& name, const std::string& rule,
                  bool shares) {
   TORCH_CHECK(!shares, "jitstep: step_in_backward() cannot step ", describe(p, name), " of ", rule,
@@ -50,6 +52,11 @@ void Optimizer::step_in_backward(bool on) {
 bool Optimizer::steps_in_backward() const { return impl_->hooks.has_value(); }
 
 // Replaces all hooks by hooks on the current parameters.
+// Checks new parameters before they are added, because hook_gradients() drops the hooks of the others first.
+void Optimizer::Impl::check_hooks(const ParamGroup& added) const {
+  if (hooks) GradHooks::check_free(kStepsInBackward, added.params());
+}
+
 void Optimizer::Impl::hook_gradients() {
   hooks.reset();
   std::vector<torch::Tensor> parameters;
@@ -60,7 +67,7 @@ void Optimizer::Impl::hook_gradients() {
       parameters.push_back(param_groups()[g].params()[i]);
       names.push_back({g, i});
     }
-  hooks.emplace("an optimizer that steps in backward()", std::move(parameters),
+  hooks.emplace(kStepsInBackward, std::move(parameters),
                 [this, names = std::move(names)](std::size_t parameter) {
                   const std::lock_guard lock(stepping);
                   step_alone(names[parameter]);

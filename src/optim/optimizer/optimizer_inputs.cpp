@@ -48,9 +48,7 @@ void Optimizer::set_input(const torch::Tensor& parameter, const std::string& nam
                 name, "\" has shape ", value.defined() ? value.sizes() : parameter.sizes(),
                 ", but the parameter has shape ", parameter.sizes(),
                 ". Pass one value per element.");
-    auto& given = impl_->given_inputs[key_of(parameter)];
-    given.resize(std::max(given.size(), index + 1));
-    given[index] = value.defined() ? copy_in_element_order(value, parameter) : torch::Tensor();
+    impl_->keep_input(parameter, index, value);
     return;
   }
   TORCH_CHECK(false,
@@ -58,9 +56,26 @@ void Optimizer::set_input(const torch::Tensor& parameter, const std::string& nam
               "tensor that the optimizer got.");
 }
 
+void Optimizer::Impl::keep_input(const torch::Tensor& parameter, std::size_t index,
+                                 const torch::Tensor& value) {
+  torch::Tensor copy = value.defined() ? copy_in_element_order(value, parameter) : torch::Tensor();
+  GivenInputs& given = given_inputs[key_of(parameter)];
+  given.values.resize(std::max(given.values.size(), index + 1));
+  given.values[index] = std::move(copy);
+  given.parameter = TensorFingerprint(parameter, TensorFingerprint::Access::read);
+  if (std::none_of(given.values.begin(), given.values.end(),
+                   [](const torch::Tensor& one) { return one.defined(); }))
+    given_inputs.erase(key_of(parameter));
+}
+
 const std::vector<torch::Tensor>* Optimizer::Impl::inputs_of(const ParamRecord& record) const {
   const auto given = given_inputs.find(record.key);
-  return given == given_inputs.end() ? nullptr : &given->second;
+  if (given == given_inputs.end()) return nullptr;
+  TORCH_CHECK(given->second.parameter.same_metadata(*record.p),
+              "jitstep: ", describe(*record.p, record.name),
+              " has another shape, dtype, device or memory format than in set_input(). Call it ",
+              "again.");
+  return &given->second.values;
 }
 
 // The steps of active parameters have read their inputs.

@@ -12,6 +12,7 @@
 #include "optim/shard/part_exchange.h"
 #include "optim/shard/process_group.h"
 #include "optim/shard/state_gather.h"
+#include "optim/state/weight_conversion.h"
 #include "optim/tensor/kernel_tensors.h"
 #include "optim/tensor/own_operations.h"
 
@@ -246,12 +247,18 @@ bool Optimizer::Impl::gather_states(std::map<void*, ParamState>& whole) const {
 torch::Tensor Optimizer::Impl::shared_weights(const void* key, const torch::Tensor& p,
                                               const ParamState* state) const {
   torch::Tensor whole = p.detach().to(torch::kFloat32, false, true);
-  const bool more = state != nullptr && state->data().buffers.residual.defined() && p.numel() > 0;
+  const bool more = state != nullptr && state->data().buffers.residual.defined() &&
+                    state->data().layout.dtype == p.scalar_type() && p.numel() > 0;
   if (!more) return whole;
   const jit::Part& own = sharding->part(key);
   torch::Tensor flat = torch::empty({p.numel()}, whole.options());
   if (own.count() > 0) {
-    const torch::Tensor part = state->weights().to(torch::kFloat32);
+    // Not state->weights(): a state that was loaded or cut is not bound to its part before the next step.
+    const ParamState::Data& data = state->data();
+    const torch::Tensor mine =
+        own.count() == p.numel() ? p.detach() : storage_range(p.detach(), own.first, own.count());
+    const torch::Tensor part =
+        weights_of(data.buffers, data.layout.strides, mine).to(torch::kFloat32);
     flat.narrow(0, own.first, own.count()).copy_(storage_range(part, 0, own.count()));
   }
   gather_parts(sharding->ranks(), sharding->partition(), {{sharding->index_of(key), flat}});

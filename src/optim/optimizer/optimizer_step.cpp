@@ -48,6 +48,7 @@ void Optimizer::Impl::step_all() {
   share_parameters();
   clear_gradients();
   forget_inputs();
+  stepper.finish_trial();
 }
 
 void Optimizer::Impl::check_training() const {

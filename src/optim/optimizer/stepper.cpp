@@ -119,7 +119,9 @@ jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_sta
         download(at, to, from, bytes);
       },
       exchange()};
-  if (tables_are_new) activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
+  if (tables_are_new || tuner_is_new_)
+    activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
+  tuner_is_new_ = false;
   if (extras.capturable) return nullptr;  // a graph repeats the step with tables that it owns
   if (device.backend->is_capturing()) return nullptr;  // the default step throws
   return tuner_->choose(tables, device.inputs, state_->hyper_params.all());
@@ -135,6 +137,7 @@ void Stepper::activate(jit::Step* tuned) {
 void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const StepExtras& extras,
                    const TransformOfGroup& transform) {
   leave_to_graphs();
+  trial_seconds_.reset();
   const bool rebuilt = update(now, shared_state, extras, 1);
   State& state = *state_;
   for (DeviceStep& device : state.devices)
@@ -177,8 +180,17 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
     for (const StepParam* const param : now.active) count_empty(*param, extras.found_inf);
   if (extras.clears)
     for (const StepParam* const param : now.active) bump_version(*param->grad);
-  // Must be last, because it may call the user's TuningAgreement.
-  if (is_trial && !is_skipped(extras)) tuner_->record(seconds.count());
+  if (is_trial && !is_skipped(extras)) trial_seconds_ = seconds.count();
+}
+
+void Stepper::tune(std::unique_ptr<jit::StepTuner> tuner) {
+  tuner_ = std::move(tuner);
+  tuner_is_new_ = true;
+}
+
+void Stepper::finish_trial() {
+  if (const auto seconds = std::exchange(trial_seconds_, {}); seconds && tuner_)
+    tuner_->record(*seconds);
 }
 
 void Stepper::switch_mode(jit::Mode to, const StepMembers& now, jit::SharedState* shared_state) {

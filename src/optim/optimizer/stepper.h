@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "jit/search/step_tuner.h"
@@ -115,7 +116,11 @@ class Stepper {
             const TransformOfGroup& transform = {});
 
   /// Tunes the following steps if all parameters are on one device. Null: does not tune.
-  void tune(std::unique_ptr<jit::StepTuner> tuner) { tuner_ = std::move(tuner); }
+  void tune(std::unique_ptr<jit::StepTuner> tuner);
+
+  /// Records the time of the last step, if it was a trial. Calls the user's TuningAgreement, which may throw: call it when
+  /// the step is complete.
+  void finish_trial();
 
   /// Makes the next prepare(), and all later steps, those of parts. Null: of whole parameters. `ranks` must outlive this.
   void share(StepRanks* ranks) { ranks_ = ranks; }
@@ -140,6 +145,8 @@ class Stepper {
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // tables that captured graphs use
   std::unique_ptr<jit::StepTuner> tuner_;         // null: steps are not tuned
+  bool tuner_is_new_ = false;                     // it has not seen the tables yet
+  std::optional<double> trial_seconds_;           // of a trial that finish_trial() records
   jit::Step* last_tuned_ = nullptr;               // the last step's; null: the default step
   StepRanks* ranks_ = nullptr;                    // null: no other ranks
 };

@@ -30,6 +30,14 @@ std::unique_ptr<Options> options_like(const Options& defaults,
   return ours->copy();
 }
 
+const Options& checked_options_of(const torch::optim::OptimizerParamGroup& group) {
+  const auto* const ours = dynamic_cast<const Options*>(&group.options());
+  TORCH_CHECK(ours != nullptr,
+              "jitstep: the options of a parameter group were replaced by those of another ",
+              "optimizer. Use jitstep's options.");
+  return *ours;
+}
+
 const Options& options_with_rule(const torch::optim::OptimizerParamGroup& group) {
   const auto* const ours =
       group.has_options() ? dynamic_cast<const Options*>(&group.options()) : nullptr;

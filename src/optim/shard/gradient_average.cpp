@@ -5,9 +5,11 @@
 #include <span>
 #include <string>
 
+#include "jitstep/jit/layout.h"
 #include "optim/shard/ordered_sum.h"
 #include "optim/shard/part_exchange.h"
 #include "optim/shard/rank_check.h"
+#include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
 namespace {
@@ -81,6 +83,8 @@ std::vector<torch::Tensor> common_gradients(RankGroup& group,
     torch::Tensor& gradient = parameters[i].mutable_grad();
     if (!gradient.defined())
       gradient = torch::zeros_like(parameters[i], static_cast<torch::ScalarType>(common[i] - 1));
+    if (!jit::is_non_overlapping(shape_of(gradient)))  // as after expand(): it cannot be written
+      gradient = gradient.clone(torch::MemoryFormat::Contiguous);
     gradients.push_back(gradient);
   }
   return gradients;

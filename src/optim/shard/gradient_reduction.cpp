@@ -103,7 +103,9 @@ void GradientReduction::add(std::size_t index, const torch::Tensor& values) {
               "checkpointing that is not re-entrant, or in_backward(false).");
   place.arrived = place.any = true;
   copy_in(bucket, index, values);
-  if (bucket.missing > 0 && --bucket.missing == 0) send_complete();
+  // `missing` counts the parameters that backward() trains.
+  if (parameters_[index].requires_grad() && bucket.missing > 0 && --bucket.missing == 0)
+    send_complete();
 }
 
 // The gradients of this micro-batch, with zeros for those that have not come.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "jit/base/text.h"
+#include "optim/options/group_options.h"
 #include "optim/state/archive_fields.h"
 #include "optim/state/shared_state_tensors.h"
 
@@ -21,21 +22,17 @@ constexpr const char* kLayout = "1.5.0";  // the torch version that introduced t
 constexpr const char* kEval = "eval";
 constexpr const char* kTrain = "train";
 
-const Options& options_of(const OptimizerParamGroup& group) {
-  return static_cast<const Options&>(group.options());
-}
-
 // "adamw". If groups have different rules, one name per group: "muon, adamw".
 std::string rules_of(const Options& defaults, const std::vector<OptimizerParamGroup>& groups) {
   std::vector<std::string> rules;
-  for (const auto& group : groups) rules.push_back(options_of(group).rule());
+  for (const auto& group : groups) rules.push_back(checked_options_of(group).rule());
   const bool one = std::all_of(rules.begin(), rules.end(),
                                [&](const std::string& rule) { return rule == defaults.rule(); });
   return one ? defaults.rule() : jit::joined(rules);
 }
 
 std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerParamGroup& group) {
-  std::unique_ptr<Options> options = options_of(group).copy();
+  std::unique_ptr<Options> options = checked_options_of(group).copy();
   const jit::Formats formats = options->formats();
   options->serialize(archive);
   // Option values come from the archive and formats from the optimizer. The seed comes from the archive, because the
@@ -49,7 +46,7 @@ std::unique_ptr<Options> read_options(InputArchive& archive, const OptimizerPara
 // torch's archives do not name their optimizer. An option that ours lacks shows that the archive is another
 // optimizer's.
 void check_torchs(InputArchive& options, const OptimizerParamGroup& group) {
-  const Options& ours = options_of(group);
+  const Options& ours = checked_options_of(group);
   const auto& names = ours.names();
   for (const std::string& key : options.keys())
     TORCH_CHECK(std::find(names.begin(), names.end(), key) != names.end(),
@@ -232,7 +229,8 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
     check_size(group, g, groups[g]);
     if (InputArchive ours; !archive.try_read("jitstep", ours)) check_torchs(options, groups[g]);
     out[g].options = read_options(options, groups[g]);
-    out[g].states = read_states(group, states, options_of(groups[g]), groups[g].params().size());
+    out[g].states =
+        read_states(group, states, checked_options_of(groups[g]), groups[g].params().size());
   }
   return out;
 }

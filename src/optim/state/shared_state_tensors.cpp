@@ -99,7 +99,7 @@ void SharedStateTensors::restart() {
 }
 
 std::optional<std::vector<double>> SharedStateTensors::values() const {
-  if (!buffers_.defined()) return std::nullopt;
+  if (!buffers_.defined() || (started_.empty() && !values_set_)) return std::nullopt;
   const torch::Tensor now = buffers_[steps() & 1].cpu();
   const double* const first = now.const_data_ptr<double>();
   return std::vector<double>(first, first + now.numel());

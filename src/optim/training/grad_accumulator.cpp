@@ -110,6 +110,7 @@ struct GradAccumulator::State {
   void end_backward();
   void drop();
   void add(const std::vector<Sum*>& waited, bool all);
+  void add_present(const std::vector<Sum*>& waited, bool all);
   void step(const std::vector<Sum*>& present, const std::deque<torch::Tensor>& gradients, bool all);
 };
 
@@ -169,12 +170,23 @@ void GradAccumulator::State::drop() {
   added = false;
 }
 
-// Checks all gradients before it adds any. `all`: these are all gradients of this backward.
+// `all`: these are all gradients of this backward. After an error they wait again, so that drop() finds them.
 void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
+  for (Sum* const sum : waited) sum->waits = false;
+  try {
+    add_present(waited, all);
+  } catch (...) {
+    for (Sum* const sum : waited)
+      if (sum->p.grad().defined() && !std::exchange(sum->waits, true)) waiting.push_back(sum);
+    throw;
+  }
+}
+
+// Checks all gradients before it adds any.
+void GradAccumulator::State::add_present(const std::vector<Sum*>& waited, bool all) {
   const OwnOperations own;
   std::vector<Sum*> present;
   std::deque<torch::Tensor> gradients;
-  for (Sum* const sum : waited) sum->waits = false;
   for (Sum* const sum : waited) {
     const torch::Tensor& g = sum->p.grad();
     if (!g.defined()) continue;

@@ -175,6 +175,22 @@ TEST(BadInput, OptionsOfAnotherOptimizer) {
              "belong to another optimizer");
 }
 
+TEST(BadInput, OptionsThatAProgramReplacesByThoseOfAnotherOptimizer) {
+  const Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  optimizer.param_groups()[0].set_options(std::make_unique<torch::optim::AdamWOptions>());
+  std::stringstream stream;
+  const auto expect_refused = [&](const auto& call) {
+    EXPECT_HAS(argument_error(call), "were replaced by those of another optimizer");
+  };
+  expect_refused([&] { torch::save(optimizer, stream); });
+  expect_refused([&] { optimizer.add_parameters({torch::zeros({2}).requires_grad_()}); });
+  expect_refused([&] { optimizer.step(); });
+  std::stringstream saved;
+  torch::save(AdamW(parameters), saved);
+  expect_refused([&] { torch::load(optimizer, saved); });
+}
+
 TEST(BadInput, FormatsThatDoNotExist) {
   const Tensors single = make_parameters(torch::kFloat32);
   EXPECT_HAS(error_for(single, AdamWOptions().weights("none")), "native");

@@ -49,6 +49,27 @@ TEST(StepInputs, WaitForAGradient) {
   EXPECT_TRUE(torch::allclose(p, torch::full({4}, -1 / 1.5, torch::kFloat64)));
 }
 
+TEST(StepInputs, AreRefusedIfTheParameterHasAnotherFormNow) {
+  const auto p = parameter({4});
+  const auto opt = adahessian({p});
+  opt->set_input(p, "hessian", torch::ones({4}, torch::kFloat64));
+  p.set_data(torch::zeros({1 << 16}, torch::kFloat64));
+  p.mutable_grad() = torch::ones_like(p);
+  EXPECT_THROW(opt->step(), c10::Error);
+  EXPECT_EQ(p.sum().item<double>(), 0);
+  opt->set_input(p, "hessian", torch::ones_like(p));
+  EXPECT_NO_THROW(opt->step());
+}
+
+TEST(StepInputs, ThatAreTakenBackDoNotBlockCapturableSteps) {
+  const auto p = parameter({4});
+  const auto opt = adahessian({p});
+  opt->set_input(p, "hessian", torch::ones({4}, torch::kFloat64));
+  opt->set_input(p, "hessian", {});
+  opt->capturable(true);
+  EXPECT_NO_THROW(opt->step());
+}
+
 TEST(StepInputs, CanBeTakenBack) {
   const auto p = parameter({4});
   const auto opt = adahessian({p});

@@ -288,7 +288,22 @@ TEST(StepInBackward, RejectsParametersOfAnAccumulator) {
     EXPECT_FALSE(opt.steps_in_backward());
   }
   opt.step_in_backward();
-  EXPECT_HAS(argument_error([&] { GradAccumulator{{p}}; }), "already go to an optimizer that steps in backward()");
+  EXPECT_HAS(argument_error([&] { GradAccumulator{{p}}; }),
+             "already go to an optimizer that steps in backward()");
+}
+
+TEST(StepInBackward, RejectsAGroupOfAnotherOptimizerAndGoesOn) {
+  const torch::Tensor p = leaf({3}), other = leaf({2});
+  SGD first(Tensors{p}, SGDOptions(1)), second(Tensors{other}, SGDOptions(1));
+  first.step_in_backward();
+  second.step_in_backward();
+  EXPECT_THROW(first.add_param_group(torch::optim::OptimizerParamGroup({other})), c10::Error);
+  EXPECT_THROW(first.add_parameters({other}), c10::Error);
+  EXPECT_EQ(first.param_groups().size(), 1u);
+  EXPECT_EQ(first.parameters().size(), 1u);
+  EXPECT_TRUE(first.steps_in_backward());
+  backward(p, torch::ones({3}));
+  EXPECT_TRUE(torch::equal(p.detach(), -torch::ones({3})));
 }
 
 TEST(StepInBackward, RejectsStepsInEvaluation) {

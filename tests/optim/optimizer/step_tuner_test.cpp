@@ -78,6 +78,48 @@ TEST(TunedSteps, DISABLED_AgreeWithOtherRanks) {
   EXPECT_TRUE(same_bits(tuned, trained(in_float(), kSteps)));
 }
 
+// The call comes when the step is complete.
+TEST(TunedSteps, DISABLED_KeepTheStepIfTheAgreementThrows) {
+  const auto fails = [](const std::vector<double>&) -> std::vector<double> {
+    throw std::runtime_error("no agreement");
+  };
+  torch::Tensor p = torch::ones({100}).requires_grad_(),
+                other = torch::ones({100}).requires_grad_();
+  AdamW tuned({p}, in_float().tune()), plain({other}, in_float());
+  tuned.set_tuning_agreement(fails);
+  int steps = 0;
+  bool threw = false;
+  while (!threw && steps < kSteps) {
+    p.mutable_grad() = torch::ones({100});
+    try {
+      tuned.step();
+    } catch (const std::exception&) {
+      threw = true;
+    }
+    ++steps;
+  }
+  ASSERT_TRUE(threw);
+  for (int step = 0; step < steps; ++step) {
+    other.mutable_grad() = torch::ones({100});
+    plain.step();
+  }
+  EXPECT_TRUE(same_bits({p}, {other}));
+  EXPECT_EQ(static_cast<ParamState&>(*tuned.state().at(p.unsafeGetTensorImpl())).step(), steps);
+}
+
+TEST(TunedSteps, DISABLED_AgreeAlsoFromALaterStepOn) {
+  int asked = 0;
+  torch::Tensor p = torch::ones({100}).requires_grad_();
+  AdamW opt({p}, in_float().tune());
+  for (int step = 0; step < kSteps; ++step) {
+    p.mutable_grad() = torch::ones({100});
+    opt.step();
+    if (step == 0)
+      opt.set_tuning_agreement([&](const std::vector<double>& own) { return ++asked, own; });
+  }
+  EXPECT_GE(asked, 1);
+}
+
 TEST(TunedSteps, GiveTheBitsOfUntunedStepsAndWriteTheirTrials) {
   const OwnProcess process;
   ASSERT_EQ(process.run("TunedSteps.DISABLED_GiveTheBitsOfUntunedSteps"), 0);
@@ -112,6 +154,11 @@ TEST(TunedSteps, OfSeveralRanksAreRejectedWithoutAnAgreement) {
   const OwnProcess process;
   ASSERT_EQ(process.run("TunedSteps.DISABLED_WarnThatRanksDoNotAgree", "WORLD_SIZE=2"), 0);
   EXPECT_TRUE(process.records().empty());
+}
+
+TEST(TunedSteps, SurviveAnAgreementThatThrowsOrComesLate) {
+  EXPECT_EQ(OwnProcess().run("TunedSteps.DISABLED_KeepTheStepIfTheAgreementThrows"), 0);
+  EXPECT_EQ(OwnProcess().run("TunedSteps.DISABLED_AgreeAlsoFromALaterStepOn"), 0);
 }
 
 TEST(TunedSteps, OfSeveralRanksUseTheAgreedConfig) {

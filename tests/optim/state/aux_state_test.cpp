@@ -218,6 +218,22 @@ TEST_F(AuxState, IsUsedInTheNextStepAfterItIsSet) {
             std::string::npos);
 }
 
+TEST_F(AuxState, SharedStateOfTheOldRunIsNotKeptByALoad) {
+  const Tensors p = parameters();
+  Optimizer opt = optimizer(p);
+  const double fresh = opt.aux_state("total");
+  std::stringstream saved, again;
+  torch::save(opt, saved);
+  train(opt, p, 1, 3);
+  ASSERT_NE(opt.aux_state("total"), fresh);
+  torch::load(opt, saved);
+  EXPECT_EQ(opt.aux_state("total"), fresh);
+  torch::save(opt, again);
+  Optimizer other = optimizer(p);
+  torch::load(other, again);
+  EXPECT_EQ(other.aux_state("total"), fresh);
+}
+
 TEST_F(AuxState, SharedStateRejectsNonFiniteValues) {
   const Tensors p = parameters();
   Optimizer opt = optimizer(p);

@@ -27,6 +27,19 @@ TEST(GradAccumulator, LeavesParametersWithoutGradientsAlone) {
   for (const torch::Tensor& p : parameters) EXPECT_FALSE(p.grad().defined());
 }
 
+TEST(GradAccumulator, ForgetsTheGradientsOfAFailedAdditionInReset) {
+  const torch::Tensor p = leaf({4}), table = leaf({3, 2});
+  GradAccumulator sums({p, table}, kFloats);
+  const torch::Tensor rows = torch::embedding(table, torch::tensor({0, 2}), -1, false, true);
+  EXPECT_THROW((p.sum() + rows.sum()).backward(), c10::Error);
+  sums.reset();
+  EXPECT_FALSE(p.grad().defined());
+  EXPECT_FALSE(table.grad().defined());
+  backward(p, torch::ones({4}));
+  sums.assign_gradients();
+  EXPECT_TRUE(torch::equal(p.grad(), torch::ones({4})));
+}
+
 TEST(GradAccumulator, FreesGradientsAtTheEndOfEachBackward) {
   const Tensors parameters = make_parameters();
   GradAccumulator sums(parameters);
