@@ -115,6 +115,7 @@ class GradAccumulator:
         self._root: Any = None  # its root
         self._task = -1  # torch's number of the backward of the last gradient
         self._waiting: list[int] = []  # sums whose gradients are not added yet
+        self._failed: list[int] = []  # sums whose gradients could not be added, for reset()
         self._bytes = self._additions = 0  # of these gradients; so far
         self._streams: dict[Any, Any] = {}  # the GPU streams that compute these gradients
         weak = weakref.ref(self)
@@ -174,17 +175,13 @@ class GradAccumulator:
                     self._root = None
 
     def _add_waiting(self) -> None:
-        """After an error the gradients wait again, so that reset() finds them."""
         numbers, self._waiting, self._bytes = self._waiting, [], 0
         for number in numbers:
             self._sums[number].waits = False
         try:
             self._add(numbers)
         except BaseException:
-            left = [n for n in numbers if self._sums[n].p.grad is not None and not self._sums[n].waits]
-            for number in left:
-                self._sums[number].waits = True
-            self._waiting += left
+            self._failed += numbers
             raise
 
     def _add(self, numbers: list[int]) -> None:
@@ -246,6 +243,7 @@ class GradAccumulator:
                     )
             self._end_backward(forget=True)  # in case a backward failed
             count, self._micro_batches = self._micro_batches, 0
+            self._failed = []
             for one in self._sums:
                 if not one.started or one.values is None:
                     continue
@@ -263,11 +261,11 @@ class GradAccumulator:
     def reset(self) -> None:
         """Discards the sums, and gradients that a failed backward() has left."""
         with self._lock:
-            for number in self._waiting:
+            for number in (*self._waiting, *self._failed):
                 self._sums[number].p.grad = None
             for one in self._sums:
                 one.started = one.waits = False
-            self._waiting = []
+            self._waiting, self._failed = [], []
             self._micro_batches = 0
             self._end_backward(forget=True)
 

@@ -64,14 +64,34 @@ class GradHooks:
 class _Alone:
     """One parameter with tables of its own."""
 
-    def __init__(self, number: int, group: int, p: Tensor) -> None:
-        self.number, self.group, self.p = number, group, p
+    def __init__(self, number: int, p: Tensor) -> None:
+        self.number, self.p = number, p
+        self.place = (0, 0)  # group and index in the last step
         self.stepper = _core.Stepper()
 
-    def prepare(self, optimizer: "Optimizer", options: dict[str, Any]) -> None:
+    def group(self, optimizer: "Optimizer") -> tuple[dict[str, Any], int]:
+        """The group that has the parameter now, and the number of its first parameter."""
+        groups = optimizer.param_groups
+        g, i = self.place
+        if g >= len(groups) or i >= len(groups[g]["params"]) or groups[g]["params"][i] is not self.p:
+            g, i = self.place = self.found_in(groups)
+        return groups[g], sum(len(group["params"]) for group in groups[:g])
+
+    def found_in(self, groups: list[dict[str, Any]]) -> tuple[int, int]:
+        for g, group in enumerate(groups):
+            for i, p in enumerate(group["params"]):
+                if p is self.p:
+                    return g, i
+        raise RuntimeError(
+            f"jitstep: parameter {self.number} is in no group. Call step_in_backward() after you remove groups."
+        )
+
+    def prepare(self, optimizer: "Optimizer", options: dict[str, Any], first: int) -> None:
         core = _core.Group(optimizer._rule_of(options))
         core.refresh(options)
+        core.first = first
         plan = optimizer._plan(core, self.p, self.number)
+        optimizer._check_inputs(self.p, plan, self.number)
         check_alone(optimizer, plan, self.number, self.p)
         buffers, conversion = optimizer._bind(self.p, plan)
         held, grad = optimizer.state[self.p], self.p.grad
@@ -83,10 +103,10 @@ class _Alone:
 
     def step(self, optimizer: "Optimizer") -> None:
         optimizer._check_training()
-        options = optimizer.param_groups[self.group]
+        options, first = self.group(optimizer)
         alone = [{**options, "params": [self.p]}]
         transform = transforms.of_step(optimizer._description, [options], optimizer.state)
-        optimizer._use_threads()
+        _core.set_threads(torch.get_num_threads())
         with optimizer._dense_gradients([self.p]):
             for _ in range(2):
                 held = {self.p: optimizer.state[self.p]}  # not get(): the state is created here
@@ -95,7 +115,7 @@ class _Alone:
                     if transform is not None:
                         transform.keep_matrices()
                     break
-                self.prepare(optimizer, options)
+                self.prepare(optimizer, options, first)
             else:
                 raise RuntimeError("jitstep: parameters or state changed during a step. Use one thread.")
         torch.autograd.graph.increment_version([self.p])
@@ -122,7 +142,7 @@ class BackwardSteps:
         for number, g, p in optimizer._numbered():
             if not words.never_trains(p):
                 check_alone(optimizer, optimizer._plan(groups[g], p, number), number, p)
-            self._alone.append(_Alone(number, g, p))
+            self._alone.append(_Alone(number, p))
         weak, alone, lock = weakref.ref(optimizer), self._alone, threading.Lock()
 
         def on_gradient(number: int) -> None:

@@ -62,7 +62,6 @@ class GroupedOptimizer(torch.optim.Optimizer):
     _stepper: _core.Stepper
     _pairs: dict[Tensor, state.Pairs]
     _mode: str
-    _threads: int
     _backward: "BackwardSteps | None"
     _tuning: "Tuning | None"
     _inputs: dict[Tensor, dict[int, Tensor]]
@@ -100,7 +99,6 @@ class GroupedOptimizer(torch.optim.Optimizer):
             _stepper=_core.Stepper(),
             _pairs={},
             _mode="train",
-            _threads=0,
             _backward=None,
             _tuning=None,
             _inputs={},
@@ -142,9 +140,15 @@ class GroupedOptimizer(torch.optim.Optimizer):
             self._warn_of_misspelled(self.param_groups[-1])
             self._accept_group(self.param_groups[-1])
         except Exception:
-            self.param_groups.pop()
+            self._remove_last_group()
             raise
         self._stepper.drop()
+
+    def _remove_last_group(self) -> None:
+        for p in self.param_groups.pop()["params"]:
+            self.state.pop(p, None)
+            self._pairs.pop(p, None)
+        del self._groups[len(self.param_groups) :]
 
     def _warn_of_misspelled(self, group: dict[str, Any]) -> None:
         """torch permits keys of the user. Those that look like an option are probably a mistake."""
@@ -176,6 +180,8 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     def _plan(self, group: _core.Group, p: Tensor, number: int) -> _core.ParamPlan:
         try:
+            if p.is_conj() or p.is_neg():
+                raise ValueError("it is a conjugate or negative view. Use resolve_conj().resolve_neg().")
             whole = list(p.shape) if sharded.is_dtensor(p) else []
             plan = _core.ParamPlan(group, sharded.local(p).detach(), number, whole)
             if sharded.is_dtensor(p):
@@ -252,6 +258,18 @@ class GroupedOptimizer(torch.optim.Optimizer):
             copied = state.empty(p, plan.compact_strides(), state.value_dtype(p))
             copied.copy_(sharded.part_of(value, parameter))
         self._inputs.setdefault(parameter, {})[number] = copied
+
+    def _check_inputs(self, p: Tensor, plan: _core.ParamPlan, number: int) -> None:
+        """Raises ValueError if a parameter with inputs has another form than in set_input()."""
+        local = sharded.local(p)
+        for value in self._inputs.get(p, {}).values():
+            now = state.empty(local, plan.compact_strides(), state.value_dtype(local))
+            same_memory = now.shape == value.shape and now.stride() == value.stride()
+            if not same_memory or now.dtype != value.dtype or now.device != value.device:
+                raise ValueError(
+                    f"jitstep: parameter {number} has another shape, dtype, device or memory format than in "
+                    "set_input(). Call it again."
+                )
 
     def _forget_inputs(self, stepped: list[Tensor]) -> None:
         for p in stepped:

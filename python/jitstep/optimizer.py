@@ -55,7 +55,7 @@ class Optimizer(GroupedOptimizer):
                 raise RuntimeError("jitstep: GradScaler needs all gradients at once. Call step_in_backward(False).")
             if all(p.grad is None for _, _, p in self._numbered()):
                 return
-        self._use_threads()
+        _core.set_threads(torch.get_num_threads())
         transform = transforms.of_step(self._description, self.param_groups, self.state)
         given = (self.state, scale, found_inf, transform, self._inputs)
         result = self._stepper.step(self.param_groups, *given)
@@ -74,12 +74,6 @@ class Optimizer(GroupedOptimizer):
         if self._mode == "eval":
             raise RuntimeError(f"step() of {type(self).__name__} in evaluation mode. Call train() first.")
 
-    def _use_threads(self) -> None:
-        threads = torch.get_num_threads()
-        if threads != self._threads:
-            _core.set_threads(threads)
-            self._threads = threads
-
     def _after_step(self, scale: Tensor | None, found_inf: Tensor | None) -> None:
         stepped = self._stepper.stepped()
         if not stepped:
@@ -95,6 +89,7 @@ class Optimizer(GroupedOptimizer):
             with torch.no_grad():
                 for device, of_device in grads.items():
                     torch._foreach_div_(of_device, scale.reshape(()).to(device))
+        self._stepper.finish_trial()  # may call the user's function
         if self._tuning is not None:
             self._tuning.show(*self._stepper.tuning_progress())
 
@@ -105,6 +100,10 @@ class Optimizer(GroupedOptimizer):
         try:
             for p in [p for _, _, p in self._numbered()] if parameters is None else parameters:
                 grad = p.grad
+                if grad is not None and (moved := sharded.redistributed(grad, p)) is not grad:
+                    replaced.append((p, grad))
+                    p.grad = moved
+                    continue
                 if grad is None or (grad.layout == torch.strided and not grad.is_conj() and not grad.is_neg()):
                     continue
                 if grad.layout != torch.strided and self.rule not in _SPARSE_RULES:
@@ -129,6 +128,7 @@ class Optimizer(GroupedOptimizer):
             if not words.has_kernels(p):
                 raise words.device_error(number, p, bool(self.param_groups[g]["fused"]))
             plans[number] = self._plan(groups[g], p, number)
+            self._check_inputs(p, plans[number], number)
         counted = counting.on_device(self, plans)
         for number, g, p in self._numbered():
             plan = plans.get(number)
@@ -157,8 +157,7 @@ class Optimizer(GroupedOptimizer):
         try:
             self.step_in_backward()
         except Exception:
-            self.param_groups.pop()
-            self._groups.pop()
+            self._remove_last_group()
             self.step_in_backward()
             raise
 
@@ -224,7 +223,7 @@ class Optimizer(GroupedOptimizer):
     def _switch_mode(self, mode: str) -> None:
         if not self._description["modes"] or mode == self._mode:
             return
-        self._use_threads()
+        _core.set_threads(torch.get_num_threads())
         with self._dense_gradients():
             self._prepare(False)
             self._stepper.switch_mode(mode == "train")

@@ -25,6 +25,13 @@ def is_shard(p: Tensor) -> bool:
     return is_dtensor(p) and any(not placement.is_replicate() for placement in p.placements)  # type: ignore[attr-defined]
 
 
+def redistributed(grad: Any, p: Any) -> Any:
+    """A gradient in the placements of its parameter: tensor parallelism gives a replicated weight a partial one."""
+    if not is_dtensor(p) or not is_dtensor(grad) or grad.placements == p.placements:
+        return grad
+    return grad.redistribute(p.device_mesh, p.placements)
+
+
 def check(p: Tensor, elementwise: bool, name: str) -> None:
     """Raises ValueError for a part that its rule cannot step alone."""
     if not is_dtensor(p):

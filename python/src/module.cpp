@@ -204,6 +204,7 @@ void add_stepper(nb::module_& m) {
       .def("kernels", &Stepper::kernels)
       .def("tune", &Stepper::tune, "on"_a, "agree"_a.none())
       .def("tuning_progress", &Stepper::tuning_progress)
+      .def("finish_trial", &Stepper::finish_trial, nb::call_guard<nb::gil_scoped_release>())
       .def("is_ready", &Stepper::is_ready)
       .def("counts_on_device", &Stepper::counts_on_device)
       .def("drop", &Stepper::drop);

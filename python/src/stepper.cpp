@@ -54,6 +54,9 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
                   nb::object step, nb::object counter, nb::handle gradient, nb::object state) {
   const TensorView like = read(gradient);
   if (!like.dtype) throw jit::Error("its gradient has an unsupported dtype.");
+  if (like.shape().sizes != plan.shape.sizes)
+    throw jit::Error(
+        "its gradient has another shape. Call zero_grad() after you change parameters.");
   Member member;
   member.sharded = p.ptr() != buffers.p.ptr();
   member.p = std::move(p);
@@ -174,10 +177,12 @@ namespace {
 bool is_lazy(const nb::object& tensor, bool is_complex) {
   static PyObject* const kConj = PyUnicode_InternFromString("is_conj");
   static PyObject* const kNeg = PyUnicode_InternFromString("is_neg");
-  const nb::object answer =
-      nb::steal(PyObject_CallMethodObjArgs(tensor.ptr(), is_complex ? kConj : kNeg, nullptr));
-  if (!answer.is_valid()) throw nb::python_error();
-  return answer.ptr() == Py_True;
+  const auto is_true = [&](PyObject* method) {
+    const nb::object answer = nb::steal(PyObject_CallMethodObjArgs(tensor.ptr(), method, nullptr));
+    if (!answer.is_valid()) throw nb::python_error();
+    return answer.ptr() == Py_True;
+  };
+  return is_true(kNeg) || (is_complex && is_true(kConj));
 }
 
 constexpr std::size_t kAhead = 8;  // parameters that are fetched before they are read
@@ -188,6 +193,11 @@ nb::object local_of(nb::handle tensor) {
   const nb::object local = nb::steal(PyObject_GetAttr(tensor.ptr(), kLocal));
   if (!local.is_valid()) throw nb::python_error();
   return local;
+}
+
+// Whether two DTensors are distributed in the same way.
+bool same_placements(nb::handle a, nb::handle b) {
+  return a.attr("placements").equal(b.attr("placements"));
 }
 
 }  // namespace
@@ -212,7 +222,10 @@ bool Stepper::read_member(Member& member, PyObject* p) {
     return true;
   }
   if (!member.described) return false;
-  if (member.sharded) grad = local_of(grad);
+  if (member.sharded) {
+    if (!same_placements(grad, p)) return false;
+    grad = local_of(grad);
+  }
   char* const data = member.data;
   char* g = nullptr;
   const Form& form = member.forms->g;

@@ -38,6 +38,9 @@ class Stepper {
   void tune(bool on, nb::object agree);
   /// The configurations that were tried, and all candidates. Zeros if nothing is tuned.
   std::pair<std::size_t, std::size_t> tuning_progress() const;
+  /// Records the time of the last step, if it was a trial. Calls `agree`, which may throw: call it when the step is
+  /// complete.
+  void finish_trial();
 
   /// Drops all parameters. The groups stay in use.
   void begin(std::vector<Group*> groups, nb::list owners);
@@ -178,6 +181,7 @@ class Stepper {
 
   std::unique_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned
   bool tuning_is_settled_ = false;         // tuner_ is made, if one is needed
+  std::optional<double> trial_seconds_;    // of a trial that finish_trial() records
   bool tables_are_new_ = false;            // to the tuner
   jit::Step* last_tuned_ = nullptr;        // the last step's; null: the default step
 };

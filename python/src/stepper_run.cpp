@@ -1,4 +1,6 @@
 // Stepper: launches, tuning and the counts of steps.
+#include <nanobind/stl/vector.h>
+
 #include <chrono>
 #include <utility>
 
@@ -66,6 +68,7 @@ bool Stepper::leave_graphs() {
 
 void Stepper::run(nb::handle transform) {
   const nb::gil_scoped_release release;
+  trial_seconds_.reset();
   if (!device_counts_)
     for (const DeviceStep& device : devices_) refuse_capture(device.device);
   jit::Step* const tuned = tuned_step();
@@ -89,7 +92,12 @@ void Stepper::run(nb::handle transform) {
   for (const auto& [device, step] : steps) step->launch();
   if (is_trial) wait_for_all(devices_.front().device);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  if (is_trial) tuner_->record(seconds.count());
+  if (is_trial) trial_seconds_ = seconds.count();
+}
+
+void Stepper::finish_trial() {
+  if (const auto seconds = std::exchange(trial_seconds_, {}); seconds && tuner_)
+    tuner_->record(*seconds);
 }
 
 // Gives the function (group, values, step, parameter) of each tensor.

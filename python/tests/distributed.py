@@ -248,6 +248,25 @@ def fsdp2_gives_shards_the_sizes_of_their_parameter(folder):
         assert torch.equal(part.full_tensor(), whole.detach()), rows
 
 
+def gradients_of_other_placements(folder):
+    """As tensor parallelism gives them."""
+    from torch.distributed.tensor import DTensor, Partial, Replicate
+
+    mesh = init_device_mesh("cpu", (2,))
+    for placement, rows in ((Partial(), 2), (Shard(0), 1)):
+        stepped = []
+        for cls in (torch.optim.SGD, jitstep.SGD):
+            p = torch.nn.Parameter(DTensor.from_local(torch.zeros(2, 3), mesh, [Replicate()]))
+            optimizer = cls([p], lr=1.0)
+            for step in range(3):
+                local = torch.full((rows, 3), dist.get_rank() + 1.0 + step)
+                p.grad = DTensor.from_local(local, mesh, [placement], run_check=False)
+                optimizer.step()
+            assert p.grad.placements == (placement,)
+            stepped.append(p.to_local().detach().clone())
+        assert torch.equal(*stepped), placement
+
+
 if __name__ == "__main__":
     name, folder = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)

@@ -40,6 +40,7 @@ def distributed(name, folder):
         "fsdp2_changes_the_format",
         "fsdp2_refuses",
         "fsdp2_gives_shards_the_sizes_of_their_parameter",
+        "gradients_of_other_placements",
     ],
 )
 def test_processes_train_together(name, tmp_path):

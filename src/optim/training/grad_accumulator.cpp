@@ -100,6 +100,7 @@ struct GradAccumulator::State {
 
   // ---- about the outermost backward that is running
   std::vector<Sum*> waiting;  // gradients that are not added yet
+  std::vector<Sum*> failed;   // whose gradients could not be added, for drop()
   std::int64_t bytes = 0;     // of these gradients
   std::size_t steps = 0;      // adding steps so far
   bool added = false;
@@ -159,6 +160,8 @@ void GradAccumulator::State::end_backward() {
 
 // Drops the sums, and the gradients that a failed backward left behind.
 void GradAccumulator::State::drop() {
+  waiting.insert(waiting.end(), failed.begin(), failed.end());
+  failed.clear();
   for (Sum* const sum : std::exchange(waiting, {})) {
     sum->waits = false;
     sum->p.mutable_grad().reset();
@@ -170,14 +173,13 @@ void GradAccumulator::State::drop() {
   added = false;
 }
 
-// `all`: these are all gradients of this backward. After an error they wait again, so that drop() finds them.
+// `all`: these are all gradients of this backward. After an error, drop() removes them.
 void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
   for (Sum* const sum : waited) sum->waits = false;
   try {
     add_present(waited, all);
   } catch (...) {
-    for (Sum* const sum : waited)
-      if (sum->p.grad().defined() && !std::exchange(sum->waits, true)) waiting.push_back(sum);
+    failed.insert(failed.end(), waited.begin(), waited.end());
     throw;
   }
 }
@@ -248,6 +250,7 @@ void GradAccumulator::assign_gradients() {
   for (const Sum& sum : state_->sums)
     if (sum.started) check_sum(sum);
   state_->end_backward();  // in case a backward failed
+  state_->failed.clear();
   std::vector<torch::Tensor> assigned;
   for (Sum& sum : state_->sums)
     if (std::exchange(sum.started, false)) assigned.push_back(sum.p.mutable_grad() = sum.values);
