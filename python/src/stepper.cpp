@@ -195,11 +195,6 @@ nb::object local_of(nb::handle tensor) {
   return local;
 }
 
-// Whether two DTensors are distributed in the same way.
-bool same_placements(nb::handle a, nb::handle b) {
-  return a.attr("placements").equal(b.attr("placements"));
-}
-
 }  // namespace
 
 void Stepper::set_inactive(Member& member) {
@@ -223,7 +218,7 @@ bool Stepper::read_member(Member& member, PyObject* p) {
   }
   if (!member.described) return false;
   if (member.sharded) {
-    if (!same_placements(grad, p)) return false;
+    if (!grad.attr("placements").equal(nb::handle(p).attr("placements"))) return false;
     grad = local_of(grad);
   }
   char* const data = member.data;
