@@ -69,13 +69,12 @@ class _Alone:
         self.place = (0, 0)  # group and index in the last step
         self.stepper = _core.Stepper()
 
-    def group(self, optimizer: "Optimizer") -> tuple[dict[str, Any], int]:
-        """The group that has the parameter now, and the number of its first parameter."""
-        groups = optimizer.param_groups
+    def group(self, groups: list[dict[str, Any]]) -> int:
+        """The number of the group that has the parameter now."""
         g, i = self.place
         if g >= len(groups) or i >= len(groups[g]["params"]) or groups[g]["params"][i] is not self.p:
-            g, i = self.place = self.found_in(groups)
-        return groups[g], sum(len(group["params"]) for group in groups[:g])
+            g, _ = self.place = self.found_in(groups)
+        return g
 
     def found_in(self, groups: list[dict[str, Any]]) -> tuple[int, int]:
         for g, group in enumerate(groups):
@@ -86,10 +85,11 @@ class _Alone:
             f"jitstep: parameter {self.number} is in no group. Call step_in_backward() after you remove groups."
         )
 
-    def prepare(self, optimizer: "Optimizer", options: dict[str, Any], first: int) -> None:
+    def prepare(self, optimizer: "Optimizer", g: int) -> None:
+        options = optimizer.param_groups[g]
         core = _core.Group(optimizer._rule_of(options))
         core.refresh(options)
-        core.first = first
+        core.first = sum(len(group["params"]) for group in optimizer.param_groups[:g])
         plan = optimizer._plan(core, self.p, self.number)
         optimizer._check_inputs(self.p, plan, self.number)
         check_alone(optimizer, plan, self.number, self.p)
@@ -103,7 +103,8 @@ class _Alone:
 
     def step(self, optimizer: "Optimizer") -> None:
         optimizer._check_training()
-        options, first = self.group(optimizer)
+        g = self.group(optimizer.param_groups)
+        options = optimizer.param_groups[g]
         alone = [{**options, "params": [self.p]}]
         transform = transforms.of_step(optimizer._description, [options], optimizer.state)
         _core.set_threads(torch.get_num_threads())
@@ -115,7 +116,7 @@ class _Alone:
                     if transform is not None:
                         transform.keep_matrices()
                     break
-                self.prepare(optimizer, options, first)
+                self.prepare(optimizer, g)
             else:
                 raise RuntimeError("jitstep: parameters or state changed during a step. Use one thread.")
         torch.autograd.graph.increment_version([self.p])

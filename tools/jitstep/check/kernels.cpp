@@ -132,10 +132,8 @@ std::vector<Choice> choices_of_rule(const Manifest& rule, const Request& request
   std::vector<Choice> all;
   if (chosen > 0) all.push_back({.rule = rule.name, .codec = codecs[0], .weights = weights[0]});
   for (const CodecChoice& codec : codecs)
-    all.push_back({.rule = rule.name,
-                   .options = chosen > 0 ? options[chosen] : RuleOptions(),
-                   .codec = codec,
-                   .weights = weights[0]});
+    all.push_back(
+        {.rule = rule.name, .options = options[chosen], .codec = codec, .weights = weights[0]});
   for (std::size_t i = 1; i < weights.size(); ++i) {
     // State of float64 parameters is float64, as in an optimizer.
     const bool wide = weights[i].dtype == Dtype::float64;
