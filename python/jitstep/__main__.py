@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import package
+from . import Error, package
 
 
 def tool() -> str | None:
@@ -34,7 +34,7 @@ def _state_dict_in(path: str, key: str | None) -> dict[str, Any]:
     if key is None and "param_groups" not in held:
         key = next((name for name, value in held.items() if isinstance(value, dict) and "param_groups" in value), None)
     found: Any = held if key is None else held.get(key)
-    if not isinstance(found, dict) or "param_groups" not in found:
+    if not isinstance(found, dict) or not found.get("param_groups") or "state" not in found:
         raise ValueError(f"jitstep: {path} has no state_dict of an optimizer. Name its key with --key.")
     return found
 
@@ -66,7 +66,7 @@ def _converted(
     if to == "c++":
         archives.write_archive(target, read)
     else:
-        torch.save(read, target)
+        archives.write_whole(target, lambda name: torch.save(read, name))
     kind = "an archive for C++" if to == "c++" else "a state_dict for Python"
     return f"{read['param_groups'][0].get('rule')}, {len(read['state'])} parameters with state: {target} is {kind}"
 
@@ -99,7 +99,7 @@ def _convert(arguments: list[str]) -> None:
         )
     try:
         print(_converted(**vars(args)))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, Error) as error:
         sys.exit(f"jitstep: {str(error).removeprefix('jitstep: ')}")
 
 

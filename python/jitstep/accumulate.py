@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _core
+from . import _core, words
 from .backward import GradHooks
 from .sharded import is_dtensor
 
@@ -40,6 +40,16 @@ def _is_unshared(tensor: Tensor, references: int) -> bool:
         return sys.getrefcount(tensor) <= references + 2 and owners == 1 and storage <= 2
     except AttributeError:  # another version of torch
         return False
+
+
+def _check_parameter(number: int, p: Tensor) -> None:
+    if is_dtensor(p):
+        raise ValueError("jitstep: GradAccumulator cannot use DTensor parameters. Let FSDP2 accumulate gradients.")
+    if p.requires_grad and (p.dtype not in words.DTYPES or not words.has_kernels(p)):
+        raise ValueError(
+            f"jitstep: GradAccumulator cannot use parameter {number} ({p.dtype} on {p.device}). Use float64, float32, "
+            "bfloat16 or float16 on the CPU or an NVIDIA GPU."
+        )
 
 
 class _Sum:
@@ -102,9 +112,11 @@ class GradAccumulator:
             raise ValueError(f'jitstep: GradAccumulator: rounding is {rounding!r}. Use "stochastic" or "nearest".')
         if max_waiting_bytes < 0:
             raise ValueError(f"jitstep: GradAccumulator: max_waiting_bytes is {max_waiting_bytes}. Use 0 or more.")
+        if not 0 <= seed < 1 << 64:
+            raise ValueError(f"jitstep: GradAccumulator: seed is {seed}. Use an integer from 0 to 2^64 - 1.")
         listed = {id(p): p for p in parameters}
-        if any(is_dtensor(p) for p in listed.values()):
-            raise ValueError("jitstep: GradAccumulator cannot use DTensor parameters. Let FSDP2 accumulate gradients.")
+        for number, p in enumerate(listed.values()):
+            _check_parameter(number, p)
         self._sums = [_Sum(p, torch.float64 if p.dtype == torch.float64 else dtype) for p in listed.values()]
         self._new_tables = lambda: _core.GradientSums(rounding == "stochastic", seed)
         self._limit, self._mean = max_waiting_bytes, mean
@@ -271,4 +283,5 @@ class GradAccumulator:
 
     def close(self) -> None:
         """Discards the sums. Later gradients stay in the parameters."""
+        self.reset()
         self._hooks.close()

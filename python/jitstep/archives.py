@@ -9,6 +9,7 @@ import os
 import secrets
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -277,18 +278,30 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     for g, group in enumerate(groups):
         all_groups.write_part(f"param_groups/{g}", _group_part(archive, _core.describe(rules[g]), group))
     archive.write_part("param_groups", all_groups)
-    _save(archive.module, Path(path))
+    # save() ends the process when the disk is full
+    content = archive.module.save_to_buffer()  # type: ignore[attr-defined]
+    write_whole(path, lambda name: Path(name).write_bytes(content))
 
 
-def _save(module: Any, path: Path) -> None:
+def write_whole(path: str | Path, write: Callable[[str], object]) -> None:
+    """Calls `write` with another file's name, and renames that file. The file is complete or not written.
+
+    Raises OSError if torch cannot write the file.
+    """
     # tempfile would permit only this user to read the file. Here the umask decides.
+    path = Path(path)
     name = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
-        module.save(str(name))
+        write(str(name))
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(name)
+        if isinstance(error, OSError):
+            error.filename = str(path)
+        if isinstance(error, RuntimeError):  # torch's error of files
+            cause = str(error).partition("\n")[0]
+            raise OSError(f"jitstep: cannot write {path}: {cause}") from error
         raise
 
 

@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 _consumers: Any = WeakIdKeyDictionary()
 
 
+def _may_train(p: Tensor) -> bool:
+    return p.requires_grad or ((p.is_floating_point() or p.is_complex()) and not p.is_inference())
+
+
+def _add_hook(p: Tensor, hook: Callable[[Tensor], None]) -> Any:
+    """The hook of a frozen parameter is called after it is unfrozen. torch adds hooks only to tensors that train."""
+    was_frozen = not p.requires_grad
+    p.requires_grad_()
+    try:
+        return p.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+    finally:
+        if was_frozen:
+            p.requires_grad_(False)
+
+
 class GradHooks:
     """Hooks that torch calls after it has accumulated a parameter's gradient, until close()."""
 
@@ -34,13 +49,11 @@ class GradHooks:
                 )
             if not p.is_leaf:
                 raise ValueError(f"jitstep: {owner} cannot use parameter {number}: it is not a leaf tensor.")
-        self._parameters = [p for p in parameters if p.requires_grad]
+        self._parameters = [p for p in parameters if _may_train(p)]
         for number, p in enumerate(parameters):
-            if not p.requires_grad:
-                continue
-            _consumers[p] = owner
-            hook = self._hook(number, on_gradient)
-            self._handles.append(p.register_post_accumulate_grad_hook(hook))  # type: ignore[no-untyped-call]
+            if _may_train(p):
+                _consumers[p] = owner
+                self._handles.append(_add_hook(p, self._hook(number, on_gradient)))
 
     @staticmethod
     def _hook(number: int, on_gradient: Callable[[int], None]) -> Callable[[Tensor], None]:

@@ -255,9 +255,8 @@ def _torch_like(value: Tensor, p: Tensor) -> Tensor:
 
 def export(optimizer: "Optimizer") -> dict[str, Any]:
     """See Optimizer.export."""
-    name = type(optimizer).__name__
-    if not hasattr(torch.optim, name):
-        raise TypeError(f"torch.optim has no {name}. Use state_dict() to save this optimizer.")
+    if optimizer.rule not in (name.lower() for name in dir(torch.optim)):
+        raise TypeError(f"torch.optim has no {type(optimizer).__name__}. Use state_dict() to save this optimizer.")
     if optimizer._mode == "eval":
         raise RuntimeError("export() in evaluation mode. Call train() first.")
     packed = torch.optim.Optimizer.state_dict(optimizer)

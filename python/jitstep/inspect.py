@@ -125,8 +125,7 @@ def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
         if words.never_trains(p):
             stepper.add_inactive(p)
             continue
-        if not words.has_kernels(p):
-            raise words.device_error(number, p, False)
+        words.check_device(number, p, False)
         plan = optimizer._plan(groups[g], p, number)
         names.add(plan.name)
         buffers = _core.Buffers(sharded.local(p), [], [], None)
@@ -186,14 +185,17 @@ class _Measure:
         if not isinstance(tensor, torch.Tensor):
             return
         tensor = sharded.local(tensor)
-        storage = tensor.untyped_storage()
-        size = 0
-        if storage.data_ptr() not in self.seen:
-            self.seen.add(storage.data_ptr())
-            size = storage.nbytes()
         counted = self.found[name, str(tensor.dtype).removeprefix("torch.")]
         counted[0] += 1
-        counted[1] += size
+        parts = (tensor._indices(), tensor._values()) if tensor.layout == torch.sparse_coo else (tensor,)
+        counted[1] += sum(self._new_bytes(part) for part in parts)
+
+    def _new_bytes(self, tensor: torch.Tensor) -> int:
+        storage = tensor.untyped_storage()
+        if storage._cdata in self.seen:
+            return 0
+        self.seen.add(storage._cdata)
+        return storage.nbytes()
 
     def entries(self) -> list[MemoryEntry]:
         return [MemoryEntry(name, dtype, *counted) for (name, dtype), counted in self.found.items()]

@@ -125,8 +125,7 @@ class Optimizer(GroupedOptimizer):
         for number, g, p in self._numbered():
             if p.grad is None and not self.state.get(p):
                 continue
-            if not words.has_kernels(p):
-                raise words.device_error(number, p, bool(self.param_groups[g]["fused"]))
+            words.check_device(number, p, bool(self.param_groups[g]["fused"]))
             plans[number] = self._plan(groups[g], p, number)
             self._check_inputs(p, plans[number], number)
         counted = counting.on_device(self, plans)
@@ -278,12 +277,15 @@ class Optimizer(GroupedOptimizer):
             "state": self.state,
             "param_groups": self.param_groups,
             "jitstep": {"rule": self.rule, "mode": self._mode, "shared": self._stepper.shared_state()},
+            "inputs": self._inputs,
+            "save_values": self.save_values,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
         own = state.pop("jitstep", None) or {"rule": self.rule, "mode": "train", "shared": []}
         self._setup(own["rule"])
+        self._inputs = state.pop("inputs", {})
         super().__setstate__(state)
         defaults = {**option_defaults(self._description), **FORMATS, **TORCH_FLAGS}
         for group in self.param_groups:

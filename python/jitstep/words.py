@@ -7,12 +7,13 @@ from difflib import get_close_matches
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _core
 
 _RANGE_WORDS = " and must be "
 _DEVICES = ("cpu", "cuda")
-_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def did_you_mean(given: str, known: Iterable[str], closeness: float = 0.75) -> str:
@@ -83,13 +84,20 @@ def never_trains(p: Any) -> bool:
     too. Other tensors of such dtypes are a mistake.
     """
     frozen = isinstance(p, torch.nn.Parameter) and not p.requires_grad and p.grad is None
-    return frozen and not p.is_complex() and p.dtype not in _DTYPES
+    return frozen and not p.is_complex() and p.dtype not in DTYPES
 
 
-def device_error(number: int, p: Any, fused: bool) -> RuntimeError:
-    """The error of a parameter that has no kernels."""
+def check_device(number: int, p: Any, fused: bool) -> None:
+    """Raises RuntimeError for a parameter that has no kernels, or no memory."""
+    if isinstance(p, FakeTensor):
+        raise RuntimeError(
+            f"jitstep: parameter {number} is a FakeTensor, which has no memory that a step can change. Step outside of "
+            "FakeTensorMode. init_state() and memory_report() work inside."
+        )
+    if has_kernels(p):
+        return
     torchs = f"`fused=True` requires all the params to be floating point Tensors of supported devices: {[*_DEVICES]}. "
-    return RuntimeError(
+    raise RuntimeError(
         f"{torchs if fused else ''}jitstep: parameter {number} is on {p.device}, and only the CPU and NVIDIA GPUs "
         'have kernels. Move the model before you make the optimizer: model.to("cpu") or model.to("cuda"); '
         'from "meta", model.to_empty(device=...).'

@@ -23,6 +23,12 @@ bool is_constant(PyObject* value) {
   return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyUnicode_CheckExact(value);
 }
 
+// A copy of a value that may change in place, or null.
+nb::object copy_of(PyObject* value) {
+  if (value == nullptr || !PyDict_Check(value)) return {};
+  return nb::module_::import_("copy").attr("deepcopy")(nb::borrow(value));
+}
+
 // True if the object's value cannot change in place.
 bool is_immutable(PyObject* value) {
   if (is_constant(value)) return true;
@@ -102,6 +108,7 @@ void Group::remember(nb::dict group) {
   for (Key& key : keys_) {
     PyObject* const value = item(group, key.interned);
     key.seen = value == nullptr ? nb::object() : nb::borrow(value);
+    key.copy = key.option == nullptr ? copy_of(value) : nb::object();
   }
 }
 
@@ -111,7 +118,7 @@ Group::Change Group::refresh(nb::dict group, bool check) {
     PyObject* const value = item(group, key.interned);
     const bool other = value != key.seen.ptr();
     if (key.option == nullptr)
-      formats_changed |= other;
+      formats_changed |= other || (key.copy.is_valid() && !key.copy.equal(key.seen));
     else
       values_changed |= other || !is_immutable(value);
   }

@@ -66,6 +66,7 @@ class Group {
     nb::object interned;
     nb::object seen;            // the last value in the dict, may be null
     const jit::Option* option;  // null for a format
+    nb::object copy = {};       // of a format that is a dict
   };
   void add_key(const std::string& name, const jit::Option* option);
   void read_options(nb::dict group, jit::OptionValues& values) const;

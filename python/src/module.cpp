@@ -34,7 +34,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 }
 
 int clear_stepper(PyObject* self) {
-  nb::inst_ptr<Stepper>(self)->clear();
+  nb::inst_ptr<Stepper>(self)->release();
   return 0;
 }
 

@@ -38,6 +38,12 @@ void Stepper::clear() {
   watch_.clear();
 }
 
+void Stepper::release() {
+  clear();
+  tuner_.reset();
+  agree_.reset();
+}
+
 namespace {
 
 std::uintptr_t bits_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
@@ -335,6 +341,7 @@ std::vector<KernelInfo> Stepper::kernels() const {
 
 int Stepper::traverse(visitproc visit, void* arg) const {
   Py_VISIT(owners_.ptr());
+  Py_VISIT(agree_.ptr());
   Py_VISIT(stepped_.ptr());
   for (const Member& member : members_) {
     Py_VISIT(member.p.ptr());

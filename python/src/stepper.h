@@ -77,8 +77,9 @@ class Stepper {
   /// True if the parameters of finish() have counters.
   bool counts_on_device() const { return device_counts_; }
 
+  /// For Python's garbage collector.
   int traverse(visitproc visit, void* arg) const;
-  void clear();
+  void release();
 
  private:
   // What a step needs to make tables for a parameter.
@@ -138,6 +139,7 @@ class Stepper {
     void start(std::size_t groups);
     bool is_active() const { return !hyper_params.empty(); }
   };
+  void clear();
   bool read_groups(nb::list param_groups);
   void read_numbers(nb::handle grad_scale, nb::handle found_inf);
   bool read_members(nb::list param_groups);
@@ -179,6 +181,7 @@ class Stepper {
   bool moved_ = false;         // a parameter has other memory than the tables
   bool other_stepped_ = true;  // stepped_ is not that of the last step
 
+  nb::object agree_ = {};                  // of tune(), or null. Held here for the garbage collector
   std::unique_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned
   bool tuning_is_settled_ = false;         // tuner_ is made, if one is needed
   std::optional<double> trial_seconds_;    // of a trial that finish_trial() records

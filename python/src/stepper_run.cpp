@@ -13,13 +13,14 @@ namespace jitstep::python {
 void Stepper::tune(bool on, nb::object agree) {
   tuner_.reset();
   tuning_is_settled_ = tables_are_new_ = true;
+  agree_ = agree.is_none() ? nb::object() : std::move(agree);
   if (!on) return;
   jit::Agreement agreement;
-  // Copies of the function are made without the GIL, so they share one reference.
-  if (!agree.is_none())
-    agreement = [shared = std::make_shared<nb::object>(agree)](const std::vector<double>& own) {
+  if (agree_.is_valid())
+    agreement = [this](const std::vector<double>& own) {
       const nb::gil_scoped_acquire acquire;
-      return nb::cast<std::vector<double>>((*shared)(own));
+      const nb::object asked = agree_;  // the function may call tune()
+      return nb::cast<std::vector<double>>(asked(own));
     };
   tuner_ = jit::make_step_tuner(true, std::move(agreement));
 }

@@ -71,6 +71,12 @@ nb::object from_codec(const jit::CodecChoice& codec) {
   return nb::module_::import_("json").attr("loads")(jit::to_json(codec));
 }
 
+// Integers of numpy, for example, are no JSON.
+nb::object plain_number(const nb::object& value) {
+  if (PyLong_Check(value.ptr()) || !PyIndex_Check(value.ptr())) return value;
+  return nb::steal(PyNumber_Index(value.ptr()));
+}
+
 // A TypeError of Python does not name the option.
 jit::Value convert(const jit::Option& option, nb::handle object) {
   if (object.is_none()) return option.type == Type::choice ? option.initial : jit::Value();
@@ -117,7 +123,8 @@ nb::object from_value(const jit::Value& value) {
 jit::Formats to_formats(nb::dict group) {
   nb::dict given;
   for (const char* name : {"state", "weights", "seed", "min_quantized_size"})
-    if (nb::object value = entry(group, name); value.is_valid()) given[name] = value;
+    if (nb::object value = entry(group, name); value.is_valid())
+      given[name] = plain_number(value);
   const nb::object text = nb::module_::import_("json").attr("dumps")(given);
   return jit::formats_from_json(nb::cast<std::string>(text));
 }

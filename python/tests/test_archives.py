@@ -131,6 +131,33 @@ def test_the_tool_converts_both_ways(tmp_path):
             assert torch.equal(found, value) if isinstance(value, torch.Tensor) else found == value
 
 
+@pytest.mark.parametrize("kind", ["c++", "python"])
+def test_a_conversion_that_cannot_be_written_leaves_no_file(tmp_path, kind):
+    p = torch.nn.Parameter(torch.ones(10000))
+    optimizer = jitstep.AdamW([p])
+    optimizer.init_state()
+    source = tmp_path / "source"
+    if kind == "c++":
+        torch.save(optimizer.state_dict(), source)
+    else:
+        jitstep.write_archive(source, optimizer.state_dict())
+    (tmp_path / "new").mkdir()
+    limits = "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+    limits += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); from jitstep.__main__ import main; main()"
+    command = [sys.executable, "-c", limits, "convert", str(source), str(tmp_path / "new/target"), "--to", kind]
+    made = subprocess.run(command, capture_output=True, text=True, env=_environment())
+    assert made.returncode == 1
+    assert "new/target" in made.stderr and "Traceback" not in made.stderr
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_the_tool_refuses_a_file_without_groups(tmp_path):
+    torch.save({"param_groups": [], "state": {}}, tmp_path / "empty.pt")
+    made = run_tool(tmp_path / "empty.pt", tmp_path / "target.pt", "--to", "c++")
+    assert made.returncode == 1
+    assert "empty.pt" in made.stderr and "Traceback" not in made.stderr
+
+
 def test_the_tool_changes_formats_and_the_kind_of_a_file_in_two_calls(tmp_path):
     optimizer = jitstep.AdamW(make().parameters())
     torch.save(optimizer.state_dict(), tmp_path / "python.pt")

@@ -1,7 +1,13 @@
 """Sequences of calls that few programs make: groups, gradients and parameters that change at unusual times."""
 
+import copy
+import gc
+import pickle
+import weakref
+
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import jitstep
 
@@ -147,3 +153,136 @@ def test_an_input_for_another_form_of_the_parameter_is_refused(change, in_backwa
     p.sum().backward()
     optimizer.step()
     assert p.isfinite().all()
+
+
+def test_an_optimizer_that_its_agreement_names_is_freed():
+    def made():
+        p = parameter(4)
+        optimizer = jitstep.AdamW([p])
+        named = [optimizer]
+        optimizer.tune(agree=lambda times: times if named else [], progress=False)
+        return weakref.ref(optimizer)
+
+    freed = made()
+    gc.collect()
+    assert freed() is None
+
+
+def test_a_format_that_changes_in_place_counts_from_the_next_step():
+    p = parameter(64)
+    optimizer = jitstep.AdamW([p], state={"exp_avg": "bf16"})
+    p.grad = torch.ones(64)
+    optimizer.step()
+    assert "exp_avg.codes" in optimizer.state[p]
+    optimizer.param_groups[0]["state"]["exp_avg"] = "fp32"
+    with pytest.warns(UserWarning, match="exp_avg"):
+        optimizer.step()
+    assert "exp_avg.codes" not in optimizer.state[p]
+
+
+class Integer:
+    """As numpy's."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+def test_integers_of_other_libraries_are_formats():
+    p = parameter(64)
+    optimizer = jitstep.AdamW([p], state="int8", min_quantized_size=Integer(64), seed=Integer(3))
+    optimizer.init_state()
+    assert "exp_avg.codes" in optimizer.state[p]
+
+
+def test_a_step_of_tensors_without_memory_is_refused_and_their_state_is_not():
+    with FakeTensorMode():
+        p = parameter(64)
+        optimizer = jitstep.AdamW([p])
+        optimizer.init_state()
+        assert optimizer.memory_report().bytes_of("exp_avg") == 256
+        p.grad = torch.ones(64)
+        with pytest.raises(RuntimeError, match="FakeTensor"):
+            optimizer.step()
+        with pytest.raises(RuntimeError, match="FakeTensor"):
+            optimizer.kernels()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_copy_of_an_optimizer_has_its_inputs_and_settings(copied):
+    p = parameter(4)
+    optimizer = jitstep.Sophia([p], lr=0.1)
+    optimizer.save_values = True
+    optimizer.set_input(p, "hessian", torch.full((4,), 2.0))
+    other = copied(optimizer)
+    (q,) = other.param_groups[0]["params"]
+    p.grad, q.grad = torch.ones(4), torch.ones(4)
+    optimizer.step()
+    other.step()
+    assert other.save_values
+    assert torch.equal(optimizer.value(p, "hessian_moment"), other.value(q, "hessian_moment"))
+    assert other.value(q, "hessian_moment").abs().sum() > 0
+
+
+def test_the_memory_report_counts_sparse_gradients():
+    table = torch.nn.Embedding(10, 4, sparse=True)
+    table(torch.tensor([1])).sum().backward()
+    report = jitstep.SGD(table.parameters(), lr=0.1).memory_report()
+    assert report.bytes_of("gradients") == 8 + 16
+
+
+def test_export_depends_on_the_rule_and_not_on_the_name_of_the_class():
+    class Renamed(jitstep.AdamW):
+        pass
+
+    class AdamW(jitstep.Lion):
+        pass
+
+    p = parameter(4)
+    for optimizer in (Renamed([p]), jitstep.Optimizer("adamw", [p])):
+        p.grad = torch.ones(4)
+        optimizer.step()
+        torch.optim.AdamW([p]).load_state_dict(optimizer.export())
+    with pytest.raises(TypeError):
+        AdamW([p]).export()
+
+
+def test_sums_include_parameters_that_are_unfrozen_later():
+    p, q = parameter(4), torch.nn.Parameter(torch.zeros(4), requires_grad=False)
+    sums = jitstep.GradAccumulator([p, q], mean=True)
+    assert not q.requires_grad
+    q.requires_grad_()
+    for _ in range(2):
+        (p * 2 + q * 3).sum().backward()
+    sums.assign_gradients()
+    assert torch.equal(q.grad, torch.full((4,), 3.0, dtype=torch.bfloat16))
+
+
+def test_steps_in_backward_include_parameters_that_are_unfrozen_later():
+    p, q = parameter(4), torch.nn.Parameter(torch.zeros(4), requires_grad=False)
+    optimizer = jitstep.SGD([p, q], lr=1.0)
+    optimizer.step_in_backward()
+    q.requires_grad_()
+    (p * 2 + q * 3).sum().backward()
+    assert torch.equal(q.detach(), torch.full((4,), -3.0))
+    assert q.grad is None
+
+
+def test_an_accumulator_refuses_wrong_arguments_when_it_is_made():
+    p = parameter(4)
+    with pytest.raises(ValueError, match="seed"):
+        jitstep.GradAccumulator([p], seed=-1)
+    with pytest.raises(ValueError, match="parameter 1"):
+        jitstep.GradAccumulator([p, parameter(4, dtype=torch.complex64)])
+    jitstep.GradAccumulator([p]).close()
+
+
+def test_a_closed_accumulator_has_no_sums():
+    p = parameter(4)
+    sums = jitstep.GradAccumulator([p])
+    (p * 2).sum().backward()
+    sums.close()
+    sums.assign_gradients()
+    assert p.grad is None
