@@ -195,13 +195,19 @@ class StepTransforms:
         return self._of_parameter[p]
 
     def keep_matrices(self) -> None:
-        """Stores the matrices that transforms have assigned, in the memory of the old ones."""
+        """Stores the matrices that transforms have assigned, in the memory of the old ones. They may be views of those."""
         with torch.no_grad():
             for p, matrices in self._of_parameter.items():
+                held = {name: self._state[p][self._matrices[name]] for name in matrices}
+                storages = {one.untyped_storage()._cdata for one in held.values()}
+                copies = []
                 for name, made in matrices.items():
-                    held = self._state[p][self._matrices[name]]
-                    if held.data_ptr() != made.data_ptr():
-                        held.copy_(made)
+                    if held[name].data_ptr() == made.data_ptr() and held[name].stride() == made.stride():
+                        continue
+                    is_view = made.untyped_storage()._cdata in storages
+                    copies.append((held[name], made.clone() if is_view else made))
+                for one, made in copies:
+                    one.copy_(made)
 
 
 def of_step(description: dict[str, Any], groups: list[Group], state: dict[Tensor, Any]) -> StepTransforms | None:

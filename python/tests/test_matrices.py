@@ -199,3 +199,50 @@ def test_backward_steps_keep_matrices():
         generator = torch.Generator().manual_seed(step)
         sum((p * torch.randn(p.shape, generator=generator)).sum() for p in other).backward()
     assert same(values(ps), values(other))
+
+
+SQUARE = """// A probe.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::with_views {
+struct Hyper {
+  double lr = 1;  // >= 0
+};
+struct Transforms {
+  real same;  // host: with_views
+};
+struct Matrices {
+  Matrix<0, 0> one;    // initial: 3
+  Matrix<0, 0> other;  // initial: 5
+};
+struct Rule {
+  KHD static real same(const auto& e, const auto&) { return e.g; }
+  KHD static void update_param(auto& e, const auto&) { e.p = e.same; }
+};
+}
+"""
+
+
+def test_a_transform_may_assign_views_of_the_matrices(tmp_path):
+    (tmp_path / "with_views.cuh").write_text(SQUARE)
+    rule = jitstep.load_rule(str(tmp_path / "with_views.cuh"))
+    made = torch.arange(4.0).reshape(2, 2)
+
+    def views(call):
+        one, other = call.matrices["one"], call.matrices["other"]
+        if call.step == 1:
+            call.matrices["one"] = made
+        elif call.step == 2:
+            call.matrices.update(one=other, other=one.T)
+        else:
+            call.matrices["other"] = other.T
+
+    jitstep.register_parameter_transform("with_views", views, replace=True)
+    p = torch.zeros(2, 2, requires_grad=True)
+    optimizer = rule([p])
+    expected = [(made, 5 * torch.eye(2)), (5 * torch.eye(2), made.T), (5 * torch.eye(2), made)]
+    for one, other in expected:
+        p.grad = torch.ones(2, 2)
+        optimizer.step()
+        assert torch.equal(optimizer.state[p]["one"], one)
+        assert torch.equal(optimizer.state[p]["other"], other)

@@ -133,6 +133,33 @@ TEST(Faults, MisuseOfAnOptimizer) {
   EXPECT_EQ(errors, no_errors(3));
 }
 
+TEST(Faults, AnotherGradientAfterACallOfTheClosure) {
+  const auto errors = errors_of([](int rank, AdamW& optimizer, const Tensors& parameters) {
+    const auto closure = [&] {
+      optimizer.fp32_weights();
+      if (rank == 1) parameters[4].mutable_grad().reset();
+      return torch::zeros({});
+    };
+    optimizer.step(closure);
+  });
+  EXPECT_TRUE(all_name_rank_1(errors, "parameter 4"));
+}
+
+TEST(Faults, ARankThatCannotShareItsOptimizer) {
+  const auto errors = on_ranks(
+      3,
+      [](int rank, const Group& group) {
+        AdamW optimizer(model(), AdamWOptions(0.01));
+        if (rank == 1) optimizer.step_in_backward();
+        optimizer.shard(group);
+      },
+      std::chrono::seconds(20));
+  EXPECT_TRUE(errors[1].find("step_in_backward") != std::string::npos) << errors[1];
+  for (const int rank : {0, 2})
+    EXPECT_TRUE(errors[static_cast<std::size_t>(rank)].find("rank 1 failed") != std::string::npos)
+        << errors[static_cast<std::size_t>(rank)];
+}
+
 TEST(Faults, ShardAfterOffload) {
   const auto errors = on_ranks(1, [](int, const Group& group) {
     const Tensors parameters = model();

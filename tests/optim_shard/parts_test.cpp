@@ -178,6 +178,8 @@ TEST_F(Parts, OfANewerVersionOrWithAFalseIndexAreRejected) {
       {"\"parts\":2", "\"parts\":0"},
       {"\"grain\":4096", "\"grain\":4095"},
       {"\"grain\":4096", "\"grain\":0000"},
+      {"\"grain\":4096", "\"grain\":9e18"},
+      {"[4096,905]", "[9e18,905]"},
       {"[4096,905]", "[4096,904]"},
       {"[4096,905]", "[4097,904]"},
       {"[4096,905]", "[-496,905]"},
@@ -213,6 +215,7 @@ TEST_F(Parts, CannotBeWrittenOverAFileOrInWrongNumbers) {
   EXPECT_THROW(optimizer->save_parts(folder_), c10::Error);
   EXPECT_EQ(text_of(folder_), "mine");
   EXPECT_THROW(optimizer->save_parts(own_.path + "/new", -1), c10::Error);
+  EXPECT_THROW(optimizer->save_parts(own_.path + "/new", (1 << 20) + 1), c10::Error);
   EXPECT_FALSE(fs::exists(own_.path + "/new"));
   const auto errors = on_ranks(2, [&](int, const Group& group) {
     AdamW shared(model(), options());

@@ -65,7 +65,10 @@ Optimizer::Optimizer(const std::string& rule, std::vector<torch::Tensor> params,
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups)
     : Optimizer({}, defaults_of_first(groups), NonTrainablePolicy::refuse) {
   impl_->several_rules = true;
-  for (const auto& group : groups) add_param_group(group);
+  for (const auto& group : groups) {
+    impl_->tunes |= options_with_rule(group).tunes();
+    add_param_group(group);
+  }
 }
 
 std::unique_ptr<Optimizer> Optimizer::from_spec(std::vector<torch::Tensor> params,

@@ -211,7 +211,8 @@ void Optimizer::Impl::renumber(const std::set<int>& taken) {
   int next = taken.empty() ? 0 : std::max(*taken.rbegin() + 1, known);
   for (Group& group : groups)
     for (ParamRecord& param_record : group.param_records)
-      if (states().find(param_record.key) == states().end() && taken.contains(param_record.id))
+      if (!param_record.repeated && states().find(param_record.key) == states().end() &&
+          taken.contains(param_record.id))
         ids[param_record.key] = param_record.id = next++;
 }
 

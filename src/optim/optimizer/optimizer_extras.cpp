@@ -92,19 +92,25 @@ void Optimizer::capturable(bool on) { impl_->extras.capturable = on; }
 
 bool Optimizer::is_capturable() const { return impl_->extras.capturable; }
 
-void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
-  TORCH_CHECK(group < param_groups_.size(), "jitstep: set_lr() of group ", group,
-              ": there is no such group. The number of groups is ", param_groups_.size(), ".");
-  TORCH_CHECK(impl_->group_options(group).manifest().find("lr") != nullptr,
-              "jitstep: set_lr() of group ", group, ": its optimizer ", impl_->rule_of(group),
+void Optimizer::Impl::check_has_lr(std::size_t group) const {
+  TORCH_CHECK(group < param_groups().size(), "jitstep: set_lr() of group ", group,
+              ": there is no such group. The number of groups is ", param_groups().size(), ".");
+  TORCH_CHECK(group_options(group).manifest().find("lr") != nullptr, "jitstep: set_lr() of group ",
+              group, ": its optimizer ", rule_of(group),
               " has no option lr. Call set_lr() for other groups only.");
+}
+
+void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
+  impl_->check_has_lr(group);
+  lr = checked_lr(std::move(lr));
   auto& lrs = impl_->lrs;
   lrs.resize(std::max(lrs.size(), group + 1));
-  lrs[group] = checked_lr(std::move(lr));
+  lrs[group] = std::move(lr);
   impl_->clearing_checked = false;
 }
 
 void Optimizer::set_lr(const torch::Tensor& lr) {
+  for (std::size_t g = 0; g < param_groups_.size(); ++g) impl_->check_has_lr(g);
   for (std::size_t g = 0; g < param_groups_.size(); ++g) set_lr(g, lr);
 }
 

@@ -247,8 +247,10 @@ struct Optimizer::Impl {
   bool gather_params(std::size_t group, std::size_t first, std::size_t last, Operation operation);
   void gather_param(ParamRecord& record, const torch::Tensor& p, int group_revision,
                     Operation operation);
+  void adopt(Options& options) const;
   void refresh_options(std::size_t group);
   void point_to_lr(std::size_t group);
+  void check_has_lr(std::size_t group) const;
   // The gradient in a form that kernels can read, or null. An unchanged gradient is not checked again.
   const torch::Tensor* gradient_of(ParamRecord& record) {
     if (reduction) return reduced_gradient(record);
@@ -296,7 +298,8 @@ struct Optimizer::Impl {
 
   // ---- ranks that share the state (optimizer_shard.cpp). Without them, together() only calls its argument, and
   // agree(), check_part(), use_parts() and share_parameters() do nothing.
-  void shard(std::shared_ptr<RankGroup> ranks, const ShardOptions& options);
+  void shard(const std::shared_ptr<RankGroup>& ranks, const ShardOptions& options);
+  void check_can_shard() const;
   void together(RankCall call, const std::function<void()>& action);
   void agree();
   void check_groups_fixed() const;

@@ -186,10 +186,11 @@ void Optimizer::save_parts(const std::string& folder, int parts) const {
   const int ranks = impl.sharding ? impl.sharding->ranks().size() : 0;
   const bool is_first = ranks == 0 || impl.sharding->ranks().rank() == 0;
   impl.together(RankCall::save_parts, [&] {
-    TORCH_CHECK(parts >= 0 && (ranks == 0 || parts == 0 || parts == ranks),
+    TORCH_CHECK(parts >= 0 && parts <= PartIndex::kMostParts &&
+                    (ranks == 0 || parts == 0 || parts == ranks),
                 "jitstep: save_parts() cannot write ", parts, " parts",
                 ranks > 0 ? ": there is one for each of the ranks. Leave the number out."
-                          : ". Pass a number of at least 1.");
+                          : c10::str(". Pass a number from 1 to ", PartIndex::kMostParts, "."));
     impl.sync_groups();
     impl.agree();
   });

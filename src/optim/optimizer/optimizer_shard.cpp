@@ -11,6 +11,7 @@
 #include "optim/optimizer/reduction.h"
 #include "optim/shard/part_exchange.h"
 #include "optim/shard/process_group.h"
+#include "optim/shard/rank_check.h"
 #include "optim/shard/state_gather.h"
 #include "optim/state/weight_conversion.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -52,7 +53,6 @@ void Optimizer::shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group) { sha
 
 void Optimizer::shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                       const ShardOptions& options) {
-  check_options(options);
   impl_->shard(ranks_of(group), options);
 }
 
@@ -70,9 +70,7 @@ std::pair<std::int64_t, std::int64_t> Optimizer::part_of(const torch::Tensor& pa
   return {part.first, part.last};
 }
 
-// State that exists already is cut.
-void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks, const ShardOptions& options) {
-  const OwnOperations own;
+void Optimizer::Impl::check_can_shard() const {
   TORCH_CHECK(!sharding, "jitstep: shard() was called before. Make a new optimizer to use another ",
               "group.");
   TORCH_CHECK(
@@ -82,10 +80,24 @@ void Optimizer::Impl::shard(std::shared_ptr<RankGroup> ranks, const ShardOptions
   TORCH_CHECK(!hooks,
               "jitstep: shard() does not work with step_in_backward(): ranks must take a step ",
               "together. Call step_in_backward(false) first.");
-  sync_groups();
-  for (std::size_t g = 0; g < groups.size(); ++g) refresh_options(g);
-  start_gathering();
-  sharding = std::make_shared<Sharding>(*this, std::move(ranks), options);
+}
+
+// State that exists already is cut.
+void Optimizer::Impl::shard(const std::shared_ptr<RankGroup>& ranks, const ShardOptions& options) {
+  const OwnOperations own;
+  std::shared_ptr<Sharding> made;
+  try {
+    check_options(options);
+    check_can_shard();
+    sync_groups();
+    for (std::size_t g = 0; g < groups.size(); ++g) refresh_options(g);
+    start_gathering();
+    made = std::make_shared<Sharding>(*this, ranks, options);
+  } catch (...) {
+    report_failure(*ranks);  // the other ranks wait in their shard()
+    throw;
+  }
+  sharding = std::move(made);
   try {
     together(RankCall::shard, [&] {
       if (options.gradients() == ShardOptions::Gradients::own)

@@ -182,10 +182,20 @@ const torch::Tensor* Optimizer::Impl::new_gradient(ParamRecord& record, const to
   return grad;
 }
 
+// Options that the program has put into a group are as those of a new group, but inherit no defaults.
+void Optimizer::Impl::adopt(Options& options) const {
+  if (&options.catalog() != &jit::default_catalog()) return;
+  options.check_unharmed();
+  options.set_catalog(default_options().catalog());
+  options.construct();
+}
+
 void Optimizer::Impl::refresh_options(std::size_t g) {
   GroupRecord& record = groups[g].record;
-  with_group_context(
-      g, [&] { record.refresh(group_options(g), ValidationPhase::step, hyper_params[g]); });
+  with_group_context(g, [&] {
+    adopt(group_options(g));
+    record.refresh(group_options(g), ValidationPhase::step, hyper_params[g]);
+  });
   point_to_lr(g);
 }
 

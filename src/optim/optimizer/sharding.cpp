@@ -47,15 +47,19 @@ void Optimizer::Impl::Sharding::run(RankCall call, const std::function<void()>& 
   TORCH_CHECK(!lost_ || call == RankCall::load,
               "jitstep: the parameters of this rank are not those ",
               "of its state, because an earlier exchange of parameters failed. Load a checkpoint.");
-  call_ = call;
-  agreed_ = false;
+  // A closure may make such calls inside of step().
+  const RankCall outer_call = std::exchange(call_, call);
+  const bool outer_agreed = std::exchange(agreed_, false);
+  const auto restore = [&] { call_ = outer_call, agreed_ = outer_agreed; };
   try {
     action();
     agree();
   } catch (...) {
     end_failed_call();
+    restore();
     throw;
   }
+  restore();
   if (call != RankCall::load || !std::exchange(lost_, false)) return;
   if (impl_.reduction) impl_.reduction->end_step();  // gradients after the step that failed
 }

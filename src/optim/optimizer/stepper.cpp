@@ -42,13 +42,25 @@ void begin_matrices(const StepParam& param) {
   }
 }
 
-// Stores the matrices that transforms have assigned, in the memory of the old ones.
+bool is_view_of_all(const torch::Tensor& held, const torch::Tensor& matrix) {
+  return matrix.is_alias_of(held) && matrix.is_contiguous() && matrix.data_ptr() == held.data_ptr();
+}
+
+// Stores the matrices that transforms have assigned, in the memory of the old ones. They may be views of those.
 void keep_matrices(const StepParam& param) {
-  for (const auto& field : param.buffers->aux_state)
-    if (const auto made = param.matrices.find(field.key); made != param.matrices.end()) {
-      const torch::Tensor& held = field.buffers[0];
-      if (!made->second.is_alias_of(held)) held.copy_(made->second.reshape({-1}));
-    }
+  const auto& fields = param.buffers->aux_state;
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> copies;
+  for (const auto& field : fields) {
+    const torch::Tensor& held = field.buffers[0];
+    const auto made = param.matrices.find(field.key);
+    if (made == param.matrices.end() || is_view_of_all(held, made->second)) continue;
+    const bool is_view = std::any_of(fields.begin(), fields.end(), [&](const auto& other) {
+      return made->second.is_alias_of(other.buffers[0]);
+    });
+    const torch::Tensor values = made->second.reshape({-1});
+    copies.emplace_back(held, is_view ? values.clone() : values);
+  }
+  for (const auto& [held, values] : copies) held.copy_(values);
   param.matrices.clear();
 }
 

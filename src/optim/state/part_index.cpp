@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -16,7 +17,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::int64_t kSchema = 1;
-constexpr int kMostParts = 1 << 20;
+// More would be a damaged file. An element has less than 64 bytes of state, so that offsets fit into 64 bits.
+constexpr std::int64_t kMostElements = std::numeric_limits<std::int64_t>::max() / 64;
 
 PartedState state_of(const json& text, int parts) {
   PartedState state;
@@ -28,11 +30,12 @@ PartedState state_of(const json& text, int parts) {
                                    [](std::int64_t n) { return n > 0; });
   std::int64_t first = 0;
   bool valid = std::ssize(state.elements) == parts && state.grain >= 0 &&
+               state.grain <= kMostElements &&
                std::none_of(state.elements.begin(), state.elements.end(), is_negative) &&
                (state.grain > 0 || whole <= 1);
   for (const std::int64_t count : state.elements) {
     valid = valid && (count == 0 || state.grain == 0 || first % state.grain == 0) &&
-            !__builtin_add_overflow(first, count, &first);
+            !__builtin_add_overflow(first, count, &first) && first <= kMostElements;
   }
   for (const auto& [name, bytes] : state.buffers)
     valid = valid && (state.grain == 0 ? bytes == 0 : bytes > 0 && bytes <= 64 * state.grain);
@@ -99,7 +102,7 @@ PartIndex parse_part_index(const std::string& text) {
     all.at("parts").get_to(index.parts);
     // The name becomes that of a file.
     if (!std::regex_match(index.save, std::regex("[0-9a-f]{16}")) || index.parts < 1 ||
-        index.parts > kMostParts)
+        index.parts > PartIndex::kMostParts)
       throw std::runtime_error("it does not name its parts");
     for (const auto& [name, state] : all.at("states").items())
       index.states.emplace(name, state_of(state, index.parts));

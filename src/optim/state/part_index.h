@@ -33,6 +33,8 @@ struct PartedState {
 
 /// All tensors that are in parts.
 struct PartIndex {
+  static constexpr int kMostParts = 1 << 20;
+
   std::string save;
   int parts = 1;
   std::map<std::string, PartedState> states;  // by state_name()

@@ -269,7 +269,11 @@ void GradScaler::load(torch::serialize::InputArchive& archive) {
   loaded.backoff_factor(read_number(archive, "backoff_factor"));
   loaded.growth_interval(read_integer(archive, "growth_interval"));
   check_options(loaded);
-  init_growth_ = read_integer(archive, "_growth_tracker");
+  const std::int64_t growth = read_integer(archive, "_growth_tracker");
+  TORCH_CHECK(growth >= 0 && growth <= std::numeric_limits<std::int32_t>::max(),
+              "jitstep: GradScaler: the checkpoint is damaged: its _growth_tracker is ", growth,
+              ". Save the scaler again.");
+  init_growth_ = growth;
   options_ = loaded;
   const OwnOperations own;
   if (!scale_.defined()) return;

@@ -146,6 +146,28 @@ TEST(SeveralRules, AMistakeIsAnErrorWithAFix) {
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "Use jitstep's options of adamw");
 }
 
+TEST(SeveralRules, AnLrOfAllGroupsChangesNoneIfARuleHasNoLr) {
+  const std::string rule = load_rule(own_file("without_lr.cuh", R"(// A probe.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::without_lr {
+struct Hyper {
+  double rate = 1;  // >= 0
+};
+struct Rule {
+  KHD static void update_param(auto& e, const auto&) { e.p = e.p - e.g; }
+};
+}
+)"));
+  Tensors parameters = make_parameters(torch::kFloat32, kShapes);
+  Optimizer optimizer(groups_of(parameters, MuonOptions(0.1), *make_options(rule)));
+  EXPECT_HAS(argument_error([&] { optimizer.set_lr(torch::zeros({})); }), "without_lr");
+  const torch::Tensor before = matrices(parameters)[0].detach().clone();
+  set_gradients(parameters, 1);
+  optimizer.step();
+  EXPECT_FALSE(torch::equal(matrices(parameters)[0], before)) << "the lr is not 0";
+}
+
 TEST(SeveralRules, AClassOfOneRuleNamesTheClassForSeveral) {
   Tensors parameters = make_parameters(torch::kFloat32, kShapes);
   const Groups groups = groups_of(parameters, MuonOptions(), AdamWOptions());

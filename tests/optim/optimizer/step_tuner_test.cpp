@@ -120,6 +120,20 @@ TEST(TunedSteps, DISABLED_AgreeAlsoFromALaterStepOn) {
   EXPECT_GE(asked, 1);
 }
 
+TEST(TunedSteps, DISABLED_OfOptionsOfAGroup) {
+  int asked = 0;
+  torch::Tensor p = torch::ones({100}).requires_grad_();
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(std::vector{p}, in_float().tune().copy());
+  Optimizer opt(groups);
+  opt.set_tuning_agreement([&](const std::vector<double>& own) { return ++asked, own; });
+  for (int step = 0; step < kSteps; ++step) {
+    p.mutable_grad() = torch::ones({100});
+    opt.step();
+  }
+  EXPECT_GE(asked, 1);
+}
+
 TEST(TunedSteps, GiveTheBitsOfUntunedStepsAndWriteTheirTrials) {
   const OwnProcess process;
   ASSERT_EQ(process.run("TunedSteps.DISABLED_GiveTheBitsOfUntunedSteps"), 0);
@@ -159,6 +173,10 @@ TEST(TunedSteps, OfSeveralRanksAreRejectedWithoutAnAgreement) {
 TEST(TunedSteps, SurviveAnAgreementThatThrowsOrComesLate) {
   EXPECT_EQ(OwnProcess().run("TunedSteps.DISABLED_KeepTheStepIfTheAgreementThrows"), 0);
   EXPECT_EQ(OwnProcess().run("TunedSteps.DISABLED_AgreeAlsoFromALaterStepOn"), 0);
+}
+
+TEST(TunedSteps, MayBeEnabledByTheOptionsOfAGroup) {
+  EXPECT_EQ(OwnProcess().run("TunedSteps.DISABLED_OfOptionsOfAGroup"), 0);
 }
 
 TEST(TunedSteps, OfSeveralRanksUseTheAgreedConfig) {

@@ -248,5 +248,21 @@ TEST(GenericOptions, WithoutARuleThrowOnAccess) {
   EXPECT_EQ(options.get_lr(), 0.5);
 }
 
+TEST(Options, ThatReplaceThoseOfAGroupAreConstructed) {
+  const auto options = LionOptions(0.01).weight_decay(0.5).corrected_weight_decay(true);
+  Tensors ours = make_parameters(), theirs = clones(ours);
+  Lion replaced(ours, LionOptions(0.3)), made(theirs, options);
+  replaced.param_groups()[0].set_options(std::make_unique<LionOptions>(options));
+  for (int step = 1; step <= 3; ++step) {
+    set_gradients(ours, step);
+    set_gradients(theirs, step);
+    for (Lion* const one : {&replaced, &made}) {
+      one->param_groups()[0].options().set_lr(0.01 / step);
+      one->step();
+    }
+  }
+  expect_equal(ours, theirs);
+}
+
 }  // namespace
 }  // namespace jitstep::tests

@@ -271,6 +271,22 @@ TEST(GradScaler, ContinuesFromAnArchive) {
   EXPECT_HAS(argument_error([&] { copy_through_archive(off, fresh); }), "no number \"scale\"");
 }
 
+TEST(GradScaler, KeepsItsNumbersIfAnArchiveIsDamaged) {
+  for (const std::int64_t tracker : {std::int64_t{-1}, std::int64_t{1} << 40}) {
+    torch::serialize::OutputArchive damaged;
+    for (const char* name : {"scale", "growth_factor"}) damaged.write(name, c10::IValue(2.0));
+    damaged.write("backoff_factor", c10::IValue(0.5));
+    damaged.write("growth_interval", c10::IValue(std::int64_t{7}));
+    damaged.write("_growth_tracker", c10::IValue(tracker));
+    std::stringstream stream;
+    damaged.save_to(stream);
+    GradScaler scaler(GradScalerOptions().init_scale(64));
+    scaler.scale(torch::ones({}));
+    EXPECT_HAS(argument_error([&] { torch::load(scaler, stream); }), "_growth_tracker");
+    EXPECT_EQ(scaler.get_scale(), 64);
+  }
+}
+
 TEST(GradScaler, RejectsCallsInTheWrongOrder) {
   Slope one;
   GradScaler scaler;
