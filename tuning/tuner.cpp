@@ -31,11 +31,12 @@ class Session {
       return {workload, record, false, error.what()};
     }
     record.hardware = device_.hardware();
-    const bool resumes = before && !before->complete;
+    const bool resumes = before && !before->complete && !options_.again;
     jit::ConfigSearch search =
         start(workload, resumes ? before->trials : std::vector<jit::Trial>());
-    run_trials(search, record, until);
-    return {workload, record};
+    const bool has_won = resumes && before->outcome == jit::Outcome::won;
+    run_trials(search, record, has_won ? &*before : nullptr, until);
+    return {workload, record, false, {}, search.done()};
   }
 
  private:
@@ -66,11 +67,15 @@ class Session {
             std::move(before)};
   }
 
-  void run_trials(jit::ConfigSearch& search, TuningRecord& record, double until) {
+  // `winner`: the record of an earlier search that these trials continue, or null. Its configuration counts until the
+  // end.
+  void run_trials(jit::ConfigSearch& search, TuningRecord& record, const TuningRecord* winner,
+                  double until) {
     std::size_t written = search.trials().size();
     const auto store = [&] {
       record = record_of(search, std::move(record));
-      record.complete = search.done();
+      record.complete = search.done() && !search.is_cut();
+      if (winner != nullptr && !search.done()) keep_choice(*winner, record);
       written = search.trials().size();
       if (options_.on_trial) options_.on_trial(record);
       if (options_.records.empty()) return;
@@ -97,6 +102,13 @@ class Session {
     if (search.done()) store();
   }
 
+  static void keep_choice(const TuningRecord& from, TuningRecord& to) {
+    to.outcome = from.outcome;
+    to.config = from.config;
+    to.gain = from.gain;
+    to.spread = from.spread;
+  }
+
   TuningDevice& device_;
   TunerOptions options_;
 };
@@ -113,7 +125,7 @@ std::vector<Tuned> tune(const std::vector<Workload>& workloads, TuningDevice& de
     all.push_back(session.run(workloads[i],
                               session.now() + left / static_cast<double>(workloads.size() - i)));
   }
-  if (!all.empty() && session.stopped() && !all.back().record.complete) all.pop_back();
+  if (!all.empty() && session.stopped() && !all.back().finished) all.pop_back();
   return all;
 }
 

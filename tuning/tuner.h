@@ -30,10 +30,11 @@ struct Tuned {
   jit::TuningRecord record;
   bool known = false;        // the record existed before
   std::string problem = {};  // why nothing was measured; empty: no problem
+  bool finished = true;      // false: it was stopped before the best candidate was confirmed
 };
 
-/// Tunes the workloads in order. Writes the record after each trial. Continues an incomplete record, and does not
-/// repeat a complete one unless `again`. Returns fewer results than workloads if it was stopped. Throws an Error if the
+/// Tunes the workloads in order. Writes the record after each trial. Continues an incomplete record, also one whose
+/// budget or trials ended, and does not repeat a complete one unless `again`. Returns fewer results than workloads if it was stopped. Throws an Error if the
 /// records cannot be written.
 std::vector<Tuned> tune(const std::vector<Workload>& workloads, TuningDevice& device,
                         const TunerOptions& options);

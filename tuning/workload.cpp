@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "jit/base/text.h"
 #include "jit/search/scratch_tensors.h"
@@ -19,6 +21,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 constexpr std::int64_t kMostTensors = 1 << 20;
+constexpr int kMostDepth = 16;  // the JSON library is recursive
 
 // A number with an optional unit at its end. 0 if the word is invalid.
 std::int64_t count_of(std::string_view word) {
@@ -111,9 +114,15 @@ Shapes parse_size(const std::string& word) {
 
 Shapes read_model(const std::string& path) {
   std::ifstream file(path);
-  if (!file)
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || text.bad() || std::filesystem::is_directory(path))
     throw jit::Error(str_cat("cannot read ", path, ". Check the path and its permissions."));
-  const json model = json::parse(file, nullptr, false);
+  const auto limit_depth = [&](int depth, json::parse_event_t, const json&) {
+    if (depth > kMostDepth) throw jit::Error(str_cat(path, " has JSON that is nested too deeply."));
+    return true;
+  };
+  const json model = json::parse(text.str(), limit_depth, false);
   const json* const found = model.is_discarded() ? nullptr : shapes_in(model);
   if (found == nullptr || !found->is_array() || found->empty())
     throw jit::Error(str_cat(path, " has no shapes. Write {\"shapes\": [[768, 768], [768]]}."));

@@ -21,20 +21,28 @@ PyObject* add(nb::module_& module, const char* name, const char* doc, PyObject* 
   return made;
 }
 
+// Messages may have bytes of files and compilers that are not UTF-8.
+nb::object text_of(const std::string& text) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+void raise(PyObject* type, const std::exception& thrown) {
+  PyErr_SetObject(type, text_of(thrown.what()).ptr());
+}
+
 // The option's name and the number's position are attributes.
 void raise_option_error(const jit::OptionError& thrown) {
-  const nb::object raised = nb::borrow(option_error)(thrown.what());
+  const nb::object raised = nb::borrow(option_error)(text_of(thrown.what()));
   raised.attr("option") = nb::str(thrown.option().c_str());
   raised.attr("index") = nb::int_(thrown.index());
   PyErr_SetObject(option_error, raised.ptr());
 }
 
-// The compiler's complete output is an attribute. A compiler may print bytes that are not UTF-8.
+// The compiler's complete output is an attribute.
 void raise_compile_error(const jit::CompileError& thrown) {
-  const nb::object raised = nb::borrow(compile_error)(thrown.what());
-  const std::string& log = thrown.log();
-  raised.attr("log") = nb::steal(
-      PyUnicode_DecodeUTF8(log.data(), static_cast<Py_ssize_t>(log.size()), "replace"));
+  const nb::object raised = nb::borrow(compile_error)(text_of(thrown.what()));
+  raised.attr("log") = text_of(thrown.log());
   PyErr_SetObject(compile_error, raised.ptr());
 }
 
@@ -44,15 +52,15 @@ void translate(const std::exception_ptr& thrown, void*) {
   } catch (const jit::OptionError& one) {
     raise_option_error(one);
   } catch (const jit::MissingCompilerError& one) {
-    PyErr_SetString(missing_compiler_error, one.what());
+    raise(missing_compiler_error, one);
   } catch (const jit::ToolchainError& one) {
-    PyErr_SetString(error, one.what());
+    raise(error, one);
   } catch (const jit::CompileError& one) {
     raise_compile_error(one);
   } catch (const jit::CudaError& one) {
-    PyErr_SetString(cuda_error, one.what());
+    raise(cuda_error, one);
   } catch (const jit::Error& one) {
-    PyErr_SetString(PyExc_ValueError, one.what());
+    raise(PyExc_ValueError, one);
   }
 }
 

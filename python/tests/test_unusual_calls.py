@@ -286,3 +286,24 @@ def test_a_closed_accumulator_has_no_sums():
     sums.close()
     sums.assign_gradients()
     assert p.grad is None
+
+
+def test_an_error_may_cut_a_character(tmp_path):
+    rule = """// A probe.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::cut_text {
+struct Hyper {
+  double lr = 1;  // >= 0
+};
+// refuse: xEND, sentence
+struct Rule {
+  KHD static void update_param(auto& e, const auto&) { e.p = e.g; }
+};
+}
+"""
+    for number in range(3):
+        file = tmp_path / "cut_text.cuh"
+        file.write_text(rule.replace("END", "a" * number + "\u20ac" * 100))
+        with pytest.raises(ValueError, match=r"cut_text\.cuh:8"):
+            jitstep.load_rule(file)

@@ -198,6 +198,60 @@ TEST_F(CacheShip, OtherUsersMayReadAnExportedFolderButNotWriteToIt) {
   EXPECT_EQ(mode(files[0]), perms(0644));
 }
 
+TEST_F(CacheShip, ExportKeepsThePermissionsOfAFolderThatExists) {
+  using testing::fs::perms;
+  warmed({R"({"rule": "lion"})"});
+  const auto mode = [](const std::string& path) { return testing::fs::status(path).permissions(); };
+  testing::fs::create_directory(folder / "private");
+  testing::fs::permissions(folder / "private", perms(0700));
+  const Finished result = run({"cache", "export", folder / "private"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_NE(result.output.find("other users cannot enter"), std::string::npos) << result.output;
+  EXPECT_EQ(mode(folder / "private"), perms(0700));
+  EXPECT_EQ(run({"cache", "export", folder / "made/shipped"}).status, 0);
+  EXPECT_EQ(mode(folder / "made"), perms(0755)) << "others reach the folder through it";
+  EXPECT_EQ(mode(folder / "made/shipped"), perms(0755));
+}
+
+TEST_F(CacheShip, WarmFailsIfAKernelIsNotStored) {
+  testing::fs::create_directory(folder / "open");
+  testing::fs::permissions(folder / "open", testing::fs::perms(0777));
+  for (const char* log : {"off", "warn"}) {
+    const Finished result = run({"cache", "warm", R"({"rule": "lion"})"},
+                                {{"JITSTEP_CACHE_DIR", folder / "open"}, {"JITSTEP_LOG", log}});
+    EXPECT_EQ(result.status, 1) << log;
+    EXPECT_NE(result.output.find("is not in the cache"), std::string::npos) << result.output;
+    EXPECT_NE(result.output.find("0 of 1 kernel in the cache\n"), std::string::npos)
+        << result.output;
+  }
+}
+
+TEST_F(CacheShip, AWarningOfAnotherSettingIsNoFailure) {
+  warmed({R"({"rule": "lion"})"});
+  for (const char* action : {"list", "verify"})
+    EXPECT_EQ(run({"cache", action}, {{"JITSTEP_CPU", "none"}}).status, 0);
+  testing::fs::permissions(folder / "cache", testing::fs::perms(0777));
+  EXPECT_EQ(run({"cache", "list"}).status, 1) << "a rejected folder";
+}
+
+TEST_F(CacheShip, WarmCountsAProcessorOnceAndRefusesAFolderAsItsFile) {
+  if (this_processor().empty()) GTEST_SKIP() << "baselines exist only for x86-64";
+  EXPECT_EQ(warmed({R"({"rule": "lion"})", "--cpu", "x86-64-v2,x86-64-v2"}).size(), 1u);
+  const Finished result = run({"cache", "warm", "--from", folder.path()});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.output.find("cannot read"), std::string::npos) << result.output;
+}
+
+TEST_F(CacheShip, ABadLineOfTuningRecordsIsReportedOnce) {
+  testing::fs::create_directory(folder / "cache");
+  testing::write_file(folder / "cache/tuning.jsonl", "no record\n");
+  const Finished result = run({"cache", "warm", R"({"rule": "lion"})"});
+  EXPECT_EQ(result.status, 0);
+  const std::size_t first = result.output.find("tuning.jsonl:1");
+  EXPECT_NE(first, std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find("tuning.jsonl:1", first + 1), std::string::npos) << result.output;
+}
+
 TEST_F(CacheShip, ADamagedEntryIsNotExported) {
   warmed({R"({"rule": "lion"})"});
   const std::string file = testing::files_below(folder / "cache").at(0);

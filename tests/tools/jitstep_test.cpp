@@ -97,6 +97,27 @@ TEST_F(Tool, DoctorCountsEachLayerSeparately) {
       << messages["read-only layer"];
 }
 
+TEST_F(Tool, DoctorMissesACacheFolderThatCannotExist) {
+  testing::write_file(folder / "file", "");
+  const Finished checked = testing::run_tool(
+      {"doctor", "--json"}, {{"JITSTEP_CACHE_DIR", folder / "file/cache"}, {"JITSTEP_LOG", "off"}});
+  EXPECT_EQ(checked.status, 1);
+  std::map<std::string, std::string> states;
+  const auto findings = nlohmann::json::parse(checked.output).at("findings");
+  for (const auto& one : findings) states[one.at("name")] = one.at("state");
+  EXPECT_EQ(states["cache"], "missing");
+}
+
+TEST_F(Tool, WritesACompleteBinaryOrNone) {
+  const std::string tool = JITSTEP_TOOL;
+  const std::string command = "ulimit -f 8; exec " + tool +
+                              " compile '{\"rule\": \"sgd\"}' --target cpu --out " +
+                              (folder / "out");
+  const Finished result = run_program({"/bin/sh", "-c", command}, "", own_variables({}));
+  EXPECT_EQ(result.status, 1) << result.output;
+  EXPECT_TRUE(testing::files_below(folder / "out").empty());
+}
+
 TEST_F(Tool, ListAloneListsAll) {
   const Finished all = run({"list"});
   EXPECT_EQ(all.status, 0) << all.output;

@@ -31,22 +31,25 @@ class TuneTool : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(TuneTool, StoresARecordWritesAReportAndReusesTheRecord) {
+TEST_F(TuneTool, StoresARecordWritesAReportAndContinuesTheRecord) {
   const Finished first = run(tune({"--trials", "2", "--report", folder / "out.json"}));
   EXPECT_EQ(first.status, 0) << first.output;
   EXPECT_NE(first.output.find("adamw_fp32_float32, one tensor of 4096 elements"), std::string::npos)
       << first.output;
   ASSERT_EQ(records().records.size(), 1u);
-  EXPECT_TRUE(records().records[0].complete);
+  EXPECT_FALSE(records().records[0].complete) << "there are other candidates";
   const json report = json::parse(testing::content_of(folder / "out.json"));
   EXPECT_EQ(report.at("schema"), 1);
   const json& reported = report.at("workloads").at(0);
   EXPECT_EQ(reported.at("bytes"), 28 * 4096);
   EXPECT_EQ(reported.at("record"), json::parse(to_json(records().records[0])));
-  const Finished second = run(tune({"--json"}));
-  const json result = json::parse(second.output);
-  EXPECT_EQ(result.at("workloads").at(0).at("known_before"), true);
-  EXPECT_EQ(result.at("workloads").at(0).at("record").at("elements"), 4096);
+  const Finished second = run(tune({"--json", "--trials", "3"}));
+  const json result = json::parse(second.output).at("workloads").at(0);
+  EXPECT_EQ(result.at("known_before"), false);
+  const json &before = reported.at("record").at("trials"),
+             &after = result.at("record").at("trials");
+  ASSERT_GE(after.size(), before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(after[i], before[i]);
 }
 
 TEST_F(TuneTool, ADryRunNamesCandidatesAndMeasuresNothing) {
@@ -85,13 +88,18 @@ TEST_F(TuneTool, EveryMistakeIsReportedInOneLine) {
       {{"--device", "0"}, "--device is the number of a GPU"},
       {{"--rule", "adamx"}, "adamx"},
       {{"--scratch", "1", "--sizes", "16M"}, "of scratch memory, more than the limit of 1 MiB"},
-      {{"--model", folder / "none.json"}, "cannot read"}};
+      {{"--scratch", "9223372036854775807"}, "is not a whole number from 1 to"},
+      {{"--dry-run", "--target", "emulated"}, "--target emulated cannot be tuned"},
+      {{"--records", "/tmp/own.jsonl", "--sizes", "4k"}, "Use a folder inside of it"},
+      {{"--weights", ""}, "the value is empty"},
+      {{"--model", folder / "none.json"}, "cannot read"},
+      {{"--model", folder.path()}, "cannot read"}};
   for (const auto& [args, part] : wrong) {
     std::vector<std::string> all = {"tune"};
     all.insert(all.end(), args.begin(), args.end());
     const Finished result = run(all);
     const bool usage = part.find("--dry-run") == part.npos && part.find("scratch") == part.npos &&
-                       part.find("cannot read") == part.npos;
+                       part.find("cannot read") == part.npos && part.find("folder") == part.npos;
     EXPECT_EQ(result.status, usage ? 2 : 1) << part;
     EXPECT_NE(result.output.find(part), std::string::npos) << result.output;
     EXPECT_EQ(result.output.find(".. "), std::string::npos) << result.output;
@@ -173,7 +181,7 @@ TEST_F(TuneTool, CtrlCStopsARunAndTheNextOneContinues) {
   EXPECT_EQ(next.status, 0) << next.output;
   const auto after = records().records;
   ASSERT_EQ(after.size(), 1u);
-  EXPECT_TRUE(after[0].complete);
+  EXPECT_FALSE(after[0].complete) << "--trials leaves others out";
   ASSERT_GE(after[0].trials.size(), before[0].trials.size());
   for (std::size_t i = 0; i < before[0].trials.size(); ++i)
     EXPECT_EQ(after[0].trials[i], before[0].trials[i]);

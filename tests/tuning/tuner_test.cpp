@@ -146,13 +146,48 @@ TEST_F(TunerTest, TheBudgetEndsTheTrialsAndKeepsTheBestSoFar) {
   TunerOptions with = options();
   with.budget_seconds = 0.05;  // about three trials of seven rounds
   const Tuned one = tuned(with);
-  EXPECT_TRUE(one.record.complete);
+  EXPECT_FALSE(one.record.complete);
   EXPECT_LT(one.record.trials.size(), 6u);
   EXPECT_GE(one.record.trials.size(), 1u);
   with.budget_seconds = 1e9;
   with.again = true;
   with.most_trials = 2;
   EXPECT_EQ(tuned(with).record.trials.size(), 2u);
+}
+
+TEST_F(TunerTest, ALargerBudgetContinuesTheTrialsOfASmallerOne) {
+  TunerOptions with = options();
+  with.most_trials = 2;
+  const Tuned few = tuned(with);
+  EXPECT_EQ(few.record.outcome, Outcome::unresolved) << "other candidates may be faster";
+  with.most_trials = 0;
+  const Tuned all = tuned(with);
+  EXPECT_FALSE(all.known);
+  EXPECT_TRUE(all.record.complete);
+  ASSERT_GT(all.record.trials.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(all.record.trials[i].config, few.record.trials[i].config);
+  EXPECT_TRUE(tuned(with).known);
+}
+
+// Steps use the winner of the first trials, until the search has ended.
+TEST_F(TunerTest, AWinnerCountsWhileOthersAreTried) {
+  device.time = unrolled_is_faster;
+  TunerOptions with = options();
+  with.strategy = "exhaustive";
+  std::vector<KernelConfig> winners;
+  for (with.most_trials = 1; winners.empty(); ++with.most_trials) {
+    const Tuned one = tuned(with);
+    ASSERT_FALSE(one.record.complete);
+    if (one.record.outcome == Outcome::won) winners.push_back(one.record.config);
+  }
+  with.most_trials = 0;
+  with.on_trial = [&](const jit::TuningRecord& record) {
+    if (record.complete) return;
+    EXPECT_EQ(record.config, winners[0]);
+    EXPECT_EQ(record.outcome, Outcome::won);
+  };
+  EXPECT_TRUE(tuned(with).record.complete);
 }
 
 TEST_F(TunerTest, TheBudgetIsSharedByTheWorkloads) {

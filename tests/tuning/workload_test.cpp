@@ -27,6 +27,10 @@ TEST(Workload, AModelIsReadFromTheFirstShapesInAFile) {
   EXPECT_EQ(error_of([&] { read_model(path); }),
             "invalid shape [8,0] in " + path +
                 ". Write each shape as a list of sizes, as in [768, 768].");
+  std::string deep = R"({"shapes": )";
+  for (const char bracket : {'[', ']'}) deep += std::string(100000, bracket);
+  jit::testing::write_file(path, deep + "}");
+  EXPECT_NE(error_of([&] { read_model(path); }).find("nested too deeply"), std::string::npos);
   for (const char* content : {"", "{", "[]", "{}", R"({"shapes": []})"}) {
     jit::testing::write_file(path, content);
     EXPECT_NE(error_of([&] { read_model(path); }).find("has no shapes"), std::string::npos);

@@ -37,6 +37,7 @@ constexpr const char* kFooter =
 struct Request {
   WorkloadArgs workloads;
   int rounds = 11, threads = 0;
+  std::int64_t scratch_mib = kScratchMib;
   std::string plot;
   bool json = false;
 };
@@ -111,7 +112,8 @@ void bench(const Request& request) {
   if (!request.plot.empty()) check_report_path(request.plot);
   const int threads = request.threads > 0 ? request.threads : host_hardware().units;
   const std::vector<Workload> workloads = workloads_of(request.workloads);
-  tuning::HostDevice device(default_engine(), {.threads = threads});
+  tuning::HostDevice device(default_engine(),
+                            {.threads = threads, .scratch_bytes = request.scratch_mib << 20});
   CpuBackend cpu(default_engine());
   std::vector<Measured> all;
   for (const Workload& workload : workloads)
@@ -148,6 +150,10 @@ void add_bench_command(CLI::App& app, int& status) {
   command->add_option("--threads", request->threads, "Number of threads (default: all processors)")
       ->type_name("N")
       ->check(in_range(0, kMostThreads));
+  command->add_option("--scratch", request->scratch_mib, "Most memory for scratch tensors, in MiB")
+      ->type_name("N")
+      ->check(in_range(1, kMostScratchMib))
+      ->capture_default_str();
   command->add_option("--plot", request->plot, "Write JSON for tools/plot_report.py")
       ->type_name("FILE");
   add_json_flag(*command, request->json);

@@ -1,14 +1,11 @@
 // jitstep compile: writes a kernel's binary to a file, for use by other tools. Needs no GPU.
-#include <jit/base/file_io.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +13,7 @@
 #include "command.h"
 #include "inspect/sections.h"
 #include "json_output.h"
+#include "report_file.h"
 #include "usage.h"
 
 namespace jitstep::tool {
@@ -43,11 +41,7 @@ std::string write_image(const Built& built, const std::string& folder) {
   std::error_code failure;
   fs::create_directories(folder, failure);
   if (failure) throw Error(str_cat("cannot create the folder ", folder, ": ", failure.message()));
-  const auto& image = built.binary.image;
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(image.data()),
-             static_cast<std::streamsize>(image.size()));
-  if (!file.flush()) throw Error(str_cat("cannot write ", path, ": ", failure_advice(errno)));
+  write_output(path, built.binary.image);
   return path;
 }
 

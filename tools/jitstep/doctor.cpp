@@ -12,8 +12,9 @@
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -162,10 +163,13 @@ Finding cache(const Settings& settings) {
     return {"cache", Finding::State::note,
             "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME name no folder, so kernels are cached in "
             "memory only"};
-  if (std::filesystem::exists(settings.cache_dir))
-    if (const auto problem = folder_problem(settings.cache_dir, Trust::own))
-      return {"cache", Finding::State::missing,
-              str_cat(*problem, ". Set JITSTEP_CACHE_DIR to another folder.")};
+  auto problem = make_folder(settings.cache_dir);
+  if (!problem) problem = folder_problem(settings.cache_dir, Trust::own);
+  if (!problem && ::access(settings.cache_dir.c_str(), W_OK) != 0)
+    problem = str_cat("cannot write to ", settings.cache_dir);
+  if (problem)
+    return {"cache", Finding::State::missing,
+            str_cat(*problem, ". Set JITSTEP_CACHE_DIR to another folder.")};
   return entries_in("cache", settings.cache_dir, entries_of_layer(settings, false));
 }
 
@@ -195,7 +199,7 @@ Finding records_in(const RecordSource& source, const std::vector<Hardware>& here
   if (alike > here_count)
     message += str_cat(", ", alike - here_count,
                        " of its architecture (for example with fewer processors)");
-  if (unfinished > 0) message += str_cat(", ", unfinished, " of interrupted tuning");
+  if (unfinished > 0) message += str_cat(", ", unfinished, " of unfinished tuning");
   if (!source.file.newer.empty())
     message += str_cat(", ", source.file.newer.size(), " of a newer jitstep");
   const auto& problems = source.file.problems;

@@ -29,4 +29,14 @@ inline CLI::Validator in_range(std::int64_t low,
       "");
 }
 
+/// Refuses an empty text, such as that of an unset variable of a shell.
+inline CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return text.empty() ? std::string("the value is empty. Give one, or leave the option out")
+                            : std::string();
+      },
+      "");
+}
+
 }  // namespace jitstep::tool

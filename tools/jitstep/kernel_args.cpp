@@ -12,7 +12,8 @@ void add_kernel_args(CLI::App& command, KernelArgs& args) {
       command
           .add_option("spec", args.spec,
                       "The optimizer as JSON, as in {\"rule\": \"adamw\", \"state\": \"int8\"}")
-          ->type_name("SPEC");
+          ->type_name("SPEC")
+          ->check(not_empty());
   add_spec_args(command, *spec, args.optimizer);
   command.add_option("--target", args.target, "cpu, emulated or sm_ with a number")
       ->type_name("TARGET")

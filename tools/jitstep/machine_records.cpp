@@ -5,6 +5,8 @@
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
+#include <map>
+
 namespace jitstep::tool {
 namespace {
 
@@ -14,6 +16,14 @@ Hardware hardware_for(const Target& target) {
   for (const Hardware& one : hardware_here())
     if (one.target == target) return one;
   return gpu_hardware(target, 0, 0);  // a GPU of which only the architecture is known
+}
+
+// One per target, because each reads the files of records and warns of their errors. Not thread safe.
+ConfigChooser& chooser_for(const Target& target) {
+  static std::map<std::string, ConfigChooser>& all = *new std::map<std::string, ConfigChooser>;
+  const std::string name = to_string(target);
+  if (const auto known = all.find(name); known != all.end()) return known->second;
+  return all.try_emplace(name, default_engine(), hardware_for(target)).first->second;
 }
 
 }  // namespace
@@ -30,11 +40,11 @@ std::vector<Hardware> hardware_here() {
 }
 
 ConfigChoice chosen_config(const Plan& plan, const Target& target, const WorkSize& size) {
-  return ConfigChooser(default_engine(), hardware_for(target)).choose(plan, size);
+  return chooser_for(target).choose(plan, size);
 }
 
 std::vector<TuningRecord> records_of(const Plan& plan, const Target& target) {
-  return ConfigChooser(default_engine(), hardware_for(target)).known(plan);
+  return chooser_for(target).known(plan);
 }
 
 }  // namespace jitstep::tool

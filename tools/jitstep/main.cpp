@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "app.h"
+#include "cache/actions.h"
 #include "completion.h"
 #include "output.h"
 #include "usage.h"
@@ -27,11 +28,8 @@ int run(int argc, char** argv, bool as_json) {
       std::cout << one << "\n";
     return status_of_output(kSuccess);
   }
-  bool warned = false;
-  jitstep::jit::set_warning_handler([&](const std::string& warning) {
-    std::cerr << "jitstep: " << warning << "\n";
-    warned = true;
-  });
+  jitstep::jit::set_warning_handler(
+      [](const std::string& warning) { std::cerr << "jitstep: " << warning << "\n"; });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -39,7 +37,8 @@ int run(int argc, char** argv, bool as_json) {
     return report_error(parse_problem(app, error), kUsage, as_json);
   }
   // A rejected cache folder makes only `jitstep cache` fail.
-  if (warned && status == kSuccess && app.got_subcommand("cache")) status = kFailure;
+  if (status == kSuccess && app.got_subcommand("cache") && cache::rejects_a_folder())
+    status = kFailure;
   return status_of_output(status);
 }
 

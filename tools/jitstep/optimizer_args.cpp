@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "in_range.h"
 #include "template_file.h"
 #include "usage.h"
 
@@ -43,15 +44,19 @@ CLI::Option* add_state_args(CLI::App& command, OptimizerArgs& args) {
 }
 
 void add_parameter_args(CLI::App& command, OptimizerArgs& args) {
-  command.add_option("--weights", args.weights, "Weight format")->type_name("FORMAT");
+  command.add_option("--weights", args.weights, "Weight format")
+      ->type_name("FORMAT")
+      ->check(not_empty());
   command
       .add_option("--param,--param-dtype", args.parameter,
                   "Dtype of the parameters (default: float32, or what the weight format is for)")
-      ->type_name("DTYPE");
+      ->type_name("DTYPE")
+      ->check(not_empty());
   command
       .add_option("--grad,--grad-dtype", args.gradient,
                   "Dtype of the gradients (default: as the parameters)")
-      ->type_name("DTYPE");
+      ->type_name("DTYPE")
+      ->check(not_empty());
 }
 
 void add_optimizer_args(CLI::App& command, OptimizerArgs& args) {

@@ -1,11 +1,15 @@
 #include "report_file.h"
 
+#include <fcntl.h>
+#include <jit/base/file_io.h>
+#include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jitstep/jit/error.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
 
 namespace jitstep::tool {
 
@@ -20,11 +24,25 @@ void check_report_path(const std::string& path) {
 }
 
 void write_report(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush())
-    throw jit::Error(
-        jit::str_cat("cannot write ", path, ". Check its permissions and the space on its disk."));
+  write_output(path, jit::bytes_of(text));
+}
+
+void write_output(const std::string& path, std::span<const std::byte> bytes) {
+  const fs::path file = fs::weakly_canonical(fs::absolute(path));
+  const bool exists = fs::exists(file);
+  if (exists && !fs::is_regular_file(file)) {  // such as /dev/stdout
+    const jit::FileHandle open(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!open || !jit::write_all(open.get(), bytes))
+      throw jit::Error(jit::str_cat("cannot write ", path, ": ", jit::failure_advice(errno)));
+    return;
+  }
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  const fs::perms permissions =
+      exists ? fs::status(file).permissions() : static_cast<fs::perms>(0666 & ~mask);
+  if (auto problem = jit::write_atomically(file.string(), bytes)) throw jit::Error(*problem);
+  std::error_code ignored;
+  fs::permissions(file, permissions, ignored);
 }
 
 }  // namespace jitstep::tool

@@ -51,7 +51,7 @@ struct Request {
   std::string target = "cpu", budget = "60s", strategy = "local", report, records;
   int threads = 0, trials = 0;
   std::optional<int> device;
-  std::int64_t scratch_mib = 4096;
+  std::int64_t scratch_mib = kScratchMib;
   bool dry_run = false, force = false, json = false;
 };
 
@@ -229,22 +229,26 @@ std::unique_ptr<tuning::TuningDevice> gpu_for(const Request& request, std::size_
   }
 }
 
-std::unique_ptr<tuning::TuningDevice> device_for(const Request& request, std::size_t workloads) {
+void check_device(const Request& request) {
   const Target target = parse_target(request.target);
-  if (target.is_cuda()) return gpu_for(request, workloads);
+  if (target.is_cuda()) return;
   if (target.kind != Target::Kind::cpu)
     throw UsageError(
         str_cat("--target ", request.target, " cannot be tuned. Use cpu, or sm_ with a number."));
   if (request.device)
     throw UsageError(
         "--device is the number of a GPU. Name its architecture, as in --target sm_90.");
+}
+
+std::unique_ptr<tuning::TuningDevice> device_for(const Request& request, std::size_t workloads) {
+  if (parse_target(request.target).is_cuda()) return gpu_for(request, workloads);
   return std::make_unique<tuning::HostDevice>(default_engine(), limits_of(request));
 }
 
 int tune(const Request& request) {
   const auto work = workloads_of(request.workloads);
   const auto options = options_of(request);
-  if (auto problem = foreign_records(options.records)) throw Error(*problem);
+  if (auto problem = records_problem(options.records)) throw Error(*problem);
   if (!request.report.empty()) check_report_path(request.report);
   const auto device = device_for(request, work.size());
   std::signal(SIGINT, [](int) { interrupted = 1; });
@@ -287,7 +291,7 @@ void add_tune_command(CLI::App& app, int& status) {
   add("--threads", request->threads, "Number of threads (default: all processors)", "N")
       ->check(in_range(0, kMostThreads));
   add("--scratch", request->scratch_mib, "Most memory for scratch tensors, in MiB", "N")
-      ->check(in_range(1))
+      ->check(in_range(1, kMostScratchMib))
       ->capture_default_str();
   add("--records", request->records, "Tuning records (default: in the cache folder)", "FILE");
   add("--report", request->report, "Write all trials as JSON for tools/plot_report.py", "FILE");
@@ -296,6 +300,7 @@ void add_tune_command(CLI::App& app, int& status) {
   add_json_flag(*command, request->json);
   command->callback([request, &status] {
     status = kSuccess;
+    check_device(*request);
     if (request->dry_run) return dry_run(*request);
     status = tune(*request);
   });

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
+#include "in_range.h"
 #include "usage.h"
 
 namespace jitstep::tool {
@@ -53,6 +54,7 @@ void add_workload_args(CLI::App& command, WorkloadArgs& args) {
           ->capture_default_str();
   command.add_option("--model", args.model, "JSON file with the shapes of all tensors")
       ->type_name("FILE")
+      ->check(not_empty())
       ->excludes(sizes);
 }
 

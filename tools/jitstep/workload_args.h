@@ -1,6 +1,7 @@
 // The flags that name workloads: an optimizer with one or several state formats, and sizes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace jitstep::tool {
 
 /// The largest value of --threads: above the processor count of most machines, and few enough to start.
 inline constexpr int kMostThreads = 1024;
+
+/// The default of --scratch in MiB, and its largest value, whose bytes are a number of 64 bits.
+inline constexpr std::int64_t kScratchMib = 4096, kMostScratchMib = std::int64_t{1} << 40;
 
 /// The values of the flags, not validated.
 struct WorkloadArgs {

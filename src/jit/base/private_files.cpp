@@ -89,10 +89,10 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust) 
   if (::stat(path.c_str(), &status) != 0) return reason("use the folder", path);
   if (!S_ISDIR(status.st_mode)) return str_cat(path, " is not a folder");
   if (!trusted_owner(status, trust)) return str_cat(path, " belongs to another user");
-  if (writable_by_others(status)) {
-    return str_cat("other users can write to ", path, ". Run chmod go-w on it");
-  }
-  return {};
+  if (!writable_by_others(status)) return {};
+  const bool is_shared = (status.st_mode & S_ISVTX) != 0;  // as /tmp
+  return str_cat("other users can write to ", path,
+                 is_shared ? ". Use a folder inside of it" : ". Run chmod go-w on it");
 }
 
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,

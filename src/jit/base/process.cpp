@@ -150,7 +150,9 @@ bool ended(pid_t child, int& status) {
 // alone.
 Finished finish(pid_t child, pid_t group, Reader& reader, std::chrono::seconds limit) {
   constexpr std::chrono::milliseconds kShortest{1}, kLongest{10};
-  const auto end = limit.count() == 0 ? Clock::time_point::max() : Clock::now() + limit;
+  constexpr std::chrono::hours kNoLimit{24 * 365};  // the sum of a much larger one would overflow
+  const bool limited = limit.count() != 0 && limit < kNoLimit;
+  const auto end = limited ? Clock::now() + limit : Clock::time_point::max();
   Finished finished;
   int status = 0;
   bool open = true;

@@ -81,8 +81,12 @@ bool remove_unchanged(const EntryFile& file) {
 
 }  // namespace
 
+std::string entry_path(const std::string& folder, const std::string& digest) {
+  return str_cat(folder, "/", digest, kSuffix);
+}
+
 std::string entry_path(const std::string& folder, const Key& key) {
-  return str_cat(folder, "/", key.digest(), kSuffix);
+  return entry_path(folder, key.digest());
 }
 
 std::vector<EntryFile> entry_files(const std::string& folder) {

@@ -17,7 +17,8 @@ struct EntryFile {
   std::chrono::system_clock::time_point used;  // modification time, which is the time of last use
 };
 
-/// The path of a key's entry in a folder.
+/// The path of a key's entry in a folder. `digest`: that of the key.
+std::string entry_path(const std::string& folder, const std::string& digest);
 std::string entry_path(const std::string& folder, const Key& key);
 
 /// The entry files of a folder, sorted by name. Empty if the folder cannot be read. Ignores files with other names,

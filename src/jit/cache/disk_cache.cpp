@@ -128,44 +128,54 @@ std::string DiskCache::folders() {
   return all.empty() ? "no folder" : joined(all, " and ");
 }
 
+// Returns true in the first call.
+bool DiskCache::open() {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(opened_, true)) return false;
+  std::optional<std::string> problem =
+      "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME do not name a folder";
+  if (!settings_.cache_dir.empty()) {
+    problem = make_folder(settings_.cache_dir);
+    if (!problem) problem = folder_problem(settings_.cache_dir, Trust::own);
+  }
+  usable_[0] = !problem;
+  own_problem_ = problem.value_or("");
+  if (!settings_.cache_readonly.empty()) {
+    problem = folder_problem(settings_.cache_readonly, Trust::own_or_root);
+    usable_[1] = !problem;
+    readonly_problem_ = problem.value_or("");
+  }
+  std::error_code absent;
+  usable_[2] =
+      !settings_.packaged_kernels.empty() && fs::is_directory(settings_.packaged_kernels, absent);
+  return true;
+}
+
 // Note: warnings are sent after unlocking, because the handler is user code.
 void DiskCache::open_folders() {
-  std::vector<std::string> warnings;
-  {
-    std::lock_guard lock(mutex_);
-    if (std::exchange(opened_, true)) return;
-    std::optional<std::string> problem =
-        "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME do not name a folder";
-    if (!settings_.cache_dir.empty()) {
-      problem = make_folder(settings_.cache_dir);
-      if (!problem) problem = folder_problem(settings_.cache_dir, Trust::own);
-    }
-    usable_[0] = !problem;
-    if (problem) own_problem_ = *problem;
-    if (!settings_.cache_readonly.empty()) {
-      problem = folder_problem(settings_.cache_readonly, Trust::own_or_root);
-      usable_[1] = !problem;
-      if (problem) warnings.push_back(str_cat("cannot use JITSTEP_CACHE_READONLY: ", *problem));
-    }
-    std::error_code absent;
-    usable_[2] =
-        !settings_.packaged_kernels.empty() && fs::is_directory(settings_.packaged_kernels, absent);
-  }
-  for (const std::string& warning : warnings) warn(settings_.log, warning);
+  if (!open()) return;
+  if (!readonly_problem_.empty())
+    warn(settings_.log, str_cat("cannot use JITSTEP_CACHE_READONLY: ", readonly_problem_));
   if (!usable(Layer::readonly) && !usable(Layer::packaged)) warn_unusable();
 }
 
 // Called late: if the read-only layer has every kernel, the own folder is not needed.
 void DiskCache::warn_unusable() {
-  std::string problem;
   {
     std::lock_guard lock(mutex_);
-    std::swap(problem, own_problem_);
+    if (own_problem_.empty() || std::exchange(warned_unusable_, true)) return;
   }
-  if (!problem.empty())
-    warn(settings_.log,
-         str_cat("cannot cache kernels on disk: ", problem,
-                 ". Kernels are cached only in memory. Set JITSTEP_CACHE_DIR to another folder."));
+  warn(settings_.log,
+       str_cat("cannot cache kernels on disk: ", own_problem_,
+               ". Kernels are cached only in memory. Set JITSTEP_CACHE_DIR to another folder."));
+}
+
+std::vector<std::string> DiskCache::rejected() {
+  open();
+  std::vector<std::string> all;
+  for (const std::string* const problem : {&own_problem_, &readonly_problem_})
+    if (!problem->empty()) all.push_back(*problem);
+  return all;
 }
 
 bool DiskCache::usable(Layer layer) const { return usable_[static_cast<std::size_t>(layer)]; }

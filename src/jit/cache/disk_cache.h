@@ -77,7 +77,11 @@ class DiskCache {
   /// The folders that are searched, for messages. "no folder" if there is none.
   std::string folders();
 
+  /// Why folders of the settings are not used, as texts for messages. Warns of nothing.
+  std::vector<std::string> rejected();
+
  private:
+  bool open();
   void open_folders();
   bool usable(Layer layer) const;
   const std::string& folder(Layer layer) const;
@@ -93,7 +97,8 @@ class DiskCache {
   bool opened_ = false;
   std::array<bool, std::size(kLayers)> usable_ = {};
   bool warned_publish_ = false;
-  std::string own_problem_;  // why it is not usable; empty after the warning
+  std::string own_problem_, readonly_problem_;  // why they are not usable
+  bool warned_unusable_ = false;
 };
 
 }  // namespace jitstep::jit

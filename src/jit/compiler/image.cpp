@@ -68,6 +68,7 @@ bool is_entry(Bytes image, const Elf64_Sym& symbol, const Elf64_Shdr& names) {
   const int type = ELF64_ST_TYPE(symbol.st_info);
   const bool function = (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF;
   if (!function || symbol.st_name >= names.sh_size) return false;
+  if (!lies_in(image, names.sh_offset, names.sh_size)) return false;  // it has no bytes in the file
   const Bytes rest =
       image.subspan(names.sh_offset + symbol.st_name, names.sh_size - symbol.st_name);
   const std::string_view name(reinterpret_cast<const char*>(rest.data()), rest.size());

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -14,34 +15,51 @@
 namespace jitstep::jit {
 namespace {
 
-// Note: glibc identifies loaded objects by path. The memory file stays open while its object is loaded, so that
-// "/proc/self/fd/N" never means another one.
-class HostModule : public Module {
- public:
-  HostModule(void* handle, std::string name, FileHandle file, std::string path)
-      : handle_(handle), name_(std::move(name)), file_(std::move(file)), path_(std::move(path)) {}
+// glibc identifies loaded objects by path.
+bool is_loaded(const std::string& path) {
+  void* const handle = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_LAZY);
+  if (handle != nullptr) dlclose(handle);
+  return handle != nullptr;
+}
 
-  ~HostModule() override {
-    dlclose(handle_);
-    if (!file_) return;
+std::string path_of(const FileHandle& file) { return str_cat("/proc/self/fd/", file.get()); }
+
+// A memory file whose descriptor the program may have closed, as daemons close all descriptors. Another file may have
+// its number then.
+class MemoryFile {
+ public:
+  MemoryFile() = default;
+  explicit MemoryFile(FileHandle file) : file_(std::move(file)) { ::fstat(file_.get(), &status_); }
+  MemoryFile(MemoryFile&&) = default;
+  ~MemoryFile() {
+    struct stat now {};
+    const bool is_same = file_ && ::fstat(file_.get(), &now) == 0 && now.st_dev == status_.st_dev &&
+                         now.st_ino == status_.st_ino;
     // An object with unique symbols is never unloaded, so its file must stay open.
-    if (void* still = dlopen(path_.c_str(), RTLD_NOLOAD | RTLD_LAZY)) {
-      dlclose(still);
-      file_.release();
-    }
+    if (!is_same || is_loaded(path_of(file_))) file_.release();
   }
 
+ private:
+  FileHandle file_;
+  struct stat status_ {};
+};
+
+// Note: the memory file stays open while its object is loaded, so that its path means no other object.
+class HostModule : public Module {
+ public:
+  HostModule(void* handle, std::string name, MemoryFile file)
+      : file_(std::move(file)), handle_(handle, &dlclose), name_(std::move(name)) {}
+
   void* symbol(const std::string& entry) const override {
-    if (void* found = dlsym(handle_, entry.c_str())) return found;
+    if (void* found = dlsym(handle_.get(), entry.c_str())) return found;
     throw Error(str_cat("the binary of ", name_, " has no entry ", entry,
                         ". Declare it extern \"C\" with default visibility."));
   }
 
  private:
-  void* handle_;
+  MemoryFile file_;  // before the handle, which is closed first
+  std::unique_ptr<void, int (*)(void*)> handle_;
   std::string name_;
-  FileHandle file_;
-  std::string path_;
 };
 
 class CudaModule : public Module {
@@ -98,13 +116,19 @@ std::unique_ptr<Module> load_from_memory(std::span<const std::byte> image, const
     failure.add({str_cat("memfd_create: ", failure_advice(errno))});
     return nullptr;
   }
-  const std::string path = str_cat("/proc/self/fd/", file.get());
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // The program has closed the descriptor of a loaded object: dlopen() would return that object.
+  while (file && is_loaded(path_of(file)))
+    file = FileHandle(::fcntl(file.get(), F_DUPFD_CLOEXEC, file.get() + 1));
+  if (!file) {
+    failure.add({str_cat("a descriptor for a memory file: ", failure_advice(errno))});
+    return nullptr;
+  }
+  void* handle = dlopen(path_of(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     failure.add(loader_failure());
     return nullptr;
   }
-  return std::make_unique<HostModule>(handle, name, std::move(file), path);
+  return std::make_unique<HostModule>(handle, name, MemoryFile(std::move(file)));
 }
 
 // The random folder name distinguishes two objects. The file may be deleted once it is mapped.
@@ -122,7 +146,7 @@ std::unique_ptr<Module> load_from_folder(std::span<const std::byte> image, const
     failure.add(loader_failure());
     return nullptr;
   }
-  return std::make_unique<HostModule>(handle, name, FileHandle(), path);
+  return std::make_unique<HostModule>(handle, name, MemoryFile());
 }
 
 std::unique_ptr<Module> load_from_folders(std::span<const std::byte> image, const std::string& name,

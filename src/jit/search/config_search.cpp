@@ -72,7 +72,9 @@ void ConfigSearch::reject(TrialStatus status, const std::string& detail) {
 
 void ConfigSearch::stop() {
   stopped_ = true;
-  if (phase_ == Phase::candidates) choose_best();
+  if (phase_ != Phase::candidates) return;
+  is_cut_ = true;
+  choose_best();
 }
 
 void ConfigSearch::end_trial() {
@@ -121,7 +123,7 @@ double ConfigSearch::agreed_score(const TrialTimes& times) const {
 
 Outcome ConfigSearch::outcome() const {
   if (won_) return Outcome::won;
-  if (trials_.empty()) return Outcome::unresolved;
+  if (is_cut_ || trials_.empty()) return Outcome::unresolved;
   const auto open = [&](const Trial& trial) {
     return trial.status == TrialStatus::timed && may_gain(trial.times, rules_);
   };

@@ -43,6 +43,8 @@ class JITSTEP_API ConfigSearch {
   void reject(TrialStatus status, const std::string& detail);
   /// Tries no further candidates. The confirmation of the best one still runs.
   void stop();
+  /// True if stop() left candidates out.
+  bool is_cut() const { return is_cut_; }
 
   const KernelConfig& default_config() const { return default_config_; }
   /// The trials so far. Valid before the end, too.
@@ -67,6 +69,7 @@ class JITSTEP_API ConfigSearch {
   Agreement agree_;
   Phase phase_ = Phase::candidates;
   bool stopped_ = false;
+  bool is_cut_ = false;
   std::vector<Trial> trials_;
   KernelConfig candidate_;
   PairedTrial running_;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
+
 namespace jitstep::jit {
 namespace {
 
@@ -11,10 +14,15 @@ std::int64_t most_partials(const std::vector<AllRecord>& records) {
   return most;
 }
 
+// The sum adds in the order of ids, with a number of memory for each.
 int ids_of(const std::vector<AllRecord>& records) {
-  int ids = 0;
-  for (const AllRecord& record : records) ids = std::max(ids, record.id + 1);
-  return ids;
+  constexpr int kMostIds = 1 << 24;
+  int last = -1;
+  for (const AllRecord& record : records) last = std::max(last, record.id);
+  if (last >= kMostIds)
+    throw Error(str_cat("a sum over all tensors needs ids below ", kMostIds, ", and a tensor has ",
+                        last, ". Number the tensors from 0."));
+  return last + 1;
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ TunedConfigs::TunedConfigs(std::vector<TuningRecord> records, const Hardware& ha
                            Templates templates)
     : records_(std::move(records)), hardware_(hardware), templates_(std::move(templates)) {
   std::erase_if(records_, [&](const TuningRecord& record) {
-    return !record.complete || record.hardware.target != hardware.target ||
+    return (!record.complete && record.outcome != Outcome::won) ||
+           record.hardware.target != hardware.target ||
            record.hardware.architecture != hardware.architecture;
   });
 }

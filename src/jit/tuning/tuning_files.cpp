@@ -51,6 +51,15 @@ std::optional<std::string> foreign(const std::string& path, const RecordFile& fi
                  file.problems.front(), "). Choose another file, or remove it.");
 }
 
+// Why no record can be written into the folder of a file. Makes the folder.
+std::optional<std::string> problem_of_folder(const std::string& path) {
+  const std::string folder = fs::absolute(path).parent_path().string();
+  if (auto problem = make_folder(folder)) return problem;
+  if (auto problem = folder_problem(folder, Trust::own))
+    return str_cat("cannot write ", path, ": ", *problem);
+  return {};
+}
+
 }  // namespace
 
 RecordFile parse_records(std::string_view content, const std::string& name) {
@@ -96,14 +105,13 @@ std::vector<RecordSource> record_sources(const Settings& settings) {
   return all;
 }
 
-std::optional<std::string> foreign_records(const std::string& path) {
+std::optional<std::string> records_problem(const std::string& path) {
+  if (auto problem = problem_of_folder(path)) return problem;
   return foreign(path, read_records(path));
 }
 
 std::optional<std::string> add_record(const std::string& path, const TuningRecord& record) {
-  const std::string folder = fs::absolute(path).parent_path().string();
-  if (auto problem = make_folder(folder)) return problem;
-  if (auto problem = folder_problem(folder, Trust::own)) return problem;
+  if (auto problem = problem_of_folder(path)) return problem;
   const FileHandle lock = locked(path + ".lock");
   if (!lock) return str_cat("cannot lock ", path, ".lock: ", std::strerror(errno));
   std::string why;

@@ -35,7 +35,7 @@ struct JITSTEP_API TuningRecord {
   RecordVersions versions = {};
   std::string strategy;
   std::string date;       // 2026-11-23
-  bool complete = false;  // false: the tuner was interrupted
+  bool complete = false;  // false: candidates were left out
   Outcome outcome = Outcome::unresolved;
   KernelConfig config = {};  // the winner, or the default
   double gain = 1;    // default's time / winner's time in the confirmation; 1 without a winner

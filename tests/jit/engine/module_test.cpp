@@ -1,7 +1,10 @@
 #include "jit/engine/module.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <filesystem>
 
 #include "jit/compiler/host_compiler.h"
 #include "jit/fixtures.h"
@@ -64,6 +67,34 @@ TEST(Module, AnObjectThatStaysLoadedIsNotConfusedWithAnother) {
     const auto module = load_host_module(round % 2 ? two : one, "unit", {});
     EXPECT_EQ(call(*module), round % 2 ? 2 : 1);
   }
+}
+
+// Closes the descriptors of all memory files of modules.
+int close_memory_files() {
+  std::vector<int> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (file.find("memfd:jitstep") != file.npos)
+      found.push_back(std::stoi(entry.path().filename().string()));
+  }
+  for (const int fd : found) ::close(fd);
+  return static_cast<int>(found.size());
+}
+
+// Daemons close all descriptors that they do not know.
+TEST(Module, IsAnotherOneAfterTheProgramHasClosedTheFirstOnesFile) {
+  const std::vector<std::byte> one = compiled(answering(1)), two = compiled(answering(2));
+  const auto first = load_host_module(one, "one", {});
+  ASSERT_GE(close_memory_files(), 1);
+  auto second = load_host_module(two, "two", {});
+  EXPECT_EQ(call(*first), 1);
+  EXPECT_EQ(call(*second), 2);
+  ASSERT_GE(close_memory_files(), 1);
+  const int mine = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  for (int fd = mine; fd < mine + 16; ++fd) ::dup2(mine, fd);
+  second.reset();
+  for (int fd = mine; fd < mine + 16; ++fd) EXPECT_EQ(::close(fd), 0) << "a file of the program";
 }
 
 TEST(Module, AnInvalidImageThrows) {

@@ -129,6 +129,10 @@ TEST_F(StepErrors, TensorsThatTheKernelCannotStep) {
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].id = 3; }),
             "tensors 0 and 1 of the step (counted from 0) both have the id 3. Ids order the sums "
             "over all tensors. Give each its own.");
+  EXPECT_NE(refused([](auto& tensors, auto&, auto&) {
+              tensors[1].id = std::numeric_limits<int>::max();
+            }).find("needs ids below"),
+            std::string::npos);
 }
 
 TEST_F(StepErrors, PartsThatCannotBeStepped) {

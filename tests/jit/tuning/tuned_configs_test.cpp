@@ -114,9 +114,11 @@ TEST(TunedConfigs, TheFirstOfEqualRecordsIsUsedAndCurrentTemplatesArePreferred) 
   EXPECT_NE(stale.why.find("with other templates than the current ones"), std::string::npos);
 }
 
-TEST(TunedConfigs, InterruptedAndInvalidRecordsAreIgnored) {
+TEST(TunedConfigs, UnfinishedRecordsWithoutAWinnerAndInvalidOnesAreIgnored) {
   TuningRecord half = won_record();
   half.complete = false;
+  EXPECT_EQ(choose({half}).match, Match::exact);
+  half.outcome = Outcome::unresolved;
   EXPECT_EQ(choose({half}).match, Match::none);
   EXPECT_EQ(choose({with_chunk(won_record(), 3)}).match, Match::none);
 }

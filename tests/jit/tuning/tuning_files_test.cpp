@@ -159,14 +159,14 @@ TEST_F(TuningFiles, AFileOfOtherContentIsNotOverwritten) {
   const std::string notes = "# mine\n\nof today\n";
   testing::write_file(path, notes);
   ::chmod((folder / "cache").c_str(), 0700);
-  ASSERT_TRUE(foreign_records(path));
-  EXPECT_NE(foreign_records(path)->find("has other content"), std::string::npos);
-  EXPECT_EQ(add_record(path, of_size(1)), foreign_records(path));
+  ASSERT_TRUE(records_problem(path));
+  EXPECT_NE(records_problem(path)->find("has other content"), std::string::npos);
+  EXPECT_EQ(add_record(path, of_size(1)), records_problem(path));
   EXPECT_EQ(testing::content_of(path), notes);
   testing::write_file(path, "");
-  EXPECT_FALSE(foreign_records(path));
+  EXPECT_FALSE(records_problem(path));
   EXPECT_FALSE(add_record(path, of_size(1)));
-  EXPECT_FALSE(foreign_records(path));
+  EXPECT_FALSE(records_problem(path));
 }
 
 TEST_F(TuningFiles, LieNextToTheCache) {

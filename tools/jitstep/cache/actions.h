@@ -18,6 +18,9 @@ namespace jitstep::tool::cache {
 /// The settings of the environment, with a log level of at least `warn`, so that a rejected cache folder is reported.
 jit::Settings settings();
 
+/// True if a cache folder of the environment cannot be used.
+bool rejects_a_folder();
+
 /// The key of an entry. It is the stem of the file's name.
 std::string digest_of(const jit::ListedEntry& entry);
 

@@ -38,10 +38,26 @@ void publish(const fs::path& path, fs::perms execute = fs::perms::none) {
     throw Error(str_cat("cannot let others read ", path.string(), ": ", failure.message()));
 }
 
+// The folder and those that have it, as far as they do not exist.
+std::vector<fs::path> missing(const fs::path& folder) {
+  std::vector<fs::path> all;
+  for (fs::path one = fs::absolute(folder).lexically_normal(); !one.empty() && !fs::exists(one);
+       one = one.parent_path())
+    all.push_back(one);
+  return all;
+}
+
+// Others can enter what this makes. A folder that exists keeps its permissions.
 void make(const fs::path& folder) {
+  const std::vector<fs::path> made = missing(folder);
   if (auto problem = make_folder(folder.string())) throw Error(*problem);
   if (auto problem = folder_problem(folder.string(), Trust::own)) throw Error(*problem);
-  publish(folder, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec);
+  for (const fs::path& one : made)
+    publish(one, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec);
+  const fs::perms now = fs::status(folder).permissions();
+  if ((now & fs::perms::others_exec) == fs::perms::none)
+    std::cerr << "jitstep: other users cannot enter " << folder.string()
+              << ". To change that, run chmod go+rx on it.\n";
 }
 
 void copy(const ListedEntry& entry, const fs::path& folder) {

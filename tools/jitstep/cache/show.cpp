@@ -27,6 +27,8 @@ Settings settings() {
   return found;
 }
 
+bool rejects_a_folder() { return !DiskCache(settings()).rejected().empty(); }
+
 std::string digest_of(const ListedEntry& entry) {
   return std::filesystem::path(entry.file.path).stem().string();
 }

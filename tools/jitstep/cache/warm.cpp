@@ -1,7 +1,9 @@
 // jitstep cache warm: compiles kernels before a program needs them.
 #include <jit/base/parallel.h>
+#include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
+#include <jit/cache/cache_folder.h>
 #include <jit/codegen/unit.h>
 #include <jit/engine/kernel_list.h>
 #include <jit/source/source_digests.h>
@@ -10,9 +12,11 @@
 #include <jitstep/jit/kernel_config.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -131,6 +135,7 @@ std::vector<RequestedOptimizer> optimizers_of(const Request& request) {
       throw Error(str_cat(request.file, ":", number, ": ", error.what()));
     }
   }
+  if (lines.bad()) throw Error(str_cat("cannot read ", request.file, ". Is it a file?"));
   return all;
 }
 
@@ -189,10 +194,13 @@ std::vector<WantedKernel> kernels_of(const Request& request) {
 std::vector<WantedKernel> wanted(const Request& request) {
   std::vector<WantedKernel> all;
   std::set<std::string> known;
+  std::vector<std::string> cpus;
+  for (const std::string& name : request.cpus)
+    if (std::find(cpus.begin(), cpus.end(), name) == cpus.end()) cpus.push_back(name);
   for (const WantedKernel& one : kernels_of(request)) {
     if (!known.insert(to_string(one.target) + one.text).second) continue;
-    const bool cpu = one.target.kind == Target::Kind::cpu && !request.cpus.empty();
-    for (const std::string& name : cpu ? request.cpus : std::vector<std::string>{""}) {
+    const bool cpu = one.target.kind == Target::Kind::cpu && !cpus.empty();
+    for (const std::string& name : cpu ? cpus : std::vector<std::string>{""}) {
       all.push_back(one);
       all.back().cpu = name;
     }
@@ -222,11 +230,23 @@ class Engines {
   std::map<std::string, std::unique_ptr<Engine>> engines_;
 };
 
+// The engine only warns if it cannot store a kernel.
+void check_stored(const Built& built) {
+  const Settings here = settings();
+  const std::string file = entry_path(in_place(here.cache_dir), built.key);
+  if (std::filesystem::exists(file)) return;
+  const std::vector<std::string> rejected = DiskCache(here).rejected();
+  throw Error(str_cat(
+      "it was compiled, but is not in the cache. ",
+      rejected.empty() ? "Check the space on the disk, and JITSTEP_CACHE_DIR" : rejected.front()));
+}
+
 void build(Engine& engine, WantedKernel& one) {
   try {
     const auto built = engine.build(one.text, one.name, one.target);
     one.compile_ms = built->compile_ms;
     one.from_cache = built->from_cache;
+    if (!one.from_cache) check_stored(*built);
   } catch (const Error& error) {
     one.problem = error.what();
   }
