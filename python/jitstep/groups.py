@@ -281,7 +281,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
         pairs = self._pairs.setdefault(p, {})
         local = sharded.local(p)
         _core.refuse_capture(local.detach())
-        return state.bind(local, plan, self.state[p], pairs, with_weights=with_weights, counted=counted)
+        restarts = bool(self._description["no_step_number"]) and not self._description["aux_names"]
+        return state.bind(
+            local, plan, self.state[p], pairs, with_weights=with_weights, counted=counted, restarts=restarts
+        )
 
     @_disable_dynamo
     def init_state(self) -> None:

@@ -71,10 +71,21 @@ def _dense_strides(sizes: list[int], strides: list[int]) -> list[int]:
 class Binding:
     """The state of one parameter while it is brought into the form of a plan. Changes the dict only in the end."""
 
-    def __init__(self, p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, *, counted: bool = False):
+    def __init__(
+        self,
+        p: Tensor,
+        plan: _core.ParamPlan,
+        state: State,
+        pairs: Pairs,
+        *,
+        counted: bool = False,
+        restarts: bool = False,
+    ):
         self.p, self.plan, self.pairs, self.counted = p, plan, pairs, counted
         self.state = dict(state)
-        self.t = taken(state)
+        if restarts and not self.has_slots():
+            self.state.pop("step", None)
+        self.t = taken(self.state)
         self.sizes = plan.sizes()
         self.strides = plan.compact_strides()
         held = state.get("strides")
@@ -85,6 +96,11 @@ class Binding:
         self.drop_unusable_residual()
 
     # ---- state buffers
+
+    def has_slots(self) -> bool:
+        """True if the state has a buffer, or the plan has none."""
+        names = [slot.name for slot in self.plan.slots() if slot.format]
+        return not names or any(name in self.state or f"{name}.format" in self.state for name in names)
 
     def held_values(self, number: int, slot: _core.SlotInfo) -> Tensor | None:
         """The values of a state buffer that must be converted, in the plan's order."""
@@ -326,15 +342,17 @@ def bind(
     *,
     with_weights: bool = True,
     counted: bool = False,
+    restarts: bool = False,
 ) -> tuple[_core.Buffers | None, Conversion]:
     """Brings the state of a parameter into the plan's formats. An error changes nothing.
 
-    `counted`: the tensor `step` belongs on the parameter's device, and not on the CPU. `with_weights=False` is for
+    `counted`: the tensor `step` belongs on the parameter's device, and not on the CPU. `restarts`: the first step with
+    buffers is step 1, as in torch's SGD, whose momentum may be set later. `with_weights=False` is for
     checkpoints, whose parameter may not be loaded yet. It leaves the residual as it is. A residual in another storage
     order needs the parameter: then this changes nothing, and returns no buffers.
     """
     with torch.no_grad():
-        binding = Binding(p, plan, state, pairs, counted=counted)
+        binding = Binding(p, plan, state, pairs, counted=counted, restarts=restarts)
         if not with_weights and not binding.same_order and "residual" in binding.state:
             return None, binding.conversion  # codes and residual change their order together
         buffers = binding.run(with_weights)

@@ -195,7 +195,7 @@ class StepTransforms:
         return self._of_parameter[p]
 
     def keep_matrices(self) -> None:
-        """Stores the matrices that transforms have assigned, in the memory of the old ones. They may be views of those."""
+        """Stores the matrices that transforms have assigned, also views of the old ones, in the memory of those."""
         with torch.no_grad():
             for p, matrices in self._of_parameter.items():
                 held = {name: self._state[p][self._matrices[name]] for name in matrices}

@@ -34,6 +34,48 @@ def test_a_class_follows_torchs_class_of_the_same_name(name):
     assert_close(*both(name))
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD"])
+def test_infinite_parameters_stay_infinite_as_in_torch(name):
+    made = []
+    for optim in (torch.optim, jitstep):
+        p = torch.nn.Parameter(torch.tensor([1.0, -torch.inf, 2.0, torch.inf]))
+        optimizer = getattr(optim, name)([p], lr=0.01)
+        for _ in range(3):
+            p.grad = torch.tensor([0.1, 0.0, 0.2, 0.1])
+            optimizer.step()
+        made.append(p.detach())
+    torch.testing.assert_close(*made)
+
+
+def test_an_infinite_average_of_centered_rmsprop_stops_its_element():
+    made = []
+    for optim in (torch.optim, jitstep):
+        p = torch.nn.Parameter(torch.ones(3))
+        optimizer = optim.RMSprop([p], centered=True)
+        for gradient in (-1e25, 1.0, 1.0):
+            p.grad = torch.tensor([gradient, 1.0, 2.0])
+            optimizer.step()
+        made.append(p.detach())
+    torch.testing.assert_close(*made)
+
+
+@pytest.mark.parametrize("name", ["SGD", "SGDW"])
+def test_momentum_that_is_set_later_begins_with_the_gradient(name):
+    made = []
+    for module in ((torch.optim if name == "SGD" else jitstep), jitstep):
+        p = torch.nn.Parameter(torch.ones(3))
+        late = module is torch.optim or made
+        optimizer = getattr(module, name)([p], lr=0.1, dampening=0.5, momentum=0.0 if late else 0.9)
+        for step in range(5):
+            if step == 3:
+                optimizer.param_groups[0]["momentum"] = 0.9
+            p.grad = torch.full((3,), float(step >= 3))  # no change before momentum is on
+            if late or step >= 3:
+                optimizer.step()
+        made.append(p.detach())
+    torch.testing.assert_close(*made)
+
+
 def test_muon_follows_torch():
     assert_close(*both("Muon", lambda net: [p for p in net.parameters() if p.dim() == 2]), rtol=1e-3, atol=1e-4)
 

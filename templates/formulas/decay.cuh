@@ -1,4 +1,4 @@
-// How decoupled weight decay depends on the learning rate.
+// Weight decay: coupled with the gradient, and how decoupled decay depends on the learning rate.
 #pragma once
 #include "../lang/contract.cuh"
 
@@ -8,6 +8,12 @@ namespace jitstep::formulas {
 KHD double decay_rate(bool corrected, double lr, Nullable initial_lr) {
   const bool changed = initial_lr.has_value() && initial_lr.value != 0;
   return corrected && changed ? lr * lr / initial_lr.value : lr;
+}
+
+// The gradient or update g with coupled decay of the parameter p. Without decay it is g, also if p is infinite, as in
+// torch, which then leaves the term out.
+KHD real decayed(real weight_decay, real p, real g) {
+  return chosen(weight_decay != 0, fma(weight_decay, p, g), g);
 }
 
 }  // namespace jitstep::formulas

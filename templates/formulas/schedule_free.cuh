@@ -15,7 +15,7 @@ struct ScheduleFree {
 // Advances the shared state. beta: how close y is to the average.
 KHD ScheduleFree schedule_free(const auto& h, double beta, auto& m) {
   const double k = m.k.prev + 1;
-  const double rate = k <= h.warmup_steps ? h.lr * k / h.warmup_steps : h.lr;
+  const double rate = m.k.prev < h.warmup_steps ? h.lr * k / h.warmup_steps : h.lr;
   m.k.next = k;
   m.lr_max.next = max(m.lr_max.prev, rate);
   const double weight = pow(k, h.r) * pow(m.lr_max.next, h.weight_lr_power);

@@ -3,7 +3,7 @@
 // A step whose variance is still too uncertain is then plain momentum. Without `degenerated_to_sgd`, it does nothing.
 // class: AdaBelief
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::adabelief {
 
@@ -59,7 +59,7 @@ struct Rule {
     return s;
   }
   KHD static void update_state(auto& e, const auto& c) {
-    const real g = F.weight_decouple ? e.g : fma(c.weight_decay, e.p, e.g);
+    const real g = F.weight_decouple ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
     e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
     const real surprise = g - e.m.next;
     e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (surprise * surprise)) + c.eps;

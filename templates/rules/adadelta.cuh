@@ -1,7 +1,7 @@
 // Adadelta (arXiv 1212.5701), with a learning rate and coupled weight decay, as torch.optim.Adadelta. eps is inside
 // both square roots.   class: Adadelta
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::adadelta {
 
@@ -29,7 +29,9 @@ struct Rule {
     s.weight_decay = static_cast<real>(h.weight_decay);
     return s;
   }
-  KHD static real decayed(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
+  KHD static real decayed(const auto& e, const auto& c) {
+    return formulas::decayed(c.weight_decay, e.p, e.g);
+  }
   KHD static real update(const auto& e, const auto& c) {
     return sqrt(e.acc.prev + c.eps) / sqrt(e.v.next + c.eps) * decayed(e, c);
   }

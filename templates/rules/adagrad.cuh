@@ -1,7 +1,7 @@
 // Adagrad (Duchi, Hazan, Singer, JMLR 12, 2011), with coupled weight decay, as torch.optim.Adagrad. lr_decay lowers
 // the learning rate with the step number.   class: Adagrad   initial state: at construction
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::adagrad {
 
@@ -27,7 +27,9 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     return s;
   }
-  KHD static real decayed(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
+  KHD static real decayed(const auto& e, const auto& c) {
+    return formulas::decayed(c.weight_decay, e.p, e.g);
+  }
   KHD static void update_state(auto& e, const auto& c) {
     const real g = decayed(e, c);
     e.v.next = fma(g, g, e.v.prev);

@@ -1,6 +1,6 @@
 // Adam (arXiv 1412.6980), with coupled weight decay and AMSGrad, as torch.optim.Adam.   class: Adam
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::adam {
 
@@ -37,7 +37,7 @@ struct Rule {
     return s;
   }
   KHD static void update_state(auto& e, const auto& c) {
-    const real g = fma(c.weight_decay, e.p, e.g);
+    const real g = formulas::decayed(c.weight_decay, e.p, e.g);
     e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
     e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
     if (F.amsgrad) e.vmax.next = maximum(e.vmax.prev, e.v.next);

@@ -1,7 +1,7 @@
 // Adamax (arXiv 1412.6980): Adam by the infinity norm, with coupled weight decay, as torch.optim.Adamax. eps is inside
 // the maximum.   class: Adamax
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::adamax {
 
@@ -31,7 +31,7 @@ struct Rule {
     return s;
   }
   KHD static void update_state(auto& e, const auto& c) {
-    const real g = fma(c.weight_decay, e.p, e.g);
+    const real g = formulas::decayed(c.weight_decay, e.p, e.g);
     e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
     e.v.next = maximum(c.beta2 * e.v.prev, abs(g) + c.eps);
   }

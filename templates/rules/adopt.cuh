@@ -53,7 +53,7 @@ struct Rule {
     return s;
   }
   KHD static real gradient(const auto& e, const auto& c) {
-    return F.decoupled ? e.g : fma(c.weight_decay, e.p, e.g);
+    return F.decoupled ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
   }
   KHD static void update_state(auto& e, const auto& c) {
     const real g = gradient(e, c);

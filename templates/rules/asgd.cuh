@@ -2,7 +2,7 @@
 // parameters after step t0, for the program to read. A step uses the step size eta that the previous step computed, so
 // a new lr takes effect one step late.   class: ASGD
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::asgd {
 
@@ -37,7 +37,7 @@ struct Rule {
     return s;
   }
   KHD static real stepped(const auto& e, const auto& c) {
-    return e.p * c.shrink - c.eta * fma(c.weight_decay, e.p, e.g);
+    return e.p * c.shrink - c.eta * formulas::decayed(c.weight_decay, e.p, e.g);
   }
   KHD static void update_state(auto& e, const auto& c) {
     const real p = stepped(e, c);

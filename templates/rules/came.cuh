@@ -1,7 +1,7 @@
 // CAME (arXiv 2307.02047): Adafactor's factored second moment, with steps scaled by each update's distance from its
 // average, as pytorch_optimizer's CAME. It factors the last two dimensions of matrices.   class: CAME
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::came {
 
@@ -87,7 +87,7 @@ struct Rule {
 
   // The second moment: row and column means, or v for vectors.
   KHD static real gradient(const auto& e, const auto& c) {
-    return F.weight_decouple ? e.g : fma(c.weight_decay, e.p, e.g);
+    return F.weight_decouple ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
   }
   KHD static real square(const auto& e, const auto& c) {
     const real g = gradient(e, c);

@@ -1,7 +1,7 @@
 // Adam with D-Adaptation (arXiv 2301.07733), as dadaptation's DAdaptAdam. It finds the step size d from the size of
 // the weighted gradient sum s. All tensors share d and the step count k.   class: DAdaptAdam
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::dadapt_adam {
 
@@ -30,9 +30,10 @@ struct AuxState {
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, weight_decay, decay, rate;
   double growth_rate, beta;
+  bool frozen;
 };
 struct Estimate {
-  bool moves;  // false while all gradients so far are zero: then no state advances
+  bool moves;  // false if all gradients so far are zero, or lr is 0 everywhere: no state advances
 };
 struct Reductions {
   Sum<all, 2, Estimate> estimate;
@@ -59,18 +60,20 @@ struct Rule {
     s.rate = static_cast<real>(rate);
     s.growth_rate = h.growth_rate.has_value() ? h.growth_rate.value : kInfinity;
     s.beta = beta3;
+    s.frozen = h.lr == 0;
     return s;
   }
   KHD static real gradient(const auto& e, const auto& c) {
-    return F.decouple ? e.g : fma(c.weight_decay, e.p, e.g);
+    return F.decouple ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
   }
   KHD static void update_state(auto& e, const auto& c) {
     const real g = gradient(e, c);
-    e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
-    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
-    e.s.next = fma(c.beta3, e.s.prev, c.fresh3 * g);
+    e.m.next = chosen(c.frozen, e.m.prev, fma(c.beta1, e.m.prev, c.fresh1 * g));
+    e.v.next = chosen(c.frozen, e.v.prev, fma(c.beta2, e.v.prev, c.fresh2 * (g * g)));
+    e.s.next = chosen(c.frozen, e.s.prev, fma(c.beta3, e.s.prev, c.fresh3 * g));
   }
   KHD static Reals<2> terms(Of<Estimate>, const auto& e, const auto& c) {
+    if (c.frozen) return {0, 0};
     const real scaled = e.s.prev / (sqrt(e.v.prev) + c.eps);
     return {c.rate * (gradient(e, c) * scaled), abs(e.s.next)};
   }
@@ -80,14 +83,15 @@ struct Rule {
     const double numerator = c.beta * m.numerator_weighted.prev + (1 - c.beta) * sum[0];
     const double d_hat = numerator / ((1 - c.beta) * sum[1]);
     m.numerator_weighted.next = numerator;
-    m.d.next = max(m.d.prev, min(d_hat, m.d.prev * c.growth_rate));
+    // With these orders of operands, a d_hat of NaN leaves d.
+    m.d.next = max(min(m.d.prev * c.growth_rate, d_hat), m.d.prev);
     m.k.next = m.k.prev + 1;
     return {1};
   }
   KHD static void update_param(auto& e, const auto& c) {
-    if (!c.estimate.moves) return;
+    if (!c.estimate.moves || c.frozen) return;
     // Not e.p (1 - decay): while d is small, 1 - decay rounds away most of the decay.
-    const real p = F.decouple ? fma(-c.decay, e.p, e.p) : e.p;
+    const real p = F.decouple ? formulas::decayed(-c.decay, e.p, e.p) : e.p;
     e.p = p - e.m.next / (sqrt(e.v.next) + c.eps);
   }
 };

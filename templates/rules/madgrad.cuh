@@ -2,7 +2,7 @@
 // squares, as timm's MADGRAD. Without momentum, x0 is not stored. Each step then computes it from the previous step.
 // So does the first step after momentum was switched on.   class: MADGRAD
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::madgrad {
 
@@ -44,12 +44,14 @@ struct Rule {
     return s;
   }
   KHD static void update_state(auto& e, const auto& c) {
-    const real g = F.decoupled_decay ? e.g : fma(c.weight_decay, e.p, e.g);
+    const real g = F.decoupled_decay ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
     e.v.next = fma(c.rate, g * g, e.v.prev);
     e.s.next = fma(c.rate, g, e.s.prev);
     if (F.has_momentum) e.x0.next = c.first ? e.p + distance(e.s.prev, e.v.prev, c) : e.x0.prev;
   }
-  KHD static real distance(real s, real v, const auto& c) { return s / (cbrt(v) + c.eps); }
+  KHD static real distance(real s, real v, const auto& c) {
+    return chosen(s == 0, s, s / (cbrt(v) + c.eps));  // eps may be 0
+  }
   KHD static void update_param(auto& e, const auto& c) {
     const real p = F.decoupled_decay ? e.p * c.shrink : e.p;
     const real x0 = F.has_momentum ? e.x0.next : p + distance(e.s.prev, e.v.prev, c);

@@ -3,6 +3,7 @@
 // its norm is NaN, and clipping makes every element of the tensor NaN.   class: MARS
 #pragma once
 #include "../formulas/caution.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::mars {
 
@@ -91,7 +92,7 @@ struct Rule {
     return m / c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
   }
   KHD static void update_param(auto& e, const auto& c) {
-    e.p -= c.lr * fma(c.weight_decay, e.p, update(e, c));
+    e.p -= c.lr * formulas::decayed(c.weight_decay, e.p, update(e, c));
   }
 };
 

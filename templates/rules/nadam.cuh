@@ -1,7 +1,7 @@
 // NAdam (Dozat, ICLR 2016 workshop): Adam with Nesterov momentum, as torch.optim.NAdam. beta1 warms up by
 // `momentum_decay`.   class: NAdam
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::nadam {
 
@@ -50,7 +50,7 @@ struct Rule {
     return s;
   }
   KHD static real decayed(const auto& e, const auto& c) {
-    return F.decoupled_weight_decay ? e.g : fma(c.weight_decay, e.p, e.g);
+    return F.decoupled_weight_decay ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
   }
   KHD static void update_state(auto& e, const auto& c) {
     const real g = decayed(e, c);

@@ -2,7 +2,7 @@
 // norm. The defaults are those of NVIDIA's Jasper and timm: normalization and weight decay inside the first moment.
 // Without `reg_inside_moment` and with `bias_correction` it is Apex's FusedNovoGrad.   class: NovoGrad
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::novograd {
 
@@ -56,12 +56,15 @@ struct Rule {
     return {static_cast<real>(1 / (sqrt(m.v.next) / c.root_correction + c.eps))};
   }
   KHD static void update_state(auto& e, const auto& c) {
-    const real g = F.reg_inside_moment ? fma(c.weight_decay, e.p, e.g * c.norm.inverse) : e.g;
+    const real g =
+        F.reg_inside_moment ? formulas::decayed(c.weight_decay, e.p, e.g * c.norm.inverse) : e.g;
     e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
   }
   KHD static void update_param(auto& e, const auto& c) {
     const real mean = e.m.next * c.correction;
-    e.p -= c.lr * (F.reg_inside_moment ? mean : fma(c.weight_decay, e.p, mean * c.norm.inverse));
+    e.p -= c.lr * (F.reg_inside_moment
+                       ? mean
+                       : formulas::decayed(c.weight_decay, e.p, mean * c.norm.inverse));
   }
 };
 

@@ -1,7 +1,7 @@
 // Prodigy (arXiv 2306.06101): Adam that finds its step size d from the distance of the weights to their initial values
 // p0, as prodigyopt. All tensors share d and the step count k.   class: Prodigy
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::prodigy {
 
@@ -21,7 +21,7 @@ struct Flags {
   bool use_bias_correction = false;
   bool safeguard_warmup = false;
   bool has_momentum = false;  // lifted: betas[0] != 0
-  bool sliced = false;       // lifted: slice_p != 1
+  bool sliced = false;        // lifted: slice_p != 1
 };
 struct Slots {
   Signed m;       // torch: exp_avg; if has_momentum
@@ -39,11 +39,11 @@ struct Scalars {
   real beta1, fresh1, beta2, fresh2, beta3, fresh3, eps, weight_decay, decay, rate, weight;
   double d0, d_coef, growth_rate, beta;
   int64 slice;
-  bool first;
+  bool first, frozen;
 };
 struct Estimate {
   real d;
-  bool moves;  // false while all gradients so far are zero: then no state advances
+  bool moves;  // false if all gradients so far are zero, or lr is 0 everywhere: no state advances
 };
 struct Reductions {
   Sum<all, 2, Estimate> estimate;
@@ -75,22 +75,25 @@ struct Rule {
     s.beta = beta3;
     s.slice = static_cast<int64>(h.slice_p);
     s.first = t == 1;
+    s.frozen = h.lr == 0;
     return s;
   }
   KHD static real gradient(const auto& e, const auto& c) {
-    return F.decouple ? e.g : fma(c.weight_decay, e.p, e.g);
+    return F.decouple ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
   }
   KHD static bool in_slice(const auto& e, const auto& c) {
     return !F.sliced || e.index % c.slice == 0;
   }
   KHD static void update_state(auto& e, const auto& c) {
     const real g = gradient(e, c);
-    if (F.has_momentum) e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
-    e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
-    e.s.next = in_slice(e, c) ? fma(c.beta3, e.s.prev, c.fresh3 * g) : real(0);
+    if (F.has_momentum) e.m.next = chosen(c.frozen, e.m.prev, fma(c.beta1, e.m.prev, c.fresh1 * g));
+    e.v.next = chosen(c.frozen, e.v.prev, fma(c.beta2, e.v.prev, c.fresh2 * (g * g)));
+    const real s = chosen(c.frozen, e.s.prev, fma(c.beta3, e.s.prev, c.fresh3 * g));
+    e.s.next = in_slice(e, c) ? s : real(0);
     e.p0.next = c.first ? e.p : e.p0.prev;
   }
   KHD static Reals<2> terms(Of<Estimate>, const auto& e, const auto& c) {
+    if (c.frozen) return {0, 0};
     const real moved = in_slice(e, c) ? e.p0.next - e.p : real(0);
     return {c.weight * (gradient(e, c) * moved), abs(e.s.next)};
   }
@@ -99,19 +102,20 @@ struct Rule {
     if (sum[1] == 0) return {static_cast<real>(m.d.prev), false};
     const double numerator = c.beta * m.d_numerator.prev + sum[0];
     const double d_hat = c.d_coef * numerator / sum[1];
-    const double d = m.d.prev == c.d0 ? max(m.d.prev, d_hat) : m.d.prev;
+    // max(d_hat, x) is x if d_hat is NaN: a gradient that is not finite leaves d.
+    const double d = m.d.prev == c.d0 ? max(d_hat, m.d.prev) : m.d.prev;
     m.d_numerator.next = numerator;
-    m.d_max.next = max(m.d_max.prev, d_hat);
+    m.d_max.next = max(d_hat, m.d_max.prev);
     m.d.next = min(m.d_max.next, d * c.growth_rate);
     m.k.next = m.k.prev + 1;
     return {static_cast<real>(m.d.next), true};
   }
   KHD static void update_param(auto& e, const auto& c) {
-    if (!c.estimate.moves) return;
+    if (!c.estimate.moves || c.frozen) return;
     const real d = c.estimate.d;
     const real m = F.has_momentum ? e.m.next : d * gradient(e, c);
     // Not e.p (1 - decay): while d is small, 1 - decay rounds away most of the decay.
-    const real p = F.decouple ? fma(-c.decay, e.p, e.p) : e.p;
+    const real p = F.decouple ? formulas::decayed(-c.decay, e.p, e.p) : e.p;
     e.p = p - c.rate * (m / (sqrt(e.v.next) + d * c.eps));
   }
 };

@@ -1,7 +1,7 @@
 // RAdam (arXiv 1908.03265): Adam that uses plain momentum until the variance of 1/sqrt(v) is finite, and then rectifies
 // its step by that variance, as torch.optim.RAdam.   class: RAdam
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::radam {
 
@@ -45,7 +45,7 @@ struct Rule {
     return s;
   }
   KHD static void update_state(auto& e, const auto& c) {
-    const real g = F.decoupled_weight_decay ? e.g : fma(c.weight_decay, e.p, e.g);
+    const real g = F.decoupled_weight_decay ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
     e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
     e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
   }

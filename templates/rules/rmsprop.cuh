@@ -2,7 +2,7 @@
 // `bias_correction`, `decoupled_weight_decay` and centralization, which includes vectors, it is torchastic's
 // RMSProp.   class: RMSprop
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::rmsprop {
 
@@ -46,12 +46,13 @@ struct Rule {
     return s;
   }
   KHD static real decayed(const auto& e, const auto& c) {
-    return F.decoupled_weight_decay ? e.g : fma(c.weight_decay, e.p, e.g);
+    return F.decoupled_weight_decay ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
   }
   // v - gavg^2 of the new averages, computed from the previous ones. This avoids cancellation, and it is not
   // negative if a codec rounded v and gavg differently.
   KHD static real variance(const auto& e, const auto& c) {
-    const real prev = e.v.prev - e.gavg.prev * e.gavg.prev, drift = decayed(e, c) - e.gavg.prev;
+    // fma: v may be infinite where gavg^2 is, too
+    const real prev = fma(-e.gavg.prev, e.gavg.prev, e.v.prev), drift = decayed(e, c) - e.gavg.prev;
     return c.alpha * (max(real(0), prev) + c.fresh * (drift * drift));
   }
   KHD static real direction(const auto& e, const auto& c) {

@@ -1,19 +1,21 @@
 // Schedule-free AdamW (arXiv 2405.15682), as schedulefree. The parameter is y, between the iterate z and its average x.
-// Evaluation uses x. All tensors share the step count and the weights.   class: ScheduleFreeAdamW
+// Evaluation uses x. All tensors share the step count and the weights of the average, so all groups have the same lr,
+// warm-up and powers. Use one optimizer for each lr.   class: ScheduleFreeAdamW
 // modes: train, eval
 #pragma once
+#include "../formulas/decay.cuh"
 #include "../formulas/schedule_free.cuh"
 
 namespace jitstep::rules::schedulefree_adamw {
 
 struct Hyper {
-  double lr = 0.0025;               // >= 0
+  double lr = 0.0025;               // >= 0; same in all groups
   Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
   double eps = 1e-8;                // >= 0
   double weight_decay = 0;          // >= 0
-  double warmup_steps = 0;          // >= 0
-  double r = 0;                     // finite
-  double weight_lr_power = 2;       // finite
+  double warmup_steps = 0;          // >= 0; same in all groups
+  double r = 0;                     // finite; same in all groups
+  double weight_lr_power = 2;       // finite; same in all groups
 };
 // refuse: betas[0] == 0, schedule-free steps need momentum, so betas[0] must be above 0
 struct Slots {
@@ -50,7 +52,7 @@ struct Rule {
   }
   KHD static real z(const auto& e, const auto& c) { return c.first ? e.p : e.z.prev; }
   KHD static real update(const auto& e, real v, const auto& c) {
-    return fma(c.weight_decay, e.p, e.g / (sqrt(v) / c.root_correction + c.eps));
+    return formulas::decayed(c.weight_decay, e.p, e.g / (sqrt(v) / c.root_correction + c.eps));
   }
   KHD static void update_state(auto& e, const auto& c) {
     const real v = fma(c.beta2, e.v.prev, c.fresh2 * (e.g * e.g));

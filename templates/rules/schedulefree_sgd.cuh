@@ -1,18 +1,20 @@
 // Schedule-free SGD (arXiv 2405.15682), as schedulefree. The parameter is y, between the iterate z and its average x.
-// Evaluation uses x. All tensors share the step count and the weights.   class: ScheduleFreeSGD
+// Evaluation uses x. All tensors share the step count and the weights of the average, so all groups have the same lr,
+// warm-up and powers. Use one optimizer for each lr.   class: ScheduleFreeSGD
 // modes: train, eval
 #pragma once
+#include "../formulas/decay.cuh"
 #include "../formulas/schedule_free.cuh"
 
 namespace jitstep::rules::schedulefree_sgd {
 
 struct Hyper {
-  double lr = 1;               // >= 0
+  double lr = 1;               // >= 0; same in all groups
   double momentum = 0.9;       // in (0, 1)
   double weight_decay = 0;     // >= 0
-  double warmup_steps = 0;     // >= 0
-  double r = 0;                // finite
-  double weight_lr_power = 2;  // finite
+  double warmup_steps = 0;     // >= 0; same in all groups
+  double r = 0;                // finite; same in all groups
+  double weight_lr_power = 2;  // finite; same in all groups
 };
 struct Slots {
   Signed z;  // codec: fp32
@@ -39,7 +41,9 @@ struct Rule {
             t == 1};
   }
   KHD static real z(const auto& e, const auto& c) { return c.first ? e.p : e.z.prev; }
-  KHD static real update(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
+  KHD static real update(const auto& e, const auto& c) {
+    return formulas::decayed(c.weight_decay, e.p, e.g);
+  }
   KHD static void update_state(auto& e, const auto& c) {
     e.z.next = z(e, c) - c.rate * update(e, c);
   }

@@ -2,7 +2,7 @@
 // without dampening. With max_unorm, the norm of a step is at most max_unorm times the norm of p (bitsandbytes'
 // PytorchLARS).   class: SGD   step number: none
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::sgd {
 
@@ -46,7 +46,9 @@ struct Rule {
     s.first = t == 1;
     return s;
   }
-  KHD static real decayed(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
+  KHD static real decayed(const auto& e, const auto& c) {
+    return formulas::decayed(c.weight_decay, e.p, e.g);
+  }
   KHD static void update_state(auto& e, const auto& c) {
     const real d = decayed(e, c);
     e.m.next = c.first ? d : fma(c.momentum, e.m.prev, c.fresh * d);

@@ -4,7 +4,7 @@
 // (arXiv 1512.07666) without its correction term, as its authors run it: RMSprop's denominator scales step and
 // noise.   class: SGLD
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::sgld {
 
@@ -37,7 +37,9 @@ struct Rule {
     s.eps = static_cast<real>(h.eps);
     return s;
   }
-  KHD static real decayed(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
+  KHD static real decayed(const auto& e, const auto& c) {
+    return formulas::decayed(c.weight_decay, e.p, e.g);
+  }
   KHD static void update_state(auto& e, const auto& c) {
     const real g = decayed(e, c);
     e.v.next = fma(c.alpha, e.v.prev, c.fresh * (g * g));

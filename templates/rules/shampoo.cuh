@@ -1,7 +1,8 @@
 // Shampoo (arXiv 1802.09568): the gradient, preconditioned by the inverse roots of its statistics along each dimension, as
 // Shampoo of pytorch_optimizer 4.1.0. The momentum is that of the preconditioned gradients, before they are
 // preconditioned again. All statistics are those of the gradient with its momentum and coupled decay, before it is
-// preconditioned. Roots are also computed in step 1. With k dimensions they have the exponent -1 / (2 k).   class: Shampoo
+// preconditioned. Roots are also computed in step 1. With k dimensions they have the exponent -1 / (2 k).
+// A scalar counts as a vector of one element.   class: Shampoo
 // host transform: shampoo
 #pragma once
 #include "../lang/contract.cuh"

@@ -1,6 +1,7 @@
 // SM3 (arXiv 1901.11150): Adagrad with one accumulator per index of each dimension instead of one per element, as
 // pytorch_optimizer. An element's second moment is the smallest of its accumulators, plus its squared gradient. An
-// accumulator is the largest second moment of its elements. With beta, the second moment is an average.   class: SM3
+// accumulator is the largest second moment of its elements. With beta, the second moment is an average.
+// A scalar counts as a vector of one element.   class: SM3
 #pragma once
 #include "../lang/contract.cuh"
 

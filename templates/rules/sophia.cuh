@@ -43,7 +43,7 @@ struct Rule {
     e.h.next = e.hessian.given ? fma(c.beta2, e.h.prev, c.fresh2 * e.hessian.value) : e.h.prev;
   }
   KHD static void update_param(auto& e, const auto& c) {
-    const real ratio = e.m.next / max(c.rho * e.h.next, c.eps);
+    const real ratio = e.m.next / max(c.eps, c.rho * e.h.next);  // NaN if the Hessian is
     e.p = e.p * c.shrink - c.lr * min(real(1), max(real(-1), ratio));
   }
 };

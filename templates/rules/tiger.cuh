@@ -1,7 +1,7 @@
 // Tiger (kexue.fm/archives/9512): the sign of the average gradient, as pytorch_optimizer. A NaN gradient makes its
 // element NaN, where torch.sign gives 0.   class: Tiger
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::tiger {
 
@@ -33,7 +33,7 @@ struct Rule {
     return s;
   }
   KHD static void update_state(auto& e, const auto& c) {
-    const real g = F.weight_decouple ? e.g : fma(c.weight_decay, e.p, e.g);
+    const real g = F.weight_decouple ? e.g : formulas::decayed(c.weight_decay, e.p, e.g);
     e.m.next = fma(c.beta, e.m.prev, c.fresh * g);
   }
   KHD static void update_param(auto& e, const auto& c) {

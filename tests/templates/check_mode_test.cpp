@@ -87,6 +87,7 @@ struct Rule {
 Settings checking() {
   Settings settings = testing::settings_with_nvrtc("");
   settings.check = true;
+  settings.cxx.clear();  // without the options of sanitizers, which change how values are set
   return settings;
 }
 

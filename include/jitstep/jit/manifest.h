@@ -98,6 +98,7 @@ struct JITSTEP_API Option {
   std::vector<std::string> choices;
   std::optional<Expression> lifted;  // computed from other options; users cannot set it
   std::string at_construction;       // nullable: the number that replaces null at construction
+  bool same_in_groups = false;       // a step refuses different values
   std::string note;                  // the rest of its notes, for people
   int line = 0;
 

@@ -11,6 +11,7 @@ namespace jitstep::jit {
 namespace {
 
 constexpr std::string_view kAtConstruction = "at construction:";
+constexpr std::string_view kSameInGroups = "same in all groups";
 
 Value read_braced(Cursor& cursor, int count) {
   Value::Numbers numbers;
@@ -100,6 +101,8 @@ Option read_number(const SourceLine& line) {
   for (const auto segment : segments_of(line.notes)) {
     if (option.type == Option::Type::nullable && segment.starts_with(kAtConstruction))
       option.at_construction = read_name(value_of(segment), line.location, "an option");
+    else if (segment == kSameInGroups && option.type == Option::Type::number)
+      option.same_in_groups = true;
     else if (!read_constraint(segment, line.location, option.constraint))
       add_free_text(segment, line.location, &option.note);
   }

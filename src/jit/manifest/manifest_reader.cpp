@@ -187,8 +187,10 @@ class Reader {
   }
 
   void check_construction(const Option& option) {
-    if (option.at_construction.empty()) return;
     const Location location{made_.path, option.line};
+    if (option.same_in_groups && made_.kind != Kind::rule)
+      refuse_note("same in all groups", location);
+    if (option.at_construction.empty()) return;
     if (made_.kind != Kind::rule) refuse_note("at construction:", location);
     const Option* const from = made_.find(option.at_construction);
     if (from == nullptr || from->type != Option::Type::number)

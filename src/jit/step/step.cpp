@@ -175,6 +175,8 @@ void Step::prepare(const std::vector<StepInput>& inputs,
   check_counters(inputs, state.tensors, hyper_params, state.shared_state,
                  state.counter.has_value());
   for (const LaunchBatch& batch : state.batches) check_scale(batch.plan(), hyper_params);
+  if (!state.batches.empty())
+    check_same_in_groups(state.batches.front().plan(), inputs, hyper_params);
   state.prepare(inputs, hyper_params);
 }
 

@@ -8,7 +8,9 @@
 #include "jit/base/text.h"
 #include "jit/codegen/passes.h"
 #include "jit/codegen/shared_sums.h"
+#include "jit/manifest/option_layout.h"
 #include "jit/step/partition.h"
+#include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -249,6 +251,29 @@ void check_counters(const std::vector<StepInput>& inputs,
                    step_offset == nullptr ? "step_offset is null"
                                           : "another tensor has the same step_offset",
                    " in a step ", why, ". Give each tensor HyperParams with its own step_offset.");
+  }
+}
+
+// All tensors share state. Each one's share of it would depend on the numbers of whichever writes it.
+void check_same_in_groups(const Plan& plan, const std::vector<StepInput>& inputs,
+                          const std::vector<HyperParams>& hyper_params) {
+  if (hyper_params.size() < 2 || plan.shared_state.empty()) return;
+  const auto layout = plan.catalog->option_layout(plan.spec.rule);
+  for (const PackedOption& one : layout->options_of(layout->rule)) {
+    if (!one.option->same_in_groups) continue;
+    const HyperParams* first = nullptr;
+    for (const StepInput& input : inputs) {
+      if (input.inactive) continue;
+      const HyperParams& now = hyper_params[static_cast<std::size_t>(input.hyper_index)];
+      if (first == nullptr) first = &now;
+      const double value = now.hyper[one.index], other = first->hyper[one.index];
+      const bool on_device = now.lr != nullptr && one.option->name == "lr";
+      if (value != other && !on_device)
+        throw Error(str_cat("cannot step groups with different ", one.option->name, " (", other,
+                            " and ", value, ") by ", plan.spec.rule,
+                            ": they share state that depends on it. Use one optimizer for each ",
+                            "value of ", one.option->name, "."));
+    }
   }
 }
 

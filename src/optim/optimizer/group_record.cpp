@@ -19,11 +19,11 @@ void validate(const jit::OptionValues& values, ValidationPhase phase) {
   const jit::Option* const lr = values.rule().find("lr");
   const bool number = lr != nullptr && lr->type == jit::Option::Type::number;
   const double rate = number ? values.get("lr").number() : 0;
-  if (phase == ValidationPhase::construction || rate >= 0 || !std::isfinite(rate))
+  if (phase == ValidationPhase::construction || rate > 0 || !std::isfinite(rate))
     return values.validate();
-  // A schedule may make lr negative after construction. All other ranges still apply.
+  // A schedule may make lr 0 or negative after construction. All other ranges still apply.
   jit::OptionValues positive = values;
-  positive.set("lr", -rate);
+  positive.set("lr", 1.0);
   positive.validate();
 }
 

@@ -315,8 +315,10 @@ void ParamState::Data::bind(const torch::Tensor& p, std::shared_ptr<const jit::P
   check_start(in_order_of(declared_slots(), plan->rule().slots, initial.slots));
   if (from_archive) check_shape(p);
   StateBuffers fresh = make_state(p, std::move(plan), id, initial.aux_state);
-  // Steps without slots do not count for new slots: the step number restarts with them.
-  if (has_slots(buffers) || !has_slots(fresh)) fresh.t = buffers.t;
+  // torch's SGD has no step number. Its first step with momentum fills the buffer.
+  const bool restarts = manifest().no_step_number && buffers.aux_state.empty() &&
+                        !has_slots(buffers) && has_slots(fresh);
+  if (!restarts) fresh.t = buffers.t;
   fresh.first = buffers.first;
   fresh.whole = buffers.whole;
   fresh.revision = next_revision();

@@ -16,20 +16,35 @@
 namespace jitstep {
 namespace {
 
+// ThreadSanitizer does not see how OpenMP starts threads and waits for them. The addresses stand for all such places.
+#ifdef __SANITIZE_THREAD__
+extern "C" void __tsan_acquire(void*);
+extern "C" void __tsan_release(void*);
+void follow(void* sync) { __tsan_acquire(sync); }
+void precede(void* sync) { __tsan_release(sync); }
+#else
+void follow(void*) {}
+void precede(void*) {}
+#endif
+
 // at::parallel_for is a template. It is serial unless the including file is compiled with OpenMP.
 // A tensor iterator is compiled into libtorch and uses torch's thread pool. This one iterates over
 // `count` bytes that it never reads. Their addresses are the loop indices.
 void torch_parallel_for(std::int64_t count, std::int64_t grain,
                         const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (count <= grain || jit::forked_from_threads()) return body(0, count);
-  static char origin;
+  static char origin, start, end;
   const torch::Tensor bytes = at::from_blob(&origin, {count}, torch::kUInt8);
+  precede(&start);
   at::TensorIteratorConfig().add_const_input(bytes).build().for_each(
-      [&](char** at, const std::int64_t*, std::int64_t n) {
+      [&](char** at, const std::int64_t*, std::int64_t n, std::int64_t) {
+        follow(&start);  // before anything of this thread is read
         const std::int64_t begin = at[0] - &origin;
         body(begin, begin + n);
+        precede(&end);
       },
       grain);
+  follow(&end);
 }
 
 // The NVRTC package from PyPI is in site-packages/nvidia. libc10.so is in site-packages/torch/lib.

@@ -143,8 +143,8 @@ TEST(Forked, ChildrenCompileWhileOtherThreadsOfTheParentDo) {
 }
 
 TEST(Forked, ChildrenLoadRulesWhileTheParentDoes) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a thread of the parent may hold the lock of AddressSanitizer's allocator";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a thread of the parent may hold a lock of the sanitizer's allocator";
 #endif
   TemporaryFolder folder;
   TemplateStore store;

@@ -235,6 +235,26 @@ TEST(DropIn, MomentumSwitchedOnLateStartsWithTheCurrentGradient) {
   }
 }
 
+// Without weight decay, torch does not multiply it by the parameter.
+TEST(DropIn, InfiniteParametersStayInfinite) {
+  const auto trained = [](auto make) {
+    torch::Tensor p = torch::tensor({1.0f, -INFINITY, 2.0f, INFINITY}).requires_grad_();
+    auto optimizer = make(std::vector{p});
+    for (int step = 0; step < 3; ++step) {
+      p.mutable_grad() = torch::tensor({0.1f, 0.0f, 0.2f, 0.1f});
+      optimizer.step();
+    }
+    return Tensors{p};
+  };
+  using Parameters = std::vector<torch::Tensor>;
+  expect_close(trained([](const Parameters& all) { return SGD(all, SGDOptions(0.1)); }),
+               trained([](const Parameters& all) { return torch::optim::SGD(all, 0.1); }), 0, 0);
+  expect_close(trained([](const Parameters& all) { return Adam(all); }),
+               trained([](const Parameters& all) { return torch::optim::Adam(all); }), 1e-6, 0);
+  expect_close(trained([](const Parameters& all) { return RMSprop(all); }),
+               trained([](const Parameters& all) { return torch::optim::RMSprop(all); }), 1e-5, 0);
+}
+
 TEST(DropIn, AmsgradSwitchedOnLateStartsItsMaximumThen) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   AdamW a(ours, AdamWOptions(0.1));

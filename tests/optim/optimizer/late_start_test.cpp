@@ -38,5 +38,44 @@ TEST(LateStart, OfNovoGradsMomentUsesTheFirstNonzeroGradient) {
   EXPECT_NEAR(trained(0)[0][0].item<double>(), trained(3)[0][0].item<double>(), 1e-12);
 }
 
+// SGD's first step with momentum is step 1. Other rules have state from the steps before.
+TEST(LateStart, OfMomentumKeepsTheNumberOfStepsOfOtherState) {
+  const auto steps_of = [](Optimizer& optimizer, const Tensors& parameters) {
+    void* const key = parameters[0].unsafeGetTensorImpl();
+    return static_cast<const ParamState&>(*optimizer.state().at(key)).step();
+  };
+  for (const char* rule : {"amos", "sm3", "sgd"}) {
+    Tensors parameters = make_parameters(torch::kFloat32, {{3, 4}});
+    Optimizer optimizer(rule, parameters, GenericOptions().set("momentum", 0.0));
+    train(optimizer, parameters, 1, 3);
+    static_cast<Options&>(optimizer.param_groups()[0].options()).put("momentum", 0.5);
+    train(optimizer, parameters, 4, 4);
+    EXPECT_EQ(steps_of(optimizer, parameters), rule == std::string("sgd") ? 1 : 4) << rule;
+  }
+}
+
+// A schedule may end at 0, also for rules that need a positive rate to begin.
+TEST(LateStart, OfARateOf0ChangesNothing) {
+  for (const char* rule : {"prodigy", "dadapt_adam", "madgrad"}) {
+    Tensors parameters = make_parameters(torch::kFloat32, {{3, 4}});
+    EXPECT_HAS(
+        argument_error([&] { Optimizer(rule, parameters, GenericOptions().set("lr", 0.0)); }),
+        "lr is 0");
+    Optimizer optimizer(rule, parameters);
+    train(optimizer, parameters, 1, 2);
+    const Tensors before = clones(parameters);
+    const auto second_moment = [&] {
+      void* const key = parameters[0].unsafeGetTensorImpl();
+      return static_cast<const ParamState&>(*optimizer.state().at(key)).value("v");
+    };
+    const torch::Tensor moment = second_moment();
+    static_cast<Options&>(optimizer.param_groups()[0].options()).set_lr(0);
+    train(optimizer, parameters, 3, 3);
+    if (rule == std::string("madgrad")) continue;  // its original adds eps to lr
+    expect_equal(parameters, before);
+    EXPECT_TRUE(torch::equal(second_moment(), moment)) << rule;
+  }
+}
+
 }  // namespace
 }  // namespace jitstep::tests

@@ -1,0 +1,82 @@
+"""Rules at the edges of their options and gradients, where their originals are exact."""
+
+import pytest
+import torch
+
+import jitstep
+
+
+def stepped(optimizer, p, gradients):
+    for gradient in gradients:
+        p.grad = torch.as_tensor(gradient, dtype=p.dtype)
+        optimizer.step()
+    return p.detach()
+
+
+@pytest.mark.parametrize("name", ["Prodigy", "DAdaptAdam"])
+def test_a_gradient_that_is_not_finite_leaves_the_step_size(name):
+    p = torch.nn.Parameter(torch.ones(19))
+    optimizer = getattr(jitstep, name)([p])
+    for step in range(10):
+        p.grad = torch.randn(19, generator=torch.Generator().manual_seed(step))
+        if step == 5:
+            p.grad[3] = torch.nan
+        optimizer.step()
+    assert p.isnan().sum() == 1
+    d = optimizer.state_dict()["param_groups"][0]["shared_state"]["d"]
+    assert 0 < d < 1
+
+
+@pytest.mark.parametrize("name", ["Prodigy", "DAdaptAdam"])
+def test_a_rate_of_0_changes_neither_parameters_nor_state(name):
+    p, q = torch.nn.Parameter(torch.ones(5)), torch.nn.Parameter(torch.ones(5))
+    optimizer, other = getattr(jitstep, name)([p]), getattr(jitstep, name)([q])
+    gradients = torch.randn(6, 5, generator=torch.Generator().manual_seed(1)).unbind()
+    for step, gradient in enumerate(gradients):
+        for group in optimizer.param_groups:
+            group["lr"] = 1.0 if step % 2 else 0.0
+        stepped(optimizer, p, [gradient])
+        if step % 2:
+            stepped(other, q, [gradient])
+    assert torch.equal(p, q)
+    for name in ("exp_avg", "exp_avg_sq", "s"):
+        assert torch.equal(optimizer.state[p][name], other.state[q][name])
+
+
+def test_madgrad_without_eps_keeps_elements_without_gradient():
+    p = torch.nn.Parameter(torch.ones(4))
+    made = stepped(jitstep.MADGRAD([p], eps=0.0), p, 3 * [[0.0, 1.0, -2.0, 0.0]])
+    assert made[0] == made[3] == 1
+    assert made.isfinite().all() and made[1] < 1 < made[2]
+
+
+def test_a_hessian_that_is_not_a_number_shows():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.Sophia([p], lr=0.1)
+    optimizer.set_input(p, "hessian", torch.tensor([1.0, torch.nan, 1.0]))
+    assert stepped(optimizer, p, [[1.0, 1.0, 1.0]]).isnan().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(("name", "value"), [("lr", 0.2), ("warmup_steps", 3), ("r", 1.0), ("weight_lr_power", 1.0)])
+def test_groups_of_schedule_free_optimizers_share_their_weights(name, value):
+    p, q = torch.nn.Parameter(torch.ones(5)), torch.nn.Parameter(torch.ones(5))
+    groups = [{"params": [p]}, {"params": [q], name: value, "weight_decay": 0.1}]
+    optimizer = jitstep.ScheduleFreeAdamW(groups, lr=0.1)
+    p.grad, q.grad = torch.ones(5), torch.ones(5)
+    with pytest.raises(ValueError, match=f"different {name} "):
+        optimizer.step()
+    assert torch.equal(p, torch.ones(5))
+    optimizer.param_groups[1][name] = optimizer.param_groups[0][name]
+    optimizer.step()
+    q.grad = None
+    optimizer.param_groups[1][name] = value
+    optimizer.step()
+
+
+def test_a_warm_up_of_a_fraction_of_a_step_is_a_step():
+    p = torch.nn.Parameter(torch.ones(1))
+    optimizer = jitstep.ScheduleFreeSGD([p], lr=1.0, warmup_steps=1.5)
+    stepped(optimizer, p, [[1.0]])
+    assert optimizer.value(p, "z").item() == pytest.approx(1 - 1 / 1.5)
+    stepped(optimizer, p, [[1.0]])
+    assert optimizer.value(p, "z").item() == pytest.approx(1 - 1 / 1.5 - 2 / 1.5)
