@@ -28,7 +28,7 @@ TEST_F(TuneToolOnAGpu, TunesOnTheDeviceOfTheArchitectureAndShowsTheRecord) {
   ASSERT_EQ(result.status, 0) << result.output;
   const auto records = jit::read_records(folder / "cache/tuning.jsonl").records;
   ASSERT_EQ(records.size(), 1u) << result.output;
-  EXPECT_TRUE(records[0].complete);
+  EXPECT_FALSE(records[0].complete) << "--trials leaves others out";
   EXPECT_EQ(records[0].hardware.target, jit::Target::cuda(85));
   EXPECT_EQ(records[0].hardware.units, 2) << "the multiprocessors that the driver reports";
   ASSERT_EQ(records[0].trials.size(), 1u);

@@ -47,7 +47,8 @@ TEST(PrivateFiles, RejectsAFolderThatOthersMayWriteTo) {
   TemporaryFolder folder;
   for (const mode_t mode : {0720u, 0702u, 0770u, 0777u, 01777u}) {
     ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
-    EXPECT_TRUE(says(problem(folder.path()), "chmod go-w")) << std::oct << mode;
+    const char* const advice = mode == 01777u ? "Use a folder inside of it" : "chmod go-w";
+    EXPECT_TRUE(says(problem(folder.path()), advice)) << std::oct << mode;
   }
   for (const mode_t mode : {0700u, 0755u, 0500u}) {
     ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);

@@ -348,7 +348,7 @@ const std::vector<Mistake>& mistakes() {
        "cannot read `at construction:` here"},
       {Kind::rule, 3, HYPER "Nullable a = null;  // same in all groups\n};\n",
        "`same in all groups` is for a rule's numbers of type double. Start free text with another"},
-      {Kind::codec, 3,
+      {Kind::gradient, 3,
        "namespace jitstep::mine {\nstruct Hyper {\ndouble u = 1;  // same in all groups\n};\n",
        "cannot read `same in all groups` here"},
       {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: +\n};\n",
