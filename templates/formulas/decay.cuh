@@ -13,7 +13,7 @@ KHD double decay_rate(bool corrected, double lr, Nullable initial_lr) {
 // The gradient or update g with coupled decay of the parameter p. Without decay it is g, also if p is infinite, as in
 // torch, which then leaves the term out.
 KHD real decayed(real weight_decay, real p, real g) {
-  return chosen(weight_decay != 0, fma(weight_decay, p, g), g);
+  return fma(weight_decay, chosen(weight_decay != 0, p, real(0)), g);
 }
 
 }  // namespace jitstep::formulas

@@ -13,13 +13,15 @@
 #include "jit/step/cuda_backend.h"
 #include "jitstep/jit/error.h"
 
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
 namespace jitstep {
 namespace {
 
 // ThreadSanitizer does not see how OpenMP starts threads and waits for them. The addresses stand for all such places.
 #ifdef __SANITIZE_THREAD__
-extern "C" void __tsan_acquire(void*);
-extern "C" void __tsan_release(void*);
 void follow(void* sync) { __tsan_acquire(sync); }
 void precede(void* sync) { __tsan_release(sync); }
 #else
