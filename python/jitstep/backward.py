@@ -25,13 +25,12 @@ def _may_train(p: Tensor) -> bool:
 
 def _add_hook(p: Tensor, hook: Callable[[Tensor], None]) -> Any:
     """The hook of a frozen parameter is called after it is unfrozen. torch adds hooks only to tensors that train."""
-    was_frozen = not p.requires_grad
+    trains = p.requires_grad
     p.requires_grad_()
     try:
         return p.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
     finally:
-        if was_frozen:
-            p.requires_grad_(False)
+        p.requires_grad_(trains)
 
 
 class GradHooks:

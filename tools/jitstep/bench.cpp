@@ -150,10 +150,7 @@ void add_bench_command(CLI::App& app, int& status) {
   command->add_option("--threads", request->threads, "Number of threads (default: all processors)")
       ->type_name("N")
       ->check(in_range(0, kMostThreads));
-  command->add_option("--scratch", request->scratch_mib, "Most memory for scratch tensors, in MiB")
-      ->type_name("N")
-      ->check(in_range(1, kMostScratchMib))
-      ->capture_default_str();
+  add_scratch_arg(*command, request->scratch_mib);
   command->add_option("--plot", request->plot, "Write JSON for tools/plot_report.py")
       ->type_name("FILE");
   add_json_flag(*command, request->json);

@@ -163,8 +163,7 @@ Finding cache(const Settings& settings) {
     return {"cache", Finding::State::note,
             "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME name no folder, so kernels are cached in "
             "memory only"};
-  auto problem = make_folder(settings.cache_dir);
-  if (!problem) problem = folder_problem(settings.cache_dir, Trust::own);
+  auto problem = make_own_folder(settings.cache_dir);
   if (!problem && ::access(settings.cache_dir.c_str(), W_OK) != 0)
     problem = str_cat("cannot write to ", settings.cache_dir);
   if (problem)

@@ -290,9 +290,7 @@ void add_tune_command(CLI::App& app, int& status) {
       ->capture_default_str();
   add("--threads", request->threads, "Number of threads (default: all processors)", "N")
       ->check(in_range(0, kMostThreads));
-  add("--scratch", request->scratch_mib, "Most memory for scratch tensors, in MiB", "N")
-      ->check(in_range(1, kMostScratchMib))
-      ->capture_default_str();
+  add_scratch_arg(*command, request->scratch_mib);
   add("--records", request->records, "Tuning records (default: in the cache folder)", "FILE");
   add("--report", request->report, "Write all trials as JSON for tools/plot_report.py", "FILE");
   command->add_flag("--force", request->force, "Also tune workloads that have a record");

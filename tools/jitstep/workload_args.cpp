@@ -58,6 +58,15 @@ void add_workload_args(CLI::App& command, WorkloadArgs& args) {
       ->excludes(sizes);
 }
 
+void add_scratch_arg(CLI::App& command, std::int64_t& mib) {
+  constexpr std::int64_t kMost = std::int64_t{1}
+                                 << 40;  // so that its bytes are a number of 64 bits
+  command.add_option("--scratch", mib, "Most memory for scratch tensors, in MiB")
+      ->type_name("N")
+      ->check(in_range(1, kMost))
+      ->capture_default_str();
+}
+
 std::vector<tuning::Workload> workloads_of(const WorkloadArgs& args) {
   std::vector<tuning::Workload> all;
   for (const OptimizerArgs& optimizer : optimizers_of(args)) {

@@ -17,8 +17,8 @@ namespace jitstep::tool {
 /// The largest value of --threads: above the processor count of most machines, and few enough to start.
 inline constexpr int kMostThreads = 1024;
 
-/// The default of --scratch in MiB, and its largest value, whose bytes are a number of 64 bits.
-inline constexpr std::int64_t kScratchMib = 4096, kMostScratchMib = std::int64_t{1} << 40;
+/// The default of --scratch in MiB.
+inline constexpr std::int64_t kScratchMib = 4096;
 
 /// The values of the flags, not validated.
 struct WorkloadArgs {
@@ -30,6 +30,9 @@ struct WorkloadArgs {
 
 /// Declares the flags of an optimizer, and --states, --sizes and --model.
 void add_workload_args(CLI::App& command, WorkloadArgs& args);
+
+/// Declares --scratch, the limit of the memory of workloads, in MiB.
+void add_scratch_arg(CLI::App& command, std::int64_t& mib);
 
 /// One workload per state format and size. Throws a UsageError, or an Error if a file cannot be read.
 std::vector<tuning::Workload> workloads_of(const WorkloadArgs& args);

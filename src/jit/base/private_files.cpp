@@ -95,6 +95,11 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust) 
                  is_shared ? ". Use a folder inside of it" : ". Run chmod go-w on it");
 }
 
+std::optional<std::string> make_own_folder(const std::string& path) {
+  if (auto problem = make_folder(path)) return problem;
+  return folder_problem(path, Trust::own);
+}
+
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
                                                    std::uint64_t limit, std::string* why) {
   // Non-blocking, in case the path is a pipe.

@@ -23,6 +23,9 @@ std::optional<std::string> make_folder(const std::string& path);
 /// another user. Nothing if it may be used.
 std::optional<std::string> folder_problem(const std::string& path, Trust trust);
 
+/// Makes a folder for files of this user alone. Returns why it must not be used.
+std::optional<std::string> make_own_folder(const std::string& path);
+
 /// The content of a regular, trusted file of at most `limit` bytes, or nothing. Does not follow links and does not
 /// block. If it returns nothing, `why` becomes the reason: "other users can write to it. ...".
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,

@@ -81,8 +81,7 @@ std::optional<std::string> DiskCache::write(const std::string& file,
   const auto failure = write_atomically(file, bytes);
   std::error_code gone;
   if (!failure || fs::exists(folder(Layer::own), gone)) return failure;
-  if (auto problem = make_folder(folder(Layer::own))) return problem;
-  if (auto problem = folder_problem(folder(Layer::own), Trust::own)) return problem;
+  if (auto problem = make_own_folder(folder(Layer::own))) return problem;
   return write_atomically(file, bytes);
 }
 
@@ -134,10 +133,7 @@ bool DiskCache::open() {
   if (std::exchange(opened_, true)) return false;
   std::optional<std::string> problem =
       "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME do not name a folder";
-  if (!settings_.cache_dir.empty()) {
-    problem = make_folder(settings_.cache_dir);
-    if (!problem) problem = folder_problem(settings_.cache_dir, Trust::own);
-  }
+  if (!settings_.cache_dir.empty()) problem = make_own_folder(settings_.cache_dir);
   usable_[0] = !problem;
   own_problem_ = problem.value_or("");
   if (!settings_.cache_readonly.empty()) {

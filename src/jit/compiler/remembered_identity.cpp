@@ -70,7 +70,7 @@ std::optional<std::string> RememberedIdentity::find() const {
 
 void RememberedIdentity::store(const std::string& identity, const std::string& report) const {
   if (file_.empty() || !is_the_compiler(program_, report) || stamp_of(program_) != stamp_) return;
-  if (make_folder(folder_) || folder_problem(folder_, Trust::own)) return;
+  if (make_own_folder(folder_)) return;
   (void)write_atomically(file_, bytes_of(with_digest(stamp_ + identity)));
 }
 

@@ -34,8 +34,7 @@ std::vector<std::string> flags_for(const std::string& program, std::vector<std::
 // one would keep every kernel.
 void add_zig_folders(Variables& variables, const Settings& settings, const std::string& folder) {
   const std::string cache = settings.cache_dir + "/zig";
-  const bool kept =
-      !settings.cache_dir.empty() && !make_folder(cache) && !folder_problem(cache, Trust::own);
+  const bool kept = !settings.cache_dir.empty() && !make_own_folder(cache);
   variables.emplace_back("ZIG_GLOBAL_CACHE_DIR", kept ? cache : folder);
   variables.emplace_back("ZIG_LOCAL_CACHE_DIR", folder);
 }

@@ -53,9 +53,7 @@ std::optional<std::string> foreign(const std::string& path, const RecordFile& fi
 
 // Why no record can be written into the folder of a file. Makes the folder.
 std::optional<std::string> problem_of_folder(const std::string& path) {
-  const std::string folder = fs::absolute(path).parent_path().string();
-  if (auto problem = make_folder(folder)) return problem;
-  if (auto problem = folder_problem(folder, Trust::own))
+  if (auto problem = make_own_folder(fs::absolute(path).parent_path().string()))
     return str_cat("cannot write ", path, ": ", *problem);
   return {};
 }

@@ -18,8 +18,8 @@ namespace {
 void validate(const jit::OptionValues& values, ValidationPhase phase) {
   const jit::Option* const lr = values.rule().find("lr");
   const bool number = lr != nullptr && lr->type == jit::Option::Type::number;
-  const double rate = number ? values.get("lr").number() : 0;
-  if (!number || phase == ValidationPhase::construction || rate > 0 || !std::isfinite(rate))
+  const double rate = number ? values.get("lr").number() : 1;
+  if (phase == ValidationPhase::construction || rate > 0 || !std::isfinite(rate))
     return values.validate();
   // A schedule may make lr 0 or negative after construction. All other ranges still apply.
   jit::OptionValues positive = values;

@@ -51,12 +51,12 @@ void Optimizer::step_in_backward(bool on) {
 
 bool Optimizer::steps_in_backward() const { return impl_->hooks.has_value(); }
 
-// Replaces all hooks by hooks on the current parameters.
 // Checks new parameters before they are added, because hook_gradients() drops the hooks of the others first.
 void Optimizer::Impl::check_hooks(const ParamGroup& added) const {
   if (hooks) GradHooks::check_free(kStepsInBackward, added.params());
 }
 
+// Replaces all hooks by hooks on the current parameters.
 void Optimizer::Impl::hook_gradients() {
   hooks.reset();
   std::vector<torch::Tensor> parameters;

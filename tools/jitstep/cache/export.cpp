@@ -50,8 +50,7 @@ std::vector<fs::path> missing(const fs::path& folder) {
 // Others can enter what this makes. A folder that exists keeps its permissions.
 void make(const fs::path& folder) {
   const std::vector<fs::path> made = missing(folder);
-  if (auto problem = make_folder(folder.string())) throw Error(*problem);
-  if (auto problem = folder_problem(folder.string(), Trust::own)) throw Error(*problem);
+  if (auto problem = make_own_folder(folder.string())) throw Error(*problem);
   for (const fs::path& one : made)
     publish(one, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec);
   const fs::perms now = fs::status(folder).permissions();
