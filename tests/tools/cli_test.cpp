@@ -118,6 +118,7 @@ TEST(CommandLine, PrintsOneObjectOfJsonWithSchemaAndKeysInSnakeCase) {
     check_keys(printed, args[0]);
   }
   const json codec = json::parse(run({"list", "codecs", "--json"}).output).at("codecs").at(0);
+  EXPECT_EQ(json::parse(run({"list", "--json", "codecs"}).output).at("codecs").at(0), codec);
   EXPECT_TRUE(codec.at("bits").is_number() && codec.at("block_bytes").is_number()) << codec;
 }
 

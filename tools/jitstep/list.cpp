@@ -154,17 +154,16 @@ void add_list_command(CLI::App& app, int& status) {
   CLI::App* const list =
       add_command(app, kExplore, "list", "List rules, codecs, weight formats and targets");
   list->require_subcommand(0, 1);
-  const auto all_json = std::make_shared<bool>(false);
-  add_json_flag(*list, *all_json);
-  list->callback([list, all_json, &status] {
+  const auto as_json = std::make_shared<bool>(false);  // before or after the name of a list
+  add_json_flag(*list, *as_json);
+  list->callback([list, as_json, &status] {
     status = kSuccess;
-    if (list->get_subcommands().empty()) print(kListings, *all_json);
+    if (list->get_subcommands().empty()) print(kListings, *as_json);
   });
   for (const Listing& one : kListings) {
     CLI::App* const command = list->add_subcommand(one.name, one.what);
-    const auto json = std::make_shared<bool>(false);
-    add_json_flag(*command, *json);
-    command->callback([json, &one] { print({&one, 1}, *json); });
+    add_json_flag(*command, *as_json);
+    command->callback([as_json, &one] { print({&one, 1}, *as_json); });
   }
   list->footer(kFooter);
 }
