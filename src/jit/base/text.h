@@ -1,6 +1,8 @@
 // String concatenation for messages and short texts, because g++ 12 has no <format>.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <locale>
 #include <sstream>
@@ -37,6 +39,28 @@ std::string joined(const Words& words, std::string_view between = ", ", Name nam
     first = false;
   }
   return out;
+}
+
+/// True for the second and later bytes of a character in UTF-8.
+constexpr bool continues_character(char byte) { return (byte & 0xC0) == 0x80; }
+
+/// At most this many bytes from the start, or from the end, of the text. No character of UTF-8 is cut.
+inline std::string_view first_bytes(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && continues_character(text[most])) --most;
+  return text.substr(0, most);
+}
+inline std::string_view last_bytes(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t begin = text.size() - most;
+  while (begin < text.size() && continues_character(text[begin])) ++begin;
+  return text.substr(begin);
+}
+
+/// The text. A longer one than `longest` bytes ends in "...".
+inline std::string abbreviated(std::string_view text, std::size_t longest) {
+  if (text.size() <= longest) return std::string(text);
+  return std::string(first_bytes(text, longest - 3)) + "...";
 }
 
 }  // namespace jitstep::jit

@@ -185,10 +185,6 @@ std::string deleted_message(View function) {
   return not_portable(function);
 }
 
-std::string cut(std::string line, std::size_t longest = kLongest) {
-  return line.size() <= longest ? line : line.substr(0, longest - 3) + "...";
-}
-
 // Our own words come last, so the compiler's are shortened.
 std::string explain(View what, View file, View line) {
   if (const View function = deleted_function(what); !function.empty())
@@ -196,7 +192,8 @@ std::string explain(View what, View file, View line) {
   const std::string out = without_arguments(without_values(what));
   for (const Hint& hint : kHints)
     if (has(what, hint.sign) && file.starts_with(hint.folder))
-      return str_cat(cut(out, kLongest - kLongestLocation - hint.words.size()), ": ", hint.words);
+      return str_cat(abbreviated(out, kLongest - kLongestLocation - hint.words.size()), ": ",
+                     hint.words);
   const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
   return str_cat(out, " in `", line.substr(begin), "`");
 }
@@ -213,7 +210,7 @@ std::string first_lines(View log, const Fits& fits) {
     const View line = log.substr(0, log.find('\n'));
     log.remove_prefix(std::min(line.size() + 1, log.size()));
     if (!fits(line)) continue;
-    out += cut(without_arguments(without_values(line))) + "\n";
+    out += abbreviated(without_arguments(without_values(line)), kLongest) + "\n";
     ++count;
   }
   return out;
@@ -235,8 +232,7 @@ std::string diagnosis(View preprocessed, View log) {
   const std::string explanation =
       words.empty() ? explain(what, location->file, files[location->file][location->line])
                     : std::string(words);
-  std::string out = str_cat(location->file, ":", location->line, ": ", explanation);
-  return cut(std::move(out));
+  return abbreviated(str_cat(location->file, ":", location->line, ": ", explanation), kLongest);
 }
 
 std::string shortened(View log) {

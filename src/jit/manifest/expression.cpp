@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kMaxDepth = 32;  // of nested parentheses and negations; bounds the recursion
 constexpr std::size_t kMaxNodes = 256;
+constexpr std::size_t kLongestQuote = 83;  // bytes of a condition in a message
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -74,18 +75,14 @@ class ExpressionParser {
 
   [[noreturn]] void fail(const std::string& what) const {
     const std::string_view rest = text_.substr(std::min(at_, text_.size()));
-    throw Error(str_cat("in the condition \"", shortened(text_), "\": ", what, ", found ",
-                        rest.empty() ? "its end" : str_cat("\"", shortened(rest), "\"")));
+    throw Error(
+        str_cat("in the condition \"", abbreviated(text_, kLongestQuote), "\": ", what, ", found ",
+                rest.empty() ? "its end" : str_cat("\"", abbreviated(rest, kLongestQuote), "\"")));
   }
 
   [[noreturn]] void fail_at(std::size_t at, const std::string& what) {
     at_ = at;
     fail(what);
-  }
-
-  static std::string shortened(std::string_view quoted) {
-    constexpr std::size_t kMost = 80;
-    return quoted.size() <= kMost ? std::string(quoted) : str_cat(quoted.substr(0, kMost), "...");
   }
 
   void skip_spaces() {
@@ -227,8 +224,8 @@ class ExpressionParser {
     const auto found = symbols_.find(name);
     const Symbol* const symbol = found == symbols_.end() ? nullptr : &found->second;
     if (symbol == nullptr || symbol->type == Symbol::Type::later)
-      throw Error(
-          str_cat("in the condition \"", shortened(text_), "\": ", unknown_name(name, symbols_)));
+      throw Error(str_cat("in the condition \"", abbreviated(text_, kLongestQuote),
+                          "\": ", unknown_name(name, symbols_)));
     if (symbol->type == Symbol::Type::numbers) return element(start, name, *symbol);
     if (symbol->type == Symbol::Type::sizes) return size_of_dimension(start, name);
     const bool nullable = symbol->type == Symbol::Type::nullable;

@@ -20,7 +20,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 void Location::fail(const std::string& what) const {
   constexpr std::size_t kFirst = 240, kLast = 150;
   std::string shown = what.size() > kFirst + kLast
-                          ? what.substr(0, kFirst) + "..." + what.substr(what.size() - kLast)
+                          ? str_cat(first_bytes(what, kFirst), "...", last_bytes(what, kLast))
                           : what;
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return c >= 0 && c < ' '; }, '?');
