@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -219,6 +220,7 @@ struct JITSTEP_API RuleDefault {
   std::string value;
   NamedValues options = {};  // of the codec, also if the user chose it for this rule
   std::optional<Expression> condition = {};
+  int line = 0;
 };
 
 /// The declarations of one file. Immutable after reading.
@@ -232,6 +234,7 @@ struct JITSTEP_API Manifest {
   std::string source;       // include name: the path, or "rules/mine.cuh@2" for a later version
   std::string description;  // the comment at the top of the file
   std::string class_name;   // of the C++ class; may be empty
+  std::map<std::string, int> key_lines;  // lines of keys in the leading comment that name one thing
 
   // rules, gradient, codecs: numbers that are kernel arguments
   std::vector<Option> hyper;

@@ -178,16 +178,16 @@ Manifest Catalog::read(const std::string& content, const std::string& path, Kind
   };
   for (const Slot& slot : manifest.slots) check(Kind::codec, slot.codec, slot.line);
   for (const RuleDefault& state : manifest.default_states) {
-    check(Kind::codec, state.value, 1);
+    check(Kind::codec, state.value, state.line);
     try {
       codec_options(codec(state.value), state.options, &manifest);
     } catch (const Error& error) {
-      throw Error(str_cat(path, ":1: ", error.what()));
+      throw Error(str_cat(path, ":", state.line, ": ", error.what()));
     }
   }
-  check(Kind::codec, manifest.vectors, 1);
-  check(Kind::codec, manifest.signed_slots, 1);
-  check(Kind::weights, manifest.default_weights, 1);
+  check(Kind::codec, manifest.vectors, manifest.key_lines["vectors"]);
+  check(Kind::codec, manifest.signed_slots, manifest.key_lines["signed"]);
+  check(Kind::weights, manifest.default_weights, manifest.key_lines["default weights"]);
   return manifest;
 }
 

@@ -16,7 +16,7 @@ using Kind = Manifest::Kind;
 // "CODEC" or "CODEC if CONDITION".
 RuleDefault rule_default(std::string_view value, const Symbols& flags, const Location& location) {
   const std::size_t end = std::min(value.find(" if "), value.size());
-  RuleDefault made{.value = std::string(trimmed(value.substr(0, end)))};
+  RuleDefault made{.value = std::string(trimmed(value.substr(0, end))), .line = location.line};
   if (end < value.size()) made.condition = read_condition(value.substr(end + 4), flags, location);
   return made;
 }
@@ -63,6 +63,7 @@ void read_name(std::string_view value, const char* key, const char* of, const Lo
   if (!(made.*name).empty())
     location.fail(str_cat("a ", kind, " has more than one `", key, ":`. Keep one."));
   made.*name = read_name(value, location, of);
+  made.key_lines[key] = location.line;
 }
 
 // Reads a key that has only one valid value.

@@ -166,20 +166,27 @@ TEST_F(CatalogTest, RejectsAnUnknownCodecOfASlot) {
 }
 
 TEST_F(CatalogTest, RejectsAnUnknownDefaultState) {
-  const std::string path = write(folder, "plain.cuh", "// default state: fp9\n" + kRule);
+  const std::string path =
+      write(folder, "plain.cuh", "// A rule.\n// default state: fp9\n" + kRule);
   EXPECT_TRUE(
       problem([&] {
         catalog.load_rule(path);
-      }).starts_with(path + ":1: there is no codec \"fp9\" (did you mean \"fp8\"?). Known "));
+      }).starts_with(path + ":2: there is no codec \"fp9\" (did you mean \"fp8\"?). Known "));
   EXPECT_FALSE(catalog.has(Kind::rule, "plain"));
+}
+
+TEST_F(CatalogTest, RejectsUnknownDefaultWeights) {
+  const std::string path =
+      write(folder, "plain.cuh", "// A rule.\n// default weights: split17\n" + kRule);
+  EXPECT_TRUE(problem([&] { catalog.load_rule(path); }).starts_with(path + ":2: there is no "));
 }
 
 TEST_F(CatalogTest, RejectsUnknownOptionsOfADefaultState) {
   const auto said = [&](const std::string& state) {
     const std::string path =
-        write(folder, "plain.cuh", "// default state: " + state + "\n" + kRule);
+        write(folder, "plain.cuh", "// A rule.\n// default state: " + state + "\n" + kRule);
     const std::string all = problem([&] { catalog.load_rule(path); });
-    return all.starts_with(path + ":1: ") ? all.substr(path.size() + 4) : "elsewhere: " + all;
+    return all.starts_with(path + ":2: ") ? all.substr(path.size() + 4) : "elsewhere: " + all;
   };
   EXPECT_EQ(
       said("int8(size = 64)"),
