@@ -24,7 +24,7 @@ namespace jitstep {
 struct TableRow {
   std::uint64_t tables = 0;           // identifies the tables; 0: in none
   int version = 0;                    // of the parameter
-  bool on_cpu = false;                // kernels then need no aligned tensors
+  bool by_loops = false;              // its kernel needs no aligned tensors
   std::size_t device = 0, batch = 0;  // indices into Stepper::State::devices and its batches
   std::size_t index = 0;              // among the batch's tensors
   jit::StepInput* input = nullptr;    // one of the device's

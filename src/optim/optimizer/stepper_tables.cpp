@@ -66,7 +66,8 @@ std::size_t Stepper::State::batch_of(DeviceStep& device, const KernelKey& key) c
 }
 
 void Stepper::State::add(StepParam& param, jit::StepTensor tensor, const KernelKey& key) {
-  param.row = {id, param.version, param.p->is_cpu()};
+  const bool by_loops = param.p->is_cpu() && key.plan->rule().transforms.empty();
+  param.row = {id, param.version, by_loops};
   DeviceStep& device = device_of(param);
   const std::size_t index = param.row.batch = batch_of(device, key);
   jit::Batch& batch = device.batches[index];
@@ -123,7 +124,7 @@ bool Stepper::State::set_inputs(const StepMembers& now, const StepExtras& extras
     const StepCount& t = param->buffers->t;
     jit::StepInput& input = *row.input;
     input = {param->g, hyper_params.index(param->name.group, t.counted() + ahead, t.step_offset()),
-             row.on_cpu || is_aligned(devices[row.device].tensor(row), param->g),
+             row.by_loops || is_aligned(devices[row.device].tensor(row), param->g),
              extras.clears ? param->grad->mutable_data_ptr() : nullptr};
     if (param->inputs == nullptr) continue;
     for (std::size_t i = 0; i < param->inputs->size(); ++i)
