@@ -8,7 +8,8 @@ There is one class for each optimizer of jitstep. Everything else is as in torch
 from . import _core, package
 from ._core import CompileError, CudaError, Error, MissingCompilerError, __version__
 from .accumulate import GradAccumulator
-from .archives import read_archive, write_archive
+from .archive_writer import write_archive
+from .archives import read_archive
 from .catalog import classes, from_spec, load_codec, load_rule
 from .distributed import ordered_all_reduce_hook
 from .optimizer import Optimizer

@@ -55,7 +55,7 @@ def _converted(
     """Converts a checkpoint between Python and C++, and returns a line that says what was written."""
     import torch
 
-    from . import archives
+    from . import archive_writer, archives
 
     for path in load:
         _load(path)
@@ -64,9 +64,9 @@ def _converted(
         raise ValueError(f"{target} exists already. Name another file, or pass --overwrite.")
     read = archives.read_archive(source, rule) if archives.is_archive(source) else _state_dict_in(source, key)
     if to == "c++":
-        archives.write_archive(target, read)
+        archive_writer.write_archive(target, read)
     else:
-        archives.write_whole(target, lambda name: torch.save(read, name))
+        archive_writer.write_whole(target, lambda name: torch.save(read, name))
     kind = "an archive for C++" if to == "c++" else "a state_dict for Python"
     return f"{read['param_groups'][0].get('rule')}, {len(read['state'])} parameters with state: {target} is {kind}"
 
