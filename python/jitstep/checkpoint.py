@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _OWN_KEYS = ("rule", "schema", "mode", "shared_state")
+_LATE_OPTIONS = ("amsgrad", "decoupled_weight_decay", "maximize")  # false in checkpoints of torch that lack them
 _FORMAT_KEYS = ("state", "weights", "min_quantized_size")
 # The rules whose state has a step number in torch.
 _NUMBERED = [
@@ -149,6 +150,16 @@ def _check_formats(entries: dict[str, Any]) -> None:
             )
 
 
+def _check_sizes(entries: dict[str, Any], p: Tensor) -> None:
+    """Codes do not show the shape of their parameter."""
+    sizes = entries.get("sizes")
+    if sizes is not None and list(sizes) != list(p.shape):
+        raise ValueError(
+            f"loaded state dict has state of a parameter with the shape {list(sizes)}, and this one has "
+            f"{list(p.shape)}. Load the state of this parameter."
+        )
+
+
 def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, Any]:
     ids = chain.from_iterable(group["params"] for group in saved["param_groups"])
     owners = dict(zip(ids, (p for _, _, p in optimizer._numbered()), strict=True))
@@ -160,6 +171,7 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
             continue
         p = owners[key]
         _check_formats(entries)
+        _check_sizes(entries, p)
         loaded[p] = {name: _copied(value, name, p) for name, value in entries.items() if name not in ("dtype", "sizes")}
         if "residual" in entries and "dtype" in entries:
             loaded[p].setdefault("residual.dtype", entries["dtype"])  # archives have one dtype
@@ -170,6 +182,9 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
 def _loaded_group(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     """Options and seed of the checkpoint, formats of the optimizer. An option that the checkpoint lacks stays."""
     new = {**group, **{name: value for name, value in saved.items() if name not in _OWN_KEYS}}
+    for name in _LATE_OPTIONS:
+        if "rule" not in saved and name in group and name not in saved:
+            new[name] = False
     for name in (*_FORMAT_KEYS, "params"):
         new[name] = group[name]
     if saved.get("seed") is None:
@@ -267,6 +282,9 @@ def export(optimizer: "Optimizer") -> dict[str, Any]:
             continue
         entries = optimizer._values(p, optimizer._plan(groups[g], p, number))
         like = {key: _torch_like(value, p) for key, value in entries.items()}
+        if sharded.is_dtensor(p):
+            part = sharded.local(p).shape
+            like = {key: sharded.whole(p, value) if value.shape == part else value for key, value in like.items()}
         if not optimizer._description["no_step_number"]:
             like["step"] = packed["state"][number]["step"].clone()
         held[number] = like

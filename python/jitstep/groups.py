@@ -73,7 +73,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         if options.get("fused") and options.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         if options.get("differentiable"):
-            raise RuntimeError(f"`fused` does not support `differentiable`: autograd does not record steps of {name}.")
+            raise RuntimeError(f"{name} does not support `differentiable`: autograd does not record its steps.")
         known = self._known_options()
         for option in options:
             if option not in known:
@@ -196,12 +196,27 @@ class GroupedOptimizer(torch.optim.Optimizer):
         rules = [self._rule_of(group) for group in self.param_groups]
         if [core.rule for core in self._groups] != rules:
             self._groups = [_core.Group(rule) for rule in rules]
+        return self._refreshed(self._groups)
+
+    def _other_groups(self) -> list[_core.Group]:
+        """The same in new objects, for tables that are not those of steps."""
+        return self._refreshed([_core.Group(self._rule_of(group)) for group in self.param_groups])
+
+    def _refreshed(self, groups: list[_core.Group]) -> list[_core.Group]:
         first = 0
-        for core, group in zip(self._groups, self.param_groups, strict=True):
+        for core, group in zip(groups, self.param_groups, strict=True):
             core.refresh(group)
             core.first = first
             first += len(group["params"])
-        return list(self._groups)
+        return list(groups)
+
+    def _forget_replaced(self) -> None:
+        """Drops what is held for tensors that are no parameters any more, as programs that grow or prune models do."""
+        present = {p for _, _, p in self._numbered()}
+        held: tuple[dict[Tensor, Any], ...] = (self._pairs, self._inputs, self._counters)
+        for of_parameters in held:
+            for p in [p for p in of_parameters if p not in present]:
+                del of_parameters[p]
 
     def _numbered(self) -> Iterator[tuple[int, int, Tensor]]:
         """Number, group and tensor of each parameter."""

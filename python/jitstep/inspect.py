@@ -118,19 +118,20 @@ def _report(info: _core.KernelInfo) -> KernelReport:
 def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
     """See Optimizer.compile."""
     stepper = _core.Stepper()
-    groups = optimizer._core_groups()
+    groups = optimizer._other_groups()
     stepper.begin(groups, groups)
     names = set()
-    for number, g, p in optimizer._numbered():
-        if words.never_trains(p):
-            stepper.add_inactive(p)
-            continue
-        words.check_device(number, p, False)
-        plan = optimizer._plan(groups[g], p, number)
-        names.add(plan.name)
-        buffers = _core.Buffers(sharded.local(p), [], [], None)
-        like = sharded.local(p.detach() if p.grad is None else p.grad)
-        stepper.add(p, g, plan, buffers, None, None, like, {})
+    with optimizer._dense_gradients():
+        for number, g, p in optimizer._numbered():
+            if words.never_trains(p):
+                stepper.add_inactive(p)
+                continue
+            words.check_device(number, p, False)
+            plan = optimizer._plan(groups[g], p, number)
+            names.add(plan.name)
+            buffers = _core.Buffers(sharded.local(p), [], [], None)
+            like = sharded.local(p.detach() if p.grad is None else p.grad)
+            stepper.add(p, g, plan, buffers, None, None, like, {})
     with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, show):
         stepper.finish({}, False)
     return stepper

@@ -1,6 +1,6 @@
 """torch.optim.Optimizer over jitstep::jit. torch keeps groups, state and hooks. A step is one call of the module."""
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -118,12 +118,13 @@ class Optimizer(GroupedOptimizer):
 
     def _prepare(self, scaled: bool) -> None:
         """Builds the tables for the current gradients, and the state of parameters that have none yet."""
+        self._forget_replaced()
         groups = self._core_groups()
         self._stepper.begin(groups, groups)
         converted = Conversion()
         plans: dict[int, _core.ParamPlan] = {}
         for number, g, p in self._numbered():
-            if p.grad is None and not self.state.get(p):
+            if p.grad is None and (words.never_trains(p) or not self.state.get(p)):
                 continue
             words.check_device(number, p, bool(self.param_groups[g]["fused"]))
             plans[number] = self._plan(groups[g], p, number)
@@ -257,7 +258,16 @@ class Optimizer(GroupedOptimizer):
     @_disable_dynamo
     def state_dict(self) -> dict[str, Any]:
         """As in torch: plain tensors and numbers. Has everything that the next step needs, in any format."""
-        return checkpoint.complete(self, super().state_dict())
+        hooks, self._optimizer_state_dict_post_hooks = self._optimizer_state_dict_post_hooks, OrderedDict()
+        try:
+            packed = super().state_dict()
+        finally:
+            self._optimizer_state_dict_post_hooks = hooks
+        packed = checkpoint.complete(self, packed)
+        for hook in hooks.values():  # they may return anything
+            changed = hook(self, packed)
+            packed = packed if changed is None else changed
+        return packed
 
     @_disable_dynamo
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

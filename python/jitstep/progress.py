@@ -16,7 +16,8 @@ def _tqdm() -> Any:
 def _is_interactive() -> bool:
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     in_notebook = shell is not None and "IPKernelApp" in shell.config
-    return in_notebook or sys.stderr.isatty()
+    isatty = getattr(sys.stderr, "isatty", None)  # None in a process without standard error
+    return in_notebook or (isatty is not None and isatty())
 
 
 def bar(total: int, what: str, unit: str, show: bool | None) -> Any:

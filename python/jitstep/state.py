@@ -139,7 +139,8 @@ class Binding:
         if not isinstance(held, Tensor) or held.numel() != size:
             found = held.numel() if isinstance(held, Tensor) else "none"
             raise ValueError(f"the state {key} has {found} of {size} bytes. Load a complete checkpoint.")
-        return held.to(device=self.p.device, dtype=torch.uint8).contiguous()
+        held = held.to(device=self.p.device, dtype=torch.uint8).contiguous()
+        return held if held.data_ptr() % 16 == 0 else held.clone()  # vector loads
 
     def drop(self, name: str) -> None:
         """Forgets codes, and the auxiliary state of their codec."""
@@ -201,7 +202,7 @@ class Binding:
             self.state.pop(field.name, None)
             return None
         held, pair = self.state.get(field.name), self.pairs.get(field.name)
-        if pair is None or not _is_view(held, pair) or list(pair.shape[1:]) != field.sizes:
+        if pair is None or not _is_view(held, pair) or not _fits(pair, self.p, field):
             held, pair = None, _new_pair(self.p, field, held)
         newest = pair[(self.t & 1) % len(pair)]
         if held is not None and held.data_ptr() != newest.data_ptr():
@@ -315,9 +316,18 @@ def _is_view(held: Any, pair: Tensor) -> bool:
     return held.data_ptr() in (pair[0].data_ptr(), pair[-1].data_ptr()) and held.device == pair.device
 
 
+def _aux_dtype(field: _core.AuxInfo) -> torch.dtype:
+    return torch.float64 if field.is_double else torch.float32
+
+
+def _fits(pair: Tensor, p: Tensor, field: _core.AuxInfo) -> bool:
+    """False if the parameter has another shape, dtype or device than when the buffers were made."""
+    return list(pair.shape[1:]) == field.sizes and pair.dtype == _aux_dtype(field) and pair.device == p.device
+
+
 def _new_pair(p: Tensor, field: _core.AuxInfo, held: Any) -> Tensor:
     """Two buffers with the values that are held, or with initial ones. One buffer of a matrix."""
-    dtype = torch.float64 if field.is_double else torch.float32
+    dtype = _aux_dtype(field)
     if field.is_matrix:
         pair = torch.zeros((1, *field.sizes), dtype=dtype, device=p.device)
         pair[0].fill_diagonal_(field.initial)

@@ -100,8 +100,7 @@ void GradientSums::add(nb::list additions, std::int64_t t) {
   for (const Row& row : rows_) {
     const auto bits =
         reinterpret_cast<std::uintptr_t>(row.tensor.p) | reinterpret_cast<std::uintptr_t>(row.g);
-    devices_[row.device_index].inputs[row.input] = {
-        .g = row.g, .aligned = row.device.is_cpu() || bits % 16 == 0};
+    devices_[row.device_index].inputs[row.input] = {.g = row.g, .aligned = bits % 16 == 0};
   }
   params_.t = t;
   const nb::gil_scoped_release release;

@@ -112,7 +112,7 @@ void Group::remember(nb::dict group) {
   }
 }
 
-Group::Change Group::refresh(nb::dict group, bool check) {
+void Group::refresh(nb::dict group, bool check) {
   bool values_changed = !known_, formats_changed = !known_;
   for (const Key& key : keys_) {
     PyObject* const value = item(group, key.interned);
@@ -122,7 +122,7 @@ Group::Change Group::refresh(nb::dict group, bool check) {
     else
       values_changed |= other || !is_immutable(value);
   }
-  if (!values_changed && !formats_changed && !check) return Change::none;
+  if (!values_changed && !formats_changed && !check) return;
   find_lr(group);
   jit::OptionValues values = values_;
   read_options(group, values);
@@ -133,9 +133,6 @@ Group::Change Group::refresh(nb::dict group, bool check) {
   const bool decoupled = is_true(group, kDecoupled);
   const bool other_plan =
       !known_ || decoupled != decoupled_ || !(formats == formats_) || !values.same_flags(values_);
-  const Change change = other_plan          ? Change::plan
-                        : values == values_ ? Change::none
-                                            : Change::numbers;
   values_ = std::move(values);
   formats_ = std::move(formats);
   hyper_params_ = fresh;
@@ -143,7 +140,6 @@ Group::Change Group::refresh(nb::dict group, bool check) {
   remember(group);
   known_ = true;
   if (other_plan) ++revision_, plans_.clear();
-  return change;
 }
 
 nb::dict Group::constructed() const {

@@ -23,15 +23,12 @@ namespace nb = nanobind;
 /// changed in place (tensors, lists).
 class Group {
  public:
-  /// What refresh() found.
-  enum class Change { none, numbers, plan };
-
   /// Options have their defaults until refresh() is called. An unknown rule throws an Error.
   explicit Group(const std::string& rule);
 
   /// Reads the dict of a parameter group. `check`: also checks ranges and combinations, as torch does when a group is
   /// made; a scheduler may then leave the ranges. Throws an Error for invalid values, and changes nothing then.
-  Change refresh(nb::dict group, bool check = false);
+  void refresh(nb::dict group, bool check = false);
 
   /// The values that replace options that are None when a group is made: {"initial_lr": 0.001}. The group's key
   /// `constructed` stores them.

@@ -116,10 +116,6 @@ void add_process(nb::module_& m) {
 }
 
 void add_group(nb::module_& m) {
-  nb::enum_<Group::Change>(m, "Change")
-      .value("none", Group::Change::none)
-      .value("numbers", Group::Change::numbers)
-      .value("plan", Group::Change::plan);
   nb::class_<Group>(m, "Group", nb::type_slots(group_slots))
       .def(nb::init<const std::string&>(), "rule"_a)
       .def("refresh", &Group::refresh, "group"_a, "check"_a = false)

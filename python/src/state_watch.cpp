@@ -113,10 +113,11 @@ bool StateWatch::is_same(nb::dict state) const {
 }
 
 int StateWatch::traverse(visitproc visit, void* arg) const {
-  for (const Entry& entry : state_) {
-    Py_VISIT(entry.key.ptr());
-    Py_VISIT(entry.value.ptr());
-  }
+  for (const auto* const entries : {&state_, &inner_})
+    for (const Entry& entry : *entries) {
+      Py_VISIT(entry.key.ptr());
+      Py_VISIT(entry.value.ptr());
+    }
   return addresses_.traverse(visit, arg);
 }
 

@@ -71,6 +71,8 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
   member.described = std::make_unique<Described>(
       Described{plan, plan.tensor(buffers), plan.plan->spec.state.dtype, *like.dtype});
   jit::StepTensor& tensor = member.described->tensor;
+  if (tensor.p == nullptr && tensor.shape.elements() > 0)
+    throw jit::Error("it has no memory of its own, as some subclasses. Use a plain tensor.");
   tensor.g_strides = like.shape().strides;
   member.data = static_cast<char*>(tensor.p);
   member.state_bits = state_bits_of(tensor);
@@ -117,7 +119,9 @@ bool Stepper::read_groups(nb::list param_groups) {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const nb::object group = param_groups[g];
     if (!PyDict_Check(group.ptr())) return false;
-    if (groups_[g]->refresh(nb::borrow<nb::dict>(group)) == Group::Change::plan) return false;
+    groups_[g]->refresh(nb::borrow<nb::dict>(group));
+    if (groups_[g]->revision() != revisions_[g])
+      return false;  // another caller may have refreshed it
   }
   return true;
 }
@@ -240,8 +244,7 @@ bool Stepper::read_member(Member& member, PyObject* p) {
   DeviceStep& device = devices_[member.device];
   const int index = hyper_index(member, taken + 1);
   const auto bits = member.state_bits | bits_of(member.data) | bits_of(g);
-  device.inputs[member.index] = {
-      .g = g, .hyper_index = index, .aligned = device.device.is_cpu() || bits % 16 == 0};
+  device.inputs[member.index] = {.g = g, .hyper_index = index, .aligned = bits % 16 == 0};
   other_stepped_ |= std::exchange(member.inactive, false);
   return true;
 }
@@ -256,14 +259,17 @@ bool Stepper::read_members(nb::list param_groups) {
   for (DeviceStep& device : devices_) device.start(groups_.size());
   std::size_t next = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    PyObject* const params = PyDict_GetItemString(param_groups[g].ptr(), "params");
-    if (params == nullptr || !(PyList_Check(params) || PyTuple_Check(params))) return false;
-    const bool is_list = PyList_Check(params);
-    const Py_ssize_t count = is_list ? PyList_Size(params) : PyTuple_Size(params);
+    nb::object params = nb::borrow(PyDict_GetItemString(param_groups[g].ptr(), "params"));
+    if (!params.is_valid()) return false;
+    if (!PyList_Check(params.ptr()) && !PyTuple_Check(params.ptr())) params = nb::list(params);
+    const bool is_list = PyList_Check(params.ptr());
+    const Py_ssize_t count = is_list ? PyList_Size(params.ptr()) : PyTuple_Size(params.ptr());
     for (Py_ssize_t k = 0; k < count; ++k, ++next) {
       if (next + kAhead < members_.size()) members_[next + kAhead].prefetch();
-      PyObject* const p = is_list ? PyList_GetItem(params, k) : PyTuple_GetItem(params, k);
+      PyObject* const p =
+          is_list ? PyList_GetItem(params.ptr(), k) : PyTuple_GetItem(params.ptr(), k);
       if (next >= members_.size() || !read_member(members_[next], p)) return false;
+      if (members_[next].described && members_[next].group != static_cast<int>(g)) return false;
     }
   }
   if (next != members_.size()) return false;
@@ -305,22 +311,6 @@ Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle 
   return Result::done;
 }
 
-std::vector<double> Stepper::shared_state() const {
-  if (!shared_state_) return restored_;
-  const auto count =
-      static_cast<std::size_t>(shared_state_->buffers[1] - shared_state_->buffers[0]);
-  std::vector<double> values(count);
-  download(shared_device_, values.data(), shared_state_->now(), count * sizeof(double));
-  return values;
-}
-
-void Stepper::set_shared_state(const std::vector<double>& values) {
-  drop();
-  for (DeviceStep& device : devices_) device.step.reset();
-  shared_state_.reset();
-  restored_ = values;
-}
-
 std::vector<KernelInfo> Stepper::kernels() const {
   std::vector<KernelInfo> kernels;
   for (const DeviceStep& device : devices_) {
@@ -346,7 +336,11 @@ int Stepper::traverse(visitproc visit, void* arg) const {
   for (const Member& member : members_) {
     Py_VISIT(member.p.ptr());
     Py_VISIT(member.count.tensor().ptr());
-    for (const NewestView& view : member.newest) Py_VISIT(view.dict.ptr());
+    for (const NewestView& view : member.newest) {
+      Py_VISIT(view.dict.ptr());
+      Py_VISIT(view.key.ptr());
+      for (const nb::object& buffer : view.buffers) Py_VISIT(buffer.ptr());
+    }
   }
   return watch_.traverse(visit, arg);
 }

@@ -166,6 +166,7 @@ class Stepper {
   void count_steps();
 
   std::vector<Group*> groups_;
+  std::vector<int> revisions_;  // of the groups, in the tables
   nb::list owners_;  // of the groups
   std::vector<std::unique_ptr<const Forms>> forms_;
   std::vector<Member> members_;
@@ -182,7 +183,7 @@ class Stepper {
   bool other_stepped_ = true;  // stepped_ is not that of the last step
 
   nb::object agree_ = {};                  // of tune(), or null. Held here for the garbage collector
-  std::unique_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned
+  std::shared_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned
   bool tuning_is_settled_ = false;         // tuner_ is made, if one is needed
   std::optional<double> trial_seconds_;    // of a trial that finish_trial() records
   bool tables_are_new_ = false;            // to the tuner

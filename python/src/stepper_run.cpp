@@ -97,8 +97,9 @@ void Stepper::run(nb::handle transform) {
 }
 
 void Stepper::finish_trial() {
-  if (const auto seconds = std::exchange(trial_seconds_, {}); seconds && tuner_)
-    tuner_->record(*seconds);
+  const auto tuner = tuner_;  // the agreement may call tune()
+  if (const auto seconds = std::exchange(trial_seconds_, {}); seconds && tuner)
+    tuner->record(*seconds);
 }
 
 // Gives the function (group, values, step, parameter) of each tensor.

@@ -114,6 +114,22 @@ void Stepper::check_devices() const {
             "per device.");
 }
 
+std::vector<double> Stepper::shared_state() const {
+  if (!shared_state_) return restored_;
+  const auto count =
+      static_cast<std::size_t>(shared_state_->buffers[1] - shared_state_->buffers[0]);
+  std::vector<double> values(count);
+  download(shared_device_, values.data(), shared_state_->now(), count * sizeof(double));
+  return values;
+}
+
+void Stepper::set_shared_state(const std::vector<double>& values) {
+  drop();
+  for (DeviceStep& device : devices_) device.step.reset();
+  shared_state_.reset();
+  restored_ = values;
+}
+
 // Shared state moves to another device with the parameters.
 void Stepper::make_shared_state(const DeviceStep& device) {
   const jit::OptionValues& values = groups_.front()->values();
@@ -158,7 +174,11 @@ void Stepper::make_steps() {
 
 void Stepper::finish(nb::dict state, bool scaled) {
   scaled_ = scaled;
-  for (Group* const group : groups_) group->leave_lr(device_counts_);
+  revisions_.clear();
+  for (Group* const group : groups_) {
+    group->leave_lr(device_counts_);
+    revisions_.push_back(group->revision());
+  }
   make_batches();
   number_tensors();
   make_steps();

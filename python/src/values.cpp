@@ -13,6 +13,7 @@
 namespace jitstep::python {
 namespace {
 
+using namespace nb::literals;
 using Type = jit::Option::Type;
 
 double to_number(nb::handle object) {
@@ -71,10 +72,10 @@ nb::object from_codec(const jit::CodecChoice& codec) {
   return nb::module_::import_("json").attr("loads")(jit::to_json(codec));
 }
 
-// Integers of numpy, for example, are no JSON.
-nb::object plain_number(const nb::object& value) {
-  if (PyLong_Check(value.ptr()) || !PyIndex_Check(value.ptr())) return value;
-  return nb::steal(PyNumber_Index(value.ptr()));
+// Numbers of numpy, for example, are no JSON.
+nb::object plain_number(nb::handle value) {
+  if (PyIndex_Check(value.ptr())) return nb::steal(PyNumber_Index(value.ptr()));
+  return nb::float_(to_number(value));
 }
 
 // A TypeError of Python does not name the option.
@@ -123,9 +124,10 @@ nb::object from_value(const jit::Value& value) {
 jit::Formats to_formats(nb::dict group) {
   nb::dict given;
   for (const char* name : {"state", "weights", "seed", "min_quantized_size"})
-    if (nb::object value = entry(group, name); value.is_valid())
-      given[name] = plain_number(value);
-  const nb::object text = nb::module_::import_("json").attr("dumps")(given);
+    if (nb::object value = entry(group, name); value.is_valid()) given[name] = value;
+  const nb::object default_number = nb::cpp_function(plain_number);
+  const nb::object text =
+      nb::module_::import_("json").attr("dumps")(given, "default"_a = default_number);
   return jit::formats_from_json(nb::cast<std::string>(text));
 }
 
