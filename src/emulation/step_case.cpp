@@ -42,6 +42,7 @@ jit::OptionValues options_of(const StepCase& c, const jit::Catalog& catalog) {
   jit::OptionValues options(c.spec.rule, catalog);
   for (const auto& [name, value] : c.options) options.set(name, value);
   options.validate();
+  options.construct();
   return options;
 }
 

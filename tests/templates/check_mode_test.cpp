@@ -149,6 +149,22 @@ TEST_F(CheckMode, NamesAuxStateThatIsNeverWritten) {
       0u);
 }
 
+// Only a reduction over rows writes a value per row, and `if` may exclude it.
+TEST_F(CheckMode, NamesAuxStateOfRowsWhoseReductionIsExcluded) {
+  std::string rule = kRule;
+  const auto replace = [&](const std::string& right, const std::string& wrong) {
+    ASSERT_NE(rule.find(right), rule.npos) << right;
+    rule.replace(rule.find(right), right.size(), wrong);
+  };
+  replace("row;       // update_state", "row;       // update_state; if wide");
+  replace("e.g * c.row.mean;", "(F.wide ? e.g * c.row.mean : e.g);");
+  EXPECT_NO_THROW(check_rule_contract(plan_of(rule, {{"wide", true}}), engine_));
+  EXPECT_EQ(testing::error_of([&] {
+              check_rule_contract(plan_of(rule), engine_);
+            }).find("rules/mine.cuh: no function writes m.row.next"),
+            0u);
+}
+
 // A field that nothing writes may hold a constant, such as a number per parameter.
 TEST_F(CheckMode, AcceptsAuxStateThatStoresAnOptionPerParameter) {
   std::string rule = kRule;

@@ -222,6 +222,29 @@ TEST_F(CheckTool, ReportsANegativeValueInANonNegativeSlot) {
                "step 1: `update_state` sets e.m.next to -", kNative);
 }
 
+TEST_F(CheckTool, ReportsANegativeValueWhoseRootIsNaN) {
+  const std::string file = rule_with("Signed m;", "NonNegative m;");
+  std::string rule = read_code_file(file);
+  const std::string used = "c.lr * e.m.next";
+  ASSERT_NE(rule.find(used), rule.npos);
+  rule.replace(rule.find(used), used.size(), "c.lr * sqrt(e.m.next)");
+  write_file(file, rule);
+  expect_wrong(file, "step 1: `update_state` sets e.m.next to -", kNative);
+}
+
+TEST_F(CheckTool, SetsNumbersAtConstruction) {
+  const std::string file = rule_with(
+      "struct Hyper {", "struct Hyper {\n  Nullable first = null;  // > 0; at construction: lr");
+  std::string rule = read_code_file(file);
+  const std::string used = "static_cast<real>(h.lr)";
+  ASSERT_NE(rule.find(used), rule.npos);
+  rule.replace(rule.find(used), used.size(), "static_cast<real>(h.first.value)");
+  write_file(file, rule);
+  const Finished checked = run(file, kNative);
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  EXPECT_FALSE(says(checked, "warning")) << checked.output;
+}
+
 // A codec of the examples or tests, with `right` replaced by `wrong`.
 class CheckToolOfACodec : public CheckTool {
  protected:

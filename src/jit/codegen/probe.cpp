@@ -56,6 +56,10 @@ class ProbeWriter {
     });
   }
 
+  static bool has_entries(const ResolvedAuxState& field) {
+    return field.domain.kind != Domain::Kind::tensor && field.domain.kind != Domain::Kind::all;
+  }
+
   // Checks of the fields that a function must not write: fields of other domains, and excluded fields.
   std::string foreign_fields(const std::vector<Domain>& own, const std::string& function) {
     std::string out;
@@ -190,7 +194,7 @@ class ProbeWriter {
       for (const ResolvedAuxState& field : *fields)
         if (field.component == kRuleComponent && !field.matrix && !is_constant(field))
           body +=
-              check("forgotten", str_cat(field.number),
+              check("forgotten", str_cat(field.number, has_entries(field) ? ", true" : ", false"),
                     str_cat("no function writes m.", field.name,
                             ".next, so that it keeps its initial value. Write it, or exclude the "
                             "field by `if`"));

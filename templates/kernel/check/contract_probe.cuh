@@ -63,8 +63,11 @@ class Findings {
   void kept(int number, const T& prev) {
     mark(number, !(prev == kPreviousState));
   }
-  // A field of auxiliary state, by its number in the kernel, that no function wrote.
-  void forgotten(int number, int field) { mark(number, open_[field] && !written_[field]); }
+  // A field of auxiliary state, by its number in the kernel, that no function wrote. of_entries: it has a value per row
+  // or the like, which only a reduction over its domain can write, so there must be one.
+  void forgotten(int number, int field, bool of_entries) {
+    mark(number, (open_[field] || of_entries) && !written_[field]);
+  }
   void aux(int field, bool written) {
     open_[field] = true;
     written_[field] = written_[field] || written;

@@ -79,9 +79,10 @@ class Descent {
       // An input may be an estimate of the Hessian's diagonal, which is 1.
       for (std::size_t i = 0; i < plan_.rule().inputs.size(); ++i) input.inputs[i] = ones_.data();
       step.run({input}, {plan_.at_step(options_, t)}, identity);
-      if (!std::isfinite(height(p_, goal_))) return {.warning = where_ + infinite(t)};
+      // First, because the root of a negative value makes the parameter NaN.
       if (std::string found = negative(plan_, tensor_, p_.size()); !found.empty())
         return {.problem = where_ + str_cat("step ", t, ": ") + found};
+      if (!std::isfinite(height(p_, goal_))) return {.warning = where_ + infinite(t)};
     }
     return {.warning = warning(first)};
   }
