@@ -51,8 +51,9 @@ struct Codec {
   KHD static real decode(Code code, const Meta&, const AuxState& m) {
     return (is_signed ? e4m3_to_float(code) : e5m2_to_float(code)) * m.norm.prev;
   }
+  // Without least_norm, the norm of values that are 0, or too small to be squared, is 0. They are stored as 0.
   KHD static Code encode(real x, const Meta&, uint32, const AuxState& m) {
-    const real norm = m.norm.next;
+    const real norm = m.norm.next > 0 ? m.norm.next : static_cast<real>(kInfinity);
     if constexpr (is_signed) {
       const float y = static_cast<float>(clipped(x / norm, kMostNorms));
       return is_finite(x) ? float_to_e4m3(y) : kNotFinite;

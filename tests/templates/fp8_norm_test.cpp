@@ -55,6 +55,14 @@ TEST(Fp8Norm, RoundsToTheNearestMultipleOfTheNormAroundEveryThreshold) {
   EXPECT_EQ(Fp8Positive::decode(Fp8Positive::encode(11.0f, {}, 0, m), {}, m), 10);
 }
 
+TEST(Fp8Norm, StoresZeroIfTheNormIsZero) {
+  const auto m = norm_of(0);
+  for (const float x : {0.0f, 1e-25f, 1.0f}) {
+    EXPECT_EQ(Fp8Signed::decode(Fp8Signed::encode(x, {}, 0, m), {}, m), 0) << x;
+    EXPECT_EQ(Fp8Positive::decode(Fp8Positive::encode(x, {}, 0, m), {}, m), 0) << x;
+  }
+}
+
 TEST(Fp8Norm, StoresNonFiniteValues) {
   const auto m = norm_of(0x1p-16f);
   const auto back = [&](auto codec, float x) {

@@ -91,9 +91,13 @@ TYPED_TEST(ScaledFloat8, StoresNonFiniteValuesAsNaNAndDoesNotChangeTheRestOfTheB
   EXPECT_TRUE(std::isnan(block.back(kInfinite)));
 }
 
-TYPED_TEST(ScaledFloat8, IsZeroIfABlockIsTooSmallToDivideBy) {
-  const Block<typename TestFixture::Signed8> block(0x1p-126f);
-  EXPECT_EQ(block.code(0x1p-126f), 0);
+// The scale would be subnormal.
+TYPED_TEST(ScaledFloat8, StoresBlocksOfTheSmallestNumbers) {
+  for (const float largest : {0x1p-126f, 0x1.8p-123f, 0x1p-118f}) {
+    const Block<typename TestFixture::Signed8> block(largest);
+    EXPECT_EQ(block.back(largest), largest);
+    EXPECT_EQ(block.back(-0x1p-126f), -0x1p-126f);
+  }
   EXPECT_EQ(Block<typename TestFixture::Signed8>(0).back(0), 0);
 }
 

@@ -28,7 +28,9 @@ struct ScaledFloat8 : AbsmaxBlock<Meta, W> {
   static constexpr bool has_assembly = requires { requires Format::has_assembly; };
 
   KHD static Measured measure(const uint32 (&key)[1]) {
-    const float scale = float_of(key[0]) / Format::largest;
+    // A subnormal scale would be 0, and so would its inverse. All normal numbers are in the format's range then.
+    const float largest = float_of(key[0]);
+    const float scale = chosen(largest > 0, max(largest / Format::largest, 0x1p-126f), 0.0f);
     return {{scale}, inverse_of({scale})};
   }
   KHD static real decode(uint8 code, const Meta& meta) {
