@@ -10,6 +10,7 @@
 #include "jit/codegen/shared_sums.h"
 #include "jit/manifest/option_layout.h"
 #include "jit/step/partition.h"
+#include "jit/step/step_tables.h"
 #include "jitstep/jit/catalog.h"
 #include "jitstep/jit/error.h"
 
@@ -32,11 +33,10 @@ bool holds_state_of(const Plan& plan, const StepTensor& tensor) {
   return tensor.layout->same_sizes(state_layout(plan, tensor.shape, initial));
 }
 
-// Whether the kernels can treat the tensor as one dimension.
-bool can_be_flat(const Plan& plan, const StepTensor& tensor) {
-  const auto compact = compact_strides(tensor.shape);
-  return !reads_dimensions(plan) && is_dense(tensor.shape, compact) &&
-         is_dense({tensor.shape.sizes, tensor.g_strides}, compact);
+// Whether the kernels can treat the tensor as one of at most kMaxDims dimensions.
+bool has_few_dims(const Plan& plan, const StepTensor& tensor) {
+  return tensor.shape.sizes.size() <= kMaxDims ||
+         (!reads_dimensions(plan) && merged_dims(tensor).size() <= kMaxDims);
 }
 
 // True if an empty part could not take part in a sum over all tensors.
@@ -75,10 +75,10 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
            tensor.g_strides.size(), " gradient strides. Give one of each per dimension.");
   for (const std::int64_t size : tensor.shape.sizes)
     if (size < 0) refuse(plan, tensor.id, "has a size of ", size, ". Sizes must be at least 0.");
-  if (dims > kMaxDims && !can_be_flat(plan, tensor))
+  if (!has_few_dims(plan, tensor))
     refuse(plan, tensor.id, "has ", dims, " dimensions. At most ", kMaxDims,
            " are supported if the rule has reductions over rows or similar domains, if it reads ",
-           "sizes, or if the tensor is not dense. Reshape it.");
+           "sizes, or if parameter and gradient are in different orders. Reshape it.");
   if (tensor.slots.size() > plan.spec.state.slots.size())
     refuse(plan, tensor.id, "has ", tensor.slots.size(), " slots, but the rule has ",
            plan.spec.state.slots.size());

@@ -8,21 +8,31 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// A tensor's shape for the kernels. A scalar gets one dimension. A tensor with more than kMaxDims dimensions is
-// flattened.
-Shape kernel_shape(const Shape& shape) {
-  if (shape.sizes.empty()) return {{1}, {1}};
-  if (shape.sizes.size() <= kMaxDims) return shape;
-  return {{shape.elements()}, {1}};
+// A tensor's dimensions for the kernels. A scalar gets one dimension. Those of a tensor with more than kMaxDims are
+// merged.
+std::vector<Dim> kernel_dims(const StepTensor& tensor) {
+  const Shape& shape = tensor.shape;
+  if (shape.sizes.empty()) return {{1, 1, 1, 1}};
+  if (shape.sizes.size() > kMaxDims) return merged_dims(tensor);
+  const auto compact = compact_strides(shape);
+  std::vector<Dim> dims;
+  for (std::size_t d = 0; d < shape.sizes.size(); ++d)
+    dims.push_back({shape.sizes[d], compact[d], shape.strides[d], tensor.g_strides[d]});
+  return dims;
 }
 
-void set_dims(TensorRecord& record, const StepTensor& tensor, const Shape& shape) {
-  const auto compact = compact_strides(shape);
-  record.dims = static_cast<int>(shape.sizes.size());
-  for (int d = 0; d < record.dims; ++d) {
-    const bool flat = tensor.shape.sizes.size() != shape.sizes.size();
-    record.dim[d] = {shape.sizes[d], compact[d], shape.strides[d], flat ? 1 : tensor.g_strides[d]};
+Shape shape_of(const std::vector<Dim>& dims) {
+  Shape shape;
+  for (const Dim& dim : dims) {
+    shape.sizes.push_back(dim.size);
+    shape.strides.push_back(dim.p_stride);
   }
+  return shape;
+}
+
+void set_dims(TensorRecord& record, const std::vector<Dim>& dims) {
+  record.dims = static_cast<int>(dims.size());
+  std::copy(dims.begin(), dims.end(), record.dim);
 }
 
 // Rules that read sizes have at most kMaxDims.
@@ -57,7 +67,8 @@ class Builder {
   }
 
   void add(const StepTensor& tensor) {
-    const Shape shape = kernel_shape(tensor.shape);
+    const std::vector<Dim> dims = kernel_dims(tensor);
+    const Shape shape = shape_of(dims);
     TensorRecord record{};
     record.p = tensor.p;
     record.residual = tensor.residual;
@@ -68,7 +79,7 @@ class Builder {
     record.n = shape.elements();
     record.offset = tensor.offset;
     record.id = tensor.id;
-    set_dims(record, tensor, shape);
+    set_dims(record, dims);
     set_whole_sizes(record, tensor, shape);
     whole_ = tensor.whole;
     const int index = static_cast<int>(tables_.tensors.size());
@@ -205,6 +216,29 @@ class Builder {
 };
 
 }  // namespace
+
+std::vector<Dim> merged_dims(const StepTensor& tensor) {
+  const Shape& shape = tensor.shape;
+  if (shape.elements() == 0) return {{0, 1, 1, 1}};
+  const auto compact = compact_strides(shape);
+  std::vector<Dim> dims;
+  for (std::size_t d = 0; d < shape.sizes.size(); ++d)
+    if (shape.sizes[d] > 1)
+      dims.push_back({shape.sizes[d], compact[d], shape.strides[d], tensor.g_strides[d]});
+  std::sort(dims.begin(), dims.end(),
+            [](const Dim& one, const Dim& other) { return one.stride > other.stride; });
+  std::vector<Dim> merged;
+  for (const Dim& dim : dims) {
+    Dim* const outer = merged.empty() ? nullptr : &merged.back();
+    if (outer != nullptr && outer->p_stride == dim.size * dim.p_stride &&
+        outer->g_stride == dim.size * dim.g_stride)
+      *outer = {outer->size * dim.size, dim.stride, dim.p_stride, dim.g_stride};
+    else
+      merged.push_back(dim);
+  }
+  if (merged.empty()) merged.push_back({1, 1, 1, 1});
+  return merged;
+}
 
 StepTables step_tables(const std::vector<StepTensor>& tensors,
                        const std::vector<ResolvedReduction>& reductions, int passes,

@@ -35,6 +35,10 @@ struct StepTables {
   std::array<std::int64_t, kReductionLayouts> partial_count{};
 };
 
+/// The tensor's dimensions in storage order, without those of size 1. Neighbors are merged where parameter and gradient
+/// lie in memory as if they were one dimension.
+std::vector<Dim> merged_dims(const StepTensor& tensor);
+
 /// Builds the tables of tensors that share a kernel. Empty tensors get no work. Empty parts get what keeps their
 /// auxiliary state, and shared state, equal to that of other parts.
 StepTables step_tables(const std::vector<StepTensor>& tensors,

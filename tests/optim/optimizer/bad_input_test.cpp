@@ -33,14 +33,35 @@ TEST(BadInput, AMessageNamesTheParameter) {
 
 TEST(BadInput, AMessageNamesAParameterWithTooManyDimensions) {
   const auto good = leaf(torch::zeros({2}));
-  const auto gaps = leaf(torch::zeros({2, 1, 1, 1, 1, 1, 1, 2, 4}).slice(8, 0, 4, 2));
+  torch::Tensor sliced = torch::zeros(std::vector<std::int64_t>(9, 3));
+  for (std::int64_t d = 0; d < 9; ++d) sliced = sliced.slice(d, 0, 3, 2);
+  const auto gaps = leaf(sliced);
   AdamW optimizer({good, gaps});
   for (const auto& p : {good, gaps}) p.mutable_grad() = torch::ones(p.sizes());
   const std::string message = argument_error([&] { optimizer.step(); });
   EXPECT_HAS(message, "has 9 dimensions");
-  EXPECT_HAS(message, "parameter 1 of group 0 (float32 [2, 1, 1, 1, 1, 1, 1, 2, 2])");
+  EXPECT_HAS(message, "parameter 1 of group 0 (float32 [2, 2, 2, 2, 2, 2, 2, 2, 2])");
   EXPECT_TRUE(torch::equal(good, torch::zeros({2}))) << "the first parameter was stepped";
   EXPECT_TRUE(optimizer.state().empty());
+}
+
+TEST(BadInput, ParametersOfManyDimensionsTakeGradientsInOtherOrders) {
+  const std::vector<std::int64_t> sizes = {2, 3, 1, 2, 2, 1, 3, 2, 2, 2};
+  const auto stepped = [&](const torch::Tensor& g) {
+    const auto p = leaf(torch::ones(sizes));
+    AdamW optimizer({p}, AdamWOptions(0.1).state("int8").min_quantized_size(0));
+    for (int step = 0; step < 2; ++step) {
+      p.mutable_grad() = g;
+      optimizer.step();
+    }
+    return p.detach();
+  };
+  torch::manual_seed(5);
+  const torch::Tensor transposed =
+      torch::randn({2, 2, 2, 3, 1, 2, 2, 1, 3, 2}).permute({9, 8, 7, 6, 5, 4, 3, 2, 1, 0});
+  EXPECT_TRUE(torch::equal(stepped(transposed), stepped(transposed.contiguous())));
+  const torch::Tensor expanded = torch::full({}, 0.5).expand(sizes);
+  EXPECT_TRUE(torch::equal(stepped(expanded), stepped(expanded.contiguous())));
 }
 
 // Sums over rows need the dimensions, and so do a rule's sizes. Such a parameter could never be stepped.
