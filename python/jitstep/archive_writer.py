@@ -42,7 +42,7 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     """Writes a state_dict() of jitstep as an archive, which C++ loads with torch::load.
 
     The file is complete or not written. Raises ValueError for a state_dict that does not name its rule, such as one of
-    torch, and for sharded state.
+    torch, for sharded state, and for state of something else than a parameter.
     """
     groups = state_dict["param_groups"]
     rule = groups[0].get("rule") if groups else None
@@ -58,6 +58,11 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     archive.write_part("jitstep", _origin(archive, description, groups[0], rules))
     states = archive.part()
     for number, held in state_dict["state"].items():
+        if not str(number).isdecimal():
+            raise ValueError(
+                f"jitstep: the state_dict has state for {number!r}, which is no parameter number. An archive cannot have "
+                "it. Remove it."
+            )
         states.write_part(str(number), _state_part(archive, description, int(number), held))
     archive.write_part("state", states)
     all_groups = archive.part()

@@ -118,6 +118,7 @@ def make_class(description: dict[str, Any], formulas: str) -> type[Optimizer]:
 
 
 _classes: dict[str, type[Optimizer]] = {}
+_loaded: dict[str, dict[str, Any]] = {}  # the declarations that load_rule() made a class from
 _ARGUMENTS = {"self", "params", "rule", *FORMATS, *TORCH_FLAGS}
 
 
@@ -152,6 +153,7 @@ def _check_names(path: str, options: list[tuple[str, int]], state: list[tuple[st
 def load_rule(path: str | Path) -> type[Optimizer]:
     """The class of the optimizer in a file. It is also an attribute of `jitstep`, so that pickle finds it.
 
+    A file with the same declarations as before keeps its class, and new optimizers use its new formulas.
     The file is code: it must belong to this user or to root. Invalid declarations raise ValueError with their line, and
     so does a class whose name jitstep has already, unless it is that of the same rule. An error changes nothing.
     """
@@ -163,9 +165,12 @@ def load_rule(path: str | Path) -> type[Optimizer]:
         line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
         raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
     _check_names(str(path), options, state)
-    made = make_class(_core.describe(_core.load_rule(str(path))), str(path))
-    _classes[made.__name__] = made
-    setattr(jitstep, made.__name__, made)
+    description = _core.describe(_core.load_rule(str(path)))
+    if _loaded.get(name) == description:  # pickle expects the class of existing optimizers
+        return _classes[name]
+    made = make_class(description, str(path))
+    _classes[name], _loaded[name] = made, description
+    setattr(jitstep, name, made)
     return made
 
 

@@ -232,6 +232,20 @@ class Optimizer(GroupedOptimizer):
         if moved:
             torch.autograd.graph.increment_version(moved)
 
+    @_disable_dynamo
+    def share_memory(self) -> None:
+        """Moves the state to shared memory, as torch.optim.Adagrad does, for training in several processes.
+
+        Raises RuntimeError for optimizers with auxiliary or shared state, which processes cannot share.
+        """
+        if self._description["aux_names"]:
+            raise RuntimeError(f"share_memory(): {type(self).__name__} has auxiliary state, which cannot be shared.")
+        self.init_state()
+        for entries in self.state.values():
+            for value in entries.values():
+                if isinstance(value, Tensor):
+                    value.share_memory_()
+
     # ---- reports
 
     def kernels(self) -> inspect.KernelReports:

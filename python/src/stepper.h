@@ -152,6 +152,7 @@ class Stepper {
   void make_batches();
   std::uint32_t batch_of(const Described& described, DeviceStep& device) const;
   void number_tensors();
+  void check_disjoint() const;
   void check_devices() const;
   void make_shared_state(const DeviceStep& device);
   void make_steps();

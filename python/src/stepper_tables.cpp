@@ -8,6 +8,7 @@
 #include "backends.h"
 #include "cuda_host.h"
 #include "jit/codegen/shared_sums.h"
+#include "jit/step/shared_memory.h"
 #include "jitstep/jit/error.h"
 #include "stepper.h"
 
@@ -81,25 +82,25 @@ void Stepper::number_tensors() {
   }
 }
 
-namespace {
-
-// The range of addresses of a parameter without gaps.
-struct Extent {
-  const char *begin, *end;
-  int number;
-};
-
-void check_disjoint(std::vector<Extent> extents) {
-  std::sort(extents.begin(), extents.end(),
-            [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  for (std::size_t i = 1; i < extents.size(); ++i)
-    if (extents[i].begin < extents[i - 1].end)
-      throw jit::Error("parameters " + std::to_string(extents[i - 1].number) + " and " +
-                       std::to_string(extents[i].number) +
-                       " share memory. Give the optimizer one of them.");
+// A step would write to shared memory at once.
+void Stepper::check_disjoint() const {
+  std::vector<jit::Elements> elements;
+  std::vector<int> numbers;
+  for (const DeviceStep& device : devices_)
+    for (const jit::Batch& batch : device.batches)
+      for (const jit::StepTensor& tensor : batch.tensors) {
+        if (tensor.shape.elements() == 0) continue;
+        const auto bytes = static_cast<std::size_t>(jit::bytes_of(batch.plan.spec.state.dtype));
+        elements.push_back(
+            jit::elements_at(tensor.p, tensor.shape.sizes, tensor.shape.strides, bytes));
+        numbers.push_back(tensor.id);
+      }
+  jit::find_shared(elements, [&](std::size_t i, std::size_t j) {
+    const auto [first, second] = std::minmax(numbers[i], numbers[j]);
+    throw jit::Error("parameters " + std::to_string(first) + " and " + std::to_string(second) +
+                     " share memory. Give the optimizer one of them.");
+  });
 }
-
-}  // namespace
 
 // Each device would sum over its own parameters only, so a sum over all parameters would be wrong.
 void Stepper::check_devices() const {
@@ -148,19 +149,11 @@ void Stepper::make_shared_state(const DeviceStep& device) {
 }
 
 void Stepper::make_steps() {
-  std::vector<Extent> extents;
   bool shares = false;
   for (const DeviceStep& device : devices_)
-    for (const jit::Batch& batch : device.batches) {
+    for (const jit::Batch& batch : device.batches)
       shares = shares || !batch.plan.shared_state.empty();
-      for (const jit::StepTensor& tensor : batch.tensors) {
-        const auto* const begin = static_cast<const char*>(tensor.p);
-        const auto bytes = tensor.shape.elements() * jit::bytes_of(batch.plan.spec.state.dtype);
-        if (!batch.plan.spec.strided && bytes > 0)
-          extents.push_back({begin, begin + bytes, tensor.id});
-      }
-    }
-  check_disjoint(std::move(extents));
+  check_disjoint();
   check_devices();
   if (shares) make_shared_state(devices_.front());
   const nb::gil_scoped_release release;

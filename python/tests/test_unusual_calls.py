@@ -539,3 +539,113 @@ def test_state_may_be_replaced_by_misaligned_bytes(entry):
         return p.detach()
 
     assert torch.equal(stepped(True), stepped(False))
+
+
+def test_views_of_one_tensor_may_not_overlap():
+    def accepts(*views):
+        parameters = [torch.nn.Parameter(view) for view in views]
+        optimizer = jitstep.SGD(parameters, lr=1.0)
+        for p in parameters:
+            p.grad = torch.ones_like(p)
+        try:
+            optimizer.step()
+        except ValueError as error:
+            assert "parameters 0 and 1" in str(error)
+            return False
+        return True
+
+    base = torch.zeros(64, 8)
+    assert accepts(base[:, :4], base[:, 4:])
+    assert not accepts(base[:, :5], base[:, 4:])
+    assert accepts(base[::2], base[1::2])
+    flat = torch.zeros(64)
+    assert accepts(flat[:32], flat[32:])
+    assert not accepts(flat[:33], flat[32:])
+    assert not accepts(base[:, 3], base[3])
+
+
+def test_a_parameter_of_many_dimensions_takes_gradients_in_other_orders():
+    sizes = (2, 3, 1, 2, 2, 1, 3, 2, 2)
+
+    def stepped(gradient):
+        p = torch.nn.Parameter(torch.ones(sizes))
+        optimizer = jitstep.AdamW([p], lr=0.1)
+        for _ in range(2):
+            p.grad = gradient
+            optimizer.step()
+        return p.detach()
+
+    transposed = torch.randn(sizes[::-1]).permute(*range(8, -1, -1))
+    expanded = torch.tensor(0.5).expand(sizes)
+    for gradient in (transposed, expanded):
+        assert torch.equal(stepped(gradient), stepped(gradient.contiguous()))
+
+
+def test_a_rule_that_is_loaded_again_keeps_its_class(tmp_path):
+    file = tmp_path / "twice.cuh"
+    text = """// A rule.
+#pragma once
+#include "../lang/contract.cuh"
+
+namespace jitstep::rules::twice {
+struct Hyper {
+  double lr = 1;  // >= 0
+};
+struct Slots {
+  Signed m;
+};
+struct Scalars {
+  real lr;
+};
+struct Rule {
+  KHD static Scalars prepare(const Hyper& h, int64) { return {static_cast<real>(h.lr)}; }
+  KHD static void update_state(auto& e, const auto& c) { e.m.next = e.g; }
+  KHD static void update_param(auto& e, const auto& c) { e.p = e.p - c.lr * e.m.next; }
+};
+}  // namespace jitstep::rules::twice
+"""
+    file.write_text(text)
+    first = jitstep.load_rule(file)
+    p = parameter(3)
+    old = first([p])
+    assert jitstep.load_rule(file) is first
+    file.write_text(text.replace("e.p - c.lr", "e.p - 2 * c.lr"))
+    assert jitstep.load_rule(file) is first
+    assert pickle.loads(pickle.dumps(old)).rule == "twice"
+    new = first([p])
+    p.grad = torch.ones(3)
+    new.step()
+    assert torch.equal(p.detach(), torch.full((3,), -2.0))
+    file.write_text(text.replace("double lr = 1", "double lr = 3"))
+    assert jitstep.load_rule(file) is not first
+
+
+def test_an_archive_cannot_have_state_of_something_else(tmp_path):
+    p = parameter(3)
+    optimizer = jitstep.Adam([p])
+    optimizer.state["note"] = {"a": 1}
+    with pytest.raises(ValueError, match="'note'"):
+        jitstep.write_archive(tmp_path / "a.pt", optimizer.state_dict())
+    assert not list(tmp_path.iterdir())
+
+
+def test_state_moves_to_shared_memory():
+    p = parameter(5)
+    optimizer = jitstep.Adagrad([p], lr=1.0)
+    optimizer.share_memory()
+    assert optimizer.state[p]["sum"].is_shared()
+    p.grad = torch.ones(5)
+    optimizer.step()
+    assert torch.equal(optimizer.state[p]["sum"], torch.ones(5))
+    with pytest.raises(RuntimeError, match="auxiliary"):
+        jitstep.Adafactor([parameter(5)]).share_memory()
+
+
+@pytest.mark.parametrize("gradient", [0.0, 1e-25])
+def test_norms_of_zero_do_not_make_parameters_nan(gradient):
+    p = torch.nn.Parameter(torch.ones(5000))
+    optimizer = jitstep.AdamW([p], state={"codec": "fp8_norm", "least_norm": 0})
+    for _ in range(3):
+        p.grad = torch.full((5000,), gradient)
+        optimizer.step()
+    assert p.isfinite().all()
