@@ -244,7 +244,7 @@ class Optimizer(GroupedOptimizer):
         for entries in self.state.values():
             for value in entries.values():
                 if isinstance(value, Tensor):
-                    value.share_memory_()
+                    value.share_memory_()  # type: ignore[no-untyped-call]
 
     # ---- reports
 
