@@ -60,8 +60,8 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     for number, held in state_dict["state"].items():
         if not str(number).isdecimal():
             raise ValueError(
-                f"jitstep: the state_dict has state for {number!r}, which is no parameter number. Remove it: an archive "
-                "cannot have it."
+                f"jitstep: the state_dict has state for {number!r}, which is no parameter number. Remove it: an "
+                "archive cannot have it."
             )
         states.write_part(str(number), _state_part(archive, description, int(number), held))
     archive.write_part("state", states)
