@@ -62,6 +62,12 @@ void check_memory(const std::vector<StepMemory>& all, OnOverlap* on_overlap) {
   });
 }
 
+// A step reads each element of such a gradient before it writes that element of the parameter.
+bool is_the_parameter(const torch::Tensor& gradient, const torch::Tensor& p) {
+  return gradient.const_data_ptr() == p.const_data_ptr() && gradient.strides() == p.strides() &&
+         gradient.scalar_type() == p.scalar_type();
+}
+
 const void* storage_of(const torch::Tensor& t) {
   return t.unsafeGetTensorImpl()->unsafe_storage().data();
 }
@@ -79,7 +85,8 @@ void ParameterMemory::check(const torch::Tensor& gradient, const NamedParameter&
   if (found == storages_.end()) return;
   for (const Held& other : found->second)
     TORCH_CHECK(
-        other.tensor.is_same(*own.tensor) || !share_memory(other.tensor, gradient),
+        (other.tensor.is_same(*own.tensor) && is_the_parameter(gradient, other.tensor)) ||
+            !share_memory(other.tensor, gradient),
         "jitstep: the gradient of ", describe(*own.tensor, own.name), " shares memory with ",
         describe(other.tensor, other.name),
         ", and the step would write to it while it reads the gradient. clone() the gradient.");

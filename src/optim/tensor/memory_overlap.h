@@ -53,8 +53,8 @@ class ParameterMemory {
  public:
   void clear() { storages_.clear(); }
   void add(const NamedParameter& parameter);
-  /// Throws a c10::Error if the gradient of `own` shares memory with another parameter. Costs one hash lookup if no
-  /// parameter uses the gradient's storage.
+  /// Throws a c10::Error if the gradient of `own` shares memory with a parameter, unless it is `own` itself, element by
+  /// element. Costs one hash lookup if no parameter uses the gradient's storage.
   void check(const torch::Tensor& gradient, const NamedParameter& own) const;
   /// The same for a number that steps read. It may be undefined. Messages call it `name`.
   void check_number(const torch::Tensor& number, const std::string& name) const;

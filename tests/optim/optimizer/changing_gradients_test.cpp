@@ -251,6 +251,18 @@ TEST(UnchangedSteps, StillRejectAGradientThatMovedIntoAnotherParameter) {
     EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with");
 }
 
+// The step would read elements of the gradient that it has already written.
+TEST(UnchangedSteps, RejectAGradientThatIsAShiftedViewOfItsParameter) {
+  const torch::Tensor base = torch::ones({51});
+  const torch::Tensor p = base.slice(0, 1, 51).requires_grad_();
+  SGD optimizer({p}, SGDOptions(0.5));
+  p.mutable_grad() = base.slice(0, 0, 50);
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with");
+  p.mutable_grad() = p.detach();
+  optimizer.step();
+  EXPECT_TRUE(torch::equal(p, torch::full({50}, 0.5)));
+}
+
 TEST(UnchangedSteps, UseTheGradientsDtypeAfterEvaluation) {
   const Tensors parameters = make_parameters(torch::kBFloat16, {{50}}), alone = clones(parameters);
   ScheduleFreeAdamW optimizer(parameters, ScheduleFreeAdamWOptions(0.1));
