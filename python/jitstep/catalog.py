@@ -96,6 +96,7 @@ def make_class(description: dict[str, Any], formulas: str) -> type[Optimizer]:
         for option in kwargs:
             if option not in shown.parameters:
                 hint = did_you_mean(option, shown.parameters)
+                hint = hint or f" Arguments: {', '.join(shown.parameters)}"
                 raise TypeError(f"{name}.__init__() got an unexpected keyword argument {option!r}.{hint}")
         try:
             bound = shown.bind(*args, **kwargs)
@@ -118,7 +119,7 @@ def make_class(description: dict[str, Any], formulas: str) -> type[Optimizer]:
 
 
 _classes: dict[str, type[Optimizer]] = {}
-_loaded: dict[str, dict[str, Any]] = {}  # the declarations that load_rule() made a class from
+_loaded: dict[str, bytes] = {}  # the files that load_rule() made classes from
 _ARGUMENTS = {"self", "params", "rule", *FORMATS, *TORCH_FLAGS}
 
 
@@ -153,9 +154,9 @@ def _check_names(path: str, options: list[tuple[str, int]], state: list[tuple[st
 def load_rule(path: str | Path) -> type[Optimizer]:
     """The class of the optimizer in a file. It is also an attribute of `jitstep`, so that pickle finds it.
 
-    A file with the same declarations as before keeps its class, and new optimizers use its new formulas.
-    The file is code: it must belong to this user or to root. Invalid declarations raise ValueError with their line, and
-    so does a class whose name jitstep has already, unless it is that of the same rule. An error changes nothing.
+    An unchanged file keeps its class. The file is code: it must belong to this user or to root. Invalid declarations
+    raise ValueError with their line, and so does a class whose name jitstep has already, unless it is that of the same
+    rule. An error changes nothing.
     """
     import jitstep
 
@@ -165,11 +166,12 @@ def load_rule(path: str | Path) -> type[Optimizer]:
         line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
         raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
     _check_names(str(path), options, state)
+    text = Path(path).read_bytes()
     description = _core.describe(_core.load_rule(str(path)))
-    if _loaded.get(name) == description:  # pickle expects the class of existing optimizers
+    if _loaded.get(name) == text:  # pickle expects the class of existing optimizers
         return _classes[name]
     made = make_class(description, str(path))
-    _classes[name], _loaded[name] = made, description
+    _classes[name], _loaded[name] = made, text
     setattr(jitstep, name, made)
     return made
 

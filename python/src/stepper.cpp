@@ -63,6 +63,8 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
   if (like.shape().sizes != plan.shape.sizes)
     throw jit::Error(
         "its gradient has another shape. Call zero_grad() after you change parameters.");
+  if (like.data == nullptr && plan.shape.elements() > 0)
+    throw jit::Error("its gradient has no memory of its own, as some subclasses. Use a plain one.");
   Member member;
   member.sharded = p.ptr() != buffers.p.ptr();
   member.p = std::move(p);

@@ -15,7 +15,7 @@ def parameter(*sizes):
     return torch.nn.Parameter(torch.zeros(*sizes))
 
 
-AUXILIARY = ["Adafactor", "CAME", "SM3", "AdamMini", "NorMuon"]
+AUXILIARY = ["Adafactor", "CAME", "SM3", "AdamMini", "NorMuon", "Shampoo"]
 
 
 @pytest.mark.parametrize("name", AUXILIARY)
@@ -295,15 +295,13 @@ struct Rule {
     p = parameter(3)
     old = first([p])
     assert jitstep.load_rule(file) is first
-    file.write_text(text.replace("e.p - c.lr", "e.p - 2 * c.lr"))
-    assert jitstep.load_rule(file) is first
     assert pickle.loads(pickle.dumps(old)).rule == "twice"
-    new = first([p])
+    file.write_text(text.replace("e.p - c.lr", "e.p - 2 * c.lr"))
+    second = jitstep.load_rule(file)
+    assert second is not first
     p.grad = torch.ones(3)
-    new.step()
+    second([p]).step()
     assert torch.equal(p.detach(), torch.full((3,), -2.0))
-    file.write_text(text.replace("double lr = 1", "double lr = 3"))
-    assert jitstep.load_rule(file) is not first
 
 
 def test_an_archive_cannot_have_state_of_something_else(tmp_path):

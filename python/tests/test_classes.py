@@ -108,7 +108,7 @@ def test_a_value_that_depends_on_the_rate_is_that_of_construction():
         (lambda: jitstep.Rprop([weight()], etas=(1.0, 0.5)), ValueError, "Invalid eta values: 1.0, 0.5"),
         (lambda: jitstep.AdamW([]), ValueError, "optimizer got an empty parameter list"),
         (lambda: jitstep.AdamW(weight()), TypeError, "params argument given to the optimizer"),
-        (lambda: jitstep.AdamW([weight()], leaning_rate=1), TypeError, "leaning_rate"),
+        (lambda: jitstep.AdamW([weight()], leaning_rate=1), TypeError, "leaning_rate.* Arguments: params, lr,"),
         (lambda: jitstep.AdamW([weight()], lrr=1), TypeError, r"^AdamW\.__init__\(\) .* 'lrr'\. Did you mean 'lr'\?$"),
         (lambda: jitstep.AdamW(), TypeError, r"^AdamW\.__init__\(\).*'params'"),
         (lambda: jitstep.Optimizer("adamw", [weight()], lrr=1), TypeError, "'lrr'.*'lr'"),

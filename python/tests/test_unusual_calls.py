@@ -327,3 +327,14 @@ struct Rule {
         file.write_text(rule.replace("END", "a" * number + "\u20ac" * 100))
         with pytest.raises(ValueError, match=r"cut_text\.cuh:8"):
             jitstep.load_rule(file)
+
+
+@pytest.mark.parametrize("what", ["parameter", "gradient"])
+def test_tensors_without_memory_of_their_own_are_refused_by_number(what):
+    two = pytest.importorskip("torch.testing._internal.two_tensor").TwoTensor
+    wrapped = two(torch.ones(4), torch.ones(4))
+    p = torch.nn.Parameter(wrapped if what == "parameter" else torch.ones(4))
+    optimizer = jitstep.SGD([parameter(3), p], lr=1.0)
+    p.grad = wrapped
+    with pytest.raises(ValueError, match=r"parameter 1 .*memory of its own"):
+        optimizer.step()
