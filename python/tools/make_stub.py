@@ -27,8 +27,8 @@ from ._core import CudaError as CudaError
 from ._core import Error as Error
 from ._core import MissingCompilerError as MissingCompilerError
 from .accumulate import GradAccumulator as GradAccumulator
+from .archive_writer import write_archive as write_archive
 from .archives import read_archive as read_archive
-from .archives import write_archive as write_archive
 from .catalog import from_spec as from_spec
 from .catalog import load_codec as load_codec
 from .catalog import load_rule as load_rule
