@@ -14,7 +14,7 @@ from . import _core
 from .archives import LAYOUT, STATE_SCHEMA
 from .checkpoint import SCHEMA
 from .groups import decoupled_rule
-from .state import row_major
+from .storage import row_major
 
 
 class _Writer:

@@ -15,7 +15,7 @@ import torch
 from . import _core
 from .checkpoint import SCHEMA
 from .parts import INDEX, Parts, compact
-from .state import row_major
+from .storage import row_major
 
 LAYOUT = "1.5.0"  # the version of torch that introduced the layout
 STATE_SCHEMA = 2

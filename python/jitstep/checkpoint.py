@@ -19,7 +19,8 @@ from torch import Tensor
 from . import sharded, words
 from .conversion import Conversion
 from .groups import decoupled_rule
-from .state import dtype_name, taken
+from .state import taken
+from .storage import dtype_name
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, sharded, state, words
+from . import _core, sharded, state, storage, words
 
 if TYPE_CHECKING:
     from .backward import BackwardSteps
@@ -270,7 +270,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             )
         p = sharded.local(parameter)
         with torch.no_grad():
-            copied = state.empty(p, plan.compact_strides(), state.value_dtype(p))
+            copied = storage.empty(p, plan.compact_strides(), storage.value_dtype(p))
             copied.copy_(sharded.part_of(value, parameter))
         self._inputs.setdefault(parameter, {})[number] = copied
 
@@ -278,7 +278,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         """Raises ValueError if a parameter with inputs has another form than in set_input()."""
         local = sharded.local(p)
         for value in self._inputs.get(p, {}).values():
-            now = state.empty(local, plan.compact_strides(), state.value_dtype(local))
+            now = storage.empty(local, plan.compact_strides(), storage.value_dtype(local))
             same_memory = now.shape == value.shape and now.stride() == value.stride()
             if not same_memory or now.dtype != value.dtype or now.device != value.device:
                 raise ValueError(

@@ -18,7 +18,9 @@ import torch
 from torch import Tensor
 
 from . import _core
+from .aux_pairs import fits, is_view, new_pair
 from .conversion import Conversion
+from .storage import dense_strides, dtype_name, empty, row_major, torch_strides, value_dtype
 
 State = dict[str, Any]
 Pairs = dict[str, Tensor]  # both buffers of each field of auxiliary state, or the one of a matrix, by its key
@@ -30,42 +32,6 @@ def taken(state: State) -> int:
     if step is None:
         return int(any(isinstance(value, Tensor) for value in state.values()))
     return int(step)
-
-
-def value_dtype(p: Tensor) -> torch.dtype:
-    """The dtype of state that is stored as values."""
-    if p.is_complex():
-        return p.dtype
-    return torch.float64 if p.dtype == torch.float64 else torch.float32
-
-
-def dtype_name(p: Tensor) -> str:
-    return str(p.dtype).removeprefix("torch.")
-
-
-def torch_strides(p: Tensor, strides: list[int]) -> tuple[int, ...]:
-    """The plan's strides for torch: a plan has a dimension for scalars, and another one for complex numbers."""
-    if p.dim() == 0:
-        return ()
-    return tuple(stride // 2 for stride in strides[:-1]) if p.is_complex() else tuple(strides)
-
-
-def empty(p: Tensor, strides: list[int], dtype: torch.dtype) -> Tensor:
-    """A tensor of the parameter's shape. `strides`: of the plan."""
-    return torch.empty_strided(tuple(p.shape), torch_strides(p, strides), dtype=dtype, device=p.device)
-
-
-def row_major(sizes: list[int]) -> list[int]:
-    strides, following = [], 1
-    for size in reversed(sizes):
-        strides.append(following)
-        following *= size
-    return strides[::-1]
-
-
-def _dense_strides(sizes: list[int], strides: list[int]) -> list[int]:
-    """The strides without those of dimensions of size 1, which order nothing."""
-    return [stride for size, stride in zip(sizes, strides, strict=True) if size > 1]
 
 
 class Binding:
@@ -90,7 +56,7 @@ class Binding:
         self.strides = plan.compact_strides()
         held = state.get("strides")
         self.held_strides = row_major(self.sizes) if held is None else [int(stride) for stride in held]
-        self.same_order = _dense_strides(self.sizes, self.held_strides) == _dense_strides(self.sizes, self.strides)
+        self.same_order = dense_strides(self.sizes, self.held_strides) == dense_strides(self.sizes, self.strides)
         self.conversion = Conversion()
         self.made_pairs: Pairs = {}
         self.drop_unusable_residual()
@@ -129,7 +95,7 @@ class Binding:
         return values
 
     def old_pair(self, field: _core.AuxInfo) -> Tensor:
-        return _new_pair(self.p, field, self.state.get(field.name))
+        return new_pair(self.p, field, self.state.get(field.name))
 
     def bytes(self, key: str, size: int) -> Tensor | None:
         """The bytes of a checkpoint. None if the format has none."""
@@ -202,8 +168,8 @@ class Binding:
             self.state.pop(field.name, None)
             return None
         held, pair = self.state.get(field.name), self.pairs.get(field.name)
-        if pair is None or not _is_view(held, pair) or not _fits(pair, self.p, field):
-            held, pair = None, _new_pair(self.p, field, held)
+        if pair is None or not is_view(held, pair) or not fits(pair, self.p, field):
+            held, pair = None, new_pair(self.p, field, held)
         newest = pair[(self.t & 1) % len(pair)]
         if held is not None and held.data_ptr() != newest.data_ptr():
             newest.copy_(held)  # the caller has changed `step` by an odd number
@@ -278,7 +244,7 @@ class Binding:
 
     def bind_strides(self) -> None:
         coded = any(key.endswith(".format") for key in self.state)
-        if coded and _dense_strides(self.sizes, self.strides) != _dense_strides(self.sizes, row_major(self.sizes)):
+        if coded and dense_strides(self.sizes, self.strides) != dense_strides(self.sizes, row_major(self.sizes)):
             self.state["strides"] = tuple(self.strides)
         else:
             self.state.pop("strides", None)
@@ -308,40 +274,6 @@ class Binding:
 
 def _codec_name(text: str) -> str:
     return str(json.loads(text)["codec"]) if "{" in text else text
-
-
-def _is_view(held: Any, pair: Tensor) -> bool:
-    if not isinstance(held, Tensor) or held.shape != pair.shape[1:] or held.dtype != pair.dtype:
-        return False
-    return held.data_ptr() in (pair[0].data_ptr(), pair[-1].data_ptr()) and held.device == pair.device
-
-
-def _aux_dtype(field: _core.AuxInfo) -> torch.dtype:
-    return torch.float64 if field.is_double else torch.float32
-
-
-def _fits(pair: Tensor, p: Tensor, field: _core.AuxInfo) -> bool:
-    """False if the parameter has another shape, dtype or device than when the buffers were made."""
-    return list(pair.shape[1:]) == field.sizes and pair.dtype == _aux_dtype(field) and pair.device == p.device
-
-
-def _new_pair(p: Tensor, field: _core.AuxInfo, held: Any) -> Tensor:
-    """Two buffers with the values that are held, or with initial ones. One buffer of a matrix."""
-    dtype = _aux_dtype(field)
-    if field.is_matrix:
-        pair = torch.zeros((1, *field.sizes), dtype=dtype, device=p.device)
-        pair[0].fill_diagonal_(field.initial)
-    else:
-        pair = torch.full((2, *field.sizes), field.initial, dtype=dtype, device=p.device)
-    if held is None:
-        return pair
-    values = torch.as_tensor(held).detach()
-    if values.numel() != pair[0].numel():
-        raise ValueError(
-            f"the state {field.name} has {values.numel()} of {pair[0].numel()} values. Load a complete checkpoint."
-        )
-    pair[:] = values.to(dtype).reshape(pair.shape[1:])
-    return pair
 
 
 def bind(

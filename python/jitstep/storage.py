@@ -1,0 +1,40 @@
+"""Tensors in the dtype and the storage order that a plan gives the state of a parameter."""
+
+import torch
+from torch import Tensor
+
+
+def value_dtype(p: Tensor) -> torch.dtype:
+    """The dtype of state that is stored as values."""
+    if p.is_complex():
+        return p.dtype
+    return torch.float64 if p.dtype == torch.float64 else torch.float32
+
+
+def dtype_name(p: Tensor) -> str:
+    return str(p.dtype).removeprefix("torch.")
+
+
+def torch_strides(p: Tensor, strides: list[int]) -> tuple[int, ...]:
+    """The plan's strides for torch: a plan has a dimension for scalars, and another one for complex numbers."""
+    if p.dim() == 0:
+        return ()
+    return tuple(stride // 2 for stride in strides[:-1]) if p.is_complex() else tuple(strides)
+
+
+def empty(p: Tensor, strides: list[int], dtype: torch.dtype) -> Tensor:
+    """A tensor of the parameter's shape. `strides`: of the plan."""
+    return torch.empty_strided(tuple(p.shape), torch_strides(p, strides), dtype=dtype, device=p.device)
+
+
+def row_major(sizes: list[int]) -> list[int]:
+    strides, following = [], 1
+    for size in reversed(sizes):
+        strides.append(following)
+        following *= size
+    return strides[::-1]
+
+
+def dense_strides(sizes: list[int], strides: list[int]) -> list[int]:
+    """The strides without those of dimensions of size 1, which order nothing."""
+    return [stride for size, stride in zip(sizes, strides, strict=True) if size > 1]
