@@ -66,11 +66,11 @@ void Optimizer::Impl::Sharding::run(RankCall call, const std::function<void()>& 
 
 // If ranks do not throw together, the others wait for this one.
 void Optimizer::Impl::Sharding::end_failed_call() {
-  const auto reduction = call_ == RankCall::step ? impl_.reduction : nullptr;
+  const auto of_step = call_ == RankCall::step ? impl_.reduction : nullptr;
   if (std::exchange(agreed_, true)) return;
-  if (reduction) reduction->join_failed_step();
+  if (of_step) of_step->join_failed_step();
   report_failure(*ranks_);
-  if (reduction) reduction->end_failed_step();
+  if (of_step) of_step->end_failed_step();
 }
 
 void Optimizer::Impl::Sharding::agree_on_call() {
