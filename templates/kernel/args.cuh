@@ -113,9 +113,8 @@ struct Args {
   const Item* items;
   int64 item_count;
   int hyper_params_count;
-  int shared_state_writer =
-      -1;  // the tensor whose block writes shared state, if it is one of these; else -1
-  Conversion conversion;  // for conversions, which have one tensor and no step; else empty
+  int shared_state_writer = -1;  // the tensor whose block writes shared state; -1: none of these
+  Conversion conversion;         // for conversions, which have one tensor and no step; else empty
   ReductionRecord reductions[kMaxReductions];
 };
 

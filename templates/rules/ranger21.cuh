@@ -8,17 +8,16 @@
 namespace jitstep::rules::ranger21 {
 
 struct Hyper {
-  double lr = 1e-3;                 // >= 0
-  double beta0 = 0.9;               // in [0, 1); weight of the negative momentum
-  Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
-  double beta_softplus = 50;        // > 0
-  double agc_clipping_value =
-      1e-2;               // >= 0; the norm of a unit's gradient, relative to that of its weights
-  double agc_eps = 1e-3;  // >= 0; lower bound of the weights' norm
-  double weight_decay = 1e-4;             // >= 0
-  double norm_loss_factor = 1e-4;         // >= 0
-  double eps = 1e-8;                      // >= 0
-  double lookahead_merge_time = 5;        // integer; >= 1
+  double lr = 1e-3;                  // >= 0
+  double beta0 = 0.9;                // in [0, 1); weight of the negative momentum
+  Numbers<2> betas = {0.9, 0.999};   // in [0, 1)
+  double beta_softplus = 50;         // > 0
+  double agc_clipping_value = 1e-2;  // >= 0; largest norm of a unit's gradient, per weight norm
+  double agc_eps = 1e-3;             // >= 0; lower bound of the weights' norm
+  double weight_decay = 1e-4;        // >= 0
+  double norm_loss_factor = 1e-4;    // >= 0
+  double eps = 1e-8;                 // >= 0
+  double lookahead_merge_time = 5;   // integer; >= 1
   double lookahead_blending_alpha = 0.5;  // in [0, 1]
 };
 struct Flags {

@@ -83,8 +83,8 @@ struct ParamState::Data {
   StateBuffers buffers = {};
   Layout layout = {};
   StateOwner owner = {};
-  std::shared_ptr<const std::vector<TensorFingerprint>> fingerprints =
-      {};                     // of the buffers' tensors, once bound
+  // Of the buffers' tensors, once bound.
+  std::shared_ptr<const std::vector<TensorFingerprint>> fingerprints = {};
   bool from_archive = false;  // unbound, but its buffers have codecs and a layout
   bool is_early = false;      // made before the first step, and not bound again since
   Escaped escaped = {};
