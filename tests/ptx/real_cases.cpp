@@ -280,10 +280,12 @@ std::vector<FormCase> conversion_cases() {
       {"cvt.rn.f16.f32", 16, {32}, [](const auto& v) { return kFp16.nearest(as_float(v[0])); }});
   all.push_back({"cvt.f32.f16", 32, {16}, [](const auto& v) { return widened(v[0]); }, true});
   for (const auto& [name, format] : {std::pair{"e4m3x2", kE4m3}, std::pair{"e5m2x2", kE5m2}})
-    all.push_back(
-        {"cvt.rn.satfinite." + std::string(name) + ".f32", 16, {32, 32}, [=](const auto& v) {
-           return format.nearest(as_float(v[0])) << 8 | format.nearest(as_float(v[1]));
-         }});
+    all.push_back({"cvt.rn.satfinite." + std::string(name) + ".f32",
+                   16,
+                   {32, 32},
+                   [format = format](const auto& v) {
+                     return format.nearest(as_float(v[0])) << 8 | format.nearest(as_float(v[1]));
+                   }});
   all.push_back({"cvt.rn.f16x2.e4m3x2", 32, {16}, [](const auto& v) {
                    const auto half = [](Bits bits) {
                      if (low(bits, 7) == 0x7f) return Bits{0x7fff};

@@ -101,7 +101,7 @@ TEST_F(CudaDeviceTest, LaterStepsUseTheConfigThatWon) {
   EXPECT_NEAR(one.record.hardware.bandwidth, moved_bytes(work) / kUsual, 1);
 
   tests::Gpu first(*engine), other(*engine, 1);
-  const jit::StateStorage state(*first.backend, work.plan, jit::OptionValues("adamw"), {{3000}});
+  const jit::StateStorage state(*first.backend, work.plan, jit::OptionValues("adamw"), {3000});
   const auto p = first.host->allocate(4 * 3000);
   const jit::Step step(*first.backend, {{work.plan, {state.tensor(p.get())}}});
   EXPECT_EQ(step.choice().match, jit::Match::exact) << step.choice().why;

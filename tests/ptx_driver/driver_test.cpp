@@ -238,7 +238,7 @@ TEST_F(PtxStreams, TheLibraryOrdersStepsOnAlternatingStreams) {
   const jit::Plan plan = kernel_of(c);
   const jit::OptionValues options = options_of(c);
   const std::int64_t size = 4097;
-  const jit::StateStorage state(*gpu.backend, plan, options, {{size}});
+  const jit::StateStorage state(*gpu.backend, plan, options, {size});
   const auto p = gpu.host->allocate(static_cast<std::size_t>(4 * size)),
              g = gpu.host->allocate(static_cast<std::size_t>(4 * size));
   const std::vector<float> ones(static_cast<std::size_t>(size), 1);

@@ -184,7 +184,7 @@ TEST(Int4Rank1, CodesAsInt4AroundEveryThreshold) {
   const auto is_int4s = [&](auto sign, const std::vector<float>& all) {
     using Sign = decltype(sign);
     for (const float x : all)
-      ASSERT_EQ((rank1::Codec<Sign, {}>::encode(x * 0x1p-40f, {}, 0, memory)),
+      ASSERT_EQ((rank1::Codec<Sign, rank1::Options{}>::encode(x * 0x1p-40f, {}, 0, memory)),
                 (code_in<codecs::int4::Codec<Sign, codecs::int4::Options{}>>(1.0f, x)))
           << x;
   };
@@ -246,8 +246,8 @@ float back_in(float scale, float x) {
 // The codebooks have no -1. Without a signed scale, the largest magnitude loses a ninth (int4) or a 142nd (int8) if it
 // is negative.
 TEST(SignedScales, StoreTheLargestMagnitudeOfEitherSignExactly) {
-  using Int4 = codecs::int4::Codec<Signed, {.signed_scale = true}>;
-  using Int8 = codecs::int8::Codec<Signed, {.signed_scale = true}>;
+  using Int4 = codecs::int4::Codec<Signed, codecs::int4::Options{.signed_scale = true}>;
+  using Int8 = codecs::int8::Codec<Signed, codecs::int8::Options{.signed_scale = true}>;
   for (const float x : {3.14159f, -3.14159f, -1e-30f, 0x1.fffffep127f, -0x1.fffffep127f}) {
     EXPECT_EQ(back_in<Int4>(x, x), x);
     EXPECT_EQ(back_in<Int8>(x, x), x);
@@ -258,7 +258,7 @@ TEST(SignedScales, StoreTheLargestMagnitudeOfEitherSignExactly) {
 
 TEST(SignedScales, NegateTheWholeBlock) {
   using Plain = codecs::int8::Codec<Signed, codecs::int8::Options{}>;
-  using Turned = codecs::int8::Codec<Signed, {.signed_scale = true}>;
+  using Turned = codecs::int8::Codec<Signed, codecs::int8::Options{.signed_scale = true}>;
   for (const float x : samples()) {
     EXPECT_EQ((back_in<Turned>(1, x)), back_in<Plain>(1, x));
     EXPECT_EQ((back_in<Turned>(-1, x)), -back_in<Plain>(1, -x));
@@ -268,7 +268,7 @@ TEST(SignedScales, NegateTheWholeBlock) {
 }
 
 TEST(SignedScales, PreferANegativeValueAmongEqualMagnitudes) {
-  using Codec = codecs::int4::Codec<Signed, {.signed_scale = true}>;
+  using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{.signed_scale = true}>;
   EXPECT_GT(Codec::key(-2, 0), Codec::key(2, 0));
   EXPECT_GT(Codec::key(std::nextafter(2.0f, 3.0f), 0), Codec::key(-2, 0));
   EXPECT_EQ(Codec::key(-std::numeric_limits<float>::infinity(), 0), 0u);
@@ -277,7 +277,7 @@ TEST(SignedScales, PreferANegativeValueAmongEqualMagnitudes) {
 // The extreme draws. A value of the codebook never changes. A value just above the lower of two neighbors rarely rounds
 // up.
 TEST(StochasticCodes, RoundUpWithTheProbabilityOfTheDistance) {
-  using Codec = codecs::int4::Codec<Signed, {.stochastic = true}>;
+  using Codec = codecs::int4::Codec<Signed, codecs::int4::Options{.stochastic = true}>;
   const auto drawn = [](float x, uint32 bits) {
     return int{Codec::encode(x, Codec::measure({bits_of(1.0f)}), bits)};
   };

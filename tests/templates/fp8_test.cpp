@@ -20,13 +20,13 @@ struct E4M3 {
   static constexpr double largest = 448;
   static float value(int code) { return e4m3_to_float(static_cast<uint8>(code)); }
   template <class Sign, bool Floor>
-  using Codec = codecs::fp8::Codec<Sign, {.positive_floor = Floor}>;
+  using Codec = codecs::fp8::Codec<Sign, codecs::fp8::Options{.positive_floor = Floor}>;
 };
 struct E5M2 {
   static constexpr double largest = 57344;
   static float value(int code) { return e5m2_to_float(static_cast<uint8>(code)); }
   template <class Sign, bool Floor>
-  using Codec = codecs::fp8_e5m2::Codec<Sign, {.positive_floor = Floor}>;
+  using Codec = codecs::fp8_e5m2::Codec<Sign, codecs::fp8_e5m2::Options{.positive_floor = Floor}>;
 };
 
 // A block whose largest magnitude is `largest`.
@@ -102,9 +102,10 @@ TYPED_TEST(ScaledFloat8, StoresBlocksOfTheSmallestNumbers) {
 }
 
 using codecs::fp16::Codec;
+using codecs::fp16::Options;
 
 TEST(Float16State, SaturatesAndStoresNonFiniteValues) {
-  using Plain = Codec<Signed, {}>;
+  using Plain = Codec<Signed, Options{}>;
   const auto back = [](float x) { return Plain::decode(Plain::encode(x, {}, 0), {}); };
   EXPECT_EQ(back(1e6f), 65504);
   EXPECT_EQ(back(-65520.0f), -65504);
@@ -114,10 +115,10 @@ TEST(Float16State, SaturatesAndStoresNonFiniteValues) {
 }
 
 TEST(Float16State, CodesAPositiveValueAsZeroOnlyByOption) {
-  EXPECT_EQ((Codec<NonNegative, {}>::encode(1e-12f, {}, 0)), 1);
-  EXPECT_EQ((Codec<NonNegative, {.positive_floor = false}>::encode(1e-12f, {}, 0)), 0);
-  EXPECT_EQ((Codec<Signed, {}>::encode(1e-12f, {}, 0)), 0);
-  EXPECT_EQ((Codec<NonNegative, {}>::encode(0.0f, {}, 0)), 0);
+  EXPECT_EQ((Codec<NonNegative, Options{}>::encode(1e-12f, {}, 0)), 1);
+  EXPECT_EQ((Codec<NonNegative, Options{.positive_floor = false}>::encode(1e-12f, {}, 0)), 0);
+  EXPECT_EQ((Codec<Signed, Options{}>::encode(1e-12f, {}, 0)), 0);
+  EXPECT_EQ((Codec<NonNegative, Options{}>::encode(0.0f, {}, 0)), 0);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace jitstep::support {
 namespace {
 
 // Encodes and decodes x in a block whose largest magnitude is `largest`.
-template <class Sign, codecs::int8_softsign::Options O = {}>
+template <class Sign, codecs::int8_softsign::Options O = codecs::int8_softsign::Options{}>
 struct Softsign {
   using Codec = codecs::int8_softsign::Codec<Sign, O>;
   codecs::int8_softsign::Measured measured;

@@ -31,18 +31,18 @@ Shadow::Shadow(std::size_t bytes, Unwritten unwritten)
 void Shadow::forget() { cells_ = make(count()); }
 
 Shadow::Scope Shadow::scope_of(const Stamp& stamp, const Here& here) {
-  if (stamp.thread / Here::kThreads != here.thread / Here::kThreads) return kGrid;
-  if (stamp.thread / Here::kWarp != here.thread / Here::kWarp) return kBlock;
-  return stamp.thread != here.thread ? kWarp : kThread;
+  if (stamp.thread / Here::kThreads != here.thread / Here::kThreads) return Scope::grid;
+  if (stamp.thread / Here::kWarp != here.thread / Here::kWarp) return Scope::block;
+  return stamp.thread != here.thread ? Scope::warp : Scope::thread;
 }
 
 bool Shadow::in_step(const Stamp& stamp, const Here& here, std::uint32_t warp_since) {
   if (stamp.launch != here.launch)
     return stamp.launch < here.order->below || here.order->before(stamp.launch);
-  const Scope scope = std::max(scope_of(stamp, here), static_cast<Scope>(stamp.scope));
-  if (scope == kThread) return true;
-  if (scope == kGrid) return false;
-  return stamp.time < here.block_since || (scope == kWarp && stamp.time < warp_since);
+  const Scope scope = std::max(scope_of(stamp, here), stamp.scope);
+  if (scope == Scope::thread) return true;
+  if (scope == Scope::grid) return false;
+  return stamp.time < here.block_since || (scope == Scope::warp && stamp.time < warp_since);
 }
 
 // Refines the cells until the range consists of whole cells.
@@ -72,9 +72,9 @@ void Shadow::read(std::size_t at, std::size_t bytes, const Here& here) {
       throw Fault{kLaunchFailed, "reads what " + name_of(w.launch, w.thread, here) +
                                      " writes, with no barrier or order between"};
     Stamp& r = cells_[i].read;
-    std::uint32_t scope = kThread;
+    Scope scope = Scope::thread;
     if (r.launch == here.launch && !in_step(r, here, here.warp_since))
-      scope = std::max<std::uint32_t>(scope_of(r, here), r.scope);
+      scope = std::max(scope_of(r, here), r.scope);
     r = {here.launch, here.time, here.thread, scope};
   }
 }
@@ -90,7 +90,7 @@ void Shadow::write(std::size_t at, std::size_t bytes, const Here& here) {
                                        (read ? " reads" : " writes") +
                                        ", with no barrier or order between"};
     }
-    cells_[i].written = {here.launch, here.time, here.thread, kThread};
+    cells_[i].written = {here.launch, here.time, here.thread, Scope::thread};
   }
 }
 

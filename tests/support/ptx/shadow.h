@@ -57,9 +57,10 @@ class Shadow {
   void forget();
 
  private:
-  enum Scope : std::uint32_t { kThread, kWarp, kBlock, kGrid };
+  enum class Scope : std::uint32_t { thread, warp, block, grid };
   struct Stamp {
-    std::uint32_t launch = 0, time = 0, thread = 0, scope = kThread;
+    std::uint32_t launch = 0, time = 0, thread = 0;
+    Scope scope = Scope::thread;
   };
   struct Cell {
     Stamp written, read;
