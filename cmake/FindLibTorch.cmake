@@ -2,7 +2,7 @@
 #
 # It does not use torch's own TorchConfig.cmake, which requires a CUDA toolkit for a CUDA build. jitstep needs none. The
 # search order, each variable before its environment variable:
-#   Torch_DIR          <LibTorch>/share/cmake/Torch, or <LibTorch>
+#   Torch_DIR          <LibTorch>/share/cmake/Torch, or <LibTorch>. If it is set, nothing else is searched
 #   CMAKE_PREFIX_PATH  a LibTorch folder, its share/cmake, a Python environment, or its site-packages
 #   LibTorch_HINTS     the same kinds of folders, which the including project sets
 #
@@ -23,8 +23,13 @@ function(_libtorch_find_root)
   string(REPLACE ":" ";" environment_prefixes "$ENV{CMAKE_PREFIX_PATH}")
   set(roots "")
   set(looked "")
-  foreach(prefix IN ITEMS "${Torch_DIR}" "$ENV{Torch_DIR}" LISTS CMAKE_PREFIX_PATH
-                          environment_prefixes LibTorch_HINTS)
+  set(prefixes ${CMAKE_PREFIX_PATH} ${environment_prefixes} ${LibTorch_HINTS})
+  if(Torch_DIR)
+    set(prefixes "${Torch_DIR}")
+  elseif(DEFINED ENV{Torch_DIR})
+    set(prefixes "$ENV{Torch_DIR}")
+  endif()
+  foreach(prefix IN LISTS prefixes)
     if(prefix)
       list(APPEND looked "${prefix}")
       _libtorch_append_roots("${prefix}")

@@ -9,7 +9,8 @@ install(FILES include/jitstep/version.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}
 install(FILES templates/kernel/hyper_params.cuh DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/jitstep"
         RENAME hyper_params.h)
 install(DIRECTORY templates DESTINATION "${CMAKE_INSTALL_DATADIR}/jitstep")
-install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# Not CMAKE_INSTALL_DOCDIR, which is named after the including project.
+install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/jitstep")
 install(TARGETS jitstep_jit EXPORT jitstepJitTargets)
 install(EXPORT jitstepJitTargets NAMESPACE jitstep:: DESTINATION "${config_dir}")
 

@@ -200,7 +200,15 @@ def misfits(mutants: dict[str, Mutant], tree: pathlib.Path) -> list[str]:
                     edit.apply(pathlib.Path(folder))
             except MutantError as error:
                 messages.append(f"{mutant.name}: {error}")
+        for program, _ in mutant.suites():
+            if program != "build" and not has_program(tree, program):
+                messages.append(f"{mutant.name}: there is no test program {program}")
     return messages
+
+
+def has_program(tree: pathlib.Path, program: str) -> bool:
+    """Whether a test program, such as test_jit or test_jit_long, has a folder in tests/."""
+    return (tree / "tests" / program.removeprefix("test_").removesuffix("_long")).is_dir()
 
 
 def check(arguments: argparse.Namespace, mutants: dict[str, Mutant]) -> int:

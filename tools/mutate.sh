@@ -24,9 +24,14 @@ names=() choice=()
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit ;;
-    --from | --shard) choice+=("$1" "$2"); shift ;;
-    --table) table=$(realpath -m "$2"); shift ;;
-    --copy) copy=$(realpath -m "$2"); shift ;;
+    --from | --shard | --table | --copy)
+      [ $# -ge 2 ] || fail "$1 needs a value"
+      case $1 in
+        --table) table=$(realpath -m "$2") ;;
+        --copy) copy=$(realpath -m "$2") ;;
+        *) choice+=("$1" "$2") ;;
+      esac
+      shift ;;
     -*) usage >&2; exit 2 ;;
     *) names+=("$1") ;;
   esac
@@ -67,16 +72,20 @@ refresh_copy() {
       cp --preserve=mode "$root/$file" "$copy/$file"
     fi
   done < <(tree_files)
-  while IFS= read -r -d '' file; do
-    [ -e "$root/$file" ] || rm -f "$copy/$file"
-  done < <(cd "$copy" && find src include templates tests -type f -print0)
+  # Other files were deleted in the tree. The build would compile some of them.
+  comm -z -13 <(tree_files | LC_ALL=C sort -z) <(files_of_copy | LC_ALL=C sort -z) | (cd "$copy" && xargs -0 -r rm -f)
+}
+files_of_copy() {
+  (cd "$copy" && find . \( -path ./build -o -path ./.deps -o -path "./kernels*" -o -path ./.mutate \) -prune \
+    -o -type f -printf '%P\0')
 }
 
-# Removes a mutant from the copy.
-restore() {
-  local file
-  for file in $(mutants apply "$1" --touched); do cp --preserve=mode "$root/$file" "$copy/$file"; done
+# put_aside NAME saves the files that a mutant changes, and restore puts them back. The tree may have changed since.
+put_aside() {
+  rm -rf "$copy/.mutate/files" && mkdir "$copy/.mutate/files"
+  (cd "$copy" && mutants apply "$1" --touched | xargs cp --parents --preserve=mode -t .mutate/files)
 }
+restore() { cp -r --preserve=mode "$copy/.mutate/files/." "$copy"; }
 
 build() { "$copy/tools/build.sh" "$@" >"$log" 2>&1; }
 
@@ -92,8 +101,8 @@ run_suite() {
 # first_failure SUITE...: prints the first suite that fails in the copy, or nothing. The suites run on a copy of the
 # cache: a mutant may damage the cache, and a kernel that a mutant did not change need not be compiled again.
 first_failure() {
-  local suite found='' cache
-  cache=$(mktemp -d)
+  local suite found='' cache="$copy/kernels_of_mutant"
+  rm -rf "$cache" && mkdir -m 700 "$cache" || fail "cannot create $cache"
   cp -rp "$kernels/." "$cache"
   for suite in "$@"; do
     case $suite in build:*) continue ;; esac
@@ -154,11 +163,12 @@ noticed_by() {
 try() {
   local found equivalent
   equivalent=$(field "$1" equivalent)
+  put_aside "$1"
   if ! mutants --tree "$copy" apply "$1" 2>"$log"; then
     verdict="error: it does not fit the tree"
   else
     found=$(noticed_by "$1")
-    restore "$1"
+    restore
     case $found in
       error:*) verdict=$found ;;
       "") verdict=${equivalent:+"no: $equivalent"} verdict=${verdict:-"NO: it survives"} ;;
@@ -183,9 +193,12 @@ write_table() {
 }
 
 "$root/tools/setup.sh"
+mkdir -p "$copy/.mutate"
+exec 8>"$copy/.mutate/lock"
+flock -n 8 || fail "another run uses $copy. Wait for it, or choose another folder with --copy."
 refresh_copy
 rm -rf "$kernels" && mkdir -m 700 "$kernels"
-log="$copy/mutate.log"
+log="$copy/.mutate/log"
 use_nvrtc
 check_suites
 failures=0 rows=()

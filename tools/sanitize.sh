@@ -37,4 +37,4 @@ test_python() {
 if [ "$preset" = python ]; then test_python "$@"; fi
 JITSTEP_PRESET=$preset "$root/tools/build.sh"
 cd "$root"
-exec ctest --preset "$preset" --progress -j2 "$@"
+exec ctest --preset "$preset" --no-tests=error --progress -j2 "$@"

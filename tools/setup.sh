@@ -2,6 +2,8 @@
 # Installs everything that building jitstep needs: missing Debian or Ubuntu packages, and PyTorch, NVRTC, matplotlib,
 # jsonschema and codespell in .deps/venv. A second run takes less than a second.
 #
+# Options can be combined:
+#
 #   tools/setup.sh --docs            also installs what the documentation's site needs: doxygen, doxygen-awesome-css,
 #                                    and MkDocs in .deps/docs, for `cmake --build build --target site`
 #   tools/setup.sh --frameworks      also installs transformers, accelerate and lightning in .deps/venv, for the tests of
@@ -39,7 +41,8 @@ has_header() { compgen -G "/usr/include/$1" >/dev/null || compgen -G "/usr/inclu
                [ -e "/usr/local/include/$1" ] || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/$1" ]; }
 # Debian ships the ensurepip module, which venv needs, in a separate package.
 has_python_headers() {
-  python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'
+  python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
+    2>/dev/null
 }
 python_makes_venvs() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
@@ -94,24 +97,30 @@ missing_optional_packages() {
   [ -z "$with_site_check" ] || has_command chromium || echo chromium
 }
 
+# Prints why no package can be installed. Prints nothing if packages can be.
+cannot_install() {
+  if [ -n "${JITSTEP_NO_APT:-}" ]; then echo "JITSTEP_NO_APT is set";
+  elif ! has_command apt-get; then echo "there is no apt-get";
+  elif [ "$(id -u)" -ne 0 ] && ! has_command sudo; then echo "this user is not root, and there is no sudo"; fi
+}
+
 apt() {
   local sudo=()
-  if [ "$(id -u)" -ne 0 ]; then
-    has_command sudo || fail "not root and no sudo: have an administrator run: apt-get install $*"
-    sudo=(sudo)
-  fi
+  [ "$(id -u)" -eq 0 ] || sudo=(sudo)
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$@"
 }
 
 install_packages() {
-  local required optional log="$root/.deps/apt.log"
+  local required optional reason log="$root/.deps/apt.log"
   mapfile -t required < <(missing_packages)
   mapfile -t optional < <(missing_optional_packages)
   [ $((${#required[@]} + ${#optional[@]})) -gt 0 ] || return 0
-  if [ -n "${JITSTEP_NO_APT:-}" ] || ! has_command apt-get; then
+  reason=$(cannot_install)
+  if [ -n "$reason" ]; then
     [ ${#optional[@]} -eq 0 ] || say "optional packages that are not installed: ${optional[*]}"
     [ ${#required[@]} -eq 0 ] ||
-      fail "the contents of these Debian packages are missing: ${required[*]}. Install them, or set \
+      fail "these Debian packages are missing: ${required[*]}. They cannot be installed here: $reason. Ask an \
+administrator to run apt-get install ${required[*]}, or install their contents in another way and set \
 JITSTEP_THIRD_PARTY_DIR to a folder with nlohmann/json.hpp, CLI/CLI.hpp and googletest/."
     return 0
   fi
@@ -209,9 +218,11 @@ install_frameworks() {
 install_docs() {
   local requirements=("${docs_requirements[@]}") docs="$root/.deps/docs"
   [ -z "$with_site_check" ] || requirements+=("${site_check_requirements[@]}")
-  case " $(cat "$docs/stamp" 2>/dev/null) " in *" ${requirements[*]} "*) return 0 ;; esac
+  if "$docs/bin/python" -c '' 2>/dev/null; then
+    case " $(cat "$docs/stamp" 2>/dev/null) " in *" ${requirements[*]} "*) return 0 ;; esac
+  fi
   say "installing in .deps/docs: ${requirements[*]}"
-  python3 -m venv "$docs" || fail "python3 -m venv failed. On Debian and Ubuntu, install the package python3-venv."
+  python3 -m venv --clear "$docs" || fail "python3 -m venv failed. On Debian and Ubuntu, install the package python3-venv."
   "$docs/bin/python" -m pip install --disable-pip-version-check -qq "${requirements[@]}" ||
     fail "pip could not install ${requirements[*]}. Check the network connection."
   printf '%s\n' "${requirements[*]}" >"$docs/stamp"
@@ -220,18 +231,19 @@ install_docs() {
 # ---- main --------------------------------------------------------------------------------------
 
 with_docs="" with_site_check="" with_frameworks="" with_fuzz="" with_tidy=""
-case "${1:-}" in
-  "") ;;
-  --docs) with_docs=1 ;;
-  --site-check) with_docs=1 with_site_check=1 ;;
-  --frameworks) with_frameworks=1 ;;
-  --fuzz) with_fuzz=1 ;;
-  --tidy) with_tidy=1 ;;
-  *)
-    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
-    case "$1" in -h | --help) exit 0 ;; *) exit 2 ;; esac
-    ;;
-esac
+for option in "$@"; do
+  case "$option" in
+    --docs) with_docs=1 ;;
+    --site-check) with_docs=1 with_site_check=1 ;;
+    --frameworks) with_frameworks=1 ;;
+    --fuzz) with_fuzz=1 ;;
+    --tidy) with_tidy=1 ;;
+    *)
+      sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
+      case "$option" in -h | --help) exit 0 ;; *) exit 2 ;; esac
+      ;;
+  esac
+done
 mkdir -p "$root/.deps"
 if has_command flock; then
   exec 9>"$root/.deps/lock"

@@ -22,4 +22,4 @@ phase "build" "$root/tools/build.sh"
 
 choice=("$@")
 [ $# -gt 0 ] || choice=(-L cpu -LE long)
-phase "tests" ctest --test-dir "$root/build" --output-on-failure --progress -j2 "${choice[@]}"
+phase "tests" ctest --test-dir "$root/build" --no-tests=error --output-on-failure --progress -j2 "${choice[@]}"

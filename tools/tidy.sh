@@ -5,6 +5,11 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 "$root/tools/setup.sh" --tidy
-JITSTEP_PRESET=clang "$root/tools/build.sh" jitstep
-if [ $# -eq 0 ]; then set -- "^$root/(src|tools|examples|bench)/"; fi
+# All targets, because clang-tidy reads their precompiled headers.
+JITSTEP_PRESET=clang "$root/tools/build.sh"
+if [ $# -eq 0 ]; then set -- "^$root/(src|tools|examples|bench|tuning|python/src)/"; fi
+python3 -c 'import json, re, sys
+files = [entry["file"] for entry in json.load(open(sys.argv[1]))]
+sys.exit(not any(re.search("|".join(sys.argv[2:]), file) for file in files))' \
+  "$root/build-clang/compile_commands.json" "$@" || { echo "tidy: error: no source file matches $*" >&2; exit 1; }
 exec run-clang-tidy-14 -quiet -p "$root/build-clang" "$@"

@@ -51,12 +51,15 @@ mkdir -p "$out"
 
 # ---- results: one line per part in a file of its name, and one in the page ----------------------
 
+# What every build reads, so that each part depends on it.
+common=(CMakeLists.txt CMakePresets.json cmake tests/CMakeLists.txt tools/generate_classes tools/setup.sh tools/build.sh)
+
 # on_files NAME GIT_COMMAND...: runs git on the part's files. The page is none of them, because it changes with each
 # result.
 on_files() {
   local paths
   read -ra paths <<<"${files[$1]}"
-  git "${@:2}" -- "${paths[@]}" ":!$page"
+  git "${@:2}" -- "${paths[@]}" "${common[@]}" ":!$page"
 }
 same_files_as() { on_files "$2" diff --quiet "$1" 2>/dev/null; }
 machine() { echo "$(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"; }

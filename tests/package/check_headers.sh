@@ -6,6 +6,7 @@
 # take long. No header may include a library that the package hides. With `too_old`, each header must give one clear
 # error.
 set -euo pipefail
+export LC_ALL=C  # compilers translate "error:"
 folder=$1 compiler=$2 how=$3 torch=${4:-}
 cd "$folder"
 if grep -rnE '#include.*(nlohmann|CLI/|gtest)' .; then exit 1; fi

@@ -92,6 +92,10 @@ endfunction()
 jitstep_refusal_test(another_version_is_refused "0.2" "compatible with requested[ \n]+version \"0.2\"")
 jitstep_refusal_test(an_unknown_component_is_refused "COMPONENTS python"
   "jitstep has no component \"python\"")
+jitstep_refusal_test(a_folder_without_torch_is_refused ""
+  "No LibTorch was found in[ \n]+/nowhere" "-DTorch_DIR=/nowhere")
+jitstep_refusal_test(an_optional_component_may_be_missing "COMPONENTS jit OPTIONAL_COMPONENTS jitstep python"
+  "Configuring done" "-DTorch_DIR=/nowhere")
 
 # The files of a LibTorch that the package configuration reads.
 function(jitstep_pretend_libtorch folder version)

@@ -24,7 +24,8 @@ class Mutants(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.tree = pathlib.Path(folder.name)
-        (self.tree / "tests/mutants").mkdir(parents=True)
+        for folder in ("tests/mutants", "tests/jit"):
+            (self.tree / folder).mkdir(parents=True)
         self.write_source("int zero() {\n      return 0;\n}\nint none() {\n  return 0;\n}\n")
 
     def write_source(self, text):
@@ -56,6 +57,11 @@ class Mutants(unittest.TestCase):
         found = self.read()
         (self.tree / "zero.cpp").unlink()
         self.assertEqual(len(mutants.misfits(found, self.tree)), 1)
+
+    def test_a_program_without_a_folder_does_not_fit(self):
+        message, = mutants.misfits(self.read(TABLE.replace("test_jit", "test_jti")), self.tree)
+        self.assertIn("test_jti", message)
+        self.assertEqual(mutants.misfits(self.read(TABLE.replace("test_jit", "test_jit_long")), self.tree), [])
 
     def test_an_unknown_line_is_an_error_with_its_number(self):
         with self.assertRaisesRegex(mutants.MutantError, "all.mutants:3"):

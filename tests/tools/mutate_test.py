@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests tools/mutate.sh on a small tree, whose build and test program are scripts."""
 
+import fcntl
 import pathlib
 import shutil
 import subprocess
@@ -42,7 +43,7 @@ class Mutate(unittest.TestCase):
         for name, text in {"templates/a.cuh": "1", "src/a.cpp": "1", "include/a.h": "1",
                            ".deps/venv": "", ".gitignore": "/.deps", "tools/setup.sh": "#!/bin/sh\n",
                            "tools/build.sh": f"#!/bin/sh\ncd {self.outside}/copy\n" + BUILD,
-                           "tests/program": PROGRAM, "tests/mutants/all.mutants": table}.items():
+                           "tests/program": PROGRAM, "tests/a/a_test.cpp": "", "tools/old.cpp": "", "tests/mutants/all.mutants": table}.items():
             self.put(name, text)
         for name in ("mutate.sh", "mutants.py"):
             shutil.copy(ROOT / "tools" / name, self.root / "tools")
@@ -88,6 +89,19 @@ class Mutate(unittest.TestCase):
         self.assertIn("of_a_source", output)
         self.assertNotIn("of_a_template", output)
         self.mutate("--from", "none", status=2)
+
+    def test_files_that_the_tree_deleted_are_deleted_in_the_copy(self):
+        self.mutate("of_a_source")
+        (self.root / "tools/old.cpp").unlink()
+        self.mutate("of_a_source")
+        self.assertFalse((self.outside / "copy/tools/old.cpp").exists())
+        self.assertTrue((self.outside / "copy/build/tests/test_a").exists())
+
+    def test_two_runs_cannot_use_one_copy(self):
+        self.mutate("of_a_source")
+        with (self.outside / "copy/.mutate/lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.assertIn("another run", self.mutate("of_a_source", status=2))
 
 
 if __name__ == "__main__":
