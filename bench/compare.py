@@ -10,7 +10,8 @@ if pip finds PyTorch's CPU build, otherwise 3 GB; 2.3 GB on disk. Implementation
 
 Rounds are paired: in each round, every implementation takes one step after the other. Each library has a process with parameters of
 the same shapes and values and the same number of threads. Ratios are medians of the ratios in each round. (Google Benchmark, in
-contrast, repeats one benchmark after the other, in one process.) The results are saved after each case, so a stopped call continues.
+contrast, repeats one benchmark after the other, in one process.) The results are saved after each case. The next call
+of the same day and commit continues a stopped one.
 """
 import argparse
 import datetime
@@ -158,13 +159,14 @@ def write(path, result):
 
 def begin(path, settings):
     """The result of an earlier call with the same settings, or a new one."""
-    if path.exists():
-        result = json.loads(path.read_text())
-        if result["settings"] != settings:
-            sys.exit(f"compare.py: {path} was measured with other settings. Use --out for another file, or remove it.")
-        return result
     describe = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     revision = subprocess.run(describe, capture_output=True, text=True).stdout.strip()
+    if path.exists():
+        result = json.loads(path.read_text())
+        if (result["settings"], result["revision"]) != (settings, revision):
+            sys.exit(f"compare.py: {path} was measured with other settings or another revision. Use --out for another "
+                     "file, or remove it.")
+        return result
     return {"date": datetime.date.today().isoformat(), "machine": machine_class(), "revision": revision,
             "settings": settings, "load_average": [], "cases": []}
 
@@ -228,7 +230,7 @@ def publish(arguments):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, help="default: bench/results/<date>-<machine>.json")
+    parser.add_argument("--out", type=pathlib.Path, help="default: bench/results/<today>-<machine>.json; for --table the newest of these")
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "bench/results/comparison.md",
                         help="page with the tables; the plot has the same path with .svg")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
@@ -248,10 +250,19 @@ def parse_arguments():
     if arguments.quick:
         arguments.workload, arguments.rounds = ["tiny"], 3
     arguments.workload = arguments.workload or WORKLOADS
-    if arguments.out is None:
-        slug = "-".join("".join(c if c.isalnum() else " " for c in machine_class().lower()).split())
-        arguments.out = ROOT / f"bench/results/{datetime.date.today().isoformat()}-{slug}.json"
+    arguments.out = arguments.out or default_file(arguments.table)
     return arguments
+
+
+def default_file(newest):
+    """The file of this day and machine, or the newest one of this machine."""
+    slug = "-".join("".join(c if c.isalnum() else " " for c in machine_class().lower()).split())
+    files = sorted((ROOT / "bench/results").glob(f"????-??-??-{slug}.json"))
+    if not newest:
+        return ROOT / f"bench/results/{datetime.date.today().isoformat()}-{slug}.json"
+    if not files:
+        sys.exit("compare.py: there is no result of this machine. Call without --table first, or name a file with --out.")
+    return files[-1]
 
 
 def main():

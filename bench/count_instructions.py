@@ -2,13 +2,14 @@
 """Counts instructions by valgrind, which do not depend on the load of the machine: of a step of 700 empty parameters,
 and of making an optimizer of ten parameters. Each is a mean of repetitions after the first.
 
-  count_instructions.py [BUILD]      default: build
+  count_instructions.py [BUILD]      default: the folder build of this tree
 """
 import pathlib
 import re
 import subprocess
 import sys
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 COUNT = 20
 WORK = {"a step of 700 empty parameters": "--steps", "an optimizer of 10 parameters": "--optimizers"}
 
@@ -21,7 +22,7 @@ def instructions(program: pathlib.Path, flag: str) -> int:
 
 
 def main() -> None:
-    program = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build") / "bench" / "host_benchmark"
+    program = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build") / "bench" / "host_benchmark"
     for what, flag in WORK.items():
         print(f"{what}: {instructions(program, flag) / COUNT:,.0f} instructions")
 

@@ -28,7 +28,7 @@ SHAPES = json.loads(Path(__file__).with_name("shapes.json").read_text())
 CASES = {
     "large": ("one tensor of 64M elements", [[1 << 26]]),
     "gpt2": (SHAPES["gpt2"]["title"], SHAPES["gpt2"]["shapes"]),
-    "many": ("700 tensors of 1000 elements", [[1000]] * 700),
+    "many": ("700 tensors of 1000 elements, whose state bitsandbytes and torchao keep in float32", [[1000]] * 700),
     "empty": ("700 empty tensors", [[0]] * 700),
 }
 SLEEP_CYCLES = 40_000_000  # about 20 ms

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures optimizers whose state several ranks share, over gloo on one computer: state, bytes on the wire, time, and bits.
 
-  bench/scale.py            # measures; writes bench/results/scale.json and scale.md. A stopped call continues
+  bench/scale.py            # measures; writes bench/results/scale.json and scale.md. A stopped call of the same commit continues
   bench/scale.py --table    # only writes the page of an existing result
 
 It starts real processes. jitstep's are build/bench/scale_rank. Those of other libraries are bench/scale_peers.py, in the environment
@@ -122,9 +122,9 @@ def begin(arguments, separate):
     if not arguments.out.exists():
         return new
     old = json.loads(arguments.out.read_text())
-    same = all(old[key] == new[key] for key in ("machine", "note", "network", "workload", "rounds"))
+    same = all(old[key] == new[key] for key in ("revision", "machine", "note", "network", "workload", "rounds"))
     if not same:
-        sys.exit(f"scale.py: {arguments.out} was measured with other settings. Use --out for another file, or remove it.")
+        sys.exit(f"scale.py: {arguments.out} was measured with other settings or another revision. Use --out for another file, or remove it.")
     return old
 
 
@@ -151,7 +151,9 @@ def measure(arguments):
             else:
                 print(f"  not measured: {made['reason']}", file=sys.stderr)
             result["runs"].append({"name": name, "ranks": ranks} | made)
-            arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+            new = arguments.out.with_suffix(".new")  # a stopped call leaves the old file or the new one
+            new.write_text(json.dumps(result, indent=1) + "\n")
+            new.replace(arguments.out)
 
 
 def parse_arguments():

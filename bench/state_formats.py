@@ -38,6 +38,16 @@ def wanted_runs(arguments):
                 }
 
 
+def of_settings(results, arguments):
+    """The runs with the same --epochs, --limit and --options."""
+
+    def same(run):
+        options = run["spec"].get("options", {}) if run["spec"]["rule"] != "adamw" else arguments.options
+        return (run["epochs"], run["limit"], options) == (arguments.epochs, arguments.limit, arguments.options)
+
+    return [run for run in results if same(run)]
+
+
 def columns(results):
     accuracy = mean_and_error([100 * r["test_accuracy"] for r in results], 2)
     size = f"{results[0]['state_bytes_per_parameter']:.2f}"
@@ -102,8 +112,9 @@ def main():
         results = run_missing(
             wanted_runs(arguments), path, lambda _: arguments.program, arguments.threads, [arguments.rule]
         )
+    results = of_settings(results, arguments)
     if not results:
-        sys.exit(f"{path} has no runs. Call without --table first.")
+        sys.exit(f"{path} has no runs with these settings. Call without --table first.")
     text = caption(results, arguments) + "\n" + table(results, rule)
     path.with_suffix(".md").write_text(text)
     print(text, end="")

@@ -13,12 +13,25 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def read_results(path):
-    """The finished runs. Removes an incomplete last line from the file, so that this run is repeated."""
-    if not path.exists():
-        return []
-    whole, newline, _ = path.read_text().rpartition("\n")
-    path.write_text(whole + newline)
-    return [json.loads(line) for line in whole.splitlines()]
+    """The finished runs. The last line of a call that was killed may be incomplete, and is no run."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    results = []
+    for number, line in enumerate(lines, 1):
+        try:
+            results.append(json.loads(line))
+        except ValueError:
+            if number < len(lines):
+                sys.exit(f"{path}:{number}: this line is no JSON. Remove it.")
+    return results
+
+
+def remove_incomplete_line(path, results):
+    """Rewrites the file, unless it has exactly these results."""
+    text = "".join(json.dumps(result) + "\n" for result in results)
+    if path.exists() and path.read_text() != text:
+        new = path.with_suffix(".new")
+        new.write_text(text)
+        new.replace(path)
 
 
 def append(path, result):
@@ -64,6 +77,7 @@ def train(run, program, threads, rules=()):
 def run_missing(wanted, path, program_of, threads, rules=()):
     """Runs all runs without a result in the file. `program_of(run)` is the program. Returns all results in the file."""
     results = read_results(path)
+    remove_incomplete_line(path, results)
     for run in wanted:
         if any(all(result.get(key) == value for key, value in run.items()) for result in results):
             continue

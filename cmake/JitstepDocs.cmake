@@ -9,7 +9,7 @@ find_package(Python3 COMPONENTS Interpreter QUIET)
 mark_as_advanced(JITSTEP_MKDOCS JITSTEP_DOXYGEN JITSTEP_AWK JITSTEP_DOXYGEN_STYLE)
 
 # ---- the API reference -------------------------------------------------------------------------
-set(site_pages "${PROJECT_SOURCE_DIR}/build/site-pages")  # mkdocs.yml names it
+set(site_pages "${PROJECT_BINARY_DIR}/site-pages")
 set(site_flags "")
 set(write_site_api "${CMAKE_COMMAND}" -E true)
 if(JITSTEP_DOXYGEN AND JITSTEP_AWK)
@@ -59,7 +59,7 @@ if(JITSTEP_MKDOCS AND Python3_Interpreter_FOUND)
   add_custom_target(site
     COMMAND Python3::Interpreter tools/site.py ${site_flags} "${site_pages}"
     COMMAND ${write_site_api}
-    COMMAND "${JITSTEP_MKDOCS}" build --strict --quiet --site-dir "${PROJECT_BINARY_DIR}/site"
+    COMMAND "${CMAKE_COMMAND}" -E env "JITSTEP_SITE_PAGES=${site_pages}" "${JITSTEP_MKDOCS}" build --strict --quiet --site-dir "${PROJECT_BINARY_DIR}/site"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     COMMENT "Writing the documentation to ${PROJECT_BINARY_DIR}/site"
     VERBATIM)

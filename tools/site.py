@@ -5,7 +5,8 @@ The pages in docs/ link to each other and to files of the tree. MkDocs reads onl
 pages in other folders and every file that a page links to, and changes the links. A link to a file that does not exist is
 an error.
 
-  tools/site.py [--api] FOLDER    writes FOLDER; the CMake target `site` does this and calls MkDocs
+  tools/site.py [--api] FOLDER    writes FOLDER; the CMake target `site` does this and calls MkDocs. Replaces a folder
+                                  that an earlier call has written, and refuses any other one
     --api                         Doxygen writes FOLDER/api: links to public headers lead there
 """
 
@@ -18,6 +19,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 HEADERS = "include/jitstep"
+MARK = ".site"  # an empty file in the folder, which MkDocs ignores
 
 # Pages outside docs/, next to the files that they describe, and their paths in the site.
 PAGES = {
@@ -110,15 +112,25 @@ class Site:
         return site_path(tree_path)
 
 
+def replace(folder: pathlib.Path) -> None:
+    """Makes an empty folder. Deletes no files of others."""
+    if folder.is_dir() and any(folder.iterdir()):
+        if not (folder / MARK).exists():
+            raise SiteError(f"{folder} has files that this script has not written. Name another folder, or remove it.")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).touch()
+
+
 def main() -> int:
     arguments = [a for a in sys.argv[1:] if a != "--api"]
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 2
     folder = pathlib.Path(arguments[0])
-    shutil.rmtree(folder, ignore_errors=True)
-    site = Site(folder, "--api" in sys.argv)
     try:
+        replace(folder)
+        site = Site(folder, "--api" in sys.argv)
         for path in sorted((ROOT / "docs").rglob("*")):
             if path.is_file() and path.suffix != ".py":
                 site.add(path.relative_to(ROOT).as_posix())

@@ -78,19 +78,18 @@ headers() {
   done
 }
 
-# Prints the path of the wheel.
+# Prints the path of the wheel. Its caller tests its result, so that each step returns its own failure.
 build() {
-  local folder config=(
+  local folder="$deps/build" config=(
     "cmake.define.CMAKE_CXX_COMPILER=$deps/bin/clang++"
     "cmake.define.JITSTEP_THIRD_PARTY_DIR=$deps/include"
     "cmake.define.JITSTEP_SHIP_KERNELS=${kernels:+$root/python/kernels.jsonl}")
-  folder=$(mktemp -d)
+  rm -rf "$folder" && mkdir -p "$folder" || return 1
   JITSTEP_CXX="$zig" "$1" -m pip wheel --disable-pip-version-check -qq --no-deps -w "$folder" \
     "${config[@]/#/--config-settings=}" "$root" || return 1
   PATH="$deps/venv/bin:$PATH" auditwheel repair --plat "$platform" --only-plat -w "$folder/repaired" "$folder"/*.whl >"$deps/auditwheel.log" 2>&1 || return 1
-  basename "$folder"/repaired/*.whl
+  basename "$folder"/repaired/*.whl || return 1
   mv "$folder"/repaired/*.whl "$out/"
-  rm -r "$folder"
 }
 
 check() {
@@ -102,7 +101,9 @@ check() {
   say "$(basename "$wheel"): $bytes bytes, checked"
 }
 
-mkdir -p "$out"
+mkdir -p "$out" "$deps"
+exec 9>"$deps/lock"
+flock 9
 tools
 compiler
 headers

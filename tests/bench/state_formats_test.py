@@ -43,6 +43,17 @@ class StateFormats(benchmark.BenchmarkTest):
         self.assertIn("abacus, 1 cores (1 in use), 2026-01-01", table)
         self.assertEqual(self.results.with_suffix(".md").read_text(), table)
 
+    def test_the_table_has_only_runs_with_the_same_settings(self):
+        run = {"batch": 128, "limit": 0, "state_bytes_per_parameter": 8.0, "date": "2026-01-01",
+               "machine": "abacus, 1 cores", "threads": 1, "seed": 1, "train_loss": 0.1}
+        text = "".join(
+            json.dumps(run | {"epochs": epochs, "spec": {"rule": rule, "state": "fp32"}, "test_accuracy": accuracy}) + "\n"
+            for rule in ("adamw", "signum") for epochs, accuracy in ((1, 0.2), (5, 0.9)))
+        self.results.write_text(text.rstrip("\n"))  # the end of a file that was edited
+        self.assertIn("| 8.00 | 20.00 |", self.call("--table"))
+        self.assertIn("| 8.00 | 90.00 |", self.call("--table", "--epochs", "5"))
+        self.assertEqual(self.results.read_text(), text.rstrip("\n"))
+
 
 if __name__ == "__main__":
     benchmark.main()

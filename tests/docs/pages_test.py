@@ -11,7 +11,8 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from tree import ROOT, tracked_files
+
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 VARIABLE = re.compile(r"\"(JITSTEP_[A-Z_]+|WORLD_SIZE)\"")
@@ -26,9 +27,7 @@ CLASS = re.compile(r"^(?:class|struct|enum class)(?: JITSTEP_API)? (\w+)(?: fina
 
 
 def pages():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, check=True,
-                            stdout=subprocess.PIPE, text=True)
-    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+    return [ROOT / name for name in tracked_files() if name.endswith(".md")]
 
 
 def prose(page):

@@ -1,10 +1,9 @@
 """Former identifiers and private phrases appear nowhere. docs/project/glossary.md has the current terms."""
-import pathlib
 import re
-import subprocess
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tree import ROOT, tracked_files
+
 # Recorded data, and the files that tell authors of rules the current names.
 EXEMPT = re.compile(
     r"^(tests/golden/|tests/docs/(words|prose)_test\.py$|bench/results/|LICENSE$"
@@ -26,15 +25,14 @@ PRIVATE_PHRASES = [
 WORD = re.compile(r"\b(" + "|".join(FORMER_NAMES) + r")\b|" + "|".join(PRIVATE_PHRASES))
 
 
-def tracked_files() -> list[str]:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [name for name in listed.splitlines() if not EXEMPT.search(name)]
+def checked_files() -> list[str]:
+    return [name for name in tracked_files() if not EXEMPT.search(name)]
 
 
 class Words(unittest.TestCase):
     def test_former_names_are_gone(self) -> None:
         found = []
-        for name in tracked_files():
+        for name in checked_files():
             try:
                 text = (ROOT / name).read_text(encoding="utf-8")
             except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
