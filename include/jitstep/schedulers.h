@@ -49,6 +49,7 @@ class JITSTEP_API ClosedFormLR : public torch::optim::LRScheduler {
 
   std::string name_;
   std::vector<double> base_lrs_;
+  bool is_loading_ = false;  // then groups that were added after the last step keep their rates
 };
 
 /// For torch::save and torch::load.
@@ -62,7 +63,8 @@ JITSTEP_API torch::serialize::InputArchive& operator>>(torch::serialize::InputAr
 struct WarmupDecay {
   std::int64_t steps = 0;         // > warmup_steps; warm-up and decay together; required
   std::int64_t warmup_steps = 0;  // >= 0
-  double end_lr = 0;              // in [0, base]
+  double end_lr =
+      0;  // in [0, base]; a group that is added later ends at its base rate if that is lower
 };
 
 /// Warm-up, then end_lr + (base - end_lr) (1 - x)^power, where x goes from 0 to 1. LAMB uses power 1, a linear decay

@@ -29,7 +29,9 @@ void add_rule_args(CLI::App& command, OptimizerArgs& args) {
   command.add_option("--rule", args.rule, "Optimizer: a name, or your own file")
       ->type_name("RULE")
       ->default_val("adamw");
-  command.add_option("--set,--option", args.options, "Option of the optimizer, as in lr=0.01")
+  command
+      .add_option("--set,--option", args.options,
+                  "Option of the optimizer: lr=0.01, betas=[0.9,0.99]")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
 }

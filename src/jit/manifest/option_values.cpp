@@ -62,9 +62,12 @@ Value OptionValues::get(std::string_view name) const { return find(name).value(p
 
 void OptionValues::set(std::string_view name, const Value& value) {
   const PackedOption& one = find(name);
-  if (const auto problem = one.option->type_problem(value))
+  // In C++, `{{1.0}}` is a number and no list of one.
+  const bool is_list_of_one = one.option->type == Option::Type::list && value.is_number();
+  const Value given = is_list_of_one ? Value(Value::Numbers{value.number()}) : value;
+  if (const auto problem = one.option->type_problem(given))
     throw Error(str_cat(rule().name, ": the option \"", name, "\" ", *problem));
-  one.set(packed_, value);
+  one.set(packed_, given);
 }
 
 std::vector<std::string> OptionValues::changed() const {

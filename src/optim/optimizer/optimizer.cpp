@@ -87,12 +87,11 @@ const Options& Optimizer::Impl::default_options() const {
 const std::string& Optimizer::rule() const { return impl_->default_options().rule(); }
 
 const Options& Optimizer::Impl::group_options(std::size_t group) const {
-  const auto* const options = dynamic_cast<const Options*>(&param_groups()[group].options());
-  TORCH_CHECK(options != nullptr && options->rule() == rule_of(group),
-              "jitstep: the options of parameter group ", group,
+  const Options& options = checked_options_of(param_groups()[group]);
+  TORCH_CHECK(options.rule() == rule_of(group), "jitstep: the options of parameter group ", group,
               " were replaced by those of another optimizer. Use jitstep's options of ",
               rule_of(group), ".");
-  return *options;
+  return options;
 }
 
 const std::string& Optimizer::Impl::rule_of(std::size_t group) const {

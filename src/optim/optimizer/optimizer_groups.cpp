@@ -139,7 +139,9 @@ void Optimizer::add_parameters(const std::vector<torch::Tensor>& parameters) {
   impl_->check_distinct(&added, first);
   auto states = impl_->early_states(added, first);
   impl_->check_hooks(added);
-  torch::optim::Optimizer::add_parameters(parameters);
+  // torch's function does the same, and warns that it is deprecated.
+  auto& params = param_groups_[0].params();
+  params.insert(params.end(), parameters.begin(), parameters.end());
   impl_->take_in(0, std::move(states));
 }
 

@@ -31,10 +31,11 @@ std::unique_ptr<Options> options_like(const Options& defaults,
 }
 
 const Options& checked_options_of(const torch::optim::OptimizerParamGroup& group) {
-  const auto* const ours = dynamic_cast<const Options*>(&group.options());
-  TORCH_CHECK(ours != nullptr,
-              "jitstep: the options of a parameter group were replaced by those of another ",
-              "optimizer. Use jitstep's options.");
+  const auto* const ours =
+      group.has_options() ? dynamic_cast<const Options*>(&group.options()) : nullptr;
+  TORCH_CHECK(ours != nullptr, "jitstep: the options of a parameter group were ",
+              group.has_options() ? "replaced by those of another optimizer" : "removed",
+              ". Use jitstep's options.");
   return *ours;
 }
 

@@ -19,8 +19,8 @@ std::unique_ptr<Options> checked_options(const std::string& rule, const GenericO
 std::unique_ptr<Options> options_like(const Options& defaults,
                                       const torch::optim::OptimizerOptions& given);
 
-/// The options of a group of an optimizer. Throws a c10::Error if a program has replaced them by those of another
-/// library's optimizer.
+/// The options of a group of an optimizer. Throws a c10::Error if a program has removed them, or has replaced them by
+/// those of another library's optimizer.
 const Options& checked_options_of(const torch::optim::OptimizerParamGroup& group);
 
 /// The options of a group of an optimizer with several rules. Throws a c10::Error if the options name no rule.

@@ -44,12 +44,12 @@ ClosedFormLR::ClosedFormLR(torch::optim::Optimizer& optimizer, std::string name)
     : LRScheduler(optimizer), name_(std::move(name)), base_lrs_(get_current_lrs()) {}
 
 std::vector<double> ClosedFormLR::get_lrs() {
-  const std::vector<double> now = get_current_lrs();
-  if (now.size() > base_lrs_.size())
-    base_lrs_.insert(base_lrs_.end(), now.begin() + static_cast<std::ptrdiff_t>(base_lrs_.size()),
-                     now.end());
-  std::vector<double> lrs;
-  for (const double base : base_lrs_) lrs.push_back(rate(base, step_count_));
+  std::vector<double> lrs = get_current_lrs();
+  if (!is_loading_)
+    for (std::size_t late = base_lrs_.size(); late < lrs.size(); ++late)
+      base_lrs_.push_back(lrs[late]);
+  for (std::size_t group = 0; group < base_lrs_.size(); ++group)
+    lrs.at(group) = rate(base_lrs_[group], step_count_);
   return lrs;
 }
 
@@ -57,6 +57,7 @@ void ClosedFormLR::save(torch::serialize::OutputArchive& archive) const {
   archive.write(kClassKey, c10::IValue(name_));
   archive.write("last_step", c10::IValue(last_step()));
   archive.write("base_lrs", c10::IValue(base_lrs_));
+  archive.write("groups", c10::IValue(static_cast<std::int64_t>(get_current_lrs().size())));
 }
 
 void ClosedFormLR::load(torch::serialize::InputArchive& archive) {
@@ -74,13 +75,19 @@ void ClosedFormLR::load(torch::serialize::InputArchive& archive) {
   TORCH_CHECK(last >= 0 && last < std::numeric_limits<unsigned>::max() && lrs.isDoubleList(),
               "jitstep: the checkpoint of a ", name_, " is damaged. Save the scheduler again.");
   const std::vector<double> base_lrs = lrs.toDoubleVector();
-  TORCH_CHECK(base_lrs.size() == get_current_lrs().size(),
-              "jitstep: the checkpoint has the learning rates of ", base_lrs.size(),
+  // More than it has rates of, if groups were added after its last step.
+  const auto groups = archive.try_read("groups", written) && written.isInt()
+                          ? static_cast<std::size_t>(written.toInt())
+                          : base_lrs.size();
+  TORCH_CHECK(groups == get_current_lrs().size() && base_lrs.size() <= groups,
+              "jitstep: the checkpoint has the learning rates of ", groups,
               " parameter groups, but the optimizer has ", get_current_lrs().size(),
               ". Create it with the same groups.");
   base_lrs_ = base_lrs;
   step_count_ = static_cast<unsigned>(last);
+  is_loading_ = true;
   step();
+  is_loading_ = false;
 }
 
 torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
@@ -105,7 +112,8 @@ PolynomialLR::PolynomialLR(torch::optim::Optimizer& optimizer, WarmupDecay form,
 
 double PolynomialLR::rate(double base, std::int64_t step) const {
   if (step < form_.warmup_steps) return warmed_up(base, step, form_);
-  return form_.end_lr + (base - form_.end_lr) * std::pow(1 - progress(step, form_), power_);
+  const double end = std::min(form_.end_lr, base);
+  return end + (base - end) * std::pow(1 - progress(step, form_), power_);
 }
 
 CosineLR::CosineLR(torch::optim::Optimizer& optimizer, WarmupDecay form)
@@ -117,7 +125,8 @@ CosineLR::CosineLR(torch::optim::Optimizer& optimizer, WarmupDecay form)
 double CosineLR::rate(double base, std::int64_t step) const {
   if (step < form_.warmup_steps) return warmed_up(base, step, form_);
   const double share = (1 + std::cos(std::numbers::pi * progress(step, form_))) / 2;
-  return form_.end_lr + (base - form_.end_lr) * share;
+  const double end = std::min(form_.end_lr, base);
+  return end + (base - end) * share;
 }
 
 PreheatLR::PreheatLR(torch::optim::Optimizer& optimizer, double preheat_steps, double decay_power)

@@ -201,15 +201,18 @@ TEST(BadInput, OptionsThatAProgramReplacesByThoseOfAnotherOptimizer) {
   AdamW optimizer(parameters);
   optimizer.param_groups()[0].set_options(std::make_unique<torch::optim::AdamWOptions>());
   std::stringstream stream;
-  const auto expect_refused = [&](const auto& call) {
-    EXPECT_HAS(argument_error(call), "were replaced by those of another optimizer");
-  };
+  std::string problem = "were replaced by those of another optimizer";
+  const auto expect_refused = [&](const auto& call) { EXPECT_HAS(argument_error(call), problem); };
   expect_refused([&] { torch::save(optimizer, stream); });
   expect_refused([&] { optimizer.add_parameters({torch::zeros({2}).requires_grad_()}); });
   expect_refused([&] { optimizer.step(); });
   std::stringstream saved;
   torch::save(AdamW(parameters), saved);
   expect_refused([&] { torch::load(optimizer, saved); });
+  optimizer.param_groups()[0].set_options(nullptr);
+  problem = "were removed";
+  expect_refused([&] { torch::save(optimizer, stream); });
+  expect_refused([&] { optimizer.step(); });
 }
 
 TEST(BadInput, FormatsThatDoNotExist) {

@@ -101,6 +101,39 @@ TEST(Schedulers, GroupsKeepTheirRatioAndALaterOneStartsFromItsOwnRate) {
   EXPECT_NEAR(lrs_of(optimizer)[0], 0.175, 1e-15);
 }
 
+TEST(Schedulers, ALateGroupBelowTheLastRateNeverGoesUp) {
+  const WarmupDecay form{.steps = 4, .end_lr = 0.1};
+  const auto expect_no_rise = [&](auto make) {
+    AdamW optimizer(groups_with<AdamWOptions>({0.4}));
+    auto scheduler = make(optimizer);
+    optimizer.add_param_group(groups_with<AdamWOptions>({0.01}).front());
+    for (int i = 0; i < 5; ++i) {
+      scheduler.step();
+      EXPECT_EQ(lrs_of(optimizer)[1], 0.01) << i;
+    }
+    EXPECT_EQ(lrs_of(optimizer)[0], 0.1);
+  };
+  expect_no_rise([&](auto& optimizer) { return PolynomialLR(optimizer, form); });
+  expect_no_rise([&](auto& optimizer) { return CosineLR(optimizer, form); });
+}
+
+TEST(Schedulers, AGroupThatWasAddedAfterTheLastStepIsResumed) {
+  const WarmupDecay form{.steps = 8, .warmup_steps = 3};
+  AdamW optimizer(groups_with<AdamWOptions>({0.4})), other(groups_with<AdamWOptions>({0.4, 0.05}));
+  CosineLR scheduler(optimizer, form), loaded(other, form);
+  scheduler.step();
+  optimizer.add_param_group(groups_with<AdamWOptions>({0.05}).front());
+  std::stringstream file;
+  torch::save(scheduler, file);
+  other.param_groups()[1].options().set_lr(0.05);  // as the checkpoint of the optimizer does
+  torch::load(loaded, file);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(lrs_of(other), lrs_of(optimizer)) << i;
+    scheduler.step();
+    loaded.step();
+  }
+}
+
 // Compares the rates step by step, for every way to make an optimizer, and for groups of several rules.
 template <class Scheduler, class Step>
 void expect_as_torchs(const std::function<Scheduler(torch::optim::Optimizer&)>& make, Step step) {
