@@ -134,7 +134,7 @@ TEST_F(OptionLayouts, StoreSeveralListsOneAfterTheOther) {
   EXPECT_EQ(values.get("first"), Value(none));
   EXPECT_EQ(values.get("second"), Value(one));
   EXPECT_EQ(values.get("on"), Value(true));
-  values.set("first", {{1.5}});  // a number, for C++
+  values.set("first", 1.5);  // what C++ makes of {{1.5}}
   EXPECT_EQ(values.get("first"), Value(Value::Numbers{1.5}));
 }
 
