@@ -1,5 +1,5 @@
-// Data parallelism with torch's c10d::Reducer, whose all-reduces overlap backward(). jitstep replaces them by a mean that
-// has the same bits on every back end:
+// Data parallelism with torch's c10d::Reducer, whose all-reduces overlap backward(). jitstep replaces them by a mean
+// that has the same bits on every back end:
 //
 //   torchrun --no-python --nproc-per-node 4 build/examples/data_parallel
 //

@@ -34,8 +34,8 @@ struct Tuned {
 };
 
 /// Tunes the workloads in order. Writes the record after each trial. Continues an incomplete record, also one whose
-/// budget or trials ended, and does not repeat a complete one unless `again`. Returns fewer results than workloads if it was stopped. Throws an Error if the
-/// records cannot be written.
+/// budget or trials ended, and does not repeat a complete one unless `again`. Returns fewer results than workloads if
+/// it was stopped. Throws an Error if the records cannot be written.
 std::vector<Tuned> tune(const std::vector<Workload>& workloads, TuningDevice& device,
                         const TunerOptions& options);
 

@@ -65,8 +65,8 @@ class JITSTEP_API GradAccumulator {
   GradAccumulator(GradAccumulator&&) noexcept;
   GradAccumulator& operator=(GradAccumulator&&) noexcept;
 
-  /// Assigns the sums to the parameters' gradients, in the sums' dtype, and starts new sums. A parameter without a
-  /// gradient keeps its current one, usually none.
+  /// Assigns the sums to the parameters' gradients, in the sums' dtype, and starts new sums. A parameter that
+  /// received no gradient since the last call keeps its grad(), which is usually undefined.
   void assign_gradients();
 
   /// Discards the sums, and gradients that a failed backward() has left.

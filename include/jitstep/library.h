@@ -3,7 +3,7 @@
 #pragma once
 
 #include <c10/util/Exception.h>
-#include <torch/optim/optimizer.h>  // has torch::Tensor, at a tenth of torch/torch.h
+#include <torch/optim/optimizer.h>  // torch::Tensor, in a tenth of the compile time of torch/torch.h
 
 #include <cstdint>
 #include <exception>

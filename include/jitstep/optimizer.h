@@ -115,8 +115,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// `hessian`. `value` has the parameter's shape. It is copied, on the parameter's device, in the dtype of the
   /// arithmetic. The next step in which the parameter has a gradient reads it once. A second call before that step
   /// replaces it, and an undefined tensor takes it back. jitstep does not scale, clip or negate inputs. Throws a
-  /// c10::Error for a tensor that is not a parameter, an unknown name, or another shape. While an input is given, a step
-  /// of a capturable() optimizer throws.
+  /// c10::Error for a tensor that is not a parameter, an unknown name, or another shape. While an input is given, a
+  /// step of a capturable() optimizer throws.
   void set_input(const torch::Tensor& parameter, const std::string& name,
                  const torch::Tensor& value);
 
@@ -192,9 +192,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// throw after the timeout of the group, and step() then throws until load() is called.
   ///
   /// State that exists already is cut. Parameters cannot be added later. State tensors of a parameter, such as
-  /// `exp_avg()`, then have the elements of the part, in one dimension and in storage order. Parameters whose formats or
-  /// sums are per row or column (Adafactor, CAME) are not cut. Throws a c10::Error for parameters on several devices,
-  /// with step_in_backward(), and in step() with capturable(). Include jitstep/sharding.h.
+  /// `exp_avg()`, then have the elements of the part, in one dimension and in storage order. Parameters whose formats
+  /// or sums are per row or column (Adafactor, CAME) are not cut. Throws a c10::Error for parameters on several
+  /// devices, with step_in_backward(), and in step() with capturable(). Include jitstep/sharding.h.
   void shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
   /// The same with options: with own gradients, ranks also share the gradients (ZeRO stage 2). See sharding.h.
   void shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const ShardOptions& options);
@@ -267,7 +267,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   struct Impl;
 
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
-            NonTrainablePolicy frozen);
+            NonTrainablePolicy policy);
 
   std::vector<torch::Tensor> weights_of_all() const;
   bool save_all(torch::serialize::OutputArchive& archive) const;

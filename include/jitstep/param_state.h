@@ -2,7 +2,7 @@
 // built-in rules into rules.h.
 #pragma once
 
-#include <torch/optim/optimizer.h>  // has torch::Tensor, at a tenth of torch/torch.h
+#include <torch/optim/optimizer.h>  // torch::Tensor, in a tenth of the compile time of torch/torch.h
 
 #include <cstdint>
 #include <memory>
@@ -58,7 +58,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   /// Sets it from values of that shape. An unbound state accepts any shape.
   void set_aux_state(const std::string& name, const torch::Tensor& values);
 
-  /// True if it stores a residual and is bound to this parameter, whatever its strides are now.
+  /// True if this state stores a residual and is bound to `parameter`, even if the parameter's strides have changed.
   bool has_residual(const torch::Tensor& parameter) const;
   /// The residual of the weight format, as bytes in the parameter's storage order. Undefined if there is none.
   torch::Tensor residual() const;
@@ -87,7 +87,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   bool is_unharmed() const { return guard_.is_intact(); }
 
  protected:
-  /// The same by slot index.
+  /// As value() and set_value(), by slot index.
   torch::Tensor slot_value(std::size_t slot) const;
   void set_slot_value(std::size_t slot, const torch::Tensor& values);
 

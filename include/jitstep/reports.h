@@ -14,8 +14,8 @@
 namespace jitstep {
 
 /// A snapshot, made by Optimizer::memory_report(). Storage that tensors share counts once, for the first of them.
-/// Gradients count if they are defined and strided. Copies in host memory of an offloaded optimizer are entries of their
-/// own, with formats such as "float32 in host memory". It does not include kernels, their tables, the sums of a
+/// Gradients count if they are defined and strided. Copies in host memory of an offloaded optimizer are entries of
+/// their own, with formats such as "float32 in host memory". It does not include kernels, their tables, the sums of a
 /// GradAccumulator, or temporary memory of a step.
 struct JITSTEP_API MemoryReport {
   /// What the tensors store. `state` is values or codes of slots, `scales` is metadata of codecs per block, `residual`

@@ -23,7 +23,7 @@ _open: dict[Any, _Bucket] = {}
 
 
 def _bytes(tensor: Tensor) -> Tensor:
-    """Back ends support few dtypes, but all of them send bytes."""
+    """The tensor as bytes, because back ends support few other dtypes."""
     return tensor.view(-1).view(torch.uint8)
 
 
@@ -67,7 +67,7 @@ def ordered_all_reduce_hook(state: Any, bucket) -> torch.futures.Future[Tensor]:
     own = values.new_zeros(ranks, -(-values.numel() // ranks))
     own.view(-1)[: values.numel()] = values
     shares = torch.empty_like(own)
-    # All ranks must start collective calls in the same order. The mean of a bucket is therefore sent at a certain call.
+    # All ranks must start collective calls in the same order. So the next call of this hook sends the mean of a bucket.
     arrival = dist.all_to_all_single(_bytes(shares), _bytes(own), group=group, async_op=True)
     mean: torch.futures.Future[Tensor] = torch.futures.Future(devices=[values.device] if values.is_cuda else [])
     if before := _open.pop(group, None):

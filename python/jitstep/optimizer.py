@@ -208,15 +208,15 @@ class Optimizer(GroupedOptimizer):
 
     @property
     def training(self) -> bool:
-        """True if the parameters are at the training point. Always true for optimizers without modes."""
+        """True at first and after train(). False after eval()."""
         return self._mode == "train"
 
     def train(self, mode: bool = True) -> None:
-        """Moves the parameters to the point where gradients are computed. Only for schedule-free optimizers."""
+        """Gives the parameters the values for training. Call it before step(). Only for schedule-free optimizers."""
         self._switch_mode("train" if mode else "eval")
 
     def eval(self) -> None:
-        """Moves the parameters to the point to evaluate. Only schedule-free optimizers have another one."""
+        """Gives the parameters their averages, to evaluate or save the model. Only for schedule-free optimizers."""
         self._switch_mode("eval")
 
     @_disable_dynamo

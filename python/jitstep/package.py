@@ -1,4 +1,4 @@
-"""What the package and its neighbors bring: kernels, zig of the package `ziglang`, and NVRTC beside torch."""
+"""Locates what packages install: compiled kernels of this one, the compiler zig of `ziglang`, and NVRTC."""
 
 import importlib.util
 import os
@@ -18,7 +18,7 @@ def kernels() -> str:
 
 
 def compiler() -> str:
-    """The program of `pip install jitstep[compiler]`, wherever this Python finds the package. Empty without it."""
+    """The path of zig from the package `ziglang` (`pip install jitstep[compiler]`). Empty if it is not installed."""
     found = importlib.util.find_spec("ziglang")
     for folder in (found.submodule_search_locations if found else None) or []:
         program = Path(folder) / "zig"
@@ -28,12 +28,12 @@ def compiler() -> str:
 
 
 def nvrtc() -> str:
-    """The folder to search for NVRTC: pip installs it in site-packages/nvidia, beside torch."""
+    """The folder to search for NVRTC. pip installs it in site-packages/nvidia."""
     return str(Path(torch.__file__).parent.parent)
 
 
 def tool_environment() -> dict[str, str]:
-    """The environment of the command-line tool, which knows no packages."""
+    """Environment variables for the command-line tool, which cannot search Python packages itself."""
     environment = dict(os.environ)
     folder = kernels()
     if folder and not os.stat(folder).st_mode & 0o022:  # the tool rejects a folder that others may write to

@@ -28,7 +28,7 @@ class TransformCall:
     step: int
     """The number of this step of the parameter, from 1."""
     matrices: dict[str, Tensor] = field(default_factory=dict)
-    """The rule's matrices of state, by the names in its file, without those that this parameter has not.
+    """The rule's matrices of state, by the names in its file, without those that this parameter does not have.
 
     Assign a new tensor of the same shape to change one. All transforms of a step see it, and the state gets its values
     when the step has succeeded. In a step that GradScaler skips, transforms are not called.
@@ -85,7 +85,9 @@ def _check_matrices(transform: str, before: dict[str, Tensor], after: dict[str, 
         if name not in before:
             has = ", ".join(before) or "none"
             hint = words.did_you_mean(name, set(before))
-            raise ValueError(f"{assigned} the matrix {name!r}, which this parameter has not.{hint} Matrices: {has}.")
+            raise ValueError(
+                f"{assigned} the matrix {name!r}, which this parameter does not have.{hint} Matrices: {has}."
+            )
         wanted = f"the matrix {name!r} of the shape {list(before[name].shape)}. Assign a tensor of this shape."
         if not isinstance(made, Tensor):
             raise TypeError(f"{assigned} {_shown_type(made)} to {wanted}")

@@ -10,7 +10,8 @@
 namespace jitstep::python {
 namespace {
 
-// Functions of torch/csrc/inductor/aoti_torch/c/shim.h, whose binary interface is stable. Python has loaded the library.
+// Functions of torch/csrc/inductor/aoti_torch/c/shim.h, whose binary interface is stable. Python has loaded the
+// library.
 struct TorchFunctions {
   using GetData = std::int32_t (*)(void* tensor, void** data);
   using Delete = std::int32_t (*)(void* tensor);

@@ -53,7 +53,7 @@ GradientSums::DeviceSums& GradientSums::device_of(Row& row) {
 // Numbers the inputs of a device batch by batch.
 void GradientSums::make_tables() {
   for (DeviceSums& device : devices_)
-    if (device.step && !device.device.is_cpu()) device.step->activate_step();
+    if (device.step && !device.device.is_cpu()) device.step->wait_for_last_step();
   ready_ = false;
   devices_.clear();
   std::vector<std::size_t> batch_of;

@@ -12,8 +12,8 @@
 
 namespace jitstep::python {
 
-/// Adds gradients to sums, in one launch for all of a device that share a kernel. Reuses its tables if it gets the same sums, with
-/// gradients of the same form, as in the call before. One thread at a time may use it.
+/// Adds gradients to sums, in one launch for all of a device that share a kernel. Reuses its tables if it gets the same
+/// sums, with gradients of the same form, as in the call before. One thread at a time may use it.
 class GradientSums {
  public:
   /// `stochastic`: how 16-bit sums are rounded. `seed`: of the random bits.

@@ -91,7 +91,9 @@ StateWatch::Entry& StateWatch::find(const nb::object& dict, const nb::object& ke
     for (std::size_t i = at == 0 ? 0 : ends_[at - 1]; i < ends_[at]; ++i)
       if (inner_[i].key.equal(key)) return inner_[i];
   }
-  throw nb::key_error("jitstep: the state has no such entry");
+  throw nb::key_error(("jitstep: the state has no entry " + nb::cast<std::string>(nb::repr(key)) +
+                       " that the last step used. Call load_state_dict() to replace state.")
+                          .c_str());
 }
 
 void StateWatch::set(const nb::object& dict, Entry& entry, const nb::object& value) {

@@ -23,7 +23,7 @@ void Stepper::retire() {
   for (const DeviceStep& device : devices_) refuse_capture(device.device);
   activate(nullptr);
   for (DeviceStep& device : devices_)
-    if (device.step && !device.device.is_cpu()) device.step->activate_step();
+    if (device.step && !device.device.is_cpu()) device.step->wait_for_last_step();
 }
 
 void Stepper::clear() {
@@ -64,7 +64,8 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
     throw jit::Error(
         "its gradient has another shape. Call zero_grad() after you change parameters.");
   if (like.data == nullptr && plan.shape.elements() > 0)
-    throw jit::Error("its gradient has no memory of its own, as some subclasses. Use a plain one.");
+    throw jit::Error(
+        "its gradient has no memory, as some subclasses of Tensor. Use a plain torch.Tensor.");
   Member member;
   member.sharded = p.ptr() != buffers.p.ptr();
   member.p = std::move(p);
@@ -74,7 +75,7 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
       Described{plan, plan.tensor(buffers), plan.plan->spec.state.dtype, *like.dtype});
   jit::StepTensor& tensor = member.described->tensor;
   if (tensor.p == nullptr && tensor.shape.elements() > 0)
-    throw jit::Error("it has no memory of its own, as some subclasses. Use a plain tensor.");
+    throw jit::Error("it has no memory, as some subclasses of Tensor. Use a plain torch.Tensor.");
   tensor.g_strides = like.shape().strides;
   member.data = static_cast<char*>(tensor.p);
   member.state_bits = state_bits_of(tensor);

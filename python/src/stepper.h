@@ -46,9 +46,10 @@ class Stepper {
   void begin(std::vector<Group*> groups, nb::list owners);
   /// Adds the next parameter of the groups, with its buffers. `p`: the object in the groups, whose local tensor the
   /// buffers name if it is a DTensor. `step`: the tensor that counts its steps. `counter`: None, or one int64 on the
-  /// parameter's device with 1 - step. Then the device counts the steps there, and the caller counts them in `step`. All
-  /// parameters must have one, or none. `gradient`: a tensor with the form of its gradients. `state`: its dict, whose
-  /// entries must stay the same objects. Entries of auxiliary state become views of the buffer that a step has written.
+  /// parameter's device with 1 - step. Then the device counts the steps there, and the caller counts them in `step`.
+  /// All parameters must have one, or none. `gradient`: a tensor with the form of its gradients. `state`: its dict,
+  /// whose entries must stay the same objects. Entries of auxiliary state become views of the buffer that a step has
+  /// written.
   void add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers, nb::object step,
            nb::object counter, nb::handle gradient, nb::object state);
   /// Adds the next parameter, which has neither a gradient nor state.
@@ -56,10 +57,10 @@ class Stepper {
   /// Makes kernels and tables. `state`: the optimizer's dict. `scaled`: gradients are divided by a grad_scale.
   void finish(nb::dict state, bool scaled);
 
-  /// Takes a step of all parameters with a gradient, on all devices. `found_inf`: if it is not zero, the step is skipped;
-  /// the host waits for it, unless the device counts. `transform`: called by rules with host transforms, with the number of the transform and
-  /// a list of (group, values, step number, parameter) per device, or None. `given`: by parameter, the rule's inputs by number, in element order and in the dtype of
-  /// the arithmetic.
+  /// Takes a step of all parameters with a gradient, on all devices. `found_inf`: a step with a value other than 0 is
+  /// skipped. The host waits for the value, unless the device counts steps. `transform`: None for rules without host
+  /// transforms. Else it is called per device, with the transform's number and a list of (group, values, step number,
+  /// parameter). `given`: {parameter: {input number: tensor}}, in element order and in the dtype of the arithmetic.
   Result step(nb::list param_groups, nb::dict state, nb::handle grad_scale, nb::handle found_inf,
               nb::handle transform, nb::dict given);
   /// Switches all parameters that have taken a step to the training or evaluation point.

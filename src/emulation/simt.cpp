@@ -306,8 +306,8 @@ void check_shape(const SimtLaunch& launch) {
   }
 }
 
-// The return address is that of the shuffle in the kernel. A lambda would be called by a function of the compiler, which
-// is inlined only with optimization.
+// The return address is that of the shuffle in the kernel. A lambda would be called by a function of the compiler,
+// which is inlined only with optimization.
 unsigned long long shuffle_xor(unsigned long long bits, int lane_mask) {
   return current().shuffle_xor(bits, lane_mask, __builtin_return_address(0));
 }

@@ -1,13 +1,13 @@
 // float16 state, rounded to nearest even. A value that is too large becomes the largest number. With positive_floor, a
-// positive value of a non-negative slot is never stored as zero. Otherwise a second moment below 3e-8 would be, and the
-// next update would explode.
+// positive value of a non-negative slot is never stored as zero. Without it, a second moment below 3e-8 becomes
+// zero, and the next update divides by eps alone.
 #pragma once
 #include "../lang/contract.cuh"
 
 namespace jitstep::codecs::fp16 {
 
 struct Options {
-  bool positive_floor = true;  //
+  bool positive_floor = true;
 };
 using Code = uint16;
 

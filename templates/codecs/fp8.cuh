@@ -1,7 +1,7 @@
 // Block-scaled 8-bit floats, E4M3: the largest magnitude of a block becomes 448 (torchao's AdamWFp8). It rounds to
 // nearest even. Unlike torchao's, a scale may be as small as its block's values. With positive_floor, a positive
-// value of a non-negative slot is never stored as zero, which would make the next update explode. A value that is not
-// finite is stored as NaN. stochastic selects stochastic rounding.
+// value of a non-negative slot is never stored as zero, because the next update would divide by eps alone. A value that
+// is not finite is stored as NaN. stochastic selects stochastic rounding.
 #pragma once
 #include "support/scaled_float8.cuh"
 
@@ -9,8 +9,8 @@ namespace jitstep::codecs::fp8 {
 
 struct Options {
   int block = 256;             // power of two in [32, 1024]
-  bool positive_floor = true;  //
-  bool stochastic = false;     //
+  bool positive_floor = true;
+  bool stochastic = false;
 };
 using Code = uint8;
 struct Meta {

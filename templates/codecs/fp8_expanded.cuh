@@ -1,7 +1,7 @@
 // COAT's 8-bit state (arXiv 2410.19313): E4M3 of a power of each magnitude. Each block has its own exponent, which
-// expands its range to the format's. Magnitudes below 2^-126 of the largest are stored as zero. COAT also stores the center of the range, which
-// cancels, and gives NaN for a block of equal magnitudes. Here the exponent is at most 64 instead. A value that is
-// not finite is stored as NaN. stochastic selects stochastic rounding.
+// expands its range to the format's. Magnitudes below 2^-126 of the largest are stored as zero. COAT also stores the
+// center of the range, which cancels, and gives NaN for a block of equal magnitudes. Here the exponent is at most 64
+// instead. A value that is not finite is stored as NaN. stochastic selects stochastic rounding.
 #pragma once
 #include "../lang/elementary.cuh"
 #include "support/codebook.cuh"
@@ -10,7 +10,7 @@ namespace jitstep::codecs::fp8_expanded {
 
 struct Options {
   int block = 128;          // power of two in [32, 1024]
-  bool stochastic = false;  //
+  bool stochastic = false;
 };
 using Code = uint8;
 struct Meta {

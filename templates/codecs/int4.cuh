@@ -10,8 +10,8 @@ namespace jitstep::codecs::int4 {
 
 struct Options {
   int block = 128;            // power of two in [32, 1024]
-  bool signed_scale = false;  //
-  bool stochastic = false;    //
+  bool signed_scale = false;
+  bool stochastic = false;
 };
 using Code = Nibble;
 struct Meta {

@@ -1,7 +1,7 @@
-// 4-bit state with double quantization (QLoRA, arXiv 2305.14314): the scale of a block has 8 bits. It is relative to the
-// tensor's largest magnitude, in steps of a quarter of a power of two, down to 2^-63, and never below the block's largest
-// magnitude. So blocks of 32 need the memory of `int4` with blocks of 128. Otherwise as `int4`. QLoRA has one larger scale
-// per 256 blocks, and none here is per block.
+// 4-bit state with double quantization (QLoRA, arXiv 2305.14314): the scale of a block has 8 bits. It is relative to
+// the tensor's largest magnitude, in steps of a quarter of a power of two, down to 2^-63. It is never below the block's
+// largest magnitude. So blocks of 32 need the memory of `int4` with blocks of 128. Otherwise as `int4`. QLoRA has a
+// float per 256 blocks where this codec has one per tensor.
 #pragma once
 #include "support/normalized_int4.cuh"
 
@@ -9,7 +9,7 @@ namespace jitstep::codecs::int4_double {
 
 struct Options {
   int block = 32;           // power of two in [32, 1024]
-  bool stochastic = false;  //
+  bool stochastic = false;
 };
 using Code = Nibble;
 struct Meta {

@@ -10,7 +10,7 @@ namespace jitstep::codecs::int4_rank1 {
 
 struct Options {
   int dims = 2;             // in [2, 4]; dimensions of the parameter
-  bool stochastic = false;  //
+  bool stochastic = false;
 };
 using Code = Nibble;
 struct Along0 {

@@ -1,6 +1,6 @@
 // Block-scaled 8-bit dynamic-exponent state (arXiv 2110.02861; torchao and bitsandbytes), with a signed and an
 // unsigned codebook. It rounds to nearest, ties to the larger value. Unlike the originals, it has positive_floor: a
-// positive value of a non-negative slot is never stored as zero, which would make the next update explode. The
+// positive value of a non-negative slot is never stored as zero, because the next update would divide by eps alone. The
 // codebook has no -1. With signed_scale, a negative value of the largest magnitude is exact too. stochastic selects
 // stochastic rounding.
 #pragma once
@@ -10,9 +10,9 @@ namespace jitstep::codecs::int8 {
 
 struct Options {
   int block = 256;             // power of two in [32, 1024]
-  bool positive_floor = true;  //
-  bool signed_scale = false;   //
-  bool stochastic = false;     //
+  bool positive_floor = true;
+  bool signed_scale = false;
+  bool stochastic = false;
 };
 using Code = uint8;
 struct Meta {

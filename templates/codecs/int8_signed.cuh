@@ -1,7 +1,7 @@
 // `int8` with the signed codebook for non-negative slots too, which halves their values (bitsandbytes' one-state
 // RMSprop and Adagrad). It rounds to nearest, ties to the larger value. With positive_floor, a positive value of such
-// a slot is never stored as zero, which would make the next update explode. signed_scale and stochastic are as in
-// `int8`.
+// a slot is never stored as zero, because the next update would divide by eps alone. signed_scale and stochastic are as
+// in `int8`.
 #pragma once
 #include "support/codebook.cuh"
 
@@ -9,9 +9,9 @@ namespace jitstep::codecs::int8_signed {
 
 struct Options {
   int block = 256;             // power of two in [32, 1024]
-  bool positive_floor = true;  //
-  bool signed_scale = false;   //
-  bool stochastic = false;     //
+  bool positive_floor = true;
+  bool signed_scale = false;
+  bool stochastic = false;
 };
 using Code = uint8;
 struct Meta {

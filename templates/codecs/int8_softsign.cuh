@@ -11,8 +11,8 @@ namespace jitstep::codecs::int8_softsign {
 
 struct Options {
   int block = 32;              // power of two in [32, 1024]
-  bool positive_floor = true;  //
-  bool stochastic = false;     //
+  bool positive_floor = true;
+  bool stochastic = false;
 };
 using Code = uint8;
 struct Meta {

@@ -1,5 +1,5 @@
-// Lookahead (arXiv 1907.08610): every k steps a parameter moves back to a point between its slow copy and itself, which
-// becomes the slow copy. That point is the parameter of the next step, so a rule copies it then.
+// Lookahead (arXiv 1907.08610). In every k-th step, the parameter becomes a point between its slow copy and itself.
+// This point is also the new slow copy. The step after it stores the copy, because the parameter still has that value.
 #pragma once
 #include "../lang/contract.cuh"
 
@@ -7,10 +7,12 @@ namespace jitstep::formulas {
 
 struct Lookahead {
   real alpha;
-  int copies, merges;  // 0 or 1. g++ vectorizes no loop that reads a bool.
+  // Numbers, because g++ vectorizes no loop that reads a bool.
+  int copies;  // 1 in steps 1, k + 1, ...: the parameter becomes the slow copy
+  int merges;  // 1 in steps k, 2 k, ...
 };
 
-// For step t from 1.
+// For step t, counted from 1.
 KHD Lookahead lookahead(double k, double alpha, int64 t) {
   const int64 every = static_cast<int64>(k);
   return {static_cast<real>(alpha), (t - 1) % every == 0 ? 1 : 0, t % every == 0 ? 1 : 0};

@@ -78,8 +78,8 @@ KHD void compute_state_after(auto& e, const auto& c) {
   if constexpr (requires { Rule::update_state_after(e, c); }) Rule::update_state_after(e, c);
 }
 
-// Computes the rule's gradient and the new slots, if this pass has all values that they depend on. Known: the results of
-// so many host transforms are set.
+// Computes the rule's gradient and the new slots, if this pass has all values that they depend on. Known: the results
+// of so many host transforms are set.
 template <class S, int Pass, int Known>
 KHD void advance(auto& e, const auto& gradient, const auto& rule) {
   if constexpr (gradient_ready<S, Pass>()) {

@@ -12,12 +12,13 @@ constexpr int keys_of() {
     return 0;
 }
 
-// Minimum of resident blocks per multiprocessor (65536 registers), so that enough loads are in flight. It is as large
-// as kernels of this kind allow without spills. Doubles make a kernel large, because they take two registers.
-// Auxiliary state and row results do, because they need addresses. Many terms do, because a lane holds every term of
-// its elements. Many keys do, because such codecs compute as much as a rule. Kernels without branches in arithmetic and
-// codes get three blocks of 256 threads: they spill, mostly for operands that are not ordinary, and are
-// 17 % faster on an H200 than two blocks without spills.
+// The minimum of resident blocks per multiprocessor, for __launch_bounds__. More blocks keep more loads in flight. A
+// multiprocessor has 65536 registers. A thread may use:
+//   255 in large kernels: doubles take two registers, auxiliary state and results per row need addresses, a lane holds
+//       every term of its elements, and codecs with many keys compute as much as a rule.
+//   128 in other kernels: the most blocks without spills.
+//   85  in kernels without branches in arithmetic and codes. They spill, mostly for operands that are not ordinary, and
+//       are 17 % faster on an H200 than two blocks of 256 threads without spills.
 template <class S>
 constexpr int blocks_at_once() {
   int terms = 0;
@@ -33,7 +34,8 @@ constexpr int blocks_at_once() {
     if (has_aux_state<Component>()) large = true;
   });
   if (terms > 8 || keys > 3) large = true;
-  const int fitting = 65536 / (S::config.threads * (large ? 255 : has_ordinary<S>() && has_quick_slots<S>() ? 85 : 128));
+  const int registers = large ? 255 : has_ordinary<S>() && has_quick_slots<S>() ? 85 : 128;
+  const int fitting = 65536 / (S::config.threads * registers);
   return fitting > 0 ? fitting : 1;
 }
 

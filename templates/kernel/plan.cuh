@@ -1,5 +1,5 @@
-// The components of a kernel, as the host planned them. It knows the interface of rules and codecs. Independent of
-// formulas, formats and threads.
+// The types that describe a kernel: components, reductions, auxiliary state. They use the interface of rules and
+// codecs, and are independent of formulas, formats and threads.
 #pragma once
 #include "../lang/list.cuh"
 #include "args.cuh"

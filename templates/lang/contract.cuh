@@ -76,8 +76,8 @@ struct Input {
       given;  // whether the program has given the input for this step; the same for all elements of a tensor
 };
 
-// State: the rule's auxiliary state, with `prev` of the element's own entries, or NoAuxState. Transforms: the results of
-// host transforms that a struct of the rule declares, for functions that run after them.
+// State: the rule's auxiliary state, with `prev` of the element's own entries, or NoAuxState. Transforms: the results
+// of host transforms that a struct of the rule declares, for functions that run after them.
 template <class Slots, class State, class Inputs, class Transforms>
 struct Element : Slots, State, Inputs, Transforms {
   real p, g;

@@ -32,8 +32,8 @@ struct Ordinary {
   }
 };
 
-// The extremes of the operands of several elements. Floats have the same order as their bits. Of bits less one, those of
-// 0 are the largest.
+// The extremes of the operands of several elements. Floats have the same order as their bits. Of bits less one, those
+// of 0 are the largest.
 class OrdinaryOperands {
  public:
   KHD void include_radicand(float x) {

@@ -1,5 +1,5 @@
-// The only file that depends on the compiler, except port_cpu.cuh and port_gpu.cuh: NVRTC for GPUs, the host compiler for the CPU, or
-// the host compiler with the GPU source for the SIMT emulation.
+// The only file that depends on the compiler, except port_cpu.cuh and port_gpu.cuh: NVRTC for GPUs, the host compiler
+// for the CPU, or the host compiler with the GPU source for the SIMT emulation.
 #pragma once
 
 #ifndef JITSTEP_REAL
@@ -57,7 +57,8 @@
 
 namespace jitstep {
 
-// Integers with the same width in every compiler. kernel/hyper_params.cuh declares the same, because the host uses it alone.
+// Integers with the same width in every compiler. kernel/hyper_params.cuh declares the same, because the host uses it
+// alone.
 using int64 = long long;
 using uint64 = unsigned long long;
 using uint32 = unsigned int;
@@ -232,8 +233,8 @@ template <class T>
 KHD T shuffle_xor(T x, int) {
   return x;
 }
-// Never inlined: clang assumes that __tls_get_addr() leaves the registers zmm16 to zmm31 as they are, but the first call
-// of a thread allocates memory. Around a call of an ordinary function, it saves them.
+// Never inlined: clang assumes that __tls_get_addr() leaves the registers zmm16 to zmm31 as they are, but the first
+// call of a thread allocates memory. Around a call of an ordinary function, it saves them.
 template <class T, int Site>
 __attribute__((noinline)) T* shared() {
   static thread_local T value;

@@ -122,8 +122,8 @@ KHD void interleave(const Products& a, const Products& b, Products (&words)[2]) 
 
 inline constexpr int kRoundedAtOnce = 32;
 
-// Classes of floats that the instructions below do not round as formats.cuh does: NaN and subnormal numbers. Slots store
-// +0 for -0.
+// Classes of floats that the instructions below do not round as formats.cuh does: NaN and subnormal numbers. Slots
+// store +0 for -0.
 inline constexpr int kSpecialWeights = 0xa1, kSpecialSlots = 0xa5;
 inline constexpr int kNegative = 0x40;  // in addition, if the codec keeps positive values positive
 #if defined(__AVX512DQ__)
@@ -157,8 +157,8 @@ KHD uint32 round_to_bf16(const float*, uint16*) {
 }
 #endif
 
-// Rounds kRoundedAtOnce floats to bfloat16, stochastically: up if a float's lower half exceeds its draw. Returns 0 if no
-// value is special.
+// Rounds kRoundedAtOnce floats to bfloat16, stochastically: up if a float's lower half exceeds its draw. Returns 0 if
+// no value is special.
 #if defined(__AVX512BW__) && defined(__AVX512DQ__)
 inline constexpr bool kRoundsRandomly = true;
 // The lower (0) or upper (1) halves of two registers of floats.
@@ -200,8 +200,8 @@ KHD uint32 round_randomly(const float*, const uint16*, uint16*) {
 }
 #endif
 
-// Rounds kRoundedAtOnce floats to float16, to nearest even. Returns 0 if all are in the format's range. kFlushesFp16: or if
-// one is in the special classes of a slot. If kNegative is one of them, a positive value is not rounded to 0.
+// Rounds kRoundedAtOnce floats to float16, to nearest even. Returns 0 if all are in the format's range. kFlushesFp16:
+// or if one is in the special classes of a slot. If kNegative is one of them, a positive value is not rounded to 0.
 // widen_fp16() is the inverse, but a signaling NaN becomes quiet.
 #if defined(__AVX512DQ__)
 inline constexpr bool kFlushesFp16 = true;

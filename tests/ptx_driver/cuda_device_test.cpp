@@ -76,8 +76,8 @@ class CudaDeviceTest : public ::testing::Test {
   std::shared_ptr<FaultyNvrtc> nvrtc = std::make_shared<FaultyNvrtc>();
   std::unique_ptr<jit::Engine> engine = std::make_unique<jit::Engine>(
       jit::testing::settings_with_nvrtc(folder / "cache"),
-      jit::Backends{.nvrtc = nvrtc,
-                    .driver = std::make_shared<jit::CudaDriver>(jit::open_cuda_api())});
+      jit::Toolchain{.nvrtc = nvrtc,
+                     .driver = std::make_shared<jit::CudaDriver>(jit::open_cuda_api())});
   const Workload work = adamw(3000);
   double now = 0, of_few = 1e-3;
   std::vector<std::size_t> waits;  // number of waits at each reading of the clock

@@ -32,7 +32,7 @@ class PtxDriver : public testing::Test {
   static std::unique_ptr<jit::Engine> engine() {
     return std::make_unique<jit::Engine>(
         jit::Settings::from_environment(),
-        jit::Backends{.driver = std::make_shared<jit::CudaDriver>(jit::open_cuda_api())});
+        jit::Toolchain{.driver = std::make_shared<jit::CudaDriver>(jit::open_cuda_api())});
   }
   static std::vector<std::string> entries() {
     std::vector<std::string> names;

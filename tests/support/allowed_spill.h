@@ -13,7 +13,8 @@ inline int allowed_spill(const std::string& rule, const std::string& codec) {
   return rule == "adamw" && quick ? 140 : 0;
 }
 
-/// The most bytes of stack that a kernel may use, if it may spill `spill` bytes: a quarter of them, in units of 8 bytes.
+/// The most bytes of stack that a kernel may use, if it may spill `spill` bytes: a quarter of them, in units of 8
+/// bytes.
 inline int allowed_stack(int spill) { return (spill / 4 + 7) / 8 * 8; }
 
 }  // namespace jitstep::support

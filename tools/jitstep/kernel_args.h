@@ -20,7 +20,7 @@ struct KernelArgs {
   int dims = 2;                          // of the parameters
   bool strided = false;                  // some parameters or gradients are not dense
   bool scaled = false;                   // a GradScaler scales the gradients
-  std::vector<std::string> config;       // "vector=8", or four numbers
+  std::vector<std::string> config;       // "vector_elems=8", or four numbers
   std::string config_flag = "--config";  // the flag that errors about the config name
   std::string override_file;             // edited, preprocessed source
 };

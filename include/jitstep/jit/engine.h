@@ -22,7 +22,7 @@ class CudaDriver;
 struct Statistics {
   std::int64_t compiled = 0;
   std::int64_t failed = 0;       // compiles that threw
-  std::int64_t from_disk = 0;    // found in the cache folder or its read-only layer
+  std::int64_t from_disk = 0;    // read from a cache folder, even if damaged and compiled again
   std::int64_t from_memory = 0;  // requested again
   double compile_seconds = 0;
 };
@@ -32,8 +32,8 @@ struct NamedText {
   std::string text, name;
 };
 
-/// Compilers and driver of an engine. Null members are opened on first use.
-struct Backends {
+/// The compilers and the CUDA driver of an engine. Null members are opened on first use.
+struct Toolchain {
   std::shared_ptr<Compiler> host = nullptr;
   std::shared_ptr<Compiler> nvrtc = nullptr;
   std::shared_ptr<CudaDriver> driver = nullptr;
@@ -47,7 +47,7 @@ struct Backends {
 class JITSTEP_API Engine {
  public:
   /// Opens folders, compilers and drivers only on first use.
-  explicit Engine(Settings settings, Backends backends = {});
+  explicit Engine(Settings settings, Toolchain toolchain = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

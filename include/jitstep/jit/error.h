@@ -11,7 +11,8 @@
 
 namespace jitstep::jit {
 
-/// Base of all errors that jitstep throws, except argument errors of the front end, which are torch's.
+/// Base of the errors of jitstep::jit, load_rule(), load_codec() and make_options(). Optimizers throw a c10::Error for
+/// wrong arguments, and EngineError, a c10::Error, for compilers. They throw CompileError and CudaError unchanged.
 struct JITSTEP_API Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -82,7 +83,7 @@ class JITSTEP_API CudaError : public Error {
 /// Log level. Default: `warn`.
 enum class LogLevel { off, warn, info, debug };
 
-/// Receives one warning: a full sentence without a line break.
+/// Receives the text of one warning, without a line break: what failed, the consequence, and the fix.
 using WarningHandler = std::function<void(const std::string&)>;
 
 /// Sets the handler of warnings and returns the previous one. The default handler prints a line to stderr. An empty

@@ -39,7 +39,7 @@ JITSTEP_API KernelConfig default_kernel_config(const Plan& plan, const Target& t
 JITSTEP_API std::optional<std::string> config_problem(const Plan& plan, const KernelConfig& config,
                                                       const Target& target);
 
-/// Throws an Error of one sentence if the kernel cannot run with this configuration.
+/// Throws an Error with config_problem(), if there is one.
 JITSTEP_API void check_config(const Plan& plan, const KernelConfig& config, const Target& target);
 
 /// A member of KernelConfig by its name, as `--config`, tuning records and reports spell it.

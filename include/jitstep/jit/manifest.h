@@ -94,7 +94,7 @@ struct JITSTEP_API Option {
   Type type = Type::number;
   Value initial;            // the default
   Constraint constraint;    // of each number
-  int count = 1;            // number of numbers
+  int count = 1;            // length of a Type::numbers value; else 1
   std::string enumeration;  // C++ name of a choice's type
   std::vector<std::string> choices;
   std::optional<Expression> lifted;  // computed from other options; users cannot set it
@@ -129,7 +129,8 @@ struct JITSTEP_API Slot {
   std::optional<Expression> condition;
   Initial initial;
   std::string codec;  // codec unless the user names one for this slot; empty: that of all slots
-  /// Transforms of the file that run before it is set. Not 0: `update_state_after` sets it, from their results.
+  /// The number of host transforms that run before this slot is set. 0: `update_state` sets it. Otherwise
+  /// `update_state_after` sets it.
   int section = 0;
   int line = 0;
 
@@ -231,7 +232,7 @@ struct JITSTEP_API Manifest {
   Kind kind = Kind::rule;
   std::string name;         // the namespace and the file's stem
   std::string path;         // for messages: "rules/adamw.cuh"
-  std::string source;       // include name: the path, or "rules/mine.cuh@2" for a later version
+  std::string source;       // include name: the path, or "rules/mine.cuh@2" for its second revision
   std::string description;  // the comment at the top of the file
   std::string class_name;   // of the C++ class; may be empty
   std::map<std::string, int> key_lines;  // lines of keys in the leading comment that name one thing
@@ -250,7 +251,7 @@ struct JITSTEP_API Manifest {
   std::vector<MatrixField> matrices;
   bool modes = false;           // trains at one point and evaluates at another
   bool early_state = false;     // state exists before the first step
-  bool no_step_number = false;  // a slot that is set before the first step is continued from
+  bool no_step_number = false;  // a slot that a program sets before the first step counts as step 1
   bool reads_sizes = false;     // `prepare` takes the sizes of the tensor
 
   // rules, gradient: flags. codecs: options.

@@ -46,7 +46,7 @@ class JITSTEP_API OptionValues {
   /// does so when it adds a parameter group. Call it once, before the first step.
   void construct();
 
-  /// Throws an Error of one sentence if a number is out of range or if the rule does not support the combination.
+  /// Throws an OptionError if a number is out of range, and an Error if the rule refuses the combination of options.
   void validate() const;
   /// Throws an Error if the rule does not support a parameter of these sizes under these options. A scalar has the size
   /// 1.

@@ -84,13 +84,13 @@ struct JITSTEP_API Plan {
   std::vector<ResolvedAuxState> shared_state;  // of domain `all`; numbered after aux_state
   int passes = 0;  // passes of reductions, before the launch that updates
 
-  /// First pass in which new state can be computed: after all reductions that `update_state` reads.
+  /// The first pass after all reductions that `update_state` reads. New state exists from it on.
   int slots_known = 0;
   /// Each host transform runs directly before this pass, or after the last pass. Ascending.
   std::vector<int> transform_passes;
-  /// Transforms that run before the slots that `update_state_after` sets. 0: there are no such slots.
+  /// The number of host transforms that run before `update_state_after`. 0: the rule has no such function.
   int state_section = 0;
-  /// Like slots_known, for these slots. -1: the rule has no transform.
+  /// The first pass after all reductions that `update_state_after` reads. -1: the rule has no host transform.
   int slots_known_after = -1;
 
   /// The number of transforms that run before a pass. At most transform_passes.size().
@@ -119,16 +119,16 @@ struct JITSTEP_API Plan {
   HyperParams at_step(const OptionValues& options, std::int64_t t, std::uint64_t seed = 0) const;
 };
 
-/// Completes a spec, checks names, types, dtypes, slots and limits, and plans the kernel. Throws an Error of one
-/// sentence.
+/// Completes a spec, checks names, types, dtypes, slots and limits, and plans the kernel. Throws an Error that
+/// says what is wrong and what to choose instead.
 JITSTEP_API Plan resolve(const KernelSpec& spec, const Catalog& catalog = default_catalog());
 
 /// The kernel of float32 arrays with these options. Every slot uses the codec `state`, unless the rule's file declares
-/// a codec for the slot. Throws an Error of one sentence for unsuitable options or codecs.
+/// a codec for the slot. Throws an Error for unsuitable options or codecs.
 JITSTEP_API Plan resolve(const OptionValues& options, const CodecChoice& state = {.name = "fp32"});
 
-/// The properties of a parameter that formats and flags depend on. Of a parameter of which this process has a part, they
-/// are those of the whole parameter.
+/// The properties of a parameter that formats and flags depend on. Of a parameter of which this process has a part,
+/// they are those of the whole parameter.
 struct ParameterKind {
   Dtype dtype = Dtype::float32;
   int dims = 1;

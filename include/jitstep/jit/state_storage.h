@@ -52,8 +52,8 @@ class JITSTEP_API StateStorage {
 struct JITSTEP_API SharedState {
   /// In device memory: one double for each field of domain `all` of the rule, in order of declaration.
   std::array<double*, 2> buffers = {};
-  std::int64_t steps = 0;        // taken so far
-  int64* step_offset = nullptr;  // in device memory: how many of them found_inf skipped; null: none
+  std::int64_t steps = 0;              // counted by the host
+  int64* step_offset = nullptr;        // in device memory: `steps` minus the steps taken; null: 0
   std::shared_ptr<void> storage = {};  // owner of the buffers, if this owns them
 
   /// The buffer with the current values, if there is no step offset.

@@ -29,11 +29,12 @@ struct JITSTEP_API StepTensor {
   Shape shape;                                  // of p
   std::vector<std::int64_t> g_strides;          // in elements, in p's logical order
   int id = 0;               // index in the optimizer: selects random bits, orders sums
-  std::int64_t offset = 0;  // global number of element 0, a multiple of 8; nonzero for a shard
+  std::int64_t offset = 0;  // index of element 0 in the whole tensor; a multiple of 8
   /// Elements of the whole tensor, if this is a part of it that begins at `offset`. Its sums then cover the whole
-  /// tensor, and the step needs an Exchange. A part has one dimension, and may be empty. 0: this is the whole tensor.
+  /// tensor, and the step needs an Exchange. A part has one dimension, and may be empty. 0: sums cover these elements
+  /// only. Then only kernels without sums (is_elementwise()) give the result of the whole tensor.
   std::int64_t whole = 0;
-  /// The sizes of the whole tensor, if this is a part or a shard of it: `prepare` may read them. Empty: those of `shape`.
+  /// The sizes of the whole tensor, if this is a part of it: `prepare` may read them. Empty: those of `shape`.
   std::vector<std::int64_t> whole_sizes = {};
   std::optional<StateLayout> layout = std::nullopt;  // of its state, if known; then it is checked
 };
@@ -90,8 +91,8 @@ struct PartialSums {
 };
 
 /// Fills in the partial sums of the other parts, from the steps that have them. A step calls it once per pass that has
-/// such sums, in the order of tensors and reductions, which is the same in all these steps. Its work must be ordered
-/// after earlier launches and before later ones. If it throws, parameters and state are unchanged.
+/// such sums. `partials` is sorted by tensor id, then by reduction, so the order is the same in the steps of all parts.
+/// Its work must come after earlier launches and before later ones. If it throws, parameters and state are unchanged.
 using Exchange = std::function<void(const std::vector<PartialSums>& partials)>;
 
 /// Kernel launches by all steps of this process so far.
@@ -128,10 +129,11 @@ class JITSTEP_API Step {
   /// The configuration of a batch's kernel, and the reason for it.
   const ConfigChoice& choice(std::size_t batch = 0) const;
 
-  /// Moves step counting to the device, for CUDA graph capture. Each tensor and the shared state need their own
-  /// HyperParams and step-offset counter. Each step decrements the offset, so the same HyperParams replay. This adds
-  /// one launch. A captured step equals the step before it, except for the addresses of gradients. Its replays read
-  /// the pointers of its HyperParams again. The graph then owns this Step, which must live as long as the graph.
+  /// Moves step counting to the device, for CUDA graph capture. Each tensor needs HyperParams with a step_offset of its
+  /// own, and shared state needs SharedState::step_offset. Each step decrements them, so the same HyperParams replay.
+  /// This adds one launch. A captured step equals the step before it, except for the addresses of gradients. Its
+  /// replays read the pointers of its HyperParams again. The graph then owns this Step, which must live as long as the
+  /// graph.
   void count_on_device(bool on = true);
   /// True if a graph replays its steps.
   bool is_captured() const;
@@ -142,8 +144,9 @@ class JITSTEP_API Step {
   /// Prepares device memory and tables for the next step. `inputs` has one entry per tensor, batch after batch.
   /// `hyper_params` come from Plan::at_step. The set of inactive tensors may differ per step. HyperParams may hold
   /// device pointers (grad_scale, found_inf, lr). A kernel with grad_scale needs the flag `scaled`. With found_inf each
-  /// tensor and the shared state need their own HyperParams and step offset. Throws an Error for invalid inputs, or in
-  /// a CUDA graph capture that this step is not ready for. Nothing has changed then, and the call can be repeated.
+  /// tensor needs HyperParams with a step_offset of its own, and shared state needs SharedState::step_offset. Throws an
+  /// Error for invalid inputs, or in a CUDA graph capture that this step is not ready for. Nothing has changed then,
+  /// and the call can be repeated.
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
 
   /// Prepares a switch of all parameters to another mode, which they must not be in. Each tensor needs the HyperParams
@@ -165,9 +168,9 @@ class JITSTEP_API Step {
   void run(Mode to, const std::vector<StepInput>& inputs,
            const std::vector<HyperParams>& hyper_params);
 
-  /// Call it before another Step of the same tensors is used. The current stream then waits for the last launches of
-  /// this step. Not allowed in a CUDA graph capture.
-  void activate_step();
+  /// Makes the current stream wait for the last launches of this Step. Call it before another Step of the same tensors
+  /// is used. Not allowed in a CUDA graph capture.
+  void wait_for_last_step();
 
  private:
   struct State;

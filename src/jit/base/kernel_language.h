@@ -1,4 +1,5 @@
-// Parts of error messages about code in the kernel language, which the manifest reader and the compiler's diagnosis share.
+// Parts of error messages about code in the kernel language, which the manifest reader and the compiler's diagnosis
+// share.
 #pragma once
 
 #include <string>

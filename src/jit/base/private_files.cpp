@@ -60,7 +60,7 @@ std::string without_end(std::string path) {
 
 }  // namespace
 
-std::string in_place(const std::string& folder) {
+std::string absolute_folder(const std::string& folder) {
   std::error_code failure;
   const fs::path absolute = fs::absolute(folder, failure);
   return folder.empty() || failure ? folder : absolute.string();

@@ -13,8 +13,8 @@ namespace jitstep::jit {
 /// Accepted owners of files. `anyone`: of any user, and writable by others, for files of the program's own package.
 enum class Trust { own, own_or_root, anyone };
 
-/// The absolute path of a folder, because the program may change its working directory later.
-std::string in_place(const std::string& folder);
+/// The absolute path of a folder. The program may change its working directory later. An empty name stays empty.
+std::string absolute_folder(const std::string& folder);
 
 /// Makes a folder and missing parents with mode 0700. Returns the reason of a failure.
 std::optional<std::string> make_folder(const std::string& path);

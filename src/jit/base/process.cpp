@@ -41,10 +41,11 @@ struct Pipe {
 Pipe make_pipe() {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(str_cat("cannot make a pipe: ", std::strerror(errno)));
+    throw Error(str_cat("cannot create a pipe to a program: ", std::strerror(errno)));
   const FileHandle read(ends[0]), write(ends[1]);
   Pipe pipe{high(read), high(write)};
-  if (!pipe.read || !pipe.write) throw Error(str_cat("cannot make a pipe: ", std::strerror(errno)));
+  if (!pipe.read || !pipe.write)
+    throw Error(str_cat("cannot create a pipe to a program: ", std::strerror(errno)));
   ::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK);
   return pipe;
 }

@@ -34,9 +34,9 @@ std::string content_problem(std::span<const std::byte> bytes, const Key& key) {
 }  // namespace
 
 DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {
-  settings_.cache_dir = in_place(settings_.cache_dir);
-  settings_.cache_readonly = in_place(settings_.cache_readonly);
-  settings_.packaged_kernels = in_place(settings_.packaged_kernels);
+  settings_.cache_dir = absolute_folder(settings_.cache_dir);
+  settings_.cache_readonly = absolute_folder(settings_.cache_readonly);
+  settings_.packaged_kernels = absolute_folder(settings_.packaged_kernels);
 }
 
 std::optional<CacheEntry> DiskCache::find(const Key& key) {
@@ -151,7 +151,9 @@ bool DiskCache::open() {
 void DiskCache::open_folders() {
   if (!open()) return;
   if (!readonly_problem_.empty())
-    warn(settings_.log, str_cat("cannot use JITSTEP_CACHE_READONLY: ", readonly_problem_));
+    warn(settings_.log,
+         str_cat("cannot use JITSTEP_CACHE_READONLY: ", readonly_problem_,
+                 ". Its kernels are not used. Set it to a folder of this user or of root."));
   if (!usable(Layer::readonly) && !usable(Layer::packaged)) warn_unusable();
 }
 
@@ -161,9 +163,10 @@ void DiskCache::warn_unusable() {
     std::lock_guard lock(mutex_);
     if (own_problem_.empty() || std::exchange(warned_unusable_, true)) return;
   }
-  warn(settings_.log,
-       str_cat("cannot cache kernels on disk: ", own_problem_,
-               ". Kernels are cached only in memory. Set JITSTEP_CACHE_DIR to another folder."));
+  warn(settings_.log, str_cat("cannot cache kernels on disk: ", own_problem_,
+                              ". Kernels are cached only in memory. Set JITSTEP_CACHE_DIR to a "
+                              "folder that only you can "
+                              "write to."));
 }
 
 std::vector<std::string> DiskCache::rejected() {
@@ -198,7 +201,7 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   if (entry && own) stamp(file);
   if (!entry) {
     note(settings_.log, LogLevel::info,
-         str_cat("the cache file ", file, " is damaged. Compiling its kernel again."));
+         str_cat("the cache file ", file, " is damaged. It is ", own ? "deleted." : "ignored."));
     std::error_code ignored;
     if (own) fs::remove(file, ignored);
   }
@@ -213,7 +216,7 @@ void DiskCache::scan(Layer layer, const Key& key, const Rank& rank,
   for (const EntryFile& file : entry_files(folder(layer))) {
     const auto bytes = content(layer, file.path);
     const auto header = bytes ? header_of(*bytes) : std::nullopt;
-    if (!header || header->key.text_digest != key.text_digest) continue;
+    if (!header || header->key.token_digest != key.token_digest) continue;
     const int own = header->key.target == key.target ? rank(header->key.compiler) : 0;
     const auto best = found ? std::pair(found->whole, found->rank) : std::pair(false, 0);
     if (own == 0 || std::pair(true, own) <= best) continue;

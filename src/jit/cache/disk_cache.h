@@ -30,7 +30,7 @@ struct ListedEntry {
 
 /// A folder of files with checksums, and optionally read-only folders that are searched after it. Safe for threads and
 /// processes, without locks on disk. Never throws because of files on disk: a problem is a cache miss, with at most one
-/// warning of each kind. Accesses the disk only after the first call.
+/// warning of each kind. Does not access the disk before the first call.
 class DiskCache {
  public:
   /// The folders in the order of the search: cache_dir, cache_readonly and packaged_kernels of the settings.

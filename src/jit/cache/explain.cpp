@@ -158,7 +158,7 @@ std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader
   } else if (const std::string phrase = misfit(entry.key.compiler); !phrase.empty()) {
     out.push_back(phrase);
   }
-  if (entry.key.text_digest != wanted.key.text_digest) {
+  if (entry.key.token_digest != wanted.key.token_digest) {
     const std::size_t before = out.size();
     compare_sources(entry, wanted, out);
     if (out.size() == before)
@@ -192,7 +192,7 @@ EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,
   EntryHeader now = entry;
   now.key.compiler = compiler;
   now.sources = current_sources(entry.sources, store);
-  if (now.sources != entry.sources) now.key.text_digest.clear();
+  if (now.sources != entry.sources) now.key.token_digest.clear();
   return now;
 }
 

@@ -8,7 +8,7 @@ namespace jitstep::jit {
 
 std::string Key::canonical() const {
   const nlohmann::json fields = {{"schema", kCacheSchema},
-                                 {"text", text_digest},
+                                 {"text", token_digest},
                                  {"target", to_string(target)},
                                  {"compiler", compiler}};
   // A compiler's version report may contain bytes that are not UTF-8.

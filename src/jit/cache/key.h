@@ -12,7 +12,7 @@ inline constexpr int kCacheSchema = 2;
 
 /// The identity of a binary. Two keys are equal if and only if their fields are.
 struct Key {
-  std::string text_digest;  // sha256 of the preprocessed source's tokens, in hex
+  std::string token_digest;  // sha256 of the preprocessed source's tokens, in hex
   Target target;
   std::string compiler;  // Compiler::identity
 

@@ -166,8 +166,8 @@ class Planner {
   }
 
   // Plans the rule's reductions and the slots' codecs of a section, from pass `ready`. Returns the first pass in which
-  // new slots are known. A rule's sums over new slots come after the sums of codecs with NoCode, because these determine
-  // the stored values.
+  // new slots are known. A rule's sums over new slots come after the sums of codecs with NoCode, because these
+  // determine the stored values.
   int plan_section(int section, int ready) {
     plan_rule(section, ready, ready);
     const int known = state_known(plan_.rule(), all_[kRuleComponent], ready, section);

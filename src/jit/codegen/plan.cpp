@@ -110,7 +110,7 @@ bool has_flags_of(const OptionValues& options, const Plan& plan) {
   return false;
 }
 
-void check_aux_state(const Plan& plan) {
+void check_field_count(const Plan& plan) {
   const std::size_t fields = plan.aux_state.size() + plan.shared_state.size();
   if (fields <= kMaxAuxFields) return;
   throw Error(str_cat(plan.spec.rule, " with these codecs has ", fields,
@@ -158,7 +158,7 @@ Plan resolve(const KernelSpec& spec, const Catalog& catalog) {
   plan_reductions(plan, {});
   check_codec_sums(plan);
   number_aux_state(plan);
-  check_aux_state(plan);
+  check_field_count(plan);
   return plan;
 }
 

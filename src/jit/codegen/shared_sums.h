@@ -28,7 +28,7 @@ const ResolvedReduction* find_sum(const Plan& plan, const SumName& name);
 /// True if a step of one tensor needs all others: the kernel has a sum over all tensors, or shared state.
 JITSTEP_API bool needs_all_tensors(const Plan& plan);
 
-/// True if a step of each element needs no other element, except for blocks of a codec. A shard of a tensor can then be
+/// True if a step of each element needs no other element, except for blocks of a codec. A part of a tensor can then be
 /// stepped like a tensor of its own: there are no reductions, no host transform, and auxiliary state is per tensor.
 JITSTEP_API bool is_elementwise(const Plan& plan);
 

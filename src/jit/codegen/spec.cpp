@@ -65,7 +65,8 @@ void complete_slots(KernelSpec& spec, const Manifest& rule, const Catalog& catal
     else if (choice)
       choice = complete(for_slot(*choice, slot, catalog), catalog, &rule);
     else
-      throw Error(str_cat(rule.name, ": the slot ", slot.name, " has no codec"));
+      throw Error(str_cat(rule.name, ": the slot ", slot.name,
+                          " has no codec. Set one in StateFormat::slots, such as fp32."));
   }
 }
 

@@ -124,7 +124,7 @@ std::string aux_state_text(const Plan& plan) {
             str_cat("jitstep::AuxField<", m.component, ", ", m.number, ", &",
                     namespace_of(*plan.components[static_cast<std::size_t>(m.component)]),
                     "AuxState::", m.name, m.of_elements ? ", true>" : ">"));
-  return str_cat("using UnitMemory = jitstep::List<", joined(rows, ",\n    "), ">;\n");
+  return str_cat("using UnitAuxState = jitstep::List<", joined(rows, ",\n    "), ">;\n");
 }
 
 // A struct for each host transform, and the list of them. The struct calls the rule's function by its name, which is
@@ -205,7 +205,7 @@ std::string types_text(const Plan& plan, const KernelConfig& v, Traversal traver
                  codecs_text(plan), reductions_text(plan), aux_state_text(plan),
                  transforms_text(plan), "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
                  plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
-                 ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitMemory, ",
+                 ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitAuxState, ",
                  "jitstep::weights::", spec.state.weights, "::Weights<",
                  template_type(spec.state.dtype), ">, ", template_type(spec.gradient), ", ",
                  spec.strided ? "true" : "false", ", UnitTransforms, ", plan.state_section,

@@ -15,7 +15,8 @@ using View = std::string_view;
 
 constexpr std::size_t kLongest = 240, kLongestLocation = 40;
 
-// Explanations of compiler messages. The first matching one is used. The types are from kernel/check/contract_check.cuh.
+// Explanations of compiler messages. The first matching one is used. The types are from
+// kernel/check/contract_check.cuh.
 struct Hint {
   View sign, words, folder = {};  // of the files it applies to; default: all
 };

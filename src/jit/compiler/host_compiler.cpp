@@ -49,8 +49,8 @@ Words code_flags(const Target& target, bool check, const std::string& cpu) {
   if (check)
     flags.insert(flags.end(),
                  {"-DJITSTEP_CHECK", "-ftrivial-auto-var-init=pattern", "-fno-elide-constructors"});
-  // Checked kernels run only a few times, so most of the time is compile time. From -O1 on, g++ does not fill a variable
-  // that only some branches set.
+  // Checked kernels run only a few times, so most of the time is compile time. From -O1 on, g++ does not fill a
+  // variable that only some branches set.
   if (target.kind == Target::Kind::cpu) {
     flags.insert(flags.end(), {check ? "-O0" : "-O3", "-march=" + cpu});
   } else {
@@ -148,7 +148,7 @@ std::vector<std::byte> read_image(const std::string& path) {
 }  // namespace
 
 HostCompiler::HostCompiler(Settings settings) : settings_(std::move(settings)) {
-  settings_.cache_dir = in_place(settings_.cache_dir);
+  settings_.cache_dir = absolute_folder(settings_.cache_dir);
 }
 
 // The file that the compiler writes with `options` in addition to the code options.

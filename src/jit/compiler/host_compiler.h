@@ -27,15 +27,15 @@ class HostCompiler : public Compiler {
   Binary compile(const std::string& text, const std::string& name, const Target& target,
                  std::string* loops);
 
-  /// The assembly of the same code, with `.loc` lines that name the source. With `loops`, also loop_report(), by one run
-  /// of g++ and by two of clang.
+  /// The assembly of the same code, with `.loc` lines that name the source. With `loops`, also loop_report(), by one
+  /// run of g++ and by two of clang.
   std::string assembly(const std::string& text, const std::string& name, const Target& target,
                        std::string* loops = nullptr);
 
   /// The compiler's report on each loop: vectorized, or the reason why not. scalar_loops() reads it.
   std::string loop_report(const std::string& text, const std::string& name, const Target& target);
 
-  /// The path of the program. Throws an Error with installation advice if there is none.
+  /// The path of the program. Throws a MissingCompilerError with installation advice if there is none.
   std::string program() const;
 
  private:
@@ -62,8 +62,8 @@ class HostCompiler : public Compiler {
   mutable std::atomic<bool> swept_ = false;
 };
 
-/// The parts of a compiler's `-E -v` report that determine code: version, machine, the ISA flags of -march=native, and
-/// other options that reach the compiler proper. Without paths.
+/// The lines of a compiler's identity, from its `-E -v` report, without paths: version and target; `isa:` with the ISA
+/// flags of -march; `arrived:` with other options that reach the compiler proper (cc1plus, clang -cc1).
 std::string resolved_identity(const std::string& report);
 
 }  // namespace jitstep::jit

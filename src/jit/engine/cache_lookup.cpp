@@ -26,16 +26,16 @@ std::optional<DiskCache::Found> find_without_compiler(DiskCache& disk, const Com
       key, [&](const std::string& of) { return compiler.fitness(of, key.target).rank; });
 }
 
-std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Compiler& compiler,
-                                                      const Key& key) {
+std::optional<DiskCache::Found> find_readonly_baseline(DiskCache& disk, const Compiler& compiler,
+                                                       const Key& key) {
   const auto rank = [&](const std::string& of) {
     const Fitness fitness = compiler.fitness(of, key.target);
     // The identity does not show how a wrapper changes the options.
     return fitness.baseline && of.find("\nwrapper: ") == of.npos ? fitness.rank : 0;
   };
-  // Not those of a package, which are for any machine: native code is faster, in int8 almost twice.
-  constexpr DiskCache::Layer kShipped[] = {DiskCache::Layer::readonly};
-  auto found = disk.find_best(key, rank, kShipped);
+  // The packaged layer is left out. Its baselines are for any machine, and native code is faster: in int8 almost twice.
+  constexpr DiskCache::Layer kLayers[] = {DiskCache::Layer::readonly};
+  auto found = disk.find_best(key, rank, kLayers);
   if (found && !found->whole) found.reset();
   return found;
 }

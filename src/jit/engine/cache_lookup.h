@@ -15,11 +15,12 @@ std::optional<DiskCache::Found> find_without_compiler(DiskCache& disk, const Com
 
 /// The highest baseline of the read-only layer that this machine can run, because that layer exists to avoid compiles.
 /// Not from the user's own folder: its baselines were compiled for other machines, and native code is preferable.
-std::optional<DiskCache::Found> find_shipped_baseline(DiskCache& disk, const Compiler& compiler,
-                                                      const Key& key);
+std::optional<DiskCache::Found> find_readonly_baseline(DiskCache& disk, const Compiler& compiler,
+                                                       const Key& key);
 
-/// Throws the Error for a kernel that is not cached and cannot be compiled. It has the name, the folders, how the most
-/// similar entry differs, and why there is no compiler. The log gets the same without the compiler's part.
+/// Throws a MissingCompilerError (CPU) or a ToolchainError for a kernel that is not cached and cannot be compiled. It
+/// has the name, the folders, how the most similar entry differs, and why there is no compiler. The log gets the same
+/// without the compiler's part.
 [[noreturn]] void refuse_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted,
                               LogLevel log);
 

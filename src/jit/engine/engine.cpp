@@ -35,7 +35,7 @@ struct Engine::State {
   using BuiltPointer = std::shared_ptr<const Built>;
   using KernelPointer = std::shared_ptr<const Kernel>;
 
-  State(Settings s, const Backends& b)
+  State(Settings s, const Toolchain& b)
       : settings(std::move(s)),
         templates(settings.templates),
         preprocessed_sources(templates, settings),
@@ -81,7 +81,7 @@ struct Engine::State {
 
   // Identifies kernels in memory. The suffix distinguishes native code from baselines that were loaded before.
   std::string memory_id(const PreprocessedSource& preprocessed) const {
-    return preprocessed.text_digest + (skips_baselines ? " native" : "");
+    return preprocessed.full_text_digest + (skips_baselines ? " native" : "");
   }
 
   // Locks, because other threads read the statistics.
@@ -112,11 +112,11 @@ Engine::State::BuiltPointer Engine::State::build(const PreprocessedPointer& prep
                                                  bool& found) {
   Compiler& compiler = compiler_for(target);
   const bool has_compiler = compiler.available(target);
-  const Key key{preprocessed->digest, target, has_compiler ? compiler.identity(target) : ""};
+  const Key key{preprocessed->token_digest, target, has_compiler ? compiler.identity(target) : ""};
   const auto make_it = [&] {
     const auto made = has_compiler ? make(preprocessed, name, key)
                                    : make_without_compiler(preprocessed, name, key);
-    dump.write(*made, preprocessed->digest);
+    dump.write(*made, preprocessed->token_digest);
     return made;
   };
   return built.get(key.digest() + memory_id(*preprocessed), make_it, found);
@@ -148,7 +148,7 @@ Engine::State::BuiltPointer Engine::State::make(const PreprocessedPointer& prepr
     return compile(preprocessed, name, key);
   }
   if (key.target.kind == Target::Kind::cpu && settings.cpu.empty() && !skips_baselines)
-    if (auto found = find_shipped_baseline(disk, *host, key))
+    if (auto found = find_readonly_baseline(disk, *host, key))
       return found_of(preprocessed, name, found->key, std::move(found->entry));
   if (settings.log >= LogLevel::info) {
     note(settings.log, LogLevel::info,
@@ -195,7 +195,7 @@ Binary Engine::State::compiled(const PreprocessedPointer& preprocessed, const st
                      0,
                      preprocessed->unit,
                      {preprocessed, &preprocessed->text}},
-               preprocessed->digest);
+               preprocessed->token_digest);
     throw shown;
   } catch (...) {
     count([](Statistics& s) { ++s.failed; });
@@ -258,17 +258,17 @@ Engine::State::KernelPointer Engine::State::load(const PreprocessedPointer& prep
     return std::make_shared<Kernel>(from, load_module(*from, device));
   } catch (const ImageError&) {
     if (!compiler.available(target)) throw;
-    disk.discard({preprocessed->digest, target, compiler.identity(target)});
+    disk.discard({preprocessed->token_digest, target, compiler.identity(target)});
     if (!from->from_cache) throw;
   }
-  const Key key{preprocessed->digest, target, compiler.identity(target)};
+  const Key key{preprocessed->token_digest, target, compiler.identity(target)};
   auto fresh = compile(preprocessed, name, key);
   built.replace(key.digest() + memory_id(*preprocessed), fresh);
   return std::make_shared<Kernel>(fresh, load_module(*fresh, device));
 }
 
-Engine::Engine(Settings settings, Backends backends)
-    : state_(std::make_unique<State>(std::move(settings), std::move(backends))) {}
+Engine::Engine(Settings settings, Toolchain toolchain)
+    : state_(std::make_unique<State>(std::move(settings), std::move(toolchain))) {}
 Engine::~Engine() = default;
 
 const Settings& Engine::settings() const { return state_->settings; }

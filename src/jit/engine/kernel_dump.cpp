@@ -40,15 +40,15 @@ const char* ending_of(const Built& built) {
 
 }  // namespace
 
-std::string folder_of_text(const std::string& name, const std::string& text_digest) {
-  return as_file_name(name) + "-" + text_digest.substr(0, 12);
+std::string folder_of_text(const std::string& name, const std::string& token_digest) {
+  return as_file_name(name) + "-" + token_digest.substr(0, 12);
 }
 
 std::optional<std::string> overriding_text(const std::string& folder, const std::string& name,
                                            const std::string& text,
-                                           const std::string& text_digest) {
+                                           const std::string& token_digest) {
   if (folder.empty()) return {};
-  const fs::path file = fs::path(folder) / folder_of_text(name, text_digest) / "flat.cuh";
+  const fs::path file = fs::path(folder) / folder_of_text(name, token_digest) / "flat.cuh";
   std::error_code failure;
   if (!fs::exists(file, failure)) return {};
   std::string edited = read_code_file(file.string());
@@ -69,12 +69,12 @@ std::string summary_json(const Built& built) {
 }
 
 KernelDump::KernelDump(Settings settings) : settings_(std::move(settings)) {
-  settings_.dump_folder = in_place(settings_.dump_folder);
+  settings_.dump_folder = absolute_folder(settings_.dump_folder);
 }
 
-void KernelDump::write(const Built& built, const std::string& text_digest) noexcept try {
+void KernelDump::write(const Built& built, const std::string& token_digest) noexcept try {
   if (settings_.dump_folder.empty()) return;
-  const auto problem = write_files(built, text_digest);
+  const auto problem = write_files(built, token_digest);
   if (problem && !warned_.exchange(true))
     warn(settings_.log,
          str_cat("JITSTEP_DUMP: ", *problem, ". Kernels that cannot be written are not dumped."));
@@ -84,8 +84,9 @@ void KernelDump::write(const Built& built, const std::string& text_digest) noexc
 
 // Writes the summary last, so that its presence means that all files exist.
 std::optional<std::string> KernelDump::write_files(const Built& built,
-                                                   const std::string& text_digest) const {
-  const fs::path folder = fs::path(settings_.dump_folder) / folder_of_text(built.name, text_digest);
+                                                   const std::string& token_digest) const {
+  const fs::path folder =
+      fs::path(settings_.dump_folder) / folder_of_text(built.name, token_digest);
   if (auto problem = make_folder(folder.string())) return problem;
   const std::string target = to_string(built.target), summary = summary_json(built);
   std::vector<std::pair<std::string, std::span<const std::byte>>> files = {

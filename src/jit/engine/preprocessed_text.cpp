@@ -36,10 +36,10 @@ PreprocessedPointer PreprocessedSources::get(const std::string& translation_unit
   }
   auto made = std::make_shared<PreprocessedSource>();
   made->text = preprocess(translation_unit, name, templates_, made->included);
-  made->digest = code_digest(made->text);
+  made->token_digest = code_digest(made->text);
   made->unit = translation_unit;
   override_with_edited(*made, name);
-  made->text_digest = sha256_hex(made->text);
+  made->full_text_digest = sha256_hex(made->text);
   std::lock_guard lock(mutex_);
   if (version == version_) known_[id] = made;
   return made;
@@ -47,13 +47,13 @@ PreprocessedPointer PreprocessedSources::get(const std::string& translation_unit
 
 void PreprocessedSources::override_with_edited(PreprocessedSource& preprocessed,
                                                const std::string& name) const {
-  auto edited =
-      overriding_text(settings_.override_folder, name, preprocessed.text, preprocessed.digest);
+  auto edited = overriding_text(settings_.override_folder, name, preprocessed.text,
+                                preprocessed.token_digest);
   if (!edited) return;
   warn(settings_.log, str_cat("JITSTEP_OVERRIDE: ", name, " uses the edited source in ",
-                              folder_of_text(name, preprocessed.digest)));
+                              folder_of_text(name, preprocessed.token_digest)));
   preprocessed.text = std::move(*edited);
-  preprocessed.digest = code_digest(preprocessed.text);
+  preprocessed.token_digest = code_digest(preprocessed.text);
   preprocessed.is_overridden = true;
 }
 

@@ -18,15 +18,15 @@ namespace jitstep::jit {
 /// A preprocessed translation unit.
 struct PreprocessedSource {
   std::string text;
-  std::string digest;       // of the tokens; part of the cache key
-  std::string text_digest;  // of the complete text, because comments move the lines in errors
+  std::string token_digest;      // comments and line breaks do not change it; part of the cache key
+  std::string full_text_digest;  // of every byte, because comments move the lines in errors
   std::string unit;
   Texts included;
   bool is_overridden = false;  // by an edited source, which has no templates
 
   /// Computes many digests, so call it only on cache misses.
   Sources sources() const {
-    return is_overridden ? Sources{{"JITSTEP_OVERRIDE", digest}} : sources_of(unit, included);
+    return is_overridden ? Sources{{"JITSTEP_OVERRIDE", token_digest}} : sources_of(unit, included);
   }
 };
 

@@ -18,7 +18,7 @@ struct Symbol {
   enum class Type { number, nullable, numbers, boolean, choice, size, sizes, later };
 
   Type type = Type::number;
-  int count = 0;                     // number of numbers
+  int count = 0;                     // how many numbers
   std::vector<std::string> choices;  // of Type::choice
 };
 

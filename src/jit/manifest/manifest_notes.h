@@ -23,8 +23,8 @@ std::string_view value_of(std::string_view segment);
 /// Throws an Error if the segment starts with a keyword of the grammar. The message shows the correct form.
 void refuse_note(std::string_view segment, const Location& location);
 
-/// Throws an Error if the text begins with words and a colon that are almost one of the keys, but not one of them. Prose
-/// such as `Note: ...` begins with a capital letter or with other words.
+/// Throws an Error if the text begins with words and a colon that are almost one of the keys, but not one of them.
+/// Prose such as `Note: ...` begins with a capital letter or with other words.
 void refuse_misspelled_key(std::string_view text, const std::vector<std::string>& keys,
                            const Location& location);
 

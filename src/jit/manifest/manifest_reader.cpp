@@ -278,8 +278,9 @@ class Reader {
     const auto always = std::count_if(made_.reductions.begin(), made_.reductions.end(),
                                       [](const Reduction& one) { return !one.condition; });
     if (always > kMostReductions)
-      location.fail(str_cat("a kernel can have at most ", kMostReductions,
-                            " reductions. Exclude some by `if`, or sum several terms in one."));
+      location.fail(
+          str_cat("a file can have at most ", kMostReductions,
+                  " reductions without `if`. Exclude some by `if`, or sum several terms in one."));
     const std::size_t taken = made_.kind == Kind::codec && reduction.source ? 1 : 0;
     if (made_.kind != Kind::rule &&
         (reduction.after.size() > taken || reduction.section > 0 || reduction.read_by_update_state))

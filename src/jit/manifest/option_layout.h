@@ -1,5 +1,5 @@
-// Where the values of a rule's options are stored: an array of doubles. It begins with HyperParams::hyper, flags follow,
-// then lists. So kernels, snapshots and the generated option classes share one representation.
+// Where the values of a rule's options are stored: an array of doubles. It begins with HyperParams::hyper, flags
+// follow, then lists. So kernels, snapshots and the generated option classes share one representation.
 #pragma once
 
 #include <bit>

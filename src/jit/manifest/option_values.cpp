@@ -83,7 +83,8 @@ void OptionValues::construct() {
       one.set(packed_, get(one.option->at_construction));
 }
 
-// Recursive, because the expression of a lifted flag may use earlier lifted flags. An option hides the size of its name.
+// Recursive, because the expression of a lifted flag may use earlier lifted flags. An option hides the size of its
+// name.
 Value OptionValues::value_in(const Manifest& manifest, std::string_view name,
                              const Sizes& sizes) const {
   for (const PackedOption& one : layout_->options_of(manifest))

@@ -164,7 +164,7 @@ constexpr std::array<View, 8> kArithmeticNames = {
     "Ieee",      "Ordinary",           "OrdinaryOperands"};
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
-constexpr std::array<View, 13> kBackendNames = {
+constexpr std::array<View, 13> kCompilerNames = {
     "asm",      "__asm__", "threadIdx", "blockIdx", "blockDim",    "gridDim",     "_Pragma",
     "warpSize", "dim3",    "ptrdiff_t", "size_t",   "cudaError_t", "cudaStream_t"};
 
@@ -188,7 +188,9 @@ bool is_cuda_vector(View word) {
   return among(kElements, word.substr(0, word.size() - 1));
 }
 
-bool is_backend_name(View word) { return word.starts_with("__") || among(kBackendNames, word); }
+bool is_compiler_specific(View word) {
+  return word.starts_with("__") || among(kCompilerNames, word);
+}
 
 // The identifier that starts at `at`, with a leading `::`.
 View name_at(View code, std::size_t at) {
@@ -208,7 +210,7 @@ View foreign_name(View code) {
     const bool member = before == '.' || before == ':' || code.substr(0, at).ends_with("->");
     const bool space =
         code.substr(at + name.size()).starts_with("::");  // `int4::Code`: the codec int4
-    const bool foreign = is_backend_name(name) || (is_cuda_vector(name) && !space);
+    const bool foreign = is_compiler_specific(name) || (is_cuda_vector(name) && !space);
     if (global || (!member && is_word(name) && foreign)) return name;
   }
   return {};
@@ -242,7 +244,7 @@ std::string name_problem(View name) {
   const bool reserved = name.find("__") != View::npos ||
                         (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
   if (reserved || name.starts_with("JITSTEP_")) return "is reserved for compilers and macros";
-  if (is_backend_name(name)) return "is specific to one compiler";
+  if (is_compiler_specific(name)) return "is specific to one compiler";
   return {};
 }
 

@@ -117,7 +117,8 @@ double ConfigSearch::agreed_score(const TrialTimes& times) const {
   if (!agree_) return own;
   const std::vector<double> agreed = agree_({own});
   if (agreed.size() != 1)
-    throw Error(str_cat("the Agreement returned ", agreed.size(), " numbers for one trial"));
+    throw Error(str_cat("the Agreement returned ", agreed.size(),
+                        " numbers for one trial. It must return one."));
   return agreed.front();
 }
 

@@ -57,7 +57,7 @@ class Preprocessor {
         (fs::path(from).parent_path() / wanted).lexically_normal().generic_string();
     const std::string from_root = fs::path(wanted).lexically_normal().generic_string();
     for (const std::string& stored : {relative, from_root}) {
-      const std::string name(without_version(stored));
+      const std::string name(without_revision(stored));
       if (std::find(open_.begin(), open_.end(), name) != open_.end())
         throw_cycle_error(name, from, line);
       if (done_.contains(name)) return;
@@ -79,7 +79,7 @@ class Preprocessor {
   }
 
   void expand_included(const std::string& content, const std::string& stored) {
-    const std::string name(without_version(stored));
+    const std::string name(without_revision(stored));
     included_[name] = content;
     const auto outer = loaded_;
     if (loaded_ == nullptr && !newest_) loaded_ = store_.data().loaded(stored);
@@ -106,7 +106,7 @@ class Preprocessor {
 
 }  // namespace
 
-std::string_view without_version(std::string_view name) {
+std::string_view without_revision(std::string_view name) {
   const std::size_t at = name.rfind(".cuh@");
   return at == name.npos ? name : name.substr(0, at + 4);
 }

@@ -10,7 +10,7 @@
 namespace jitstep::jit {
 
 /// The name of a text in markers and messages: "rules/mine.cuh" for its version "rules/mine.cuh@2".
-std::string_view without_version(std::string_view name);
+std::string_view without_revision(std::string_view name);
 
 /// Expands every `#include "..."` once, in place. It looks up names relative to the including file, then from the root
 /// of the store. It removes `#pragma once` and adds `#line N "name"` markers. Includes in angle brackets stay. A

@@ -134,7 +134,7 @@ std::vector<std::string> TemplateStore::list(std::string_view folder) const {
     std::lock_guard lock(data_->mutex);
     for (const auto& [key, content] : data_->added) names.insert(key);
     for (const auto& [key, file] : data_->files)
-      if (without_version(key) == key) names.emplace(key);
+      if (without_revision(key) == key) names.emplace(key);
   }
   std::erase_if(names, [&](const std::string& name) { return !name.starts_with(folder); });
   return {names.begin(), names.end()};

@@ -8,7 +8,8 @@ namespace {
 
 std::atomic<std::uint64_t> launched = 0;
 
-// The first pass after all sums over all tensors and all host transforms. From it on, no tensor reads results of others.
+// The first pass after all sums over all tensors and all host transforms. From it on, no tensor reads results of
+// others.
 int first_independent_pass(const Plan& plan) {
   int first = plan.transform_passes.empty() ? 0 : plan.transform_passes.back();
   for (const ResolvedReduction& r : plan.reductions)
@@ -55,8 +56,8 @@ LaunchBatch::LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig&
         for (const int half : {0, 1})
           tensor.aux[field.number][half] = shared_state->buffers[half] + field.index;
   const std::int64_t cached = backend.cached_elements();
-  blocked_ = cached == 0 || has_parts() ? plan.passes : first_independent_pass(plan);
-  if (blocked_ < plan.passes) cache_blocks_ = cache_blocks(tables_.tensors, cached);
+  first_blocked_pass_ = cached == 0 || has_parts() ? plan.passes : first_independent_pass(plan);
+  if (first_blocked_pass_ < plan.passes) cache_block_ends_ = cache_blocks(tables_.tensors, cached);
   kernel_ = backend.load(source.text, source.name);
   launches_ = backend.launches(kernel_, source.entries, config);
   entries_ = source.index;
@@ -126,7 +127,7 @@ bool LaunchBatch::wait_for_last_step() {
 
 void LaunchBatch::launch_partials(int pass) {
   const auto at = static_cast<std::size_t>(pass);
-  if (pass >= blocked_) return;
+  if (pass >= first_blocked_pass_) return;
   if (has_parts()) args_.tensors = parts_.data();
   launch(entries_.partials[at], partials_[at]);
   args_.tensors = tensors_.data();
@@ -134,7 +135,7 @@ void LaunchBatch::launch_partials(int pass) {
 
 void LaunchBatch::launch_finalize(int pass) {
   const auto at = static_cast<std::size_t>(pass);
-  if (pass < blocked_) launch(entries_.finalize[at], finish_[at]);
+  if (pass < first_blocked_pass_) launch(entries_.finalize[at], finish_[at]);
 }
 
 void LaunchBatch::launch_host_transform(int transform) {
@@ -144,11 +145,12 @@ void LaunchBatch::launch_host_transform(int transform) {
 
 // Each pass visits the elements in the opposite order of the pass before, so that it begins with those in the cache.
 void LaunchBatch::launch_apply() {
-  if (blocked_ >= plan_.passes) return launch(entries_.apply, apply_);
+  if (first_blocked_pass_ >= plan_.passes) return launch(entries_.apply, apply_);
   int first = 0;
-  for (const int end : cache_blocks_) {
+  for (const int end : cache_block_ends_) {
     bool backwards = false;
-    for (auto pass = static_cast<std::size_t>(blocked_); pass < partials_.size(); ++pass) {
+    for (auto pass = static_cast<std::size_t>(first_blocked_pass_); pass < partials_.size();
+         ++pass) {
       launch(entries_.partials[pass], partials_[pass], first, end, backwards);
       launch(entries_.finalize[pass], finish_[pass], first, end, false);
       backwards = !backwards;
@@ -169,8 +171,8 @@ void LaunchBatch::launch(int entry, const Items& items) {
   jit::launch(*launches_, entry, args_);
 }
 
-// Launches the items of tensors `first` to `end` - 1. Items have the order of tensors, except for those of sums over all
-// tensors.
+// Launches the items of tensors `first` to `end` - 1. Items have the order of tensors, except for those of sums over
+// all tensors.
 void LaunchBatch::launch(int entry, const Items& items, int first, int end, bool backwards) {
   const auto index_of = [&](int tensor) {
     const std::vector<Item>& all = items.values();

@@ -65,8 +65,8 @@ class LaunchBatch {
   void launch_partials(int pass);
   void launch_finalize(int pass);
   void launch_host_transform(int transform);
-  /// Launches `update_param`, on the CPU after the passes that need no other tensors: for some tensors that fit into the
-  /// cache, then for the next ones.
+  /// Launches `update_param`. With cache blocking (CPU), it first launches the passes from first_blocked_pass_ on. It
+  /// does so for the tensors of one cache block after the other.
   void launch_apply();
   void launch_mode_switch(Mode to);
   void record_step() { launches_->record_step(); }
@@ -87,8 +87,8 @@ class LaunchBatch {
   std::unique_ptr<Launches> launches_;
   Unit::Index entries_;
   StepTables tables_;
-  int blocked_ = 0;                // the first pass of launch_apply()
-  std::vector<int> cache_blocks_;  // tensors that fit into the cache: the end of each range
+  int first_blocked_pass_ = 0;  // launch_apply() runs passes from this one on per cache block
+  std::vector<int> cache_block_ends_;  // the end of each range of tensors that fit into the cache
   Args args_{};
   DeviceTable<TensorRecord> tensors_, parts_;
   std::vector<Items> partials_, finish_;  // [pass]

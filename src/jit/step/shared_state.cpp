@@ -11,14 +11,14 @@ std::vector<double> initial_shared_state(const OptionValues& options) {
 
 SharedState make_shared_state(Backend& backend, const OptionValues& options) {
   const std::vector<double> values = initial_shared_state(options);
-  SharedState aux_state;
-  if (values.empty()) return aux_state;
+  SharedState shared;
+  if (values.empty()) return shared;
   const std::size_t bytes = values.size() * sizeof(double);
-  aux_state.storage = backend.allocate(2 * bytes);
-  auto* const first = static_cast<double*>(aux_state.storage.get());
-  aux_state.buffers = {first, first + values.size()};
-  for (double* const half : aux_state.buffers) backend.upload(half, values.data(), bytes);
-  return aux_state;
+  shared.storage = backend.allocate(2 * bytes);
+  auto* const first = static_cast<double*>(shared.storage.get());
+  shared.buffers = {first, first + values.size()};
+  for (double* const half : shared.buffers) backend.upload(half, values.data(), bytes);
+  return shared;
 }
 
 }  // namespace jitstep::jit

@@ -43,8 +43,8 @@ SharedSum::SharedSum(Backend& backend, const SumName& name, std::vector<LaunchBa
   const int ids = ids_of(records);
   const std::int64_t roots = (static_cast<std::int64_t>(ids) + kLeaf - 1) / kLeaf * kLeaf;
   work_.reserve(backend, (roots + most_partials(records)) * terms * sizeof(double));
-  for (const Participant& part : participants_) {
-    ReductionRecord& record = batches[part.batch].reduction(part.number);
+  for (const Participant& one : participants_) {
+    ReductionRecord& record = batches[one.batch].reduction(one.number);
     record.all_ids = ids;
     record.work = static_cast<double*>(work_.data());
   }
@@ -55,17 +55,15 @@ SharedSum::SharedSum(Backend& backend, const SumName& name, std::vector<LaunchBa
 std::vector<AllRecord> SharedSum::records_of(const std::vector<LaunchBatch>& batches,
                                              const std::vector<StepInput>& inputs) const {
   std::vector<AllRecord> records;
-  for (const Participant& part : participants_) {
-    const LaunchBatch& batch = batches[part.batch];
-    double* const partials = batch.reduction(part.number).partials;
-    const StepInput* input = &inputs[part.first];
+  for (const Participant& one : participants_) {
+    const LaunchBatch& batch = batches[one.batch];
+    double* const partials = batch.reduction(one.number).partials;
     for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
       const TensorRecord& tensor = batch.tensors()[i];
-      const bool inactive = (input++)->inactive;
-      if (inactive || batch.elements(i) == 0) continue;
+      if (inputs[one.first + i].inactive || batch.elements(i) == 0) continue;
       // The layout over the tensor's elements or, for a nested reduction, over the entries of its source.
-      const ReductionLayout& reduction_layout = tensor.reduction_layouts[part.reduction_layout];
-      records.push_back({partials + reduction_layout.first_partial * part.terms,
+      const ReductionLayout& reduction_layout = tensor.reduction_layouts[one.reduction_layout];
+      records.push_back({partials + reduction_layout.first_partial * one.terms,
                          reduction_layout.leaves >> reduction_layout.log2_leaves,
                          reduction_layout.members, tensor.id, 0});
     }
@@ -76,8 +74,8 @@ std::vector<AllRecord> SharedSum::records_of(const std::vector<LaunchBatch>& bat
 void SharedSum::send(Backend& backend, std::vector<LaunchBatch>& batches,
                      const std::vector<AllRecord>& records) {
   tensors_.send(backend, records);
-  for (const Participant& part : participants_) {
-    ReductionRecord& record = batches[part.batch].reduction(part.number);
+  for (const Participant& one : participants_) {
+    ReductionRecord& record = batches[one.batch].reduction(one.number);
     record.all = tensors_.data();
     record.all_count = static_cast<int>(records.size());
   }
@@ -90,16 +88,16 @@ void SharedSum::choose(Backend& backend, std::vector<LaunchBatch>& batches,
 
 void SharedSum::reserve_coefficients(Backend& backend, std::vector<LaunchBatch>& batches,
                                      int hyper_params_count) {
-  for (Participant& part : participants_) {
-    part.coefficients.reserve(backend, static_cast<std::size_t>(hyper_params_count) * part.bytes);
-    batches[part.batch].reduction(part.number).coefficients = part.coefficients.data();
+  for (Participant& one : participants_) {
+    one.coefficients.reserve(backend, static_cast<std::size_t>(hyper_params_count) * one.bytes);
+    batches[one.batch].reduction(one.number).coefficients = one.coefficients.data();
   }
 }
 
 void SharedSum::record_stream(Backend& backend) const {
   tensors_.record_stream(backend);
   work_.record_stream(backend);
-  for (const Participant& part : participants_) part.coefficients.record_stream(backend);
+  for (const Participant& one : participants_) one.coefficients.record_stream(backend);
 }
 
 std::vector<SharedSum> shared_sums(Backend& backend, std::vector<LaunchBatch>& batches) {

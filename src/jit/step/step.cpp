@@ -59,8 +59,8 @@ void Step::State::follow_capture() {
   captured.emplace_back();
 }
 
-// Checks the inputs, and writes the records of a step. In most steps they are those of the last one. A mode switch reads
-// pairs of HyperParams, and no gradients.
+// Checks the inputs, and writes the records of a step. In most steps they are those of the last one. A mode switch
+// reads pairs of HyperParams, and no gradients.
 void Step::State::write_records(const std::vector<StepInput>& now, std::size_t hyper_params) {
   if (!target_mode && hyper_params == hyper_params_count && same_bytes(now, inputs)) return;
   inputs.clear();
@@ -147,11 +147,28 @@ const Kernel& Step::kernel(std::size_t batch) const { return state().batches.at(
 
 const ConfigChoice& Step::choice(std::size_t batch) const { return state().choices.at(batch); }
 
+void Step::State::check_shared_options(const std::vector<StepInput>& now,
+                                       const std::vector<HyperParams>& hyper_params) const {
+  if (shared_state == nullptr || hyper_params.size() < 2) return;
+  const Plan* plan = nullptr;
+  std::vector<StepInput> sharing;  // of tensors that share state. They have one rule
+  auto first = now.begin();
+  for (const LaunchBatch& batch : batches) {
+    const auto last = first + static_cast<std::ptrdiff_t>(batch.tensors().size());
+    if (!batch.plan().shared_state.empty()) {
+      plan = &batch.plan();
+      sharing.insert(sharing.end(), first, last);
+    }
+    first = last;
+  }
+  if (plan != nullptr) check_same_in_groups(*plan, sharing, hyper_params);
+}
+
 void Step::State::prepare(const std::vector<StepInput>& now,
                           const std::vector<HyperParams>& hyper_params) {
-  if (!has_aux_state)
-    for (const LaunchBatch& batch : batches) check_aux_state(batch.plan(), batch.tensors());
-  has_aux_state = true;
+  if (!buffers_checked)
+    for (const LaunchBatch& batch : batches) check_buffers(batch.plan(), batch.tensors());
+  buffers_checked = true;
   if (!target_mode) check_exchange();
   capturing = backend.is_capturing();
   if (capturing)
@@ -175,8 +192,7 @@ void Step::prepare(const std::vector<StepInput>& inputs,
   check_counters(inputs, state.tensors, hyper_params, state.shared_state,
                  state.counter.has_value());
   for (const LaunchBatch& batch : state.batches) check_scale(batch.plan(), hyper_params);
-  if (!state.batches.empty())
-    check_same_in_groups(state.batches.front().plan(), inputs, hyper_params);
+  state.check_shared_options(inputs, hyper_params);
   state.prepare(inputs, hyper_params);
 }
 
@@ -247,6 +263,6 @@ void Step::run(Mode to, const std::vector<StepInput>& inputs,
   launch();
 }
 
-void Step::activate_step() { state().wait_for_last_step(); }
+void Step::wait_for_last_step() { state().wait_for_last_step(); }
 
 }  // namespace jitstep::jit

@@ -61,12 +61,12 @@ void Step::State::add_batches(const std::vector<Batch>& given) {
 void Step::State::choose_shared_state_writer() {
   LaunchBatch* writer_batch = nullptr;
   int index = -1, lowest = std::numeric_limits<int>::max();
-  const char* skipped = inactive.data();
+  std::size_t number = 0;  // of the tensor among those of all batches
   for (LaunchBatch& batch : batches) {
     batch.set_shared_state_writer(-1);
-    for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
+    for (std::size_t i = 0; i < batch.tensors().size(); ++i, ++number) {
       const TensorRecord& tensor = batch.tensors()[i];
-      if (*skipped++ || batch.elements(i) == 0 || tensor.id >= lowest) continue;
+      if (inactive[number] != 0 || batch.elements(i) == 0 || tensor.id >= lowest) continue;
       writer_batch = &batch;
       index = static_cast<int>(i);
       lowest = tensor.id;

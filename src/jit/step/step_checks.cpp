@@ -81,13 +81,14 @@ void check_tensor(const Plan& plan, const StepTensor& tensor) {
            "sizes, or if parameter and gradient are in different orders. Reshape it.");
   if (tensor.slots.size() > plan.spec.state.slots.size())
     refuse(plan, tensor.id, "has ", tensor.slots.size(), " slots, but the rule has ",
-           plan.spec.state.slots.size());
+           plan.spec.state.slots.size(), ". Create a StateStorage for this plan.");
   if (tensor.aux_state.size() > plan.aux_state.size())
     refuse(plan, tensor.id, "has ", tensor.aux_state.size(),
-           " fields of auxiliary state, but the kernel has ", plan.aux_state.size());
+           " fields of auxiliary state, but the kernel has ", plan.aux_state.size(),
+           ". Create a StateStorage for this plan.");
   if (tensor.offset < 0 || tensor.offset % 8 != 0)
     refuse(plan, tensor.id, "starts at element ", tensor.offset,
-           ". A shard must start at a multiple of 8, because 8 elements share a draw.");
+           ". Its offset must be a multiple of 8, because 8 elements share a draw of random bits.");
   if (tensor.whole != 0) check_part(plan, tensor);
   if (tensor.layout && !holds_state_of(plan, tensor))
     refuse(plan, tensor.id, "has state for another plan or shape. Create a StateStorage for this ",
@@ -178,7 +179,7 @@ std::vector<Plan> plans_of(const std::vector<Batch>& batches) {
   return plans;
 }
 
-void check_aux_state(const Plan& plan, const std::vector<TensorRecord>& tensors) {
+void check_buffers(const Plan& plan, const std::vector<TensorRecord>& tensors) {
   for (const TensorRecord& tensor : tensors) {
     if (tensor.n == 0) continue;
     const auto need = [&](const void* address, const auto&... what) {
@@ -254,10 +255,10 @@ void check_counters(const std::vector<StepInput>& inputs,
   }
 }
 
-// All tensors share state. Each one's share of it would depend on the numbers of whichever writes it.
+// One tensor writes the shared state, with the options of its own group. The options that the state depends on must
+// therefore be equal in all groups.
 void check_same_in_groups(const Plan& plan, const std::vector<StepInput>& inputs,
                           const std::vector<HyperParams>& hyper_params) {
-  if (hyper_params.size() < 2 || plan.shared_state.empty()) return;
   const auto layout = plan.catalog->option_layout(plan.spec.rule);
   for (const PackedOption& one : layout->options_of(layout->rule)) {
     if (!one.option->same_in_groups) continue;

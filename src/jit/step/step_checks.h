@@ -29,7 +29,7 @@ void check_distinct(const std::vector<const StepTensor*>& tensors);
 std::vector<Plan> plans_of(const std::vector<Batch>& batches);
 
 /// Checks that the buffers of parameters, slots, auxiliary state and residuals are set.
-void check_aux_state(const Plan& plan, const std::vector<TensorRecord>& tensors);
+void check_buffers(const Plan& plan, const std::vector<TensorRecord>& tensors);
 
 /// Checks that there is one input per tensor, and that step numbers are valid.
 void check_counts(const std::vector<StepInput>& inputs,
@@ -48,7 +48,8 @@ JITSTEP_API void check_counters(const std::vector<StepInput>& inputs,
                                 const std::vector<HyperParams>& hyper_params,
                                 const SharedState* shared_state, bool on_device);
 
-/// Checks the options that a rule with shared state declares as the same in all groups. An lr on the device is not read.
+/// Checks the options that a rule with shared state declares as the same in all groups. `inputs`: of its tensors. An lr
+/// on the device is not read.
 void check_same_in_groups(const Plan& plan, const std::vector<StepInput>& inputs,
                           const std::vector<HyperParams>& hyper_params);
 

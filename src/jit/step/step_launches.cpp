@@ -9,11 +9,11 @@ namespace jitstep::jit {
 // The sums of a pass that other parts have terms of, in the order of ids and then of reductions.
 std::vector<PartialSums> Step::State::partials_of(int pass, int section) const {
   std::vector<PartialSums> partials;
-  const char* skipped = inactive.data();
+  std::size_t number = 0;  // of the tensor among those of all batches
   for (const LaunchBatch& batch : batches)
-    for (std::size_t i = 0; i < batch.tensors().size(); ++i) {
+    for (std::size_t i = 0; i < batch.tensors().size(); ++i, ++number) {
       const TensorRecord& tensor = batch.tensors()[i];
-      if (*skipped++ || !batch.is_part(i) || batch.section_of(pass) != section) continue;
+      if (inactive[number] != 0 || !batch.is_part(i) || batch.section_of(pass) != section) continue;
       for (const ResolvedReduction& r : batch.plan().reductions) {
         if (r.pass != pass || r.reduction_layout != 0) continue;
         const ReductionLayout& layout = tensor.reduction_layouts[0];

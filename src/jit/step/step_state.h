@@ -45,8 +45,8 @@ struct Step::State {
   Phase phase = Phase::idle;
   std::size_t hyper_params_count = 0;    // that `inputs` may refer to
   bool chosen = false;                   // the work items exclude the inactive `inputs`
-  bool has_writer = false;               // whether any active tensor has elements
-  bool has_aux_state = false;            // whether check_aux_state() has succeeded
+  bool has_writer = false;               // a tensor writes the shared state in this step
+  bool buffers_checked = false;          // whether check_buffers() has succeeded
   std::optional<Mode> target_mode = {};  // of a prepared mode switch; empty: a step
   Exchange exchange = {};                // of partial sums, for parts of tensors
 
@@ -57,6 +57,8 @@ struct Step::State {
   void wait_for_last_step();
   void follow_capture();
   void reserve_transformed(const std::vector<StepInput>& now);
+  void check_shared_options(const std::vector<StepInput>& now,
+                            const std::vector<HyperParams>& hyper_params) const;
   DeviceTables& device_tables() { return capturing ? captured.back() : live; }
   void send(const std::vector<StepInput>& now, const std::vector<HyperParams>& hyper_params);
   void prepare(const std::vector<StepInput>& now, const std::vector<HyperParams>& hyper_params);

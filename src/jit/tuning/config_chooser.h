@@ -29,7 +29,8 @@ class JITSTEP_API ConfigChooser {
   ConfigChoice choose(const Plan& plan, const WorkSize& size);
   /// All records of this kernel for machines of this architecture, in the order of precedence.
   std::vector<TuningRecord> known(const Plan& plan);
-  /// The complete record of this kernel, size, machine and templates, if there is one.
+  /// The usable record of this kernel, size bucket, machine and templates, if there is one. It may be of an interrupted
+  /// tuning that had a winner.
   std::optional<TuningRecord> exact(const Plan& plan, const WorkSize& size);
 
  private:

@@ -15,7 +15,7 @@ struct JITSTEP_API Hardware {
   Target target = Target::cpu();
   std::string name;          // "AMD EPYC"
   std::string architecture;  // "x86-64 AuthenticAMD family 26 avx512", "sm_90"
-  int units = 0;             // processors in use, or multiprocessors
+  int units = 0;             // threads in use (CPU), or multiprocessors (GPU)
   int processors = 0;        // available to this program; 0: the same as `units`
   // Level-2 cache of one processor or of the whole GPU. 0: unknown.
   std::int64_t cache_bytes = 0;
@@ -35,7 +35,7 @@ JITSTEP_API bool same_hardware(const Hardware& one, const Hardware& other);
 /// The host's processors. Queries the system once.
 JITSTEP_API const Hardware& host_hardware();
 
-/// The host with `threads` of its processors in use.
+/// The host with this number of threads in use.
 JITSTEP_API Hardware host_hardware(int threads);
 
 /// A GPU of an engine's driver. Throws an Error if there is no driver or no such GPU.

@@ -22,14 +22,15 @@ class JITSTEP_API TunedConfigs {
   /// The configuration of the record that fits best, or the default one. Criteria, in this order: the same machine
   /// before another one of its architecture, the same number of threads, the same size bucket before the nearest one,
   /// the same templates, the earlier record. A size bucket is a power of two of the elements and of the elements per
-  /// tensor. Records more than 2^4 away are ignored. So are records of interrupted tunings, and configurations that the
-  /// kernel does not support.
+  /// tensor. Records more than 2^4 away are ignored, and configurations that the kernel does not support. Of an
+  /// interrupted tuning, only a record with a winner is used.
   ConfigChoice choose(const Plan& plan, const WorkSize& size) const;
 
   /// All usable records of this kernel, for any size, in the order of precedence.
   std::vector<const TuningRecord*> known(const Plan& plan) const;
 
-  /// The complete record of this kernel, size bucket, machine and templates. Null if there is none.
+  /// The usable record of this kernel, size bucket, machine and templates. It may be of an interrupted tuning that had
+  /// a winner. Null if there is none.
   const TuningRecord* exact(const Plan& plan, const WorkSize& size) const;
 
  private:

@@ -28,7 +28,7 @@ void check_matrices(const std::string& transform, const Matrices& before, const 
     std::vector<std::string> known;
     for (const auto& [other, tensor] : before) known.push_back(other);
     TORCH_CHECK(held != before.end(), "jitstep: the host transform \"", transform,
-                "\" assigned the matrix \"", name, "\", which this parameter has not",
+                "\" assigned the matrix \"", name, "\", which this parameter does not have",
                 jit::did_you_mean(name, known),
                 ". Matrices: ", known.empty() ? "none" : jit::joined(known), ".");
     TORCH_CHECK(made.defined() && made.sizes() == held->second.sizes(),
@@ -68,7 +68,7 @@ void check_made(const torch::Tensor& made, const torch::Tensor& values) {
   TORCH_CHECK(made.defined() && made.sizes() == values.sizes() && made.is_floating_point(),
               "jitstep: a host transform returned ", made.defined() ? describe(made) : "no tensor",
               " for values of ", describe(values),
-              ". Return a tensor of the same dtype and shape.");
+              ". Return a floating-point tensor of the same shape.");
 }
 
 void check_set(bool is_set, const char* caller, const std::string& name) {

@@ -23,14 +23,14 @@ GroupTransform find_host_transform(const std::string& rule, const std::string& n
 void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionValues& options);
 
 /// `shampoo`: preconditions each gradient by the inverse roots of its statistics. Matrices l0 to l3 (statistics) and
-/// root0 to root3, one per dimension. A dimension without matrices is left out. Options: precondition_frequency. Source:
-/// pytorch_optimizer 4.1.0.
+/// root0 to root3, one per dimension. A dimension without matrices is left out. Options: precondition_frequency.
+/// Source: pytorch_optimizer 4.1.0.
 void shampoo(const TransformCall& call);
 
-/// The transforms of SOAP: the gradient and the momentum into the eigenbasis of Shampoo's statistics, and the update back.
-/// Matrices gg0 to gg3 (statistics) and q0 to q3 (eigenbases), one per dimension. Options: betas, shampoo_beta and
-/// precondition_frequency. Step 1 only computes the first eigenbases. Columns of a basis keep their order, unlike the
-/// original's, which also orders the second moment. Source: nikhilvyas/SOAP.
+/// The transforms of SOAP: the gradient and the momentum into the eigenbasis of Shampoo's statistics, and the update
+/// back. Matrices gg0 to gg3 (statistics) and q0 to q3 (eigenbases), one per dimension. Options: betas, shampoo_beta
+/// and precondition_frequency. Step 1 only computes the first eigenbases. Columns of a basis keep their order, unlike
+/// the original's, which also orders the second moment. Source: nikhilvyas/SOAP.
 void soap_gradient(const TransformCall& call);
 void soap_momentum(const TransformCall& call);
 void soap_update(const TransformCall& call);

@@ -32,10 +32,10 @@ std::unique_ptr<Options> defaults_of_first(
 }  // namespace
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
-                     NonTrainablePolicy frozen)
+                     NonTrainablePolicy policy)
     : torch::optim::Optimizer(std::vector<ParamGroup>{},
                               with_current_revisions(std::move(defaults))),
-      impl_(std::make_unique<Impl>(*this, frozen)) {
+      impl_(std::make_unique<Impl>(*this, policy)) {
   static_cast<void>(
       GroupRecord(impl_->default_options(), ValidationPhase::construction));  // validates
   impl_->tunes = impl_->default_options().tunes();

@@ -142,7 +142,8 @@ void Optimizer::Impl::check_numbers() const {
   memory.check_number(extras.found_inf, "found_inf");
 }
 
-// Checks gradients that the step clears. Repeats the check only after the storage of a gradient or state changed.
+// Checks the memory of gradients that the step clears. With offload(), Offload::check_step() does so. Repeats the check
+// only after the storage of a gradient or state, or a tensor of set_lr(), set_grad_scale() or set_found_inf(), changed.
 void Optimizer::Impl::check_cleared() {
   const bool same = pending.empty() && new_gradients.empty() && materialized.empty();
   if (!extras.clears || sharding || offload || (clearing_checked && same)) return;
@@ -177,8 +178,8 @@ void Optimizer::Impl::count_steps() {
   if (extras.found_inf.defined()) shared_state.count_skips();
 }
 
-// Clears the gradients of which kernels have read a part or a copy: all of ranks and of offloaded parameters, else those
-// that were lazily negated.
+// Clears gradients that kernels did not clear, because they read a part or a copy. With shard() or offload() these are
+// all gradients, otherwise the lazily negated ones.
 void Optimizer::Impl::clear_gradients() {
   const bool all = sharding || offload;
   if (!extras.clears || (!all && materialized.empty())) return;

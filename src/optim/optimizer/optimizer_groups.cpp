@@ -31,7 +31,7 @@ std::vector<GroupTransform> transforms_of(const Options& options) {
   return found;
 }
 
-// Parameters that are listed again are stepped once.
+// Throws unless each list option is empty or has one value per parameter. Duplicates of a parameter count once.
 void check_lists(const Options& options, const std::vector<torch::Tensor>& parameters) {
   std::set<void*> distinct;
   for (const torch::Tensor& p : parameters) distinct.insert(key_of(p));
@@ -78,7 +78,7 @@ void Optimizer::Impl::check_group(const ParamGroup& group, const ParameterName& 
     if (kinds.emplace(p.scalar_type(), p.dim(), p.numel()).second)
       with_context(p, name, [&] { record.plan(p); });
   }
-  check_frozen(group.params(), first, frozen);
+  check_frozen(group.params(), first, non_trainable_policy);
 }
 
 // A parameter in two groups would be stepped twice. Two parameters that share memory would both write to it at once.
@@ -198,7 +198,7 @@ void Optimizer::Impl::register_members(std::size_t g) {
     record.name = {g, param_records.size() - 1};
     record.key = key_of(p);
     record.id = id_of(record.key);
-    record.number = static_cast<int>(listed.size()) - 1;
+    record.index_in_group = static_cast<int>(listed.size()) - 1;
     record.repeated = repeated;
   }
   warn_of_repeated(g);

@@ -63,20 +63,21 @@ struct Optimizer::Impl {
     const StateEntry* entry = nullptr;     // of torch's table of states, while that has not moved
     ParamState* state = nullptr;           // `buffers` are of it
     const std::type_info* type = nullptr;  // of *state: a new object may have the same address
-    int binding = 0;                // the buffers' revision after bind(); no other binding has it
-    int revision = -1;              // of the group when the state was bound
+    int buffers_revision = 0;              // StateBuffers::revision after bind(); unique
+    int group_revision = -1;               // GroupRecord::revision() at bind(); -1: bind again
     bool gradient_checked = false;  // valid while `gradient` matches
     bool repeated = false;          // a duplicate in its group, which is not stepped
-    bool shares = false;            // see jit::needs_all_tensors()
+    bool needs_all_tensors = false;      // jit::needs_all_tensors() of the plan
     TensorFingerprint fingerprint = {};  // of the parameter
     TensorFingerprint gradient = {};     // of the last gradient
     int id = 0;
-    int number = 0;  // in its group, without duplicates; indexes options with a value per parameter
+    int index_in_group = 0;  // without duplicates; selects from options with a value per parameter
     std::optional<Stepper> alone = {};  // for steps inside backward()
-    // If ranks share the state: the part of the parameter that this rank steps, [n], and of its gradient. Undefined if
-    // that is all of it, but `part_grad` is also a reduced gradient of all of it.
-    torch::Tensor part = {}, part_grad = {};
-    std::vector<torch::Tensor> part_inputs = {};  // the same of its inputs
+    torch::Tensor part =
+        {};  // with shard(): this rank's elements of the parameter, [n]; undefined: all elements
+    torch::Tensor part_grad =
+        {};  // their gradient; with own gradients, the mean over ranks, also of all elements
+    std::vector<torch::Tensor> part_inputs = {};  // the same elements of its inputs
     HostCopy* host = nullptr;  // what is stepped if the state is offloaded; null: the parameter
 
     // What this rank steps.
@@ -87,22 +88,24 @@ struct Optimizer::Impl {
       type = now == nullptr ? nullptr : &typeid(*now);
       buffers = now == nullptr ? nullptr : &now->data().buffers;
     }
-    // True if `now` is the same object as at the last check, bound to p with the group's current options, and still
-    // fits. Compares addresses of types, because a class that two libraries have is only checked again. If the storage
-    // did not move, shape and dtype are unchanged. Always false at step 0, so that bind() checks the initial state.
-    bool is_bound(const torch::optim::OptimizerParamState* now, int group_revision,
+    // True if bind() is not needed: `now` is the state of the last check, bound with the group's current options, and
+    // its buffers still fit. Compares addresses of type_info. If two libraries define one class, they differ, and the
+    // state is only checked once more. `storage_unchanged`: shape and dtype need no check. Always false at step 0, so
+    // that bind() checks the initial state.
+    bool is_bound(const torch::optim::OptimizerParamState* now, int revision_of_group,
                   bool storage_unchanged) const {
-      if (now == nullptr || now != state || &typeid(*now) != type || revision != group_revision)
+      if (now == nullptr || now != state || &typeid(*now) != type ||
+          group_revision != revision_of_group)
         return false;
       const ParamState::Data& data = state->data();  // a new state at its address has other data
       return &data.buffers == buffers && data.is_bound() && state->is_unharmed() &&
-             buffers->revision == binding && has_stepped(buffers->t) &&
+             buffers->revision == buffers_revision && can_continue(buffers->t) &&
              ((storage_unchanged && !data.escaped.is_set()) || data.fits(stepped()));
     }
-    static bool has_stepped(const StepCount& t) {
-      return static_cast<std::uint64_t>(t.counted()) - 1 < kMostSteps;
+    // After at least one step, if one more can be counted.
+    static bool can_continue(const StepCount& t) {
+      return t.counted() >= 1 && t.counted() < std::numeric_limits<std::int64_t>::max();
     }
-    static constexpr std::uint64_t kMostSteps = std::numeric_limits<std::int64_t>::max() - 1;
   };
 
   struct Group {
@@ -120,10 +123,10 @@ struct Optimizer::Impl {
     torch::Tensor parameter = {};            // for the rollback: a copy if bind() rounds it again
   };
 
-  Impl(Optimizer& of, NonTrainablePolicy what) : optimizer(&of), frozen(what) {}
+  Impl(Optimizer& of, NonTrainablePolicy policy) : optimizer(&of), non_trainable_policy(policy) {}
 
   Optimizer* optimizer;  // updated when the Optimizer is moved
-  NonTrainablePolicy frozen;
+  NonTrainablePolicy non_trainable_policy;
   bool several_rules = false;  // each group's options name its rule
   std::vector<Group> groups;
   std::vector<HyperParams> hyper_params;  // one per group
@@ -247,7 +250,7 @@ struct Optimizer::Impl {
   bool gather_params(std::size_t group, std::size_t first, std::size_t last, Operation operation);
   void gather_param(ParamRecord& record, const torch::Tensor& p, int group_revision,
                     Operation operation);
-  void adopt(Options& options) const;
+  void prepare_assigned(Options& options) const;
   void refresh_options(std::size_t group);
   void point_to_lr(std::size_t group);
   void check_has_lr(std::size_t group) const;

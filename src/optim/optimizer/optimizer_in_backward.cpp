@@ -12,8 +12,9 @@ namespace {
 constexpr const char* kStepsInBackward = "an optimizer that steps in backward()";
 
 void check_alone(const torch::Tensor& p, const ParameterName& name, const std::string& rule,
-                 bool shares) {
-  TORCH_CHECK(!shares, "jitstep: step_in_backward() cannot step ", describe(p, name), " of ", rule,
+                 bool needs_all_tensors) {
+  TORCH_CHECK(!needs_all_tensors, "jitstep: step_in_backward() cannot step ", describe(p, name),
+              " of ", rule,
               ": max_grad_norm, another sum over all parameters, or shared state needs all ",
               "gradients at once. Leave it out, or call step_in_backward(false), and step() after ",
               "backward().");
@@ -103,7 +104,7 @@ void Optimizer::Impl::collect_alone(const ParameterName& name) {
   start_gathering();
   refresh_options(g);
   gather_params(g, i, i + 1, Operation::step);
-  check_alone(p, name, groups[g].rule, groups[g].param_records[i].shares);
+  check_alone(p, name, groups[g].rule, groups[g].param_records[i].needs_all_tensors);
   check_unskipped(extras.found_inf);
   check_extras();
   if (!memory_checked) check_memory();

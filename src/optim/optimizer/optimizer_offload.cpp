@@ -44,7 +44,7 @@ void Optimizer::Impl::move_states_to_host() {
   for (Group& group : groups)
     for (ParamRecord& record : group.param_records) {
       record.alone.reset();
-      record.revision = -1;
+      record.group_revision = -1;
     }
   for (Group& group : groups)
     for (ParamRecord& record : group.param_records)

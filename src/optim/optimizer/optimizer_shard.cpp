@@ -115,13 +115,13 @@ void Optimizer::Impl::shard(const std::shared_ptr<RankGroup>& ranks, const Shard
   }
   for (const ParameterName& name : sharding->names()) {
     ParamRecord& record = groups[name.group].param_records[name.index];
-    record.revision = -1;
+    record.group_revision = -1;
     record.gradient_checked = false;  // it may be reduced from now on
     if (auto* const state = dynamic_cast<ParamState*>(held_state(record.key)))
       keep_part(name.group, name.index, state->data());
   }
   stepper = Stepper();
-  stepper.share(sharding.get());
+  stepper.set_ranks(sharding.get());
   tuning_is_settled = false;
   if (!agree_on_tuning)
     agree_on_tuning = [group = sharding](const std::vector<double>& seconds) {
@@ -165,7 +165,7 @@ void Optimizer::Impl::find_part(ParamRecord& record, const torch::Tensor& p) con
   record.part = own.count() == 0 ? torch::empty({0}, p.options().requires_grad(false))
                                  : storage_range(p.detach(), own.first, own.count());
   if (record.part.const_data_ptr() != before)
-    record.revision = -1;  // bind the state to the new part
+    record.group_revision = -1;  // bind the state to the new part
 }
 
 // Formats may change after shard(). The parts do not.
@@ -244,7 +244,8 @@ bool Optimizer::Impl::gather_states(std::map<void*, ParamState>& whole) const {
                 " was replaced since the last step. Call step() before save().");
     const StateBuffers& part = state->data().buffers;
     const ParamRecord& record = groups[name.group].param_records[name.index];
-    const auto initial = groups[name.group].record.initial(*part.plan, record.number).aux_state;
+    const auto initial =
+        groups[name.group].record.initial(*part.plan, record.index_in_group).aux_state;
     StateBuffers all = gather_state(sharding->ranks(), sharding->partition(),
                                     sharding->index_of(key), part, p, initial);
     if (sharding->ranks().rank() != 0) continue;

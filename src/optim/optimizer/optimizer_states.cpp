@@ -91,11 +91,12 @@ void Optimizer::Impl::bind_states() {
     ParamState& state = state_for(record);
     with_context(p, record.name, [&] {
       if (sharding) keep_part(record.name.group, record.name.index, state.data());
-      state.data().bind(p, one.plan, new_ids[next++], group.initial(*one.plan, record.number));
+      state.data().bind(p, one.plan, new_ids[next++],
+                        group.initial(*one.plan, record.index_in_group));
     });
     record.set_state(&state);
-    record.binding = state.data().buffers.revision;
-    record.revision = group.revision();
+    record.buffers_revision = state.data().buffers.revision;
+    record.group_revision = group.revision();
     record.version = ++versions;
   }
 }
@@ -112,7 +113,7 @@ void Optimizer::Impl::restore_states() {
       record.state->data() = std::move(*one.before);
     }
     put_back(*record.p, one.parameter);
-    record.revision = -1;
+    record.group_revision = -1;
   }
   pending.clear();
 }
@@ -138,7 +139,7 @@ void Optimizer::Impl::bind_held_state(const ParamRecord& record, const torch::Te
     const auto plan = group.plan(p);
     ParamState::Data& data = state->data();
     data.bind(p, plan, data.has_id() ? data.buffers.id : record.id,
-              group.initial(*plan, record.number));
+              group.initial(*plan, record.index_in_group));
   });
 }
 

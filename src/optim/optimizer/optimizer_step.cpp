@@ -113,7 +113,7 @@ void Optimizer::Impl::check_devices() const {
     return param->p->device() != own;
   });
   const bool sums = std::any_of(active.begin(), active.end(), [&](const StepParam* param) {
-    return static_cast<const ParamRecord*>(param)->shares;
+    return static_cast<const ParamRecord*>(param)->needs_all_tensors;
   });
   TORCH_CHECK(other == active.end() || !sums, "jitstep: parameters on ", own, " and ",
               (*other)->p->device(),
@@ -152,7 +152,7 @@ void Optimizer::Impl::check_new_gradients() {
 // A parameter has other memory. The state may no longer fit.
 void Optimizer::Impl::follow_storage(ParamRecord& record) {
   const torch::Tensor& p = *record.p;
-  if (!record.fingerprint.same_metadata(p)) record.revision = -1;
+  if (!record.fingerprint.same_metadata(p)) record.group_revision = -1;
   record.fingerprint = TensorFingerprint(p);
   record.gradient_checked = false;
   record.version = ++versions;
@@ -170,7 +170,8 @@ const torch::Tensor* Optimizer::Impl::new_gradient(ParamRecord& record, const to
   else
     new_gradients.push_back(&record);
   const bool same = record.gradient.same_metadata(*grad);
-  if (checked && same) {  // with another gradient: most steps have gradients in new memory
+  // The common case: a gradient with the same metadata in new memory. Only its memory needs a check.
+  if (checked && same) {
     check_gradient_memory(*record.p, *grad, record.name);
     record.gradient.follow_memory(*grad);
   } else {
@@ -182,8 +183,9 @@ const torch::Tensor* Optimizer::Impl::new_gradient(ParamRecord& record, const to
   return grad;
 }
 
-// Options that the program has put into a group are as those of a new group, but inherit no defaults.
-void Optimizer::Impl::adopt(Options& options) const {
+// Prepares options that the program has assigned to an existing group. Only such options still refer to the default
+// catalog. Unlike the options of a new group, they inherit no defaults.
+void Optimizer::Impl::prepare_assigned(Options& options) const {
   if (&options.catalog() != &jit::default_catalog()) return;
   options.check_unharmed();
   options.set_catalog(default_options().catalog());
@@ -193,7 +195,7 @@ void Optimizer::Impl::adopt(Options& options) const {
 void Optimizer::Impl::refresh_options(std::size_t g) {
   GroupRecord& record = groups[g].record;
   with_group_context(g, [&] {
-    adopt(group_options(g));
+    prepare_assigned(group_options(g));
     record.refresh(group_options(g), ValidationPhase::step, hyper_params[g]);
   });
   point_to_lr(g);
@@ -251,7 +253,7 @@ bool Optimizer::Impl::add_pending(ParamRecord& record, Operation operation) {
   check_tensor(*record.p, record.name);
   auto plan = with_context(*record.p, record.name,
                            [&] { return groups[record.name.group].record.plan(*record.p); });
-  record.shares = jit::needs_all_tensors(*plan);
+  record.needs_all_tensors = jit::needs_all_tensors(*plan);
   check_part(record, *plan);
   pending.push_back({&record, std::move(plan), false, std::nullopt});
   return true;

@@ -80,7 +80,7 @@ void Optimizer::Impl::Reduction::add(std::size_t index) {
   with_context(p, name, [&] { reduction_.add(index, elements_of(p, g)); });
 }
 
-// The other ranks have sent the buckets of this step, or have begun it without.
+// Every other rank has sent its buckets in backward(), or is in step() and will send them.
 void Optimizer::Impl::Reduction::await_backward() {
   for (const ParameterName& name : sharding_.names())
     TORCH_CHECK(!sharding_.parameter(name).grad().defined(), "jitstep: step() found a gradient of ",
@@ -111,7 +111,8 @@ void Optimizer::Impl::Reduction::reduce() {
   if (in_backward() && reduction_.is_finished()) return;
   try {
     in_backward() ? await_backward() : read_all();
-  } catch (const RankFailure&) {
+  } catch (
+      const RankFailure&) {  // of another rank. end_failed_call() does the same after an error of this rank
     end_step();
     throw;
   }

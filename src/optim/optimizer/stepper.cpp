@@ -90,7 +90,7 @@ void Stepper::prepare(const std::vector<StepParam*>& active,
     device.step->set_exchange(exchange());
   }
   for (DeviceStep& device : state_->devices)
-    if (device.step && !device.backend->is_capturing()) device.step->activate_step();
+    if (device.step && !device.backend->is_capturing()) device.step->wait_for_last_step();
   *state_ = std::move(fresh);
 }
 
@@ -210,7 +210,7 @@ void Stepper::switch_mode(jit::Mode to, const StepMembers& now, jit::SharedState
   const bool rebuilt = update(now, shared_state, {}, 0);
   State& state = *state_;
   if (rebuilt)
-    state.id = State::new_id();  // no rows: the next step builds tables for its gradients
+    state.id = State::new_id();  // its tables have no gradients, so the next step builds new ones
   activate(nullptr);
   for (DeviceStep& device : state.devices)
     device.step->prepare(to, device.inputs, state.hyper_params.all());

@@ -118,12 +118,13 @@ class Stepper {
   /// Tunes the following steps if all parameters are on one device. Null: does not tune.
   void tune(std::unique_ptr<jit::StepTuner> tuner);
 
-  /// Records the time of the last step, if it was a trial. Calls the user's TuningAgreement, which may throw: call it when
-  /// the step is complete.
+  /// Records the time of the last step, if it was a trial. Calls the user's TuningAgreement, which may throw: call it
+  /// when the step is complete.
   void finish_trial();
 
-  /// Makes the next prepare(), and all later steps, those of parts. Null: of whole parameters. `ranks` must outlive this.
-  void share(StepRanks* ranks) { ranks_ = ranks; }
+  /// From the next prepare() on, steps update this rank's parts of parameters. Null: whole parameters. `ranks` must
+  /// outlive this.
+  void set_ranks(StepRanks* ranks) { ranks_ = ranks; }
 
   /// Switches parameters that have taken a step to another mode. Errors as for `step`. Ignores gradients.
   void switch_mode(jit::Mode to, const StepMembers& members,

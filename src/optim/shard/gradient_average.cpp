@@ -58,7 +58,7 @@ GradientKind common_kind(const torch::Tensor& kinds, std::int64_t i) {
     TORCH_CHECK(kind == 0 || common == 0 || kind == common,
                 "jitstep: average_gradients() cannot go on: the gradient of ",
                 describe(static_cast<std::size_t>(i)), " on rank ", rank,
-                " has another dtype than on a rank before. Use the same dtype on all ranks.");
+                " has another dtype than on a lower rank. Use the same dtype on all ranks.");
     common = std::max(common, kind);
   }
   return common;

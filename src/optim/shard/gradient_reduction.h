@@ -21,9 +21,9 @@ struct ReductionOptions {
 };
 
 /// The gradients of one step: of at most `micro_batches` backward() calls. Every rank gets the mean over the
-/// micro-batches of all ranks, for its part of each parameter. The sum is a tree over ranks, whose leaves are trees over
-/// the micro-batches of a rank. With a power of two micro-batches, it is one tree over all. Only one thread at a time
-/// may use it.
+/// micro-batches of all ranks, for its part of each parameter. The sum is a tree over ranks, whose leaves are trees
+/// over the micro-batches of a rank. With a power of two micro-batches, it is one tree over all. Only one thread at a
+/// time may use it.
 class GradientReduction {
  public:
   /// `parameters`: those of the partition. `ranks` and `partition` must outlive this.

@@ -26,8 +26,8 @@ OrderedAllReduce::OrderedAllReduce(c10::intrusive_ptr<c10d::ProcessGroup> group)
 
 OrderedAllReduce::~OrderedAllReduce() = default;
 
-// All ranks must start collective calls in the same order. The mean of a bucket is therefore sent at a certain call,
-// not when the shares of all ranks have come.
+// All ranks must start collective calls in the same order. So the next call of start() sends the mean of a bucket. For
+// the last bucket, its own call does.
 c10::intrusive_ptr<Future> OrderedAllReduce::start(const torch::Tensor& values, bool is_last) {
   const torch::NoGradGuard no_grad;
   TORCH_CHECK(values.defined() && values.is_floating_point() && values.is_contiguous(),

@@ -17,8 +17,8 @@ struct SharedTensor {
   torch::Tensor values;  // one dimension, contiguous, of all elements
 };
 
-/// The end of the bucket that begins with a tensor: consecutive tensors of one dtype and at most so many bytes, at least
-/// one. tensor_of(i): tensor i of `count`.
+/// The end of the bucket that begins with a tensor: consecutive tensors of one dtype and at most so many bytes, at
+/// least one. tensor_of(i): tensor i of `count`.
 template <class TensorOf>
 std::size_t bucket_end(std::size_t begin, std::size_t count, std::int64_t most_bytes,
                        const TensorOf& tensor_of) {

@@ -53,7 +53,8 @@ class Digest {
 struct ParameterDigest {
   std::uint64_t shape = 0;     // sizes, strides, dtype
   std::uint64_t options = 0;   // rule, options, formats, seed, step number
-  std::uint64_t gradient = 0;  // whether the parameter has one, or before the first step, state
+  // step(), train(), eval(): 1 and a bit per given input if the parameter takes part. Other calls: 1 if it has state.
+  std::uint64_t gradient = 0;
 };
 
 /// Throws a c10::Error on all ranks, of the same cause, unless all ranks make the same call with equal parameters: a

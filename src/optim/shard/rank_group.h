@@ -1,4 +1,4 @@
-// The collectives that shared state needs. Knows no communication library, so that others can implement it.
+// The collective operations of sharded optimizers. Knows no communication library, so that others can implement it.
 #pragma once
 
 #include <torch/types.h>

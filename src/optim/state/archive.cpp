@@ -216,16 +216,16 @@ std::vector<ArchivedGroup> read_archive(InputArchive& archive, const Options& de
                                         const std::vector<OptimizerParamGroup>& groups) {
   c10::IValue version;
   if (!archive.try_read("pytorch_version", version)) return read_old(archive, defaults, groups);
-  InputArchive states = read_part(archive, "state");
-  InputArchive all_groups = read_part(archive, "param_groups");
+  InputArchive states = read_entry(archive, "state");
+  InputArchive all_groups = read_entry(archive, "param_groups");
   const std::int64_t count = read_size(all_groups, "param_groups/size");
   TORCH_CHECK(count == std::ssize(groups), "jitstep: the checkpoint was saved with ",
               jit::counted(count, "parameter group"), ", but this optimizer has ", groups.size(),
               ". Load it into an optimizer with as many groups.");
   std::vector<ArchivedGroup> out(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    InputArchive group = read_part(all_groups, "param_groups/" + std::to_string(g));
-    InputArchive options = read_part(group, "options");
+    InputArchive group = read_entry(all_groups, "param_groups/" + std::to_string(g));
+    InputArchive options = read_entry(group, "options");
     check_size(group, g, groups[g]);
     if (InputArchive ours; !archive.try_read("jitstep", ours)) check_torchs(options, groups[g]);
     out[g].options = read_options(options, groups[g]);

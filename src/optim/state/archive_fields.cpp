@@ -10,7 +10,7 @@ constexpr const char* kDamaged = ". It is damaged. Save the optimizer again.";
 c10::IValue read(InputArchive& archive, const std::string& key,
                  bool (c10::IValue::*is_type)() const, const char* type) {
   c10::IValue value;
-  TORCH_CHECK(archive.try_read(key, value), "jitstep: the checkpoint has no \"", key, "\"",
+  TORCH_CHECK(archive.try_read(key, value), "jitstep: the checkpoint has no entry \"", key, "\"",
               kDamaged);
   TORCH_CHECK((value.*is_type)(), "jitstep: \"", key, "\" of the checkpoint is ", value.tagKind(),
               " instead of ", type, kDamaged);
@@ -19,9 +19,9 @@ c10::IValue read(InputArchive& archive, const std::string& key,
 
 }  // namespace
 
-InputArchive read_part(InputArchive& archive, const std::string& key) {
+InputArchive read_entry(InputArchive& archive, const std::string& key) {
   InputArchive inner;
-  TORCH_CHECK(archive.try_read(key, inner), "jitstep: the checkpoint has no part \"", key, "\"",
+  TORCH_CHECK(archive.try_read(key, inner), "jitstep: the checkpoint has no entry \"", key, "\"",
               kDamaged);
   return inner;
 }

@@ -10,8 +10,8 @@
 
 namespace jitstep {
 
-torch::serialize::InputArchive read_part(torch::serialize::InputArchive& archive,
-                                         const std::string& key);
+torch::serialize::InputArchive read_entry(torch::serialize::InputArchive& archive,
+                                          const std::string& key);
 std::int64_t read_integer(torch::serialize::InputArchive& archive, const std::string& key);
 /// The size of a list. torch writes it as a tensor of one element.
 std::int64_t read_size(torch::serialize::InputArchive& archive, const std::string& key);

@@ -79,7 +79,7 @@ torch::Tensor parameter_without_state(const std::map<std::string, torch::Tensor>
 OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std::string& rule,
                          std::size_t g, CheckpointFolder* folder) {
   OutlinedGroup group{.options = make_options(rule), .states = {}, .parameters = {}};
-  InputArchive options = read_part(archive, "options");
+  InputArchive options = read_entry(archive, "options");
   group.options->serialize(options);
   const std::int64_t count = read_size(archive, "params/size");
   TORCH_CHECK(count >= 0 && count <= kMostParameters,
@@ -122,15 +122,15 @@ std::vector<OutlinedGroup> read_outline(InputArchive& archive,
                                         const std::vector<std::string>& rules,
                                         CheckpointFolder* folder) {
   if (folder == nullptr) check_whole(archive);
-  InputArchive states = read_part(archive, "state");
-  InputArchive groups = read_part(archive, "param_groups");
+  InputArchive states = read_entry(archive, "state");
+  InputArchive groups = read_entry(archive, "param_groups");
   const std::int64_t count = read_size(groups, "param_groups/size");
   TORCH_CHECK(rules.size() == 1 || std::ssize(rules) == count,
               "jitstep: the checkpoint is damaged: it has ", count, " parameter groups and ",
               rules.size(), " rules. Save the optimizer again.");
   std::vector<OutlinedGroup> out;
   for (std::int64_t g = 0; g < count; ++g) {
-    InputArchive group = read_part(groups, "param_groups/" + std::to_string(g));
+    InputArchive group = read_entry(groups, "param_groups/" + std::to_string(g));
     const auto index = rules.size() == 1 ? 0 : static_cast<std::size_t>(g);
     out.push_back(as_torch_error([&] {
       return read_group(group, states, rules.at(index), static_cast<std::size_t>(g), folder);

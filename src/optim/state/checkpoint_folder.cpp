@@ -121,7 +121,7 @@ CheckpointFolder::CheckpointFolder(std::string folder) : folder_(std::move(folde
   TORCH_CHECK(is_index(archive_), "jitstep: cannot load an optimizer from ", folder_, ": ", file,
               " is not the index of a folder, but a whole checkpoint. Load that file.");
   try {
-    InputArchive ours = read_part(archive_, "jitstep");
+    InputArchive ours = read_entry(archive_, "jitstep");
     index_ = parse_part_index(read_string(ours, "parts"));
   } catch (c10::Error& error) {
     error.add_context("loading " + file);

@@ -1,7 +1,7 @@
 // The state of one parameter as torch tensors, in the format of a kernel.
 #pragma once
 
-#include <torch/optim/optimizer.h>  // has torch::Tensor, at a tenth of torch/torch.h
+#include <torch/optim/optimizer.h>  // torch::Tensor, in a tenth of the compile time of torch/torch.h
 
 #include <array>
 #include <cstdint>
@@ -43,7 +43,7 @@ struct StateBuffers {
   bool residual_is_set = false;  // at t = 0: it is valid, from steps before the slots existed
   std::vector<double> initial;   // of slots at t = 0, for rules with early state; else empty
   StepCount t;                   // steps taken
-  int id = 0;                    // order of add_parameter(); selects the random bits
+  int id = 0;                    // unique in the optimizer; selects random bits, orders sums
   std::int64_t first = 0;        // of a part of a parameter: its first element, in storage order
   std::int64_t whole = 0;        // of a part: elements of the whole parameter; 0: this is no part
   int revision = 0;              // the caller must change it when it replaces the plan or a tensor

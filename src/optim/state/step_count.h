@@ -2,7 +2,7 @@
 // counts.
 #pragma once
 
-#include <torch/optim/optimizer.h>  // has torch::Tensor, at a tenth of torch/torch.h
+#include <torch/optim/optimizer.h>  // torch::Tensor, in a tenth of the compile time of torch/torch.h
 
 #include <cstdint>
 

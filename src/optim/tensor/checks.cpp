@@ -86,12 +86,12 @@ void check_tensor(const torch::Tensor& p, const ParameterName& name) {
 }
 
 void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterName& first,
-                  NonTrainablePolicy frozen) {
+                  NonTrainablePolicy policy) {
   const auto found = std::find_if(parameters.begin(), parameters.end(), is_frozen);
   if (found == parameters.end()) return;
   const auto index = static_cast<std::size_t>(found - parameters.begin());
   const std::string name = describe(*found, {first.group, first.index + index});
-  TORCH_CHECK(frozen == NonTrainablePolicy::warn, "jitstep: ", name, kFrozenAdvice, ".");
+  TORCH_CHECK(policy == NonTrainablePolicy::warn, "jitstep: ", name, kFrozenAdvice, ".");
   const auto more = std::count_if(found + 1, parameters.end(), is_frozen);
   const std::string others = more == 0 ? "" : c10::str(" (", more, " more like it)");
   TORCH_WARN("jitstep: ", name, kFrozenAdvice, others, ".");

@@ -20,9 +20,10 @@ void check_parameter(const torch::Tensor& parameter, const ParameterName& name);
 /// with kernels, and no two of its elements share memory.
 void check_tensor(const torch::Tensor& parameter, const ParameterName& name);
 
-/// Throws a c10::Error, or warns once, if a parameter would never be trained. `first` names parameters[0].
+/// Checks for parameters that would never be trained. Policy `refuse`: throws a c10::Error. Policy `warn`: one warning
+/// per call, for all of them. `first` names parameters[0].
 void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterName& first,
-                  NonTrainablePolicy frozen);
+                  NonTrainablePolicy policy);
 
 /// True if the tensor's storage does not hold its values: torch only marks it as all zero, or as negated.
 inline bool is_lazy(const torch::Tensor& tensor) {

@@ -133,8 +133,8 @@ void GradAccumulator::State::add_parameters(const std::vector<torch::Tensor>& pa
 }
 
 // A gradient that a failed backward left behind is in `waiting` already. Only gradients of this stream are added here,
-// because those of other streams may not be complete yet. Each backward gets its own number, because random bits depend on
-// it.
+// because those of other streams may not be complete yet. Each backward gets its own number, because random bits depend
+// on it.
 void GradAccumulator::State::on_gradient(Sum& sum) {
   const auto lock = watch->lock();
   if (watch->note_gradient()) ++backwards;

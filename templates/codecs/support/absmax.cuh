@@ -58,15 +58,16 @@ struct AbsmaxBlock {
     const uint32 sign = magnitude > 0 && x < 0 ? 1 : 0;
     return W.signed_scale ? magnitude << 1 | sign : magnitude;
   }
-  // In an ordinary block the maximum of quick keys is that of keys, and encoding needs no exceptions: all values are
-  // finite, those of a non-negative slot are not negative, none that is positive becomes 0 when it is normalized, and a
-  // subnormal value is less than half of the least value of a codebook.
-  static constexpr bool plain = !W.stochastic && !W.signed_scale;
+  static constexpr bool plain = !W.stochastic && !W.signed_scale;  // it has quick keys
+  // The key of x in an ordinary block. There, the maximum of quick keys equals the maximum of keys.
   template <bool is_signed>
   KHD static uint32 quick_key(real x) {
     const uint32 bits = bits_of(static_cast<float>(x));
     return is_signed ? bits & 0x7fffffffu : bits;
   }
+  // Whether encoding a block with this quick key needs no exceptions. Its values are finite, and not negative in a
+  // non-negative slot. No positive value becomes 0 when it is normalized. A subnormal value is less than half of the
+  // least value of a codebook.
   KHD static bool is_ordinary(uint32 key) {
     return key == 0 || (key >= bits_of(0x1p-80f) && key < bits_of(0x1p20f));
   }
@@ -79,8 +80,8 @@ struct AbsmaxBlock {
   KHD static float normalize(real x, const Measured& measured) {
     return static_cast<float>(x) * measured.inverse;
   }
-  KHD static real value_of(float normalize, const Meta& meta) {
-    return scaled(normalize, {meta.scale});
+  KHD static real value_of(float normalized, const Meta& meta) {
+    return scaled(normalized, {meta.scale});
   }
 };
 

@@ -72,7 +72,8 @@ constexpr Table<N> thresholds_of(const Table<N>& codebook) {
 // decade have equal steps, so the index is a linear function of y there. The next decade's line is flatter and meets
 // it at the decade's end, so the minimum over all lines is the index. The lines are half a step lower, because
 // thresholds are at whole indices, and 0.2 above one where a decade begins.
-// lowest_line: the bits of the lowest line at y in [0, 1], or `lowest` if that is less. The lines are Halves / 2 higher.
+// lowest_line: the bits of the lowest line at y in [0, 1], or `lowest` if that is less. The lines are Halves / 2
+// higher.
 template <int Decades, int Finest, int Halves = 0>
 KHD int lowest_line(float y, int lowest) {
   using M = Magnitudes<Decades, Finest>;
@@ -108,8 +109,8 @@ struct SignedCodebook {
     const int reached = magnitude_reached<Bits - 1, 1>(abs(y));
     return y < 0 ? zero - reached : zero + 1 + reached;
   }
-  // A positive number within 0.5 of a candidate, for y in [-1, 1]. Halfway between the thresholds it is a candidate plus
-  // an eighth, so that it is positive for -1.
+  // A positive number within 0.5 of a candidate, for y in [-1, 1]. Halfway between the thresholds it is a candidate
+  // plus an eighth, so that it is positive for -1.
   KHD static float near_candidate(float y) {
     const uint32 line = static_cast<uint32>(lowest_line<Bits - 1, 1>(magnitude(y), kHighestLine));
     return float_of(line | (bits_of(y) & 0x80000000u)) + (static_cast<float>(zero) + 0.625f);

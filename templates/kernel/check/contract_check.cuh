@@ -177,8 +177,8 @@ class ModesCheck {
   }
 };
 
-// SlotsOf: the slots that `update_state` sets, and those that `update_state_after` sets. Transformed: the results of the
-// first host transforms.
+// SlotsOf: the slots that `update_state` sets, and those that `update_state_after` sets. Transformed: the results of
+// the first host transforms.
 template <class S, template <class, class> class SlotsOf, template <int> class ResultsIn,
           SlotTiming Timing, class OfElement, template <int> class Transformed>
 class RuleCheck {

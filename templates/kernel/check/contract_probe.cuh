@@ -88,7 +88,8 @@ class Findings {
   bool open_[kMaxAuxFields] = {}, written_[kMaxAuxFields] = {};
 };
 
-// KnownPass, KnownAfter: the first passes in which the new slots of `update_state` and of `update_state_after` are known.
+// KnownPass, KnownAfter: the first passes in which the new slots of `update_state` and of `update_state_after` are
+// known.
 template <class S, class ProbeWriter, int Passes, int KnownPass, int KnownAfter>
 class ContractProbe {
   using Rule = typename S::Rule;

@@ -67,8 +67,8 @@ class MembersInMemory {
   int64 length_;
 };
 
-// The terms of the members of one leaf of an entry, in ranges of `span` consecutive members. element(i): that of member i
-// of the leaf.
+// The terms of the members of one leaf of an entry, in ranges of `span` consecutive members. element(i): that of member
+// i of the leaf.
 template <class S, int Pass, int LayoutNumber>
 KHD void take_ranges(const Scope<S>& scope, const Gather& at, int64 span,
                      real (&x)[LeafSums<S, Pass, LayoutNumber>::kTerms][kLeaf], auto&& element) {

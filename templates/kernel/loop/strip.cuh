@@ -49,8 +49,8 @@ constexpr bool rounds_strips() {
   return rounds_to_nearest<Format>() || rounds_randomly<Format>();
 }
 
-// Rounds and stores a strip. draws: of its elements, if the format rounds stochastically. one(x, random bits): the bits of
-// one value, for strips with values that the instructions do not round.
+// Rounds and stores a strip. draws: of its elements, if the format rounds stochastically. one(x, random bits): the bits
+// of one value, for strips with values that the instructions do not round.
 template <class Format, int Special, int Size, class F>
 KHD void store_strip(const float (&x)[Size], const uint16* draws, uint16* to, F&& one) {
   static_assert(Size % kRoundedAtOnce == 0 && kLeaf % Size == 0);

@@ -1,5 +1,5 @@
-// Converts the only slot of a tensor from codes to values and back, and its weights to the values that the rule sees, in
-// element order. Inspection, checkpoints of other formats, and tests use it. The arguments are a Conversion, the
+// Converts the only slot of a tensor from codes to values and back, and its weights to the values that the rule sees,
+// in element order. Inspection, checkpoints of other formats, and tests use it. The arguments are a Conversion, the
 // tensor, and hyperparameters with the next step number.
 #pragma once
 #include "../occupancy.cuh"

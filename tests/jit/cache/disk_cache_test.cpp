@@ -23,7 +23,7 @@ TEST(Key, EveryFieldChangesTheDigest) {
   Key other = key;
   EXPECT_EQ(key.digest(), other.digest());
   EXPECT_EQ(key.digest().size(), 64u);
-  other.text_digest = sha256_hex("b");
+  other.token_digest = sha256_hex("b");
   EXPECT_NE(key.digest(), other.digest());
   other = key;
   other.target = Target::cuda(100);

@@ -33,21 +33,21 @@ TEST(Explain, EqualKeysDifferInNothing) { EXPECT_TRUE(differences(header(), head
 
 TEST(Explain, AChangedTemplateIsNamed) {
   EntryHeader wanted = header();
-  wanted.key.text_digest = sha256_hex("other");
+  wanted.key.token_digest = sha256_hex("other");
   wanted.sources["rules/adamw.cuh"] = "changed";
   EXPECT_EQ(only_difference(wanted), "rules/adamw.cuh has changed");
   wanted = header();
-  wanted.key.text_digest = sha256_hex("other");
+  wanted.key.token_digest = sha256_hex("other");
   wanted.sources[kUnitSource] = "changed";
   EXPECT_EQ(only_difference(wanted), "the translation unit has changed");
   wanted = header();
-  wanted.key.text_digest = sha256_hex("other");
+  wanted.key.token_digest = sha256_hex("other");
   wanted.sources.erase("codecs/int8.cuh");
   wanted.sources["codecs/int4.cuh"] = "new";
   EXPECT_EQ(differences(header(), wanted),
             (std::vector<std::string>{"codecs/int4.cuh is new", "codecs/int8.cuh was removed"}));
   wanted = header();
-  wanted.key.text_digest = sha256_hex("other");
+  wanted.key.token_digest = sha256_hex("other");
   EXPECT_TRUE(says(only_difference(wanted), "order of files"));
 }
 
@@ -57,7 +57,7 @@ TEST(Explain, DifferentOptionsAndConfigsAreNamed) {
            "    jitstep::KernelConfig{" + config + "}>;\n";
   };
   EntryHeader entry = header(), wanted = header();
-  wanted.key.text_digest = sha256_hex("other");
+  wanted.key.token_digest = sha256_hex("other");
   wanted.sources[kUnitSource] = "changed";
   entry.unit = unit("false", "1, 1, 256, 16");
   wanted.unit = unit("true", "1, 1, 256, 16");
@@ -102,7 +102,7 @@ TEST(Explain, DifferencesOfTargetCompilerIsaAndOptionsAreNamed) {
 
 TEST(Explain, TheNearestEntryOfTheNameIsCompared) {
   EntryHeader wanted = header(), near = header(), far = header(), other = header("lamb_int8");
-  wanted.key.text_digest = sha256_hex("now");
+  wanted.key.token_digest = sha256_hex("now");
   wanted.sources["rules/adamw.cuh"] = "now";
   far.key.compiler = "gcc version 11\n";
   const std::string explanation = explain_miss(wanted, {far, other, near});

@@ -97,7 +97,7 @@ class UnitTest : public ::testing::Test {
       if (r.has_source) all_equal(type, {{"OVER", r.source_domain.reduction_layout()}});
     }
     for (const auto& m : plan.aux_state)
-      all_equal(str_cat("jitstep::At<", m.number, ", UnitMemory>::type"),
+      all_equal(str_cat("jitstep::At<", m.number, ", UnitAuxState>::type"),
                 {{"DOMAIN", m.domain.reduction_layout()}, {"VALUE", m.bytes}});
     return asked + out;
   }
@@ -237,7 +237,7 @@ TEST_F(UnitTest, NumbersReductionsOverEntries) {
 TEST_F(UnitTest, RejectsInvalidSpecs) {
   EXPECT_EQ(problem({.rule = "adamw"}), "adamw has 3 slots (m, v, vmax), but the spec lists 0");
   EXPECT_EQ(problem({.rule = "adamw", .state = {{CodecChoice{"fp32"}, {}, {}}}}),
-            "adamw: the slot v has no codec");
+            "adamw: the slot v has no codec. Set one in StateFormat::slots, such as fp32.");
   KernelSpec spec = adamw({"fp32"});
   spec.state.weights = "stochastic";
   EXPECT_EQ(problem(spec),

@@ -619,7 +619,7 @@ std::string problem_of_many_reductions() {
 
 TEST(ManifestMistakes, SeventeenReductionsThrow) {
   EXPECT_EQ(
-      problem_of_many_reductions().find("my/mine.cuh:36: a kernel can have at most 16 reductions"),
+      problem_of_many_reductions().find("my/mine.cuh:36: a file can have at most 16 reductions"),
       0u)
       << problem_of_many_reductions();
 }

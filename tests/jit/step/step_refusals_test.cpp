@@ -112,14 +112,17 @@ TEST_F(StepErrors, NullPointers) {
 
 TEST_F(StepErrors, TensorsThatTheKernelCannotStep) {
   const std::string who = "cannot step the tensor with id 4 by sgd_int8_float32: it ";
-  EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].offset = 12; }),
-            who +
-                "starts at element 12. A shard must start at a multiple of 8, because 8 elements "
-                "share a draw.");
+  EXPECT_EQ(
+      refused([](auto& tensors, auto&, auto&) { tensors[1].offset = 12; }),
+      who +
+          "starts at element 12. Its offset must be a multiple of 8, because 8 elements share "
+          "a draw of random bits.");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].slots.resize(9); }),
-            who + "has 9 slots, but the rule has 1");
+            who + "has 9 slots, but the rule has 1. Create a StateStorage for this plan.");
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].aux_state.resize(9); }),
-            who + "has 9 fields of auxiliary state, but the kernel has 0");
+            who +
+                "has 9 fields of auxiliary state, but the kernel has 0. Create a StateStorage for "
+                "this plan.");
   const StateStorage of_int4(cpu, resolve(options, {"int4"}), options, {100});
   EXPECT_EQ(refused([&](auto& tensors, auto&, auto&) {
               tensors[1] = of_int4.tensor(tensors[1].p, tensors[1].id);

@@ -222,6 +222,23 @@ TEST(Step, ReadsItsOwnHyperParamsAfterASwitchOfMode) {
   }
 }
 
+TEST(Step, ComparesOptionsOfSharedStateAmongTheTensorsThatShareIt) {
+  RecordingBackend backend;
+  const Plan sharing = plan("schedulefree_adamw");
+  SharedState shared = make_shared_state(backend, OptionValues("schedulefree_adamw"));
+  Step step(backend, {{plan("adamw"), tensors(2, 10)}, {sharing, tensors(2, 10, 2)}}, &shared);
+  const OptionValues options("schedulefree_adamw");
+  OptionValues faster = options;
+  faster.set("lr", 0.5);
+  std::vector<HyperParams> sets = {at_step(1), sharing.at_step(options, 1)};
+  std::vector<StepInput> given = inputs(4);
+  given[2].hyper_index = given[3].hyper_index = 1;
+  step.run(given, sets);
+  sets.push_back(sharing.at_step(faster, 1));
+  given[3].hyper_index = 2;
+  EXPECT_THROW(step.run(given, sets), Error);
+}
+
 TEST(Step, SendsWorkItemsThatALastStepCouldNotSend) {
   RecordingBackend backend;
   Step step(backend, {{plan("adamw"), tensors(3, 10)}});

@@ -11,7 +11,7 @@ namespace {
 // Steps two optimizers in turn with one state, which `hand_over` moves.
 template <class HandOver>
 Tensors in_turn(const AdamWOptions& first, const AdamWOptions& second, torch::Dtype dtype,
-                HandOver activate_step) {
+                HandOver wait_for_last_step) {
   const Tensors p = make_parameters(dtype, {{70, 60}});
   AdamW a(p, first), b(p, second);
   auto* const key = p[0].unsafeGetTensorImpl();
@@ -19,7 +19,7 @@ Tensors in_turn(const AdamWOptions& first, const AdamWOptions& second, torch::Dt
   for (int step = 3; step <= 8; ++step) {
     AdamW& from = step % 2 == 1 ? a : b;
     AdamW& to = step % 2 == 1 ? b : a;
-    to.state()[key] = activate_step(std::move(from.state().at(key)));
+    to.state()[key] = wait_for_last_step(std::move(from.state().at(key)));
     from.state().erase(key);
     train(to, p, step, step);
   }

@@ -100,8 +100,8 @@ void add_from_real(Forms& forms) {
   });
 }
 
-// The magnitude in a format with `Fraction` bits of fraction and 1 as its exponent of 2^Least, to nearest, ties to even.
-// Numbers that are too large have more bits, and so does infinity.
+// The magnitude in a format with `Fraction` bits of fraction and 1 as its exponent of 2^Least, to nearest, ties to
+// even. Numbers that are too large have more bits, and so does infinity.
 template <int Fraction, int Least>
 std::uint32_t rounded_magnitude(float x) {
   const float size = std::min(std::abs(x), std::numeric_limits<float>::max());

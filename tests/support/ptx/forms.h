@@ -1,5 +1,5 @@
-// Every operation of the PTX interpreter, by its full PTX name, such as "add.rn.f32". NVRTC 13 uses about 240 of them for
-// this library's kernels.
+// Every operation of the PTX interpreter, by its full PTX name, such as "add.rn.f32". NVRTC 13 uses about 240 of them
+// for this library's kernels.
 //
 //   operations                                                                  tested by, in tests/ptx
 //   add sub mul.lo mul.hi mul.wide mad.lo div rem min max neg abs and or xor    integer_cases.cpp, forms_test.cpp

@@ -1,4 +1,5 @@
-// Arithmetic of floats and doubles, rounded to nearest. Subnormal numbers are not flushed to zero, unless a name says so.
+// Arithmetic of floats and doubles, rounded to nearest. Subnormal numbers are not flushed to zero, unless a name says
+// so.
 #include <cmath>
 
 #include "support/ptx/elementwise.h"

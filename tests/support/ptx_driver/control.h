@@ -1,10 +1,10 @@
 // Controls for tests of the PTX driver: a libcuda.so.1 that executes PTX on the host, in place of a GPU's driver. A
 // program that links it, or finds it first on its library path, gets it wherever it opens "libcuda.so.1".
 //
-// Its devices (kDevices) report compute capabilities that no NVRTC knows. So the library requests PTX of the newest older
-// architecture. Launches execute at once, in the interpreter of support/ptx. Streams and events do not delay them, but
-// unordered accesses to the same memory are an error. As on a GPU, errors are sticky: every later call on that device
-// returns the error until recover().
+// Its devices (kDevices) report compute capabilities that no NVRTC knows. So the library requests PTX of the newest
+// older architecture. Launches execute at once, in the interpreter of support/ptx. Streams and events do not delay
+// them, but unordered accesses to the same memory are an error. As on a GPU, errors are sticky: every later call on
+// that device returns the error until recover().
 #pragma once
 
 #include <cstddef>

@@ -63,7 +63,7 @@ json to_json(const ListedEntry& listed) {
   const EntryHeader& header = *listed.header;
   out.update({{"name", header.name},
               {"target", to_string(header.key.target)},
-              {"text", header.key.text_digest},
+              {"text", header.key.token_digest},
               {"compiler", header.key.compiler},
               {"compile_ms", header.compile_ms},
               {"bytes", entry->binary.image.size()},
@@ -84,7 +84,7 @@ void print(const ListedEntry& listed) {
   const EntryHeader& header = *listed.header;
   std::cout << "name      " << header.name << "\ntarget    " << to_string(header.key.target)
             << "\ncompiled  in " << fixed(header.compile_ms, 0) << " ms, "
-            << entry->binary.image.size() << " bytes\ntext      " << header.key.text_digest
+            << entry->binary.image.size() << " bytes\ntext      " << header.key.token_digest
             << "\n\n"
             << header.key.compiler << "\n\n";
   std::vector<std::vector<std::string>> rows = {{"source", "sha256"}};

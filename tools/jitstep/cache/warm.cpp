@@ -233,7 +233,7 @@ class Engines {
 // The engine only warns if it cannot store a kernel.
 void check_stored(const Built& built) {
   const Settings here = settings();
-  const std::string file = entry_path(in_place(here.cache_dir), built.key);
+  const std::string file = entry_path(absolute_folder(here.cache_dir), built.key);
   if (std::filesystem::exists(file)) return;
   const std::vector<std::string> rejected = DiskCache(here).rejected();
   throw Error(str_cat(

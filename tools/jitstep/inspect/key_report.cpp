@@ -115,11 +115,11 @@ KeyReport key_report(const Subject& subject) {
   report.key = key.digest();
   report.found = where(report.key);
   report.parts = {{"schema", str_cat(kCacheSchema), "version of the format of cache files"},
-                  {"text", cut(key.text_digest), "digest of the preprocessed source, see below"},
+                  {"text", cut(key.token_digest), "digest of the preprocessed source, see below"},
                   {"target", to_string(key.target), "a binary runs on one architecture"}};
   add_compiler(key.compiler, report.parts);
   if (subject.edited) {
-    report.constants = {{"edited text", cut(key.text_digest), "given by --override"}};
+    report.constants = {{"edited text", cut(key.token_digest), "given by --override"}};
   } else {
     report.constants = constants_of(subject);
     report.templates = templates_of(subject);
