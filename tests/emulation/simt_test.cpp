@@ -283,13 +283,16 @@ TEST(Simt, ReportsLanesThatWaitAtDifferentOperations) {
   }
 }
 
-// Two teams of 16 lanes take different branches, each with its own shuffle.
+// Two teams of 16 lanes take different branches, each with its own shuffle. The comments in assembly keep clang from
+// merging the two calls.
 void apart_entry(const void* args) {
   auto* out = arguments<std::array<unsigned long long, 32>*>(args)->data();
   const unsigned lane = backend().thread_index();
   if (lane < 16) {
+    asm volatile("# lanes 0-15");
     out[lane] = backend().shuffle_xor(lane, 8) + 1;
   } else {
+    asm volatile("# lanes 16-31");
     out[lane] = backend().shuffle_xor(lane, 8) * 3;
   }
 }

@@ -68,8 +68,9 @@ TEST(CacheForeign, EntriesOfAnotherCompilerIsaOrOptionsAreUsedOnlyIfTheyAreValid
   int tried = 0;
   for (const Change& change :
        {Change{"version", "gcc version ", "gcc version 99.", true},
-        Change{"more ISA", "isa: ", "isa: -mno-such-feature -mavx1024 ", false},
-        Change{"less ISA", " -maes", "", true},
+        Change{"more ISA", "isa: -m", "isa: -mno-such-feature -mavx1024 -m", false},
+        Change{"more ISA for clang", " +aes", " +aes +avx1024", false},
+        Change{"less ISA", " -maes", "", true}, Change{"less ISA for clang", " +aes", "", true},
         Change{"options", "-ffp-contract=off", "-ffp-contract=fast", false},
         Change{"optimization", "-O3", "-O2", false}}) {
     SCOPED_TRACE(change.what);
