@@ -23,7 +23,7 @@ import sys
 import time
 
 import library_environment
-from training_runs import ROOT, machine_class
+from training_runs import ROOT, machine_class, replace_text, revision
 from comparison_cases import CASES
 from implementation_process import ImplementationError, ImplementationProcess
 from compare_report import page
@@ -150,24 +150,16 @@ def available_bytes():
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
 
 
-def write(path, result):
-    """Writes the file atomically."""
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(result, indent=1) + "\n")
-    new.replace(path)
-
-
 def begin(path, settings):
     """The result of an earlier call with the same settings, or a new one."""
-    describe = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    revision = subprocess.run(describe, capture_output=True, text=True).stdout.strip()
+    now = revision()
     if path.exists():
         result = json.loads(path.read_text())
-        if (result["settings"], result["revision"]) != (settings, revision):
+        if (result["settings"], result["revision"]) != (settings, now):
             sys.exit(f"compare.py: {path} was measured with other settings or another revision. Use --out for another "
                      "file, or remove it.")
         return result
-    return {"date": datetime.date.today().isoformat(), "machine": machine_class(), "revision": revision,
+    return {"date": datetime.date.today().isoformat(), "machine": machine_class(), "revision": now,
             "settings": settings, "load_average": [], "cases": []}
 
 
@@ -190,7 +182,7 @@ def measure(arguments, settings, processes, reasons):
             else:
                 result["load_average"].append(os.getloadavg()[0])
                 result["cases"].append(about | {"rows": run.run()})
-            write(path, result)
+            replace_text(path, json.dumps(result, indent=1) + "\n")
     return result
 
 

@@ -24,7 +24,7 @@ import tempfile
 
 import library_environment
 from scale_report import page
-from training_runs import ROOT, machine_class
+from training_runs import ROOT, machine_class, replace_text, revision
 
 OPTIONS = {"lr": 1e-3, "weight_decay": 1e-2, "max_grad_norm": 1.0}
 # By name: the spec of jitstep's optimizer.
@@ -111,11 +111,10 @@ def commands(arguments, absent):
 
 def begin(arguments, separate):
     """The result of a stopped call with the same settings, or a new one."""
-    describe = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     title = json.loads((ROOT / "bench/shapes.json").read_text())[arguments.workload]["title"]
     new = {
         "date": datetime.date.today().isoformat(), "machine": machine_class(), "note": arguments.note,
-        "revision": subprocess.run(describe, capture_output=True, text=True).stdout.strip(),
+        "revision": revision(),
         "network": "a loopback device of its own" if separate else "the loopback device, which other programs use too",
         "workload": arguments.workload, "title": title, "rounds": arguments.rounds, "load_average": [], "runs": [],
     }
@@ -151,9 +150,7 @@ def measure(arguments):
             else:
                 print(f"  not measured: {made['reason']}", file=sys.stderr)
             result["runs"].append({"name": name, "ranks": ranks} | made)
-            new = arguments.out.with_suffix(".new")  # a stopped call leaves the old file or the new one
-            new.write_text(json.dumps(result, indent=1) + "\n")
-            new.replace(arguments.out)
+            replace_text(arguments.out, json.dumps(result, indent=1) + "\n")
 
 
 def parse_arguments():

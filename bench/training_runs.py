@@ -25,13 +25,24 @@ def read_results(path):
     return results
 
 
+def replace_text(path, text):
+    """Writes the file. A call that is stopped leaves the old file or the new one."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
+
+
 def remove_incomplete_line(path, results):
     """Rewrites the file, unless it has exactly these results."""
     text = "".join(json.dumps(result) + "\n" for result in results)
     if path.exists() and path.read_text() != text:
-        new = path.with_suffix(".new")
-        new.write_text(text)
-        new.replace(path)
+        replace_text(path, text)
+
+
+def revision():
+    """The commit of this tree, and "-dirty" if files differ from it."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
 def append(path, result):

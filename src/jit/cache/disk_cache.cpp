@@ -163,10 +163,10 @@ void DiskCache::warn_unusable() {
     std::lock_guard lock(mutex_);
     if (own_problem_.empty() || std::exchange(warned_unusable_, true)) return;
   }
-  warn(settings_.log, str_cat("cannot cache kernels on disk: ", own_problem_,
-                              ". Kernels are cached only in memory. Set JITSTEP_CACHE_DIR to a "
-                              "folder that only you can "
-                              "write to."));
+  warn(settings_.log,
+       str_cat("cannot cache kernels on disk: ", own_problem_,
+               ". Kernels are cached only in memory. Set JITSTEP_CACHE_DIR to a folder that only ",
+               "you can write to."));
 }
 
 std::vector<std::string> DiskCache::rejected() {

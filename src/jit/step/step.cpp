@@ -150,18 +150,19 @@ const ConfigChoice& Step::choice(std::size_t batch) const { return state().choic
 void Step::State::check_shared_options(const std::vector<StepInput>& now,
                                        const std::vector<HyperParams>& hyper_params) const {
   if (shared_state == nullptr || hyper_params.size() < 2) return;
-  const Plan* plan = nullptr;
-  std::vector<StepInput> sharing;  // of tensors that share state. They have one rule
-  auto first = now.begin();
+  const Plan* plan = nullptr;  // of the tensors that share state. They have one rule
+  std::vector<bool> used(hyper_params.size());
+  auto input = now.begin();
   for (const LaunchBatch& batch : batches) {
-    const auto last = first + static_cast<std::ptrdiff_t>(batch.tensors().size());
+    const auto end = input + static_cast<std::ptrdiff_t>(batch.tensors().size());
     if (!batch.plan().shared_state.empty()) {
       plan = &batch.plan();
-      sharing.insert(sharing.end(), first, last);
+      for (; input != end; ++input)
+        if (!input->inactive) used[static_cast<std::size_t>(input->hyper_index)] = true;
     }
-    first = last;
+    input = end;
   }
-  if (plan != nullptr) check_same_in_groups(*plan, sharing, hyper_params);
+  if (plan != nullptr) check_same_in_groups(*plan, hyper_params, used);
 }
 
 void Step::State::prepare(const std::vector<StepInput>& now,

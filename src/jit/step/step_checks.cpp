@@ -257,15 +257,15 @@ void check_counters(const std::vector<StepInput>& inputs,
 
 // One tensor writes the shared state, with the options of its own group. The options that the state depends on must
 // therefore be equal in all groups.
-void check_same_in_groups(const Plan& plan, const std::vector<StepInput>& inputs,
-                          const std::vector<HyperParams>& hyper_params) {
+void check_same_in_groups(const Plan& plan, const std::vector<HyperParams>& hyper_params,
+                          const std::vector<bool>& used) {
   const auto layout = plan.catalog->option_layout(plan.spec.rule);
   for (const PackedOption& one : layout->options_of(layout->rule)) {
     if (!one.option->same_in_groups) continue;
     const HyperParams* first = nullptr;
-    for (const StepInput& input : inputs) {
-      if (input.inactive) continue;
-      const HyperParams& now = hyper_params[static_cast<std::size_t>(input.hyper_index)];
+    for (std::size_t i = 0; i < hyper_params.size(); ++i) {
+      if (!used[i]) continue;
+      const HyperParams& now = hyper_params[i];
       if (first == nullptr) first = &now;
       const double value = now.hyper[one.index], other = first->hyper[one.index];
       const bool on_device = now.lr != nullptr && one.option->name == "lr";

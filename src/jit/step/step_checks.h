@@ -48,10 +48,10 @@ JITSTEP_API void check_counters(const std::vector<StepInput>& inputs,
                                 const std::vector<HyperParams>& hyper_params,
                                 const SharedState* shared_state, bool on_device);
 
-/// Checks the options that a rule with shared state declares as the same in all groups. `inputs`: of its tensors. An lr
-/// on the device is not read.
-void check_same_in_groups(const Plan& plan, const std::vector<StepInput>& inputs,
-                          const std::vector<HyperParams>& hyper_params);
+/// Checks the options that a rule with shared state declares as the same in all groups. `used`: which HyperParams its
+/// active tensors use. An lr on the device is not read.
+void check_same_in_groups(const Plan& plan, const std::vector<HyperParams>& hyper_params,
+                          const std::vector<bool>& used);
 
 /// Checks that the kernel divides gradients if HyperParams have a grad_scale.
 JITSTEP_API void check_scale(const Plan& plan, const std::vector<HyperParams>& hyper_params);

@@ -111,9 +111,8 @@ void Optimizer::Impl::Reduction::reduce() {
   if (in_backward() && reduction_.is_finished()) return;
   try {
     in_backward() ? await_backward() : read_all();
-  } catch (
-      const RankFailure&) {  // of another rank. end_failed_call() does the same after an error of this rank
-    end_step();
+  } catch (const RankFailure&) {
+    end_step();  // another rank failed; after an error of this rank, end_failed_call() does so
     throw;
   }
   try {

@@ -38,6 +38,12 @@ double progress(std::int64_t step, const WarmupDecay& form) {
   return std::min(1.0, done / static_cast<double>(form.steps - form.warmup_steps));
 }
 
+// From base, for a share of 1, to end_lr. The rate of a late group below end_lr stays.
+double decayed(double base, double share, const WarmupDecay& form) {
+  const double end = std::min(form.end_lr, base);
+  return end + (base - end) * share;
+}
+
 }  // namespace
 
 ClosedFormLR::ClosedFormLR(torch::optim::Optimizer& optimizer, std::string name)
@@ -112,8 +118,7 @@ PolynomialLR::PolynomialLR(torch::optim::Optimizer& optimizer, WarmupDecay form,
 
 double PolynomialLR::rate(double base, std::int64_t step) const {
   if (step < form_.warmup_steps) return warmed_up(base, step, form_);
-  const double end = std::min(form_.end_lr, base);
-  return end + (base - end) * std::pow(1 - progress(step, form_), power_);
+  return decayed(base, std::pow(1 - progress(step, form_), power_), form_);
 }
 
 CosineLR::CosineLR(torch::optim::Optimizer& optimizer, WarmupDecay form)
@@ -124,9 +129,7 @@ CosineLR::CosineLR(torch::optim::Optimizer& optimizer, WarmupDecay form)
 
 double CosineLR::rate(double base, std::int64_t step) const {
   if (step < form_.warmup_steps) return warmed_up(base, step, form_);
-  const double share = (1 + std::cos(std::numbers::pi * progress(step, form_))) / 2;
-  const double end = std::min(form_.end_lr, base);
-  return end + (base - end) * share;
+  return decayed(base, (1 + std::cos(std::numbers::pi * progress(step, form_))) / 2, form_);
 }
 
 PreheatLR::PreheatLR(torch::optim::Optimizer& optimizer, double preheat_steps, double decay_power)
