@@ -41,17 +41,17 @@ class JITSTEP_API Compiler {
  public:
   virtual ~Compiler() = default;
 
-  /// Returns a binary with a non-empty image. Throws a CompileError if the source is wrong, or a ToolchainError if the
+  /// Returns a binary with a non-empty image. Throws a CompileError if the source is wrong, or another Error if the
   /// compiler is missing, unusable or out of resources. `name` is for messages.
   virtual Binary compile(const std::string& text, const std::string& name,
                          const Target& target) = 0;
 
   /// Version, build and resolved options: everything except the source that determines the binary. Contains no paths,
-  /// so that a cache can be moved. Throws a ToolchainError if the compiler is missing.
+  /// so that a cache can be moved. Throws an Error if the compiler is missing.
   virtual const std::string& identity(const Target& target) = 0;
 
   /// True if there is a compiler for the target. If not, the cache may use binaries that `fitness` ranks, and compile()
-  /// and identity() throw a ToolchainError with installation advice.
+  /// and identity() throw an Error with installation advice.
   virtual bool available(const Target&) { return true; }
 
   /// How suitable a cached binary of the compiler with this identity is in place of this compiler's own, which may be

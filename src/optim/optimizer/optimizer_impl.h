@@ -65,18 +65,18 @@ struct Optimizer::Impl {
     const std::type_info* type = nullptr;  // of *state: a new object may have the same address
     int buffers_revision = 0;              // StateBuffers::revision after bind(); unique
     int group_revision = -1;               // GroupRecord::revision() at bind(); -1: bind again
-    bool gradient_checked = false;  // valid while `gradient` matches
-    bool repeated = false;          // a duplicate in its group, which is not stepped
-    bool needs_all_tensors = false;      // jit::needs_all_tensors() of the plan
-    TensorFingerprint fingerprint = {};  // of the parameter
-    TensorFingerprint gradient = {};     // of the last gradient
+    bool gradient_checked = false;         // valid while `gradient` matches
+    bool repeated = false;                 // a duplicate in its group, which is not stepped
+    bool needs_all_tensors = false;        // jit::needs_all_tensors() of the plan
+    TensorFingerprint fingerprint = {};    // of the parameter
+    TensorFingerprint gradient = {};       // of the last gradient
     int id = 0;
     int index_in_group = 0;  // without duplicates; selects from options with a value per parameter
     std::optional<Stepper> alone = {};  // for steps inside backward()
-    torch::Tensor part =
-        {};  // with shard(): this rank's elements of the parameter, [n]; undefined: all elements
-    torch::Tensor part_grad =
-        {};  // their gradient; with own gradients, the mean over ranks, also of all elements
+    // With shard(): this rank's elements of the parameter, [n]. Undefined: all elements.
+    torch::Tensor part = {};
+    // Their gradient. With own gradients, the mean over ranks, also of all elements.
+    torch::Tensor part_grad = {};
     std::vector<torch::Tensor> part_inputs = {};  // the same elements of its inputs
     HostCopy* host = nullptr;  // what is stepped if the state is offloaded; null: the parameter
 
