@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "jit/base/process.h"
 #include "jitstep/jit/settings.h"
@@ -20,5 +21,13 @@ inline std::string gcc() { return installed({"g++-12", "g++"}); }
 inline std::string clang() {
   return installed({"clang++-14", "clang++"});
 }  // tools/setup.sh uses the same order
+
+/// gcc() and clang(), if installed.
+inline std::vector<std::string> gcc_and_clang() {
+  std::vector<std::string> names;
+  for (const std::string& name : {gcc(), clang()})
+    if (!name.empty()) names.push_back(name);
+  return names;
+}
 
 }  // namespace jitstep::support

@@ -17,6 +17,7 @@
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 #include "support/combinations.h"
+#include "support/compilers.h"
 
 namespace jitstep::jit {
 namespace {
@@ -325,8 +326,11 @@ TEST_F(CheckMode, HasItsOwnKernelsInTheCache) {
 
 // ---- mistakes that the host compiler detects in any mode
 
-std::string compiled(const std::string& apply) {
-  Engine engine(testing::settings_with_cache(""));
+// The first line of the error. Empty if there is none.
+std::string compiled(const std::string& apply, const std::string& cxx) {
+  Settings settings = testing::settings_with_cache("");
+  settings.cxx = cxx;
+  Engine engine(settings);
   engine.templates().add("rules/mine.cuh",
                          "#pragma once\n#include \"../lang/contract.cuh\"\n"
                          "namespace jitstep::rules::mine {\nstruct Rule {\n"
@@ -346,16 +350,18 @@ std::string compiled(const std::string& apply) {
 
 TEST(CpuKernels, RejectDoubleLiteralsAndLanguageExtensions) {
   const std::string advice = "a rule computes in `real`: write real(0.1), or static_cast<real>";
-  for (const char* apply : {"e.p -= 0.1 * e.g;", "e.p = e.p * (1 - 0.5) - e.g;",
-                            "const real x = e.g * 0.1; e.p -= x;"}) {
-    const std::string error = compiled(apply);
-    EXPECT_EQ(error.find("rules/mine.cuh:5: "), 0u) << error;
-    EXPECT_NE(error.find(advice), error.npos) << error;
+  const std::string vla = "int n = e.g > 0; real x[n]; x[0] = e.g; e.p -= x[0];";
+  for (const std::string& cxx : support::gcc_and_clang()) {
+    for (const char* apply : {"e.p -= 0.1 * e.g;", "e.p = e.p * (1 - 0.5) - e.g;",
+                              "const real x = e.g * 0.1; e.p -= x;"}) {
+      const std::string error = compiled(apply, cxx);
+      EXPECT_EQ(error.find("rules/mine.cuh:5: "), 0u) << cxx << ": " << error;
+      EXPECT_NE(error.find(advice), error.npos) << cxx << ": " << error;
+    }
+    EXPECT_EQ(compiled(vla, cxx).find("rules/mine.cuh:5: "), 0u) << cxx;
+    EXPECT_EQ(compiled("const real half = 0.5; e.p -= half * e.g;", cxx), "") << cxx;
+    EXPECT_EQ(compiled("const int n = 3; e.p -= n * e.g;", cxx), "") << cxx;
   }
-  EXPECT_NE(
-      compiled("int n = e.g > 0; real x[n]; x[0] = e.g; e.p -= x[0];").find("rules/mine.cuh:5: "),
-      std::string::npos);
-  EXPECT_EQ(compiled("const real half = 0.5; e.p -= half * e.g;"), "");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "jit/base/process.h"
 #include "jit/cache/cache_fixtures.h"
 #include "jit/source/source_digests.h"
+#include "support/compilers.h"
 #include "tools/tool.h"
 
 namespace jitstep::jit {
@@ -26,9 +27,9 @@ std::string shown(const Args& args, const Variables& environment = {}) {
   return result.output;
 }
 
-json shown_json(Args args) {
+json shown_json(Args args, const Variables& environment = {}) {
   args.push_back("--json");
-  return json::parse(shown(args));
+  return json::parse(shown(args, environment));
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
@@ -88,31 +89,38 @@ TEST(Inspect, PreprocessedSourceCompilesToTheSameCodeByTheLoggedCommand) {
 
 TEST(Inspect, AssemblyNamesTheLinesOfTheTemplates) {
   const std::string rule = content_of(JITSTEP_SOURCE_DIR "/templates/rules/adamw.cuh");
-  const std::string mark = "# rules/adamw.cuh:", assembly = shown(int8("asm"));
-  const std::size_t at = assembly.find(mark);
-  ASSERT_NE(at, assembly.npos) << assembly.substr(0, 2000);
-  const std::string comment = assembly.substr(at, assembly.find('\n', at) - at);
-  const std::size_t colon = comment.find(": ", mark.size());
-  std::istringstream lines(rule);
-  std::string line;
-  for (int i = std::stoi(comment.substr(mark.size())); i > 0; --i) std::getline(lines, line);
-  EXPECT_TRUE(has(line, comment.substr(colon + 2))) << comment;
-  EXPECT_TRUE(has(assembly, "jitstep_apply:\n"));
-  EXPECT_FALSE(has(assembly, ".cfi_"));
+  const std::string mark = "# rules/adamw.cuh:";
+  for (const std::string& cxx : support::gcc_and_clang()) {
+    const std::string assembly = shown(int8("asm"), {{"JITSTEP_CXX", cxx}});
+    const std::size_t at = assembly.find(mark);
+    ASSERT_NE(at, assembly.npos) << assembly.substr(0, 2000);
+    const std::string comment = assembly.substr(at, assembly.find('\n', at) - at);
+    const std::size_t colon = comment.find(": ", mark.size());
+    std::istringstream lines(rule);
+    std::string line;
+    for (int i = std::stoi(comment.substr(mark.size())); i > 0; --i) std::getline(lines, line);
+    EXPECT_TRUE(has(line, comment.substr(colon + 2))) << comment;
+    EXPECT_TRUE(has(assembly, "\njitstep_apply:\n")) << cxx;
+    for (const char* part : {".cfi_", "# @", ".Lfunc_"})
+      EXPECT_FALSE(has(assembly, part)) << cxx << ": " << part;
+  }
 }
 
 TEST(Inspect, ResourcesOfTheCpuCountItsVectors) {
-  const json entries = shown_json(int8("resources")).at("resources").at("entries");
-  EXPECT_EQ(entries.at(0).at("entry"), "jitstep_apply");
-  // The loops may be separate functions, because inlining depends on the processor.
-  int vectors = 0, instructions = 0;
-  for (const json& entry : entries) {
-    for (const char* width : {"vector_512", "vector_256", "vector_128"})
-      vectors += entry.at(width).get<int>();
-    instructions += entry.at("instructions").get<int>();
+  for (const std::string& cxx : support::gcc_and_clang()) {
+    const json entries =
+        shown_json(int8("resources"), {{"JITSTEP_CXX", cxx}}).at("resources").at("entries");
+    EXPECT_EQ(entries.at(0).at("entry"), "jitstep_apply");
+    // The loops may be separate functions, because inlining depends on the processor.
+    int vectors = 0, instructions = 0;
+    for (const json& entry : entries) {
+      for (const char* width : {"vector_512", "vector_256", "vector_128"})
+        vectors += entry.at(width).get<int>();
+      instructions += entry.at("instructions").get<int>();
+    }
+    EXPECT_GT(vectors, 50) << cxx;
+    EXPECT_GT(instructions, vectors) << cxx;
   }
-  EXPECT_GT(vectors, 50);
-  EXPECT_GT(instructions, vectors);
 }
 
 TEST(Inspect, TheKeyIsThatOfTheCacheAndItsPartsAreThoseOfTheFile) {

@@ -59,6 +59,13 @@ Words code_flags(const Target& target, bool check, const std::string& cpu) {
   return flags;
 }
 
+// clang also needs these for the errors of g++. They change no code, so they are not in the identity. Its
+// -Wfloat-conversion does not include double to `real`. Without a limit, it reports all errors.
+Words diagnostics_of_clang() {
+  return {"-Werror=implicit-float-conversion", "-Wno-implicit-int-float-conversion",
+          "-ferror-limit=0", "-Wno-unknown-warning-option"};
+}
+
 // An emulated kernel calls functions of the process that loads it, so only CPU kernels must have no undefined symbols.
 Words link_flags(const Target& target) {
   Words flags = {"-shared", "-Wl,--as-needed"};
@@ -154,14 +161,14 @@ HostCompiler::HostCompiler(Settings settings) : settings_(std::move(settings)) {
 // The file that the compiler writes with `options` in addition to the code options.
 std::vector<std::byte> HostCompiler::run(const std::string& source, const std::string& name,
                                          const Target& target, const Names& options,
-                                         std::string& log, std::size_t output_ends) const {
+                                         std::string& log, std::size_t output_ends) {
   const PrivateFolder folder = work_folder();
   const std::string out = folder.path() + "/kernel.so";
   Words words = command_of(program());
   for (const Words& more :
        {Words{"-x", "c++", "-pipe", "-fdiagnostics-color=never"},
-        flags_for(words[0], code_flags(target, settings_.check, cpu_of(settings_))), options,
-        Words{"-o", out, "-"}}) {
+        flags_for(words[0], code_flags(target, settings_.check, cpu_of(settings_))),
+        is_clang(target) ? diagnostics_of_clang() : Words(), options, Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
   const Finished run = run_compiler(words, source, settings_, folder.path(), output_ends);

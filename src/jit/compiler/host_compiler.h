@@ -48,7 +48,7 @@ class HostCompiler : public Compiler {
   std::string find() const;  // the program's path; empty if there is none
   std::vector<std::byte> run(const std::string& text, const std::string& name, const Target& target,
                              const Names& options, std::string& log,
-                             std::size_t output_ends = kOutputEnds) const;
+                             std::size_t output_ends = kOutputEnds);
   bool is_clang(const Target& target);
   std::vector<std::byte> run_with_loops(const std::string& text, const std::string& name,
                                         const Target& target, Names options, std::string& log,

@@ -13,8 +13,7 @@ bool is_zig(const std::string& program) { return program.substr(program.rfind('/
 // target makes kernels independent of this machine's Linux and C library.
 std::vector<std::string> command_of(const std::string& program) {
   if (!is_zig(program)) return {program};
-  std::vector<std::string> words = {
-      program, "cc", "-s", "-fno-exceptions", "-fno-sanitize=all", "-Wno-unknown-warning-option"};
+  std::vector<std::string> words = {program, "cc", "-s", "-fno-exceptions", "-fno-sanitize=all"};
 #if defined(__x86_64__)
   words.insert(words.end(), {"-target", "x86_64-linux-gnu.2.28"});
 #endif

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iomanip>
 #include <map>
 #include <regex>
 #include <set>
@@ -25,6 +26,15 @@ std::string_view trimmed(std::string_view line) {
   const std::size_t begin = line.find_first_not_of(" \t");
   if (begin == line.npos) return {};
   return line.substr(begin, line.find_last_not_of(" \t") + 1 - begin);
+}
+
+// Without the comment that clang appends, as in `jitstep_apply:   # @jitstep_apply`.
+std::string_view without_comment(std::string_view line) {
+  for (const std::string_view comment : {"# ", "// "}) {
+    const std::size_t at = line.find(comment);
+    if (at != line.npos && line.find('"') > at) line = trimmed(line.substr(0, at));
+  }
+  return line;
 }
 
 std::string_view first_word(std::string_view line) {
@@ -80,13 +90,15 @@ class SourceLocations {
  public:
   explicit SourceLocations(const std::string& preprocessed) : files_(jit::files_of(preprocessed)) {}
 
-  // Reads `.file 3 "folder" "rules/adamw.cuh"`, with or without the folder.
+  // Reads `.file 3 "rules/adamw.cuh"` (g++) or `.file 3 "rules" "adamw.cuh"` (clang).
   void add_file(std::string_view line) {
     std::istringstream words{std::string(line.substr(line.find_first_of(" \t")))};
     int number = 0;
     if (!(words >> number)) return;
-    const std::size_t end = line.rfind('"'), begin = line.rfind('"', end - 1);
-    names_[number] = std::string(line.substr(begin + 1, end - begin - 1));
+    std::vector<std::string> parts;
+    // Before DWARF 5's checksum: `md5 0x...`
+    for (std::string part; words >> std::quoted(part) && part != "md5";) parts.push_back(part);
+    names_[number] = jit::joined(parts, "/");
   }
 
   // Reads `.loc 3 41 7`. Returns a comment with the source line, or nothing if the line is the same as before.
@@ -150,7 +162,7 @@ std::vector<FunctionCounts> count_functions(const std::string& assembly) {
   for (std::string line; std::getline(lines, line);) {
     std::smatch found;
     if (std::regex_search(line, found, kFunction)) names.insert(found[1]);
-    const std::string word(trimmed(line));
+    const std::string word(without_comment(trimmed(line)));
     if (word.starts_with(".globl")) entries.emplace(trimmed(word.substr(6)));
     if (word.starts_with(".section") || word == ".text" || word == ".data")
       in_code = in_code && word.find("debug") == word.npos && word.find("rodata") == word.npos;
@@ -173,7 +185,7 @@ std::string with_source_lines(const std::string& assembly, const std::string& pr
   bool debug = false;
   std::istringstream lines(assembly);
   for (std::string line; std::getline(lines, line);) {
-    const std::string_view rest = trimmed(line);
+    const std::string_view rest = without_comment(trimmed(line));
     debug = is_debug(rest, debug);
     if (debug || rest.empty()) continue;
     if (rest.starts_with(".file")) {
