@@ -130,28 +130,30 @@ std::string rule_text(const Plan& plan) {
 }
 
 // A block may lie in several rows, so `measure` sees auxiliary state of the tensor only.
-std::string measure_assert(const Manifest& codec, const std::string& part) {
+std::string measure_assert(const Manifest& codec, const std::string& arguments) {
   const bool per_tensor =
       std::all_of(codec.aux_state.begin(), codec.aux_state.end(),
                   [](const AuxField& field) { return field.domain.kind == Domain::Kind::tensor; });
   if (per_tensor) return "";
-  return assertion("!jitstep::MeasuresFromAuxState" + part, str_cat("codecs/", codec.name, ".cuh"),
+  return assertion("!jitstep::MeasuresFromAuxState" + arguments,
+                   str_cat("codecs/", codec.name, ".cuh"),
                    "auxiliary state over tensor only, because measure reads it");
 }
 
 std::string codec_asserts(const Manifest& codec, int slot) {
-  const std::string part = str_cat("<UnitSpec::Codec<", slot, ">>"),
+  const std::string arguments = str_cat("<UnitSpec::Codec<", slot, ">>"),
                     who = str_cat("codecs/", codec.name, ".cuh"),
                     aux_state = codec.has_aux_state ? ", const AuxState& m" : "";
-  return assertion("jitstep::SaysRandom" + part, who, "static constexpr bool random = false;") +
-         assertion("jitstep::HasMeasure" + part, who,
+  return assertion("jitstep::SaysRandom" + arguments, who,
+                   "static constexpr bool random = false;") +
+         assertion("jitstep::HasMeasure" + arguments, who,
                    str_cat("int keys, static uint32 key(real x, int which), static Meta measure(",
                            "const uint32 (&key)[keys]",
                            codec.has_aux_state ? "), with or without const AuxState& m" : ")")) +
-         measure_assert(codec, part) +
-         assertion("jitstep::HasDecode" + part, who,
+         measure_assert(codec, arguments) +
+         assertion("jitstep::HasDecode" + arguments, who,
                    str_cat("static real decode(Code code, const Meta& meta", aux_state, ")")) +
-         assertion("jitstep::HasEncode" + part, who,
+         assertion("jitstep::HasEncode" + arguments, who,
                    str_cat("static Code encode(real x, const Meta& meta, uint32 random_bits",
                            aux_state, ")"));
 }

@@ -16,37 +16,38 @@ int last_of(const Passes& passes) {
   return passes.empty() ? -1 : *std::max_element(passes.begin(), passes.end());
 }
 
-bool has_aux_state_of(const Manifest& part, const Domain& domain) {
-  return std::any_of(part.aux_state.begin(), part.aux_state.end(),
+bool has_aux_state_of(const Manifest& component, const Domain& domain) {
+  return std::any_of(component.aux_state.begin(), component.aux_state.end(),
                      [&](const AuxField& field) { return field.domain == domain; });
 }
 
 // Whether reduction i would write the auxiliary state of its domain in the same launch as an earlier one. Both then
 // iterate over the domain's entries, each in its own reduction layout.
-bool races(const Manifest& part, const Passes& passes, std::size_t i, int pass) {
-  const Reduction& mine = part.reductions[i];
-  if (!has_aux_state_of(part, mine.domain)) return false;
+bool races(const Manifest& component, const Passes& passes, std::size_t i, int pass) {
+  const Reduction& mine = component.reductions[i];
+  if (!has_aux_state_of(component, mine.domain)) return false;
   for (std::size_t j = 0; j < i; ++j) {
-    const Reduction& other = part.reductions[j];
+    const Reduction& other = component.reductions[j];
     if (passes[j] == pass && other.domain == mine.domain && (mine.source || other.source))
       return true;
   }
   return false;
 }
 
-void check_over(const Manifest& part, const Reduction& reduction, const Passes& passes) {
+void check_over(const Manifest& component, const Reduction& reduction, const Passes& passes) {
   if (!reduction.source || passes[static_cast<std::size_t>(*reduction.source)] >= 0) return;
-  throw Error(str_cat(part.name, ": the reduction ", reduction.name, " reads the entries of ",
+  throw Error(str_cat(component.name, ": the reduction ", reduction.name, " reads the entries of ",
                       "another one that its condition excludes. Give both the same condition."));
 }
 
 // The passes of a component's reductions. Each comes after the reductions that it depends on, and not before the pass
 // first(i).
 template <class First>
-Passes passes_of(const Plan& plan, int part, const EarliestPasses& earliest, const First& first) {
+Passes passes_of(const Plan& plan, int component, const EarliestPasses& earliest,
+                 const First& first) {
   Passes passes;
-  if (plan.components[part] == nullptr) return passes;
-  const Manifest& manifest = *plan.components[part];
+  if (plan.components[component] == nullptr) return passes;
+  const Manifest& manifest = *plan.components[component];
   // The first pass that may read each reduction. Of an inactive one: those before it.
   std::vector<int> known;
   for (std::size_t i = 0; i < manifest.reductions.size(); ++i) {
@@ -54,14 +55,14 @@ Passes passes_of(const Plan& plan, int part, const EarliestPasses& earliest, con
     int pass = 0;
     for (const int earlier : reduction.after)
       pass = std::max(pass, known[static_cast<std::size_t>(earlier)]);
-    if (reduction.condition && !reduction.condition->holds(plan.flags(part))) {
+    if (reduction.condition && !reduction.condition->holds(plan.flags(component))) {
       passes.push_back(-1);
       known.push_back(pass);
       continue;
     }
     check_over(manifest, reduction, passes);
     pass = std::max(pass, first(i));
-    const auto shared = earliest.find({part, manifest.name, reduction.name});
+    const auto shared = earliest.find({component, manifest.name, reduction.name});
     if (shared != earliest.end()) pass = std::max(pass, shared->second);
     while (races(manifest, passes, i, pass)) ++pass;
     passes.push_back(pass);
@@ -70,7 +71,7 @@ Passes passes_of(const Plan& plan, int part, const EarliestPasses& earliest, con
   return passes;
 }
 
-ResolvedReduction resolved(const Reduction& reduction, const Manifest& part, Dtype parameter) {
+ResolvedReduction resolved(const Reduction& reduction, const Manifest& component, Dtype parameter) {
   ResolvedReduction out;
   out.name = reduction.name;
   out.op = reduction.op;
@@ -80,7 +81,7 @@ ResolvedReduction resolved(const Reduction& reduction, const Manifest& part, Dty
   out.is_global = reduction.domain.kind == Domain::Kind::all;
   out.has_source = reduction.source.has_value();
   if (out.has_source)
-    out.source_domain = part.reductions[static_cast<std::size_t>(*reduction.source)].domain;
+    out.source_domain = component.reductions[static_cast<std::size_t>(*reduction.source)].domain;
   out.coefficient_bytes = bytes_of(reduction.fields, parameter);
   return out;
 }
@@ -143,26 +144,27 @@ class Planner {
 
  private:
   // The section of a reduction of a component: the transforms before it.
-  int section_of(std::size_t part, std::size_t i) const {
-    if (part == kRuleComponent) return plan_.rule().reductions[i].section;
-    if (part < kFirstCodecComponent) return 0;
+  int section_of(std::size_t component, std::size_t i) const {
+    if (component == kRuleComponent) return plan_.rule().reductions[i].section;
+    if (component < kFirstCodecComponent) return 0;
     // All slots after a transform are set together.
-    return plan_.rule().slots[part - kFirstCodecComponent].section > 0 ? plan_.state_section : 0;
+    const auto& slot = plan_.rule().slots[component - kFirstCodecComponent];
+    return slot.section > 0 ? plan_.state_section : 0;
   }
 
   // The first pass after those of a section and of earlier ones.
   int end_of(int section) const {
     int end = plan_.transform_passes.empty() ? 0 : plan_.transform_passes.back();
-    for (std::size_t part = 0; part < all_.size(); ++part)
-      for (std::size_t i = 0; i < all_[part].size(); ++i)
-        if (section_of(part, i) <= section) end = std::max(end, all_[part][i] + 1);
+    for (std::size_t component = 0; component < all_.size(); ++component)
+      for (std::size_t i = 0; i < all_[component].size(); ++i)
+        if (section_of(component, i) <= section) end = std::max(end, all_[component][i] + 1);
     if (section > 0 && section == plan_.state_section) end = std::max(end, plan_.slots_known_after);
     return end;
   }
 
   template <class First>
-  Passes passes(std::size_t part, const First& first) const {
-    return passes_of(plan_, static_cast<int>(part), earliest_, first);
+  Passes passes(std::size_t component, const First& first) const {
+    return passes_of(plan_, static_cast<int>(component), earliest_, first);
   }
 
   // Plans the rule's reductions and the slots' codecs of a section, from pass `ready`. Returns the first pass in which
@@ -172,10 +174,11 @@ class Planner {
     plan_rule(section, ready, ready);
     const int known = state_known(plan_.rule(), all_[kRuleComponent], ready, section);
     int stored = ready;  // first pass in which the stored values of slots with NoCode are known
-    for (std::size_t part = kFirstCodecComponent; part < all_.size(); ++part) {
-      if (section_of(part, 0) != section) continue;
-      all_[part] = passes(part, [&](std::size_t) { return known; });
-      if (has_no_codes(plan_.components[part])) stored = std::max(stored, last_of(all_[part]) + 1);
+    for (std::size_t component = kFirstCodecComponent; component < all_.size(); ++component) {
+      if (section_of(component, 0) != section) continue;
+      all_[component] = passes(component, [&](std::size_t) { return known; });
+      if (has_no_codes(plan_.components[component]))
+        stored = std::max(stored, last_of(all_[component]) + 1);
     }
     plan_rule(section, ready, stored);
     return known;
@@ -204,14 +207,15 @@ void plan_reductions(Plan& plan, const EarliestPasses& earliest) {
   plan.reductions.clear();
   plan.passes = 0;
   int nested_layout = kNestedLayout, active = 0;
-  for (std::size_t part = 0; part < passes.size(); ++part) {
+  for (std::size_t component = 0; component < passes.size(); ++component) {
     const std::size_t first = plan.reductions.size();
-    for (std::size_t local = 0; local < passes[part].size(); ++local) {
-      const Reduction& reduction = plan.components[part]->reductions[local];
-      ResolvedReduction one = resolved(reduction, *plan.components[part], plan.spec.state.dtype);
-      one.component = static_cast<int>(part);
+    for (std::size_t local = 0; local < passes[component].size(); ++local) {
+      const Reduction& reduction = plan.components[component]->reductions[local];
+      ResolvedReduction one =
+          resolved(reduction, *plan.components[component], plan.spec.state.dtype);
+      one.component = static_cast<int>(component);
       one.local = static_cast<int>(local);
-      one.pass = passes[part][local];
+      one.pass = passes[component][local];
       if (one.active()) one.number = active++;
       plan.passes = std::max(plan.passes, one.pass + 1);
       if (one.has_source) {

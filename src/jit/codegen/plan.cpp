@@ -46,15 +46,16 @@ void check_codec_sums(const Plan& plan) {
           "a smaller domain."));
 }
 
-bool is_active(const Plan& plan, int part, const AuxField& field) {
-  return !field.condition || field.condition->holds(plan.flags(part));
+bool is_active(const Plan& plan, int component, const AuxField& field) {
+  return !field.condition || field.condition->holds(plan.flags(component));
 }
 
-ResolvedAuxState resolved(const Plan& plan, const AuxField& field, int part) {
-  const std::size_t slot = static_cast<std::size_t>(part - kFirstCodecComponent);
-  const std::string owner = part < kFirstCodecComponent ? "" : plan.rule().slots[slot].name + ".";
+ResolvedAuxState resolved(const Plan& plan, const AuxField& field, int component) {
+  const std::size_t slot = static_cast<std::size_t>(component - kFirstCodecComponent);
+  const std::string owner =
+      component < kFirstCodecComponent ? "" : plan.rule().slots[slot].name + ".";
   const Dtype parameter = plan.spec.state.dtype;
-  return {.component = part,
+  return {.component = component,
           .name = field.name,
           .torch_name = field.torch_name,
           .key = owner + field.name,
@@ -81,11 +82,11 @@ ResolvedAuxState resolved(const Plan& plan, const MatrixField& field) {
 
 // Numbers the fields. Fields per tensor come first, because their numbers index the tensor's buffers.
 void number_aux_state(Plan& plan) {
-  for (int part = 0; part < std::ssize(plan.components); ++part) {
-    if (plan.components[part] == nullptr) continue;
-    for (const AuxField& field : plan.components[part]->aux_state) {
+  for (int component = 0; component < std::ssize(plan.components); ++component) {
+    if (plan.components[component] == nullptr) continue;
+    for (const AuxField& field : plan.components[component]->aux_state) {
       auto& fields = field.is_shared() ? plan.shared_state : plan.aux_state;
-      if (is_active(plan, part, field)) fields.push_back(resolved(plan, field, part));
+      if (is_active(plan, component, field)) fields.push_back(resolved(plan, field, component));
     }
   }
   for (const MatrixField& field : plan.rule().matrices)
@@ -120,10 +121,10 @@ void check_field_count(const Plan& plan) {
 
 }  // namespace
 
-const NamedValues& Plan::flags(int part) const {
-  if (part == kGradientComponent) return spec.gradient_flags;
-  if (part == kRuleComponent) return spec.flags;
-  return spec.state.slots[static_cast<std::size_t>(part - kFirstCodecComponent)]->options;
+const NamedValues& Plan::flags(int component) const {
+  if (component == kGradientComponent) return spec.gradient_flags;
+  if (component == kRuleComponent) return spec.flags;
+  return spec.state.slots[static_cast<std::size_t>(component - kFirstCodecComponent)]->options;
 }
 
 int Plan::section_of(int pass) const {

@@ -59,7 +59,7 @@ bool same_reductions(const Manifest& a, const Manifest& b) {
 void check_same_sums(const Plan& a, const Plan& b) {
   for (const SumName& name : sums_of(a)) {
     if (find_sum(b, name) == nullptr ||
-        same_reductions(*a.components[name.part], *b.components[name.part]))
+        same_reductions(*a.components[name.component], *b.components[name.component]))
       continue;
     throw Error(str_cat("cannot step these kernels together: two files, or two revisions of one, ",
                         "declare the sum '", name.name, "' of ", name.declared_by,

@@ -12,7 +12,7 @@ namespace jitstep::jit {
 
 /// Identifies a sum over all tensors, independently of its index in a kernel. Sums of the same name are the same sum.
 struct SumName {
-  int part = kGradientComponent;
+  int component = kGradientComponent;
   std::string declared_by;  // the rule or codec
   std::string name;
 

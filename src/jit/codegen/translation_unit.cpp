@@ -17,23 +17,24 @@ std::string literal(const Option& option, const Value& value, const std::string&
 }
 
 // `jitstep::rules::adamw::Flags{.amsgrad = false, ...}`: all flags, in the order of declaration.
-std::string flags_text(const Plan& plan, int part, const char* type) {
-  const Manifest& manifest = *plan.components[part];
+std::string flags_text(const Plan& plan, int component, const char* type) {
+  const Manifest& manifest = *plan.components[component];
   const std::string space = namespace_of(manifest);
   const auto field = [&](const Option& option) {
     return str_cat(".", option.name, " = ",
-                   literal(option, plan.flags(part).at(option.name), space));
+                   literal(option, plan.flags(component).at(option.name), space));
   };
   return str_cat(space, type, "{", joined(manifest.flags, ", ", field), "}");
 }
 
 // The C++ name of a component.
-std::string part_name(int part) {
-  if (part == kGradientComponent) return "UnitGradient";
-  return part == kRuleComponent ? "UnitRule" : str_cat("UnitCodec", part - kFirstCodecComponent);
+std::string component_name(int component) {
+  if (component == kGradientComponent) return "UnitGradient";
+  return component == kRuleComponent ? "UnitRule"
+                                     : str_cat("UnitCodec", component - kFirstCodecComponent);
 }
 
-std::string numbers_name(int part) { return part_name(part) + "Numbers"; }
+std::string numbers_name(int component) { return component_name(component) + "Numbers"; }
 
 // Appends `.0` to integers, because a large integer literal may not fit an integer type.
 std::string double_text(double x) {
@@ -42,22 +43,22 @@ std::string double_text(double x) {
 }
 
 // A codec's numbers. Each is a constant or one of the rule's numbers.
-std::string numbers_text(const Plan& plan, int part) {
-  const Manifest& codec = *plan.components[static_cast<std::size_t>(part)];
+std::string numbers_text(const Plan& plan, int component) {
+  const Manifest& codec = *plan.components[static_cast<std::size_t>(component)];
   if (!codec.has_hyper) return "";
   const auto field = [&](const Option& option) {
-    const Value& value = plan.flags(part).at(option.name);
+    const Value& value = plan.flags(component).at(option.name);
     return str_cat(".", option.name, " = ",
                    value.is_choice() ? "rule." + value.choice() : double_text(value.number()));
   };
   const std::string type = namespace_of(codec) + "Hyper";
-  return str_cat("struct ", numbers_name(part), " {\n  KHD static ", type,
+  return str_cat("struct ", numbers_name(component), " {\n  KHD static ", type,
                  " of([[maybe_unused]] const auto& rule) {\n    return ", type, "{",
                  joined(codec.hyper, ", ", field), "};\n  }\n};\n");
 }
 
-std::string part_text(const Plan& plan, int part, const std::string& body) {
-  const Manifest& manifest = *plan.components[part];
+std::string component_text(const Plan& plan, int component, const std::string& body) {
+  const Manifest& manifest = *plan.components[component];
   const std::string space = namespace_of(manifest);
   const auto own = [&](bool declared, const char* name) {
     return declared ? space + name : str_cat("jitstep::No", name);
@@ -65,7 +66,8 @@ std::string part_text(const Plan& plan, int part, const std::string& body) {
   return str_cat(
       "jitstep::Component<", body, ",\n    ", own(manifest.has_hyper, "Hyper"), ", ",
       own(manifest.has_reductions, "Reductions"), ", ", own(manifest.has_aux_state, "AuxState"),
-      part >= kFirstCodecComponent && manifest.has_hyper ? ", " + numbers_name(part) : "", ">");
+      component >= kFirstCodecComponent && manifest.has_hyper ? ", " + numbers_name(component) : "",
+      ">");
 }
 
 // `jitstep::codecs::int8::Codec<jitstep::Signed, ...>`.
@@ -84,12 +86,12 @@ std::string codecs_text(const Plan& plan) {
   std::string types;
   std::vector<std::string> codecs, fields;
   for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot) {
-    const int part = codec_component(slot);
+    const int component = codec_component(slot);
     const bool stored = plan.codec(slot) != nullptr;
     if (stored)
-      types += str_cat(numbers_text(plan, part), "using ", part_name(part), " = ",
-                       part_text(plan, part, codec_type(plan, slot)), ";\n");
-    codecs.push_back(stored ? part_name(part) : "jitstep::Absent");
+      types += str_cat(numbers_text(plan, component), "using ", component_name(component), " = ",
+                       component_text(plan, component, codec_type(plan, slot)), ";\n");
+    codecs.push_back(stored ? component_name(component) : "jitstep::Absent");
     fields.push_back(str_cat("jitstep::FieldRef<&", namespace_of(plan.rule()),
                              "Slots::", slots[static_cast<std::size_t>(slot)].name, ">"));
   }
@@ -104,7 +106,7 @@ std::string reductions_text(const Plan& plan) {
   for (const ResolvedReduction& r : plan.reductions) {
     if (!r.active()) continue;
     names.push_back(reduction_name(r));
-    rows += str_cat("using ", names.back(), " = jitstep::Reduction<", part_name(r.component),
+    rows += str_cat("using ", names.back(), " = jitstep::Reduction<", component_name(r.component),
                     ", jitstep::Resolved{.component = ", r.component, ", .number = ", r.number,
                     ", .pass = ", r.pass, ", .reduction_layout = ", r.reduction_layout);
     if (r.has_source) rows += str_cat(", .source = ", r.source_number);
@@ -160,22 +162,22 @@ std::string inputs_text(const Plan& plan) {
 
 // ---- assertions that host and compiler agree ----------------------------------------------------
 
-void assert_part(std::set<std::string>& asserts, const Manifest& part, Dtype parameter) {
+void assert_component(std::set<std::string>& asserts, const Manifest& component, Dtype parameter) {
   const auto add = [&](const std::string& name, int bytes) {
-    asserts.insert(str_cat("static_assert(sizeof(", namespace_of(part), name, ") == ", bytes,
-                           ", \"", part.path, ": '", name,
+    asserts.insert(str_cat("static_assert(sizeof(", namespace_of(component), name, ") == ", bytes,
+                           ", \"", component.path, ": '", name,
                            "' is not what its declaration in one line a field says\");\n"));
   };
-  if (part.doubles() > 0) add("Hyper", 8 * part.doubles());
-  if (part.has_meta) add("Meta", part.meta_bytes());
-  for (const Reduction& reduction : part.reductions)
+  if (component.doubles() > 0) add("Hyper", 8 * component.doubles());
+  if (component.has_meta) add("Meta", component.meta_bytes());
+  for (const Reduction& reduction : component.reductions)
     add(reduction.coefficients, bytes_of(reduction.fields, parameter));
 }
 
 std::string asserts_text(const Plan& plan) {
   std::set<std::string> asserts;
-  for (const Manifest* part : plan.components)
-    if (part != nullptr) assert_part(asserts, *part, plan.spec.state.dtype);
+  for (const Manifest* component : plan.components)
+    if (component != nullptr) assert_component(asserts, *component, plan.spec.state.dtype);
   for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot) {
     const Manifest* const codec = plan.codec(slot);
     if (codec == nullptr) continue;
@@ -200,8 +202,8 @@ std::string types_text(const Plan& plan, const KernelConfig& v, Traversal traver
   const std::string body =
       space + "Rule" +
       (plan.rule().has_flags ? "<" + flags_text(plan, kRuleComponent, "Flags") + ">" : "");
-  return str_cat("using UnitGradient = ", part_text(plan, kGradientComponent, transform), ";\n",
-                 "using UnitRule = ", part_text(plan, kRuleComponent, body), ";\n",
+  return str_cat("using UnitGradient = ", component_text(plan, kGradientComponent, transform),
+                 ";\n", "using UnitRule = ", component_text(plan, kRuleComponent, body), ";\n",
                  codecs_text(plan), reductions_text(plan), aux_state_text(plan),
                  transforms_text(plan), "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
                  plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
@@ -254,14 +256,15 @@ std::string include_text(const Plan& plan) {
   const KernelSpec& spec = plan.spec;
   std::string out = str_cat("#define JITSTEP_REAL ",
                             real_bytes(spec.state.dtype) == 8 ? "double" : "float", "\n");
-  const auto include = [&](const Manifest& part) {
-    out += str_cat("#include \"", part.source, "\"\n");
+  const auto include = [&](const Manifest& component) {
+    out += str_cat("#include \"", component.source, "\"\n");
   };
   // The rule comes first: a user's file must get the includes that it had when it was loaded.
   include(plan.rule());
   std::map<std::string, const Manifest*> codecs;
-  for (std::size_t part = kFirstCodecComponent; part < plan.components.size(); ++part)
-    if (const Manifest* const codec = plan.components[part]) codecs[codec->name] = codec;
+  for (std::size_t component = kFirstCodecComponent; component < plan.components.size();
+       ++component)
+    if (const Manifest* const codec = plan.components[component]) codecs[codec->name] = codec;
   for (const auto& [name, codec] : codecs) include(*codec);
   include(*plan.weights);
   include(plan.gradient());
