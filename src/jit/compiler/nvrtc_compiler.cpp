@@ -34,7 +34,7 @@ class Program {
   Program(const NvrtcApi& api, const std::string& source, const std::string& name) : api_(api) {
     const int code =
         api_.nvrtcCreateProgram(&program_, source.c_str(), name.c_str(), 0, nullptr, nullptr);
-    if (code) throw Error(str_cat("nvrtcCreateProgram: ", api_.nvrtcGetErrorString(code)));
+    if (code) throw ToolchainError(str_cat("nvrtcCreateProgram: ", api_.nvrtcGetErrorString(code)));
   }
   ~Program() { api_.nvrtcDestroyProgram(&program_); }
   Program(const Program&) = delete;
@@ -95,16 +95,17 @@ std::string build_of(const NvrtcLibrary& library) {
                          const std::string& name, const Target& target, const std::string& log) {
   const std::string what = library.api.nvrtcGetErrorString(code);
   if (code == kBuiltinFailure) {
-    throw Error(str_cat("NVRTC ", library.version(), " cannot open libnvrtc-builtins.so.",
-                        library.version(), ": it must be in the folder of ",
-                        library.path.empty() ? "libnvrtc.so" : library.path, "\n", log));
+    throw ToolchainError(str_cat("NVRTC ", library.version(), " cannot open libnvrtc-builtins.so.",
+                                 library.version(), ": it must be in the folder of ",
+                                 library.path.empty() ? "libnvrtc.so" : library.path, "\n", log));
   }
   const std::string first = diagnosis(source, log);
   const std::string message =
       str_cat(first, first.empty() ? "" : "\n", "compiling ", name, " for ", to_string(target),
               " with NVRTC ", library.version(), " failed (", what, "):\n", shortened(log), "\n",
               excerpt(source, log));
-  if (code != kCompilationError && log.find("error") == std::string::npos) throw Error(message);
+  if (code != kCompilationError && log.find("error") == std::string::npos)
+    throw ToolchainError(message);
   throw CompileError(message, log, numbered_sources(source, log));
 }
 
@@ -117,9 +118,9 @@ constexpr char kForked[] =
 std::string architecture_option(const NvrtcLibrary& library, const Target& target) {
   const auto newer = std::upper_bound(library.archs.begin(), library.archs.end(), target.sm);
   if (newer == library.archs.begin()) {
-    throw Error(str_cat("NVRTC ", library.version(), " cannot compile for ", to_string(target),
-                        ": it supports ", list_of(library.archs),
-                        ". Install an older NVRTC for this GPU."));
+    throw ToolchainError(str_cat("NVRTC ", library.version(), " cannot compile for ",
+                                 to_string(target), ": it supports ", list_of(library.archs),
+                                 ". Install an older NVRTC for this GPU."));
   }
   const int best = *(newer - 1);
   return str_cat(best == target.sm ? "sm_" : "compute_", best);
@@ -129,7 +130,7 @@ std::string architecture_option(const NvrtcLibrary& library, const Target& targe
 std::vector<std::byte> NvrtcCompiler::run(const std::string& source, const std::string& name,
                                           const Target& target, const std::string& architecture,
                                           std::string& log) {
-  if (forked_after(ForkSensitive::nvrtc)) throw Error(kForked);
+  if (forked_after(ForkSensitive::nvrtc)) throw ToolchainError(kForked);
   const NvrtcLibrary& library = opened().library;
   Program program(library.api, source, name);
   const int code = program.compile(architecture, settings_.check);
@@ -137,7 +138,7 @@ std::vector<std::byte> NvrtcCompiler::run(const std::string& source, const std::
   if (code != 0) refuse(library, code, source, name, target, log);
   std::vector<std::byte> image = program.image(architecture.starts_with("compute_"));
   // Note: after a failure NVRTC reports success and size 0 here.
-  if (image.empty()) throw Error(str_cat("NVRTC returned an empty binary for ", name));
+  if (image.empty()) throw ToolchainError(str_cat("NVRTC returned an empty binary for ", name));
   return image;
 }
 
@@ -210,7 +211,7 @@ const NvrtcCompiler::Opened* NvrtcCompiler::open(std::string& problem) {
 const NvrtcCompiler::Opened& NvrtcCompiler::opened() {
   std::string problem;
   if (const Opened* const nvrtc = open(problem)) return *nvrtc;
-  throw Error(problem);
+  throw ToolchainError(problem);
 }
 
 }  // namespace jitstep::jit

@@ -38,6 +38,13 @@ std::uint64_t random_number() {
   return number;
 }
 
+// The number of rank 0.
+std::uint64_t first_of(std::uint64_t own, RankGroup& ranks) {
+  const torch::Tensor all =
+      ranks.all_gather(torch::full({1}, static_cast<std::int64_t>(own), torch::kInt64));
+  return static_cast<std::uint64_t>(all[0][0].item<std::int64_t>());
+}
+
 // Waits until the names of files are on the disk, so that old ones are not removed before.
 void sync_folder(const std::string& folder) {
   const jit::FileHandle handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -200,12 +207,7 @@ void Optimizer::save_parts(const std::string& folder, int parts) const {
     if (is_first) make_folder(folder);
     number = random_number();
   });
-  if (ranks > 0) {  // all take that of rank 0
-    const torch::Tensor all = impl.sharding->ranks().all_gather(
-        torch::full({1}, static_cast<std::int64_t>(number), torch::kInt64));
-    number = static_cast<std::uint64_t>(all[0][0].item<std::int64_t>());
-  }
-  index.save = name_of_save(number);
+  index.save = name_of_save(ranks > 0 ? first_of(number, impl.sharding->ranks()) : number);
   bool is_complete = false;
   try {
     impl.together(RankCall::save_parts, [&] {

@@ -47,6 +47,15 @@ ReductionOptions reduction_options(const ShardOptions& options) {
           options.bucket_bytes()};
 }
 
+// All ranks tune with the times that rank 0 measured.
+jit::Agreement times_of_first_rank(const std::shared_ptr<RankGroup>& ranks) {
+  return [ranks](const std::vector<double>& seconds) {
+    const torch::Tensor all = ranks->all_gather(torch::tensor(seconds, torch::kFloat64));
+    const double* const first = all.const_data_ptr<double>();
+    return std::vector<double>(first, first + seconds.size());
+  };
+}
+
 }  // namespace
 
 void Optimizer::shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group) { shard(group, {}); }
@@ -123,12 +132,7 @@ void Optimizer::Impl::shard(const std::shared_ptr<RankGroup>& ranks, const Shard
   stepper = Stepper();
   stepper.set_ranks(sharding.get());
   tuning_is_settled = false;
-  if (!agree_on_tuning)
-    agree_on_tuning = [group = sharding](const std::vector<double>& seconds) {
-      const torch::Tensor all = group->ranks().all_gather(torch::tensor(seconds, torch::kFloat64));
-      const double* const first = all.const_data_ptr<double>();  // rank 0's
-      return std::vector<double>(first, first + seconds.size());
-    };
+  if (!agree_on_tuning) agree_on_tuning = times_of_first_rank(ranks);
 }
 
 void Optimizer::Impl::together(RankCall call, const std::function<void()>& action) {

@@ -64,6 +64,18 @@ void keep_matrices(const StepParam& param) {
   param.matrices.clear();
 }
 
+// The tuner's step, or the device's default step.
+jit::Step& step_of(DeviceStep& device, jit::Step* tuned) {
+  return tuned != nullptr ? *tuned : *device.step;
+}
+
+// Stores what a step made besides the parameter: matrices of transforms, a count of empty steps, a zeroed gradient.
+void store_outputs(const StepParam& param, const StepExtras& extras, bool transformed) {
+  if (transformed) keep_matrices(param);
+  if (extras.found_inf.defined()) count_empty(param, extras.found_inf);
+  if (extras.clears) bump_version(*param.grad);
+}
+
 // The addresses of the shared state.
 std::array<double*, 2> buffers_of(const jit::SharedState* shared_state) {
   return shared_state == nullptr ? std::array<double*, 2>{} : shared_state->buffers;
@@ -157,42 +169,41 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   jit::Step* const tuned = tuned_step(rebuilt, shared_state, extras);
   const bool is_trial = tuned != nullptr && tuner_->is_trial();
   activate(tuned);
-  const auto step_on = [&](DeviceStep& device) -> jit::Step& {
-    return tuned != nullptr ? *tuned : *device.step;
-  };
   // Prepare all devices before the first one changes anything.
   for (DeviceStep& device : state.devices)
-    step_on(device).prepare(device.inputs, state.hyper_params.all());
+    step_of(device, tuned).prepare(device.inputs, state.hyper_params.all());
   if (ranks_ != nullptr) ranks_->agree();
   if (is_trial) wait_for_all(state.devices[0].device);
   const auto start = std::chrono::steady_clock::now();
-  if (transform)
-    for (const StepParam* const param : now.active) {
-      DeviceStep& device = state.devices[param->row.device];
-      device.params[static_cast<std::size_t>(param->row.input - device.inputs.data())] = param;
-      begin_matrices(*param);
-    }
-  if (transform)
-    for (DeviceStep& device : state.devices) {
-      int number = 0;
-      step_on(device).host_transform([&](const std::vector<jit::TransformedTensor>& tensors) {
-        run_transform(ranks_, transform, device, number++, tensors);
-      });
-    }
-  for (DeviceStep& device : state.devices) step_on(device).launch();
+  launch(now, tuned, transform);
   if (is_trial) wait_for_all(state.devices[0].device);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   for (const StepParam* const param : now.active) {
     param->buffers->t.count();
     bump_version(*param->p);
   }
-  if (transform)
-    for (const StepParam* const param : now.active) keep_matrices(*param);
-  if (extras.found_inf.defined())
-    for (const StepParam* const param : now.active) count_empty(*param, extras.found_inf);
-  if (extras.clears)
-    for (const StepParam* const param : now.active) bump_version(*param->grad);
+  for (const StepParam* const param : now.active)
+    store_outputs(*param, extras, static_cast<bool>(transform));
   if (is_trial && !is_skipped(extras)) trial_seconds_ = seconds.count();
+}
+
+// Runs the host transforms and the kernels of a prepared step.
+void Stepper::launch(const StepMembers& now, jit::Step* tuned, const TransformOfGroup& transform) {
+  std::vector<DeviceStep>& devices = state_->devices;
+  if (transform) {
+    for (const StepParam* const param : now.active) {
+      DeviceStep& device = devices[param->row.device];
+      device.params[static_cast<std::size_t>(param->row.input - device.inputs.data())] = param;
+      begin_matrices(*param);
+    }
+    for (DeviceStep& device : devices) {
+      int number = 0;
+      step_of(device, tuned).host_transform([&](const std::vector<jit::TransformedTensor>& given) {
+        run_transform(ranks_, transform, device, number++, given);
+      });
+    }
+  }
+  for (DeviceStep& device : devices) step_of(device, tuned).launch();
 }
 
 void Stepper::tune(std::unique_ptr<jit::StepTuner> tuner) {

@@ -143,6 +143,7 @@ class Stepper {
   jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state,
                         const StepExtras& extras);
   void activate(jit::Step* tuned);
+  void launch(const StepMembers& members, jit::Step* tuned, const TransformOfGroup& transform);
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // tables that captured graphs use
   std::unique_ptr<jit::StepTuner> tuner_;         // null: steps are not tuned

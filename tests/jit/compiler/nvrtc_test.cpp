@@ -106,6 +106,7 @@ TEST(Nvrtc, AnArchitectureIsExactOrTheNewestOlderOneOrAnError) {
   EXPECT_EQ(architecture_option(library, Target::cuda(80)), "sm_80");
   EXPECT_EQ(architecture_option(library, Target::cuda(86)), "compute_80");
   EXPECT_EQ(architecture_option(library, Target::cuda(100)), "compute_90");
+  EXPECT_THROW(architecture_option(library, Target::cuda(70)), ToolchainError);
   const std::string message = error_of([&] { architecture_option(library, Target::cuda(70)); });
   for (const char* part : {"NVRTC 13.0", "sm_70", "sm_75, sm_80, sm_90"}) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
@@ -134,6 +135,7 @@ TEST(Nvrtc, AWrongFolderIsNamedWithThePackageToInstall) {
   EXPECT_NE(
       error_of([&] { NvrtcCompiler(settings).identity(Target::cuda(90)); }).find("libnvrtc.so.13"),
       std::string::npos);
+  EXPECT_THROW(NvrtcCompiler(settings).identity(Target::cuda(90)), ToolchainError);
 }
 
 TEST(Nvrtc, SearchesPipsFolders) {
