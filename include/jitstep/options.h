@@ -74,7 +74,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
 
   /// Throws a c10::Error if the program wrote to these options through a cast to an options class of torch that does
   /// not match.
-  void check_unharmed() const;
+  void check_intact() const;
 
   // ---- torch's
 

@@ -84,7 +84,7 @@ class JITSTEP_API ParamState : public torch::optim::OptimizerParamState {
   Data& data() { return *data_; }
   const Data& data() const { return *data_; }
   /// False if the program wrote to this through a cast to one of torch's state classes.
-  bool is_unharmed() const { return guard_.is_intact(); }
+  bool is_intact() const { return guard_.is_intact(); }
 
  protected:
   /// As value() and set_value(), by slot index.

@@ -115,8 +115,8 @@ void write_option_definitions(std::ostream& out, const Rule& rule) {
   out << "const Options::Common& " << self << "::common() const { return common_; }\n";
   if (rule.has_lr)
     out << self << "::" << self << "(double lr) : " << self << "() { this->lr(lr); }\n"
-        << "double " << self << "::get_lr() const {\n  check_unharmed();\n  return lr_;\n}\n"
-        << "void " << self << "::set_lr(double lr) {\n  check_unharmed();\n  this->lr(lr);\n}\n";
+        << "double " << self << "::get_lr() const {\n  check_intact();\n  return lr_;\n}\n"
+        << "void " << self << "::set_lr(double lr) {\n  check_intact();\n  this->lr(lr);\n}\n";
   out << "static constexpr const char* kLayoutOf" << rule.name << " =";
   std::istringstream text(rule.layout.text());
   for (std::string line; std::getline(text, line);) out << "\n    \"" << line << "\\n\"";

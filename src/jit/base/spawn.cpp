@@ -28,7 +28,7 @@ struct Request {
   char* const* environment;
   Streams streams;
   pid_t parent;
-  ProcessGroup process_group;
+  ChildOptions options;
   int failure = 0;  // errno
 };
 
@@ -54,7 +54,7 @@ __attribute__((no_sanitize_address, no_sanitize_thread)) void reset_signals() {
 __attribute__((no_sanitize_address, no_sanitize_thread)) int become_program(void* of) {
   Request& request = *static_cast<Request*>(of);
   const auto& [in, out, error] = request.streams;
-  const auto& [group, dies_with_thread] = request.process_group;
+  const auto& [group, dies_with_thread] = request.options;
   const bool ready = ::setpgid(0, group) == 0 &&
                      (!dies_with_thread || ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) &&
                      ::syscall(SYS_dup3, in, 0, 0) >= 0 && ::syscall(SYS_dup3, out, 1, 0) >= 0 &&
@@ -94,11 +94,11 @@ pid_t start(Request& request) {
 }  // namespace
 
 pid_t spawn(std::vector<std::string> arguments, const Variables& environment,
-            const Streams& streams, const ProcessGroup& process_group) {
+            const Streams& streams, const ChildOptions& options) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : environment) variables.push_back(str_cat(name, "=", value));
   const std::vector<char*> words = pointers(arguments), entries = pointers(variables);
-  Request request{words.data(), entries.data(), streams, ::getpid(), process_group};
+  Request request{words.data(), entries.data(), streams, ::getpid(), options};
   const pid_t child = start(request);
   if (!request.failure) return child;
   if (child > 0) wait_for(child);

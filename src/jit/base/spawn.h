@@ -18,7 +18,7 @@ struct Streams {
 };
 
 /// Process group and lifetime of a program.
-struct ProcessGroup {
+struct ChildOptions {
   pid_t group = 0;  // process group to join; 0: a new one
   /// The kernel kills it when the calling thread ends. That thread must therefore wait for it.
   bool dies_with_thread = true;
@@ -26,7 +26,7 @@ struct ProcessGroup {
 
 /// Starts `arguments[0]`, a path. Throws an Error on failure.
 pid_t spawn(std::vector<std::string> arguments, const Variables& environment,
-            const Streams& streams, const ProcessGroup& process_group);
+            const Streams& streams, const ChildOptions& options);
 
 /// Waits for a child and returns waitpid's status, or -1 if the host process ignores SIGCHLD.
 int wait_for(pid_t child);

@@ -39,12 +39,13 @@ bool is_random(const SourceLines& lines) {
 }
 
 void check_no_code(const SourceLines& lines) {
-  const bool remembers = lines.structs.contains("AuxState");
-  if (!remembers || lines.structs.contains("Meta"))
+  const bool has_aux_state = lines.structs.contains("AuxState");
+  if (!has_aux_state || lines.structs.contains("Meta"))
     alias(lines, "Code")
         ->location.fail(
-            remembers ? "a codec with NoCode has no blocks. Remove Meta."
-                      : "a codec with NoCode stores its data in `struct AuxState`. Declare it.");
+            has_aux_state
+                ? "a codec with NoCode has no blocks. Remove Meta."
+                : "a codec with NoCode stores its data in `struct AuxState`. Declare it.");
 }
 
 void check_block(const SourceLines& lines, const Manifest& made) {

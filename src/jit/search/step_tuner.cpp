@@ -49,7 +49,7 @@ bool StepTuner::is_known(const Batch& batch) {
   return size.elements == 0 || (!agree_ && chooser_->exact(batch.plan, size).has_value());
 }
 
-StepTuner::Kernel& StepTuner::kernel_of(const Batch& batch) {
+StepTuner::KernelSearch& StepTuner::kernel_of(const Batch& batch) {
   const WorkSize size = batch.size();
   const std::string key = key_of(batch);
   if (const auto known = kernels_.find(key); known != kernels_.end()) return known->second;
@@ -57,8 +57,9 @@ StepTuner::Kernel& StepTuner::kernel_of(const Batch& batch) {
   const auto space = config_space(batch.plan, hardware_);
   std::vector<KernelConfig> candidates = space.single_changes(default_config);
   const std::size_t count = candidates.size();
-  Kernel made{batch.plan, size,
-              ConfigSearch(default_config, in_order(std::move(candidates)), rules_, agree_), count};
+  KernelSearch made{batch.plan, size,
+                    ConfigSearch(default_config, in_order(std::move(candidates)), rules_, agree_),
+                    count};
   return kernels_.emplace(key, std::move(made)).first->second;
 }
 
@@ -74,8 +75,8 @@ void StepTuner::begin(const TunedTables& tables, const Hardware& hardware) {
   }
 }
 
-StepTuner::Kernel* StepTuner::active() {
-  for (Kernel* const kernel : kernel_of_batch_)
+StepTuner::KernelSearch* StepTuner::active() {
+  for (KernelSearch* const kernel : kernel_of_batch_)
     if (kernel != nullptr && !kernel->search.done()) return kernel;
   return nullptr;
 }
@@ -83,7 +84,7 @@ StepTuner::Kernel* StepTuner::active() {
 // Checks candidates one after another until one can run.
 void StepTuner::reject_unusable(const TunedTables& tables, const std::vector<StepInput>& inputs,
                                 const std::vector<HyperParams>& hyper_params) {
-  while (Kernel* const kernel = active()) {
+  while (KernelSearch* const kernel = active()) {
     ConfigSearch& search = kernel->search;
     if (!search.is_new()) return;
     const auto batch = static_cast<std::size_t>(
@@ -103,10 +104,10 @@ void StepTuner::reject_unusable(const TunedTables& tables, const std::vector<Ste
 }
 
 Step& StepTuner::current_step(const TunedTables& tables) {
-  const Kernel* const running = active();
+  const KernelSearch* const running = active();
   std::vector<KernelConfig> configs;
   for (std::size_t i = 0; i < kernel_of_batch_.size(); ++i) {
-    const Kernel* const kernel = kernel_of_batch_[i];
+    const KernelSearch* const kernel = kernel_of_batch_[i];
     const bool settled = kernel != nullptr && (kernel == running || kernel->search.done());
     configs.push_back(settled ? kernel->search.next() : untuned_configs_[i]);
   }
@@ -124,28 +125,28 @@ Step& StepTuner::current_step(const TunedTables& tables) {
 Step* StepTuner::choose(const TunedTables& tables, const std::vector<StepInput>& inputs,
                         const std::vector<HyperParams>& hyper_params) {
   timed_ = false;
-  const auto tuned = [](const Kernel* kernel) { return kernel != nullptr; };
+  const auto tuned = [](const KernelSearch* kernel) { return kernel != nullptr; };
   if (std::none_of(kernel_of_batch_.begin(), kernel_of_batch_.end(), tuned)) return nullptr;
   const bool whole = std::none_of(inputs.begin(), inputs.end(),
                                   [](const StepInput& input) { return input.inactive; });
   if (whole) reject_unusable(tables, inputs, hyper_params);
-  const Kernel* const running = active();
+  const KernelSearch* const running = active();
   if (running != nullptr && !whole) return nullptr;
   timed_ = running != nullptr;
   return &current_step(tables);
 }
 
 void StepTuner::record(double seconds) {
-  Kernel* const kernel = timed_ ? active() : nullptr;
+  KernelSearch* const kernel = timed_ ? active() : nullptr;
   if (kernel == nullptr) return;
   kernel->search.record(seconds);
   if (kernel->search.done()) write(*kernel);
 }
 
 TuningProgress StepTuner::progress() const {
-  std::set<const Kernel*> counted;  // kernels of equal sizes share a search
+  std::set<const KernelSearch*> counted;  // kernels of equal sizes share a search
   TuningProgress progress;
-  for (const Kernel* const kernel : kernel_of_batch_) {
+  for (const KernelSearch* const kernel : kernel_of_batch_) {
     if (kernel == nullptr || !counted.insert(kernel).second) continue;
     // The search may repeat candidates after it has tried all of them.
     const std::size_t before_last = std::max<std::size_t>(kernel->candidates, 1) - 1;
@@ -156,7 +157,7 @@ TuningProgress StepTuner::progress() const {
   return progress;
 }
 
-void StepTuner::write(Kernel& kernel) {
+void StepTuner::write(KernelSearch& kernel) {
   const std::string path = user_records(engine_.settings());
   if (path.empty() || std::exchange(kernel.written, true)) return;
   const TuningRecord record =

@@ -57,7 +57,7 @@ class JITSTEP_API StepTuner {
 
  private:
   // The search for one kernel at one size. It outlives the tables.
-  struct Kernel {
+  struct KernelSearch {
     Plan plan;
     WorkSize size;
     ConfigSearch search;
@@ -66,21 +66,22 @@ class JITSTEP_API StepTuner {
   };
 
   void set_hardware(const Hardware& hardware);
-  Kernel* active();
-  Kernel& kernel_of(const Batch& batch);
+  KernelSearch* active();
+  KernelSearch& kernel_of(const Batch& batch);
   bool is_known(const Batch& batch);
   void reject_unusable(const TunedTables& tables, const std::vector<StepInput>& inputs,
                        const std::vector<HyperParams>& hyper_params);
   Step& current_step(const TunedTables& tables);
-  void write(Kernel& kernel);
+  void write(KernelSearch& kernel);
 
   Engine& engine_;
   Agreement agree_;
   TrialRules rules_;
   Hardware hardware_;                     // of the current tables
   std::optional<ConfigChooser> chooser_;  // for hardware_
-  std::map<std::string, Kernel> kernels_;
-  std::vector<Kernel*> kernel_of_batch_;  // of the current tables; null: an exact record exists
+  std::map<std::string, KernelSearch> kernels_;
+  std::vector<KernelSearch*>
+      kernel_of_batch_;  // of the current tables; null: an exact record exists
   std::map<std::vector<KernelConfig>, Step> steps_;
   std::vector<KernelConfig> untuned_configs_;  // by batch: used until its search begins
   bool timed_ = false;                         // the chosen step is a trial

@@ -62,7 +62,7 @@ LaunchBatch::LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig&
   launches_ = backend.launches(kernel_, source.entries, config);
   entries_ = source.index;
   partials_.resize(static_cast<std::size_t>(plan.passes));
-  finish_.resize(partials_.size());
+  finalize_.resize(partials_.size());
   send_items([](const StepTables::Items& all) { return all; });
   tensors_.send(backend, tables_.tensors);
   if (has_parts()) parts_.send(backend, tables_.parts);
@@ -88,7 +88,7 @@ template <class Chosen>
 void LaunchBatch::send_items(const Chosen& chosen) {
   for (std::size_t pass = 0; pass < partials_.size(); ++pass) {
     partials_[pass].send(backend_, chosen(tables_.partials[pass]));
-    finish_[pass].send(backend_, chosen(tables_.finish[pass]));
+    finalize_[pass].send(backend_, chosen(tables_.finalize[pass]));
   }
   apply_.send(backend_, chosen(tables_.apply));
 }
@@ -119,7 +119,7 @@ bool LaunchBatch::wait_for_last_step() {
   tensors_.record_stream(backend_);
   if (has_parts()) parts_.record_stream(backend_);
   apply_.record_stream(backend_);
-  for (const auto* items : {&partials_, &finish_})
+  for (const auto* items : {&partials_, &finalize_})
     for (const Items& pass : *items) pass.record_stream(backend_);
   for (const DeviceBuffer& buffer : buffers_) buffer.record_stream(backend_);
   return true;
@@ -135,7 +135,7 @@ void LaunchBatch::launch_partials(int pass) {
 
 void LaunchBatch::launch_finalize(int pass) {
   const auto at = static_cast<std::size_t>(pass);
-  if (pass < first_blocked_pass_) launch(entries_.finalize[at], finish_[at]);
+  if (pass < first_blocked_pass_) launch(entries_.finalize[at], finalize_[at]);
 }
 
 void LaunchBatch::launch_host_transform(int transform) {
@@ -152,7 +152,7 @@ void LaunchBatch::launch_apply() {
     for (auto pass = static_cast<std::size_t>(first_blocked_pass_); pass < partials_.size();
          ++pass) {
       launch(entries_.partials[pass], partials_[pass], first, end, backwards);
-      launch(entries_.finalize[pass], finish_[pass], first, end, false);
+      launch(entries_.finalize[pass], finalize_[pass], first, end, false);
       backwards = !backwards;
     }
     launch(entries_.apply, apply_, first, end, backwards);

@@ -91,7 +91,7 @@ class LaunchBatch {
   std::vector<int> cache_block_ends_;  // the end of each range of tensors that fit into the cache
   Args args_{};
   DeviceTable<TensorRecord> tensors_, parts_;
-  std::vector<Items> partials_, finish_;  // [pass]
+  std::vector<Items> partials_, finalize_;  // [pass]
   Items apply_;
   std::vector<DeviceBuffer> buffers_;  // partial sums and coefficients
 };

@@ -63,7 +63,7 @@ class Builder {
       : reductions_(reductions), config_(config) {
     tables_.tensors.reserve(tensors);
     tables_.partials.resize(passes);
-    tables_.finish.resize(passes);
+    tables_.finalize.resize(passes);
   }
 
   void add(const StepTensor& tensor) {
@@ -90,10 +90,10 @@ class Builder {
   }
 
   StepTables take() {
-    for (std::size_t pass = 0; pass < tables_.finish.size(); ++pass)
+    for (std::size_t pass = 0; pass < tables_.finalize.size(); ++pass)
       for (const auto& r : reductions_)
         if (r.pass == static_cast<int>(pass) && r.is_global) {
-          tables_.finish[pass].push_back({0, kGlobalLayout, 0});
+          tables_.finalize[pass].push_back({0, kGlobalLayout, 0});
           break;
         }
     if (std::any_of(tables_.whole.begin(), tables_.whole.end(), [](auto n) { return n > 0; }))
@@ -190,7 +190,7 @@ class Builder {
         push(tables_.partials[pass], index, r.reduction_layout, own.entries * own.leaves,
              leaf_by_leaf(r.reduction_layout) ? kLeaf : config_.leaves_per_item);
       if (!(finished & bit) && !r.is_global)
-        push(tables_.finish[pass], index, r.reduction_layout, reduction_layout.entries,
+        push(tables_.finalize[pass], index, r.reduction_layout, reduction_layout.entries,
              config_.leaves_per_item);
       reduced |= bit;
       if (!r.is_global) finished |= bit;

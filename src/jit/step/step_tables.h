@@ -28,7 +28,7 @@ struct StepTables {
   std::vector<std::int64_t> whole;  // StepTensor::whole of each tensor
   std::vector<int> layout;          // flags of each tensor, without kAligned
   std::vector<Items> partials;      // [pass]
-  std::vector<Items> finish;        // [pass]
+  std::vector<Items> finalize;      // [pass]
   Items apply;
   /// Entries and partial sums of each reduction layout, over all tensors. They determine the sizes of the buffers.
   std::array<std::int64_t, kReductionLayouts> entries{};

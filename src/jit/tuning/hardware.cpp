@@ -68,6 +68,11 @@ bool same_machine(const Hardware& one, const Hardware& other) {
          ratio >= 0.75 && ratio <= 1 / 0.75;
 }
 
+std::string units_text(const Hardware& hardware) {
+  const bool one = hardware.units == 1, cpu = hardware.target.kind == Target::Kind::cpu;
+  return str_cat(hardware.units, cpu ? " thread" : " multiprocessor", one ? "" : "s");
+}
+
 bool same_hardware(const Hardware& one, const Hardware& other) {
   return same_machine(one, other) && one.units == other.units;
 }

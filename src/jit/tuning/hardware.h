@@ -32,6 +32,9 @@ JITSTEP_API bool same_machine(const Hardware& one, const Hardware& other);
 /// Whether measurements are comparable: the same machine with the same number of units in use.
 JITSTEP_API bool same_hardware(const Hardware& one, const Hardware& other);
 
+/// `units` in words: "4 threads" or "132 multiprocessors".
+JITSTEP_API std::string units_text(const Hardware& hardware);
+
 /// The host's processors. Queries the system once.
 JITSTEP_API const Hardware& host_hardware();
 

@@ -120,11 +120,11 @@ ConfigChoice TunedConfigs::choose(const Plan& plan, const WorkSize& size) const 
   choice.distance = fit.distance;
   choice.why =
       str_cat(verdict(*record), " for ", shown(record->size), " on ", record->hardware.name, " (",
-              record->hardware.units, " units) on ", record->date);
+              units_text(record->hardware), ") on ", record->date);
   if (fit.other_machine)
     choice.why += ", another machine of this architecture";
   else if (fit.other_threads)
-    choice.why += str_cat(", this machine with ", hardware_.units, " units in use");
+    choice.why += str_cat(", this machine with ", units_text(hardware_), " in use");
   if (fit.other_templates) choice.why += ", with other templates than the current ones";
   return choice;
 }

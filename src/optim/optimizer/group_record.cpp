@@ -30,7 +30,7 @@ void validate(const jit::OptionValues& values, ValidationPhase phase) {
 }  // namespace
 
 void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperParams& numbers) {
-  options.check_unharmed();
+  options.check_intact();
   if (is_known(options)) {
     options.pack(now_);
     if (jit::same_bits(now_, values_->packed())) return;

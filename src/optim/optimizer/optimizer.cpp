@@ -142,7 +142,7 @@ std::vector<torch::Tensor> Optimizer::weights_of_all() const {
       const auto* const state =
           found == state_.end() ? nullptr : dynamic_cast<const ParamState*>(found->second.get());
       if (impl_->sharding) {
-        weights.push_back(impl_->shared_weights(key_of(p), p, state));
+        weights.push_back(impl_->gather_weights(key_of(p), p, state));
         continue;
       }
       const torch::Tensor& bound = impl_->offload ? impl_->offload->stepped(key_of(p), p) : p;

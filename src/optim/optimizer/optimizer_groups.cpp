@@ -42,10 +42,9 @@ void check_lists(const Options& options, const std::vector<torch::Tensor>& param
 
 // Copies a group. Options that it does not set come from the optimizer's defaults, or from its own rule's.
 Optimizer::ParamGroup Optimizer::Impl::merged(const ParamGroup& group) const {
-  default_options().check_unharmed();
+  default_options().check_intact();
   if (group.has_options())
-    if (const auto* const own = dynamic_cast<const Options*>(&group.options()))
-      own->check_unharmed();
+    if (const auto* const own = dynamic_cast<const Options*>(&group.options())) own->check_intact();
   std::unique_ptr<Options> of_rule;
   if (several_rules) {
     of_rule = make_options(options_with_rule(group).rule(), default_options().catalog());

@@ -98,7 +98,7 @@ struct Optimizer::Impl {
           group_revision != revision_of_group)
         return false;
       const ParamState::Data& data = state->data();  // a new state at its address has other data
-      return &data.buffers == buffers && data.is_bound() && state->is_unharmed() &&
+      return &data.buffers == buffers && data.is_bound() && state->is_intact() &&
              buffers->revision == buffers_revision && can_continue(buffers->t) &&
              ((storage_unchanged && !data.escaped.is_set()) || data.fits(stepped()));
     }
@@ -300,7 +300,7 @@ struct Optimizer::Impl {
   StepExtras extras_of_step() const;
 
   // ---- ranks that share the state (optimizer_shard.cpp). Without them, together() only calls its argument, and
-  // agree(), check_part(), use_parts() and share_parameters() do nothing.
+  // agree(), check_part(), use_parts() and gather_parameters() do nothing.
   void shard(const std::shared_ptr<RankGroup>& ranks, const ShardOptions& options);
   void check_can_shard() const;
   void together(RankCall call, const std::function<void()>& action);
@@ -310,10 +310,10 @@ struct Optimizer::Impl {
   void check_part(const ParamRecord& record, const jit::Plan& plan) const;
   const torch::Tensor* reduced_gradient(ParamRecord& record);
   void use_parts();
-  void share_parameters();
+  void gather_parameters();
   void keep_part(std::size_t group, std::size_t index, ParamState::Data& state) const;
   bool gather_states(std::map<void*, ParamState>& whole) const;
-  torch::Tensor shared_weights(const void* key, const torch::Tensor& p,
+  torch::Tensor gather_weights(const void* key, const torch::Tensor& p,
                                const ParamState* state) const;
 
   // ---- checkpoints and reports (optimizer_archive.cpp, optimizer_parts.cpp, kernel_report.cpp)

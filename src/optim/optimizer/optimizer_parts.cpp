@@ -153,7 +153,7 @@ class Optimizer::Impl::PartsToSave {
   };
 
   void check(const torch::Tensor& p, const ParameterName& name, const ParamState& state) const {
-    check_unharmed(state);
+    check_intact(state);
     const ParamState::Data& data = state.data();
     const bool fits = data.buffers.plan != nullptr &&
                       (impl_.sharding ? data.buffers.whole == p.numel() : data.same_layout(p));

@@ -211,14 +211,14 @@ void Optimizer::Impl::use_parts() {
     }
 }
 
-void Optimizer::Impl::share_parameters() {
+void Optimizer::Impl::gather_parameters() {
   if (!sharding) return;
   for (StepParam* const param : active) {
     auto& record = static_cast<ParamRecord&>(*param);
     record.part_grad.reset();
     record.part_inputs.clear();
   }
-  sharding->share_parameters();
+  sharding->gather_parameters();
   for (StepParam* const param : active) {
     const auto& record = static_cast<const ParamRecord&>(*param);
     if (record.part.defined()) bump_version(sharding->parameter(param->name));
@@ -261,7 +261,7 @@ bool Optimizer::Impl::gather_states(std::map<void*, ParamState>& whole) const {
 }
 
 // The weights of one parameter, from the parts of all ranks.
-torch::Tensor Optimizer::Impl::shared_weights(const void* key, const torch::Tensor& p,
+torch::Tensor Optimizer::Impl::gather_weights(const void* key, const torch::Tensor& p,
                                               const ParamState* state) const {
   torch::Tensor whole = p.detach().to(torch::kFloat32, false, true);
   const bool more = state != nullptr && state->data().buffers.residual.defined() &&

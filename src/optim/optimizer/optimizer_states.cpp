@@ -23,7 +23,7 @@ void Optimizer::Impl::look_up(ParamRecord& record) const {
         "jitstep: the state of a parameter was replaced by another optimizer's. Use the state ",
         "class of ", of_group, ".");
     record.set_state(state);
-    if (state != nullptr) check_unharmed(*state), state->data().check_step();
+    if (state != nullptr) check_intact(*state), state->data().check_step();
   });
 }
 

@@ -45,7 +45,7 @@ void Optimizer::Impl::step_all() {
   if (reduction) reduction->end_step();
   return_parameters();
   if (offload) offload->drop_gradients();
-  share_parameters();
+  gather_parameters();
   clear_gradients();
   forget_inputs();
   stepper.finish_trial();
@@ -73,7 +73,7 @@ void Optimizer::Impl::switch_mode(jit::Mode to) {
       stepper.switch_mode(to, {active, inactive, hyper_params}, shared_state.aux_state());
     });
     return_parameters();
-    share_parameters();
+    gather_parameters();
   });
   mode = to;
 }
@@ -187,7 +187,7 @@ const torch::Tensor* Optimizer::Impl::new_gradient(ParamRecord& record, const to
 // catalog. Unlike the options of a new group, they inherit no defaults.
 void Optimizer::Impl::prepare_assigned(Options& options) const {
   if (&options.catalog() != &jit::default_catalog()) return;
-  options.check_unharmed();
+  options.check_intact();
   options.set_catalog(default_options().catalog());
   options.construct();
 }

@@ -123,9 +123,9 @@ void Optimizer::Impl::Sharding::transform(const std::vector<TransformedPart>& pa
                   });
 }
 
-void Optimizer::Impl::Sharding::share_parameters() {
+void Optimizer::Impl::Sharding::gather_parameters() {
   lost_ = true;
-  std::vector<SharedTensor> flat;
+  std::vector<GatheredTensor> flat;
   std::vector<std::pair<torch::Tensor, torch::Tensor>> gaps;  // parameters, and dense copies
   for (const StepParam* const param : impl_.active) {
     const torch::Tensor p = parameter(param->name).detach();

@@ -52,7 +52,7 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   void transform(const std::vector<TransformedPart>& parts, int number,
                  const TransformOfGroup& transform) override;
   /// Fills in the other ranks' parts of the active parameters. If it fails, own state is ahead of those parts.
-  void share_parameters();
+  void gather_parameters();
 
  private:
   bool is_launch() const;

@@ -185,7 +185,7 @@ bool Options::equals(const Options& other) const {
          (rule().empty() || values() == other.values());
 }
 
-void Options::check_unharmed() const {
+void Options::check_intact() const {
   TORCH_CHECK(guard() == nullptr || guard()->is_intact(), "jitstep: the options of ",
               rule().empty() ? "no rule yet" : rule(), " were overwritten through a wrong cast to ",
               "an options class of torch, such as static_cast<torch::optim::AdamOptions&>. Cast ",
@@ -193,7 +193,7 @@ void Options::check_unharmed() const {
 }
 
 void Options::serialize(torch::serialize::OutputArchive& archive) const {
-  check_unharmed();
+  check_intact();
   const jit::OptionValues all = values();
   for (const jit::PackedOption& one : all.layout().options)
     archive.write(one.option->name, to_ivalue(*one.option, one.value(all.packed())));
@@ -220,12 +220,12 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
 }
 
 double Options::get_lr() const {
-  check_unharmed();
+  check_intact();
   return get("lr").number();
 }
 
 void Options::set_lr(double lr) {
-  check_unharmed();
+  check_intact();
   put("lr", lr);
 }
 

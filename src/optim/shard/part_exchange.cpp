@@ -53,7 +53,7 @@ void gather_bucket(RankGroup& group, const std::vector<torch::Tensor>& pieces,
 }  // namespace
 
 void gather_parts(RankGroup& group, const jit::Partition& partition,
-                  const std::vector<SharedTensor>& tensors, std::int64_t bucket_bytes) {
+                  const std::vector<GatheredTensor>& tensors, std::int64_t bucket_bytes) {
   if (group.size() == 1) return;
   const auto tensor_of = [&](std::size_t i) -> const torch::Tensor& { return tensors[i].values; };
   for (std::size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {

@@ -12,7 +12,7 @@
 namespace jitstep {
 
 /// A tensor of which every rank has a part. `index`: in the partition.
-struct SharedTensor {
+struct GatheredTensor {
   std::size_t index;
   torch::Tensor values;  // one dimension, contiguous, of all elements
 };
@@ -36,7 +36,7 @@ std::size_t bucket_end(std::size_t begin, std::size_t count, std::int64_t most_b
 /// Fills in the other ranks' parts. All ranks give the same tensors in the same order. Needs additional memory for
 /// about `bucket_bytes` on each side.
 void gather_parts(RankGroup& group, const jit::Partition& partition,
-                  const std::vector<SharedTensor>& tensors,
+                  const std::vector<GatheredTensor>& tensors,
                   std::int64_t bucket_bytes = std::int64_t{32} << 20);
 
 /// Fills in the partial sums of other ranks, as jit::Exchange. `index_of`: the partition's index by the tensor's id.

@@ -158,7 +158,7 @@ void ParamState::Data::read(torch::serialize::InputArchive& archive) {
 }
 
 void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
-  check_unharmed(*this);
+  check_intact(*this);
   data_->write(archive);
 }
 

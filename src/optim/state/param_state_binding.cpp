@@ -194,8 +194,8 @@ void ParamState::Data::count_step_of_user_values() {
   if (manifest().no_step_number && step() == 0) step() = 1;
 }
 
-void check_unharmed(const ParamState& state) {
-  TORCH_CHECK(state.is_unharmed(), "jitstep: the state of ", state.rule(),
+void check_intact(const ParamState& state) {
+  TORCH_CHECK(state.is_intact(), "jitstep: the state of ", state.rule(),
               " was overwritten through a wrong cast to a state class of torch, such as ",
               "static_cast<torch::optim::AdamParamState&>. Cast it to jitstep's state class, or ",
               "call step() and set_value() of jitstep::ParamState.");

@@ -147,6 +147,6 @@ struct ParamState::Data {
 };
 
 /// Throws a c10::Error if the program wrote to the state through a cast to one of torch's state classes.
-void check_unharmed(const ParamState& state);
+void check_intact(const ParamState& state);
 
 }  // namespace jitstep

@@ -31,7 +31,7 @@ TEST(TunedConfigs, ARecordOfTheSameSizeAndHardwareIsExact) {
   EXPECT_EQ(choice.why,
             "vector_elems 256, leaves_per_item 64, unroll 1 was 1.25 times as fast as the default "
             "for 1048576 "
-            "elements on Abacus 3000 (4 units) on 2026-11-23");
+            "elements on Abacus 3000 (4 threads) on 2026-11-23");
 }
 
 TEST(TunedConfigs, WithoutARecordTheDefaultIsUsed) {
@@ -70,7 +70,7 @@ TEST(TunedConfigs, AnotherSizeIsPreferredToOtherHardwareOfTheArchitecture) {
   const ConfigChoice choice = choose({elsewhere});
   EXPECT_EQ(choice.match, Match::same_architecture);
   EXPECT_EQ(choice.config.leaves_per_item, 256);
-  EXPECT_NE(choice.why.find("(96 units) on 2026-11-23, another machine"), std::string::npos);
+  EXPECT_NE(choice.why.find("(96 threads) on 2026-11-23, another machine"), std::string::npos);
   EXPECT_EQ(choose({elsewhere, near}).match, Match::nearest_size);
 }
 
@@ -86,7 +86,7 @@ TEST(TunedConfigs, AnotherThreadCountIsPreferredToOtherHardware) {
   const ConfigChoice choice = choose({elsewhere, single});
   EXPECT_EQ(choice.config.leaves_per_item, 4);
   EXPECT_EQ(choice.match, Match::same_architecture);
-  EXPECT_NE(choice.why.find("(1 units) on 2026-11-23, this machine with 4 units in use"),
+  EXPECT_NE(choice.why.find("(1 thread) on 2026-11-23, this machine with 4 threads in use"),
             std::string::npos)
       << choice.why;
   EXPECT_EQ(choose({single, won_record()}).match, Match::exact);

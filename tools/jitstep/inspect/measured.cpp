@@ -31,7 +31,7 @@ std::vector<std::string> row_of(const TuningRecord& record) {
           fixed(record.spread, 3),
           to_string(record.outcome),
           to_string(record.config),
-          str_cat(record.hardware.name, " (", record.hardware.units, " units)"),
+          str_cat(record.hardware.name, " (", units_text(record.hardware), ")"),
           record.date};
 }
 
