@@ -41,7 +41,7 @@ void add_arithmetic(std::vector<FormCase>& all, const Type& t) {
   add(all, "min", t, [](Wide a, Wide b) { return a < b ? a : b; });
   add(all, "max", t, [](Wide a, Wide b) { return a < b ? b : a; });
   add(all, "div", t, [](Wide a, Wide b) { return b == 0 ? Wide{-1} : a / b; });
-  add(all, "rem", t, [](Wide a, Wide b) { return b == 0 ? a : a % b; });
+  add(all, "rem", t, [](Wide a, Wide b) { return b == 0 ? Wide{-1} : a % b; });
   all.push_back({"mad.lo." + t.name, t.width, {t.width, t.width, t.width}, [](const auto& v) {
                    return v[0] * v[1] + v[2];
                  }});

@@ -25,8 +25,12 @@ inline std::string kernel(const std::string& body, const std::string& variables 
 class Device {
  public:
   explicit Device(const std::string& text)
-      : program_(ptx::read_program(text, [this](const std::vector<std::byte>& image) {
-          return upload(image.data(), image.size());
+      : program_(ptx::read_program(text, [this](const std::vector<std::byte>& image,
+                                                const std::vector<ptx::Range>& variables) {
+          const ptx::Address to = memory.allocate(0, image.size());
+          for (const auto& [begin, end] : variables)
+            memory.upload(to + begin, image.data() + begin, end - begin, here());
+          return to;
         })) {}
 
   ptx::Address upload(const void* from, std::size_t bytes) {
@@ -60,6 +64,8 @@ class Device {
   /// The fault of a launch. Empty if it succeeds.
   std::string fault(const std::vector<ptx::Address>& params, unsigned block = 32,
                     unsigned grid = 1) {
+    const std::string problem = ptx::launch_problem(*program_.entry("k"), grid, block);
+    if (!problem.empty()) return problem;
     try {
       launch(params, block, grid);
     } catch (const ptx::Fault& fault) {

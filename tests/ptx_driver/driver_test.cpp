@@ -180,6 +180,10 @@ const char kStore[] =
     ".reg .b64 %rd<4>;\nld.param.u64 %rd1, [to];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, "
     "4;\n"
     "add.s64 %rd3, %rd1, %rd2;\nst.global.u32 [%rd3], %r1;\nret;\n}\n";
+const char kLoad[] =
+    ".version 9.0\n.target sm_80\n.address_size 64\n.visible .entry load(.param .u64 from)\n{\n"
+    ".reg .b32 %r<3>;\n.reg .b64 %rd<4>;\nld.param.u64 %rd1, [from];\nld.global.u32 %r1, [%rd1];\n"
+    "ret;\n}\n";
 
 class PtxStreams : public PtxDriver {
  protected:
@@ -212,8 +216,51 @@ TEST_F(PtxStreams, ThatAreNotOrderedMustNotTouchTheSameMemory) {
   EXPECT_EQ(launch(streams[0]), 0);
   EXPECT_EQ(launch(streams[0]), 0);
   EXPECT_EQ(launch(streams[1]), 719);
-  EXPECT_NE(driver::last_fault().find("writes, with no barrier or order"), std::string::npos);
+  EXPECT_NE(driver::last_fault().find("has written, with no barrier or order"), std::string::npos);
   EXPECT_EQ(launch(streams[0]), 719) << "a context stays broken";
+}
+
+TEST_F(PtxStreams, AllReadersOfEarlierLaunchesMustBeOrderedBeforeAWrite) {
+  void *own = nullptr, *load = nullptr, *event = nullptr;
+  ASSERT_EQ(cuModuleLoadData(&own, kLoad), 0);
+  ASSERT_EQ(cuModuleGetFunction(&load, own, "load"), 0);
+  ASSERT_EQ(api.cuEventCreate(&event, 0), 0);
+  void* params[] = {&memory};
+  EXPECT_EQ(launch(streams[0]), 0);
+  EXPECT_EQ(cuStreamSynchronize(streams[0]), 0);
+  for (void* const stream : streams)
+    EXPECT_EQ(cuLaunchKernel(load, 1, 1, 1, 32, 1, 1, 0, stream, params, nullptr), 0);
+  EXPECT_EQ(launch(streams[1]), 719);
+  EXPECT_NE(driver::last_fault().find("has read"), std::string::npos) << driver::last_fault();
+  driver::recover();
+  cuModuleUnload(own);
+  api.cuEventDestroy(event);
+}
+
+TEST_F(PtxStreams, ADownloadMustBeOrderedAfterTheWrite) {
+  std::array<float, 32> values{};
+  EXPECT_EQ(launch(streams[0]), 0);
+  EXPECT_EQ(cuMemcpyDtoH_v2(values.data(), memory, sizeof values), 719);
+  driver::recover();
+  EXPECT_EQ(cuStreamSynchronize(streams[0]), 0);
+  EXPECT_EQ(cuMemcpyDtoH_v2(values.data(), memory, sizeof values), 0);
+}
+
+TEST_F(PtxStreams, WorkOfADestroyedStreamIsOverAfterTheDeviceIsSynchronized) {
+  std::array<float, 32> values{};
+  void* stream = nullptr;
+  ASSERT_EQ(cuStreamCreate(&stream, kNewStreamsOwn), 0);
+  EXPECT_EQ(launch(stream), 0);
+  EXPECT_EQ(cuStreamDestroy_v2(stream), 0);
+  EXPECT_EQ(cuCtxSynchronize(), 0);
+  EXPECT_EQ(cuMemcpyDtoH_v2(values.data(), memory, sizeof values), 0);
+}
+
+TEST_F(PtxStreams, ALaunchWithTooManyThreadsFailsAlone) {
+  void* params[] = {&memory};
+  EXPECT_EQ(cuLaunchKernel(function, 1, 1, 1, 2048, 1, 1, 0, streams[0], params, nullptr), 1);
+  EXPECT_EQ(cuLaunchKernel(function, 0, 1, 1, 32, 1, 1, 0, streams[0], params, nullptr), 1);
+  EXPECT_EQ(launch(streams[0]), 0);
 }
 
 TEST_F(PtxStreams, AreOrderedByEventsAndByTheHost) {

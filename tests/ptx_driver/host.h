@@ -18,6 +18,7 @@
 // Driver functions that the library does not use, as declared in cuda.h.
 extern "C" {
 int cuCtxSetCurrent(void* context);
+int cuCtxSynchronize();
 int cuMemAlloc_v2(unsigned long long* memory, std::size_t bytes);
 int cuMemFree_v2(unsigned long long memory);
 int cuMemcpyDtoH_v2(void* to, unsigned long long from, std::size_t bytes);

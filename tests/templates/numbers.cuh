@@ -41,12 +41,13 @@ using Quick = Ordinary;
 using Quick = Ieee;
 #endif
 
-// The root of an ordinary number, and its quotient by an ordinary divisor. 0 for other numbers.
+// The root and the inverse of an ordinary number, and its quotient by an ordinary divisor. 0 for other numbers.
 KHD uint64 computed_quickly(float x) {
   if (!(x > 0x1p-100f && x < 0x1p24f)) return 0;
   const auto mixed = static_cast<uint32>(joined(bits_of(x), 1) >> 32);
   const float divisor = float_of(((mixed >> 24) % 88 + 63) << 23 | (mixed & 0x7fffffu));
-  return joined(bits_of(Quick::root(x)), bits_of(Quick::quotient(x, divisor)));
+  const uint32 inverse = bits_of(Quick::quotient(1.0f, x));
+  return joined(bits_of(Quick::root(x)), bits_of(Quick::quotient(x, divisor)) ^ inverse << 7);
 }
 
 // In double precision and in float.

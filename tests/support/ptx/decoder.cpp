@@ -18,6 +18,14 @@ constexpr SpecialName kSpecialNames[] = {
     {"%nctaid.z", kOne},
 };
 
+// The first architecture with an operation, where it is above that of the oldest GPU that the project supports.
+int least_architecture(const std::string& operation) {
+  const auto has = [&](const char* part) { return operation.find(part) != operation.npos; };
+  if (operation.starts_with("cvt") && (has("e4m3") || has("e5m2"))) return 89;
+  if (operation.starts_with("redux") || (operation.starts_with("cvt") && has("bf16"))) return 80;
+  return 0;
+}
+
 std::uint64_t low(std::uint64_t bits, int width) {
   return width == 64 ? bits : bits & ((std::uint64_t{1} << width) - 1);
 }
@@ -44,7 +52,7 @@ void Decoder::declare_everywhere(const std::string& name, const Variable& variab
 
 void Decoder::mark(const std::string& label, int line) {
   if (!labels_.emplace(label, static_cast<std::uint32_t>(program_.code.size())).second)
-    throw PtxError(line, label + " is there twice");
+    throw PtxError(line, label + " is defined twice");
 }
 
 const Variable* Decoder::variable(const std::string& name) const {
@@ -95,6 +103,8 @@ void Decoder::decode(const Statement& statement) {
   line_ = statement.line;
   const auto form = forms().find(statement.opcode);
   if (form == forms().end()) refuse("the operation " + statement.opcode + " is not known");
+  if (const int least = least_architecture(statement.opcode); architecture(program_) < least)
+    refuse("the operation " + statement.opcode + " needs sm_" + std::to_string(least));
   ++program_.forms[statement.opcode];
   Instruction instruction;
   instruction.run = form->second.run;

@@ -35,7 +35,7 @@ struct Wide<u32> : std::type_identity<u64> {};
 template <>
 struct Wide<s32> : std::type_identity<s64> {};
 
-// Division by 0 gives all ones, as on GPUs (PTX leaves it open). The remainder is the dividend.
+// Division by 0 gives all ones, and so does the remainder. PTX leaves it open; ptxas makes it so.
 template <class T>
 T quotient(T a, T b) {
   if (b == 0) return static_cast<T>(~T{0});
@@ -45,7 +45,7 @@ T quotient(T a, T b) {
 }
 template <class T>
 T remainder(T a, T b) {
-  if (b == 0) return a;
+  if (b == 0) return static_cast<T>(~T{0});
   if (std::is_signed_v<T> && b == static_cast<T>(-1)) return 0;
   return static_cast<T>(a % b);
 }
@@ -62,7 +62,6 @@ T shifted_right(T a, u32 by) {
   return static_cast<T>(a >> by);
 }
 
-// `count` bits starting at bit `from`. Signed types extend the last bit.
 // `into`, with the lowest `count` bits of `a` from bit `from` on.
 template <class T>
 T inserted(T a, T into, u32 from, u32 count) {
@@ -74,6 +73,7 @@ T inserted(T a, T into, u32 from, u32 count) {
   return (into & ~mask) | (static_cast<T>(a << from) & mask);
 }
 
+// `count` bits starting at bit `from`. Signed types extend the last bit.
 template <class T>
 T field(T a, u32 from, u32 count) {
   constexpr u32 kAll = 8 * sizeof(T);

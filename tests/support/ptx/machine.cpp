@@ -82,13 +82,15 @@ class Execution {
 
 }  // namespace
 
-Counts execute(const Launch& launch) {
-  const std::uint32_t limit = launch.entry.threads == 0 ? Here::kThreads : launch.entry.threads;
-  if (launch.grid == 0 || launch.block == 0 || launch.block > limit ||
-      launch.grid > (~std::uint32_t{0}) / Here::kThreads)
-    throw Fault{1, launch.entry.name + " cannot be launched with " + std::to_string(launch.grid) +
-                       " blocks of " + std::to_string(launch.block) + " threads"};
-  return Execution(launch).run();
+std::string launch_problem(const Function& entry, unsigned grid, unsigned block) {
+  const std::uint32_t limit = entry.threads == 0 ? Here::kThreads : entry.threads;
+  constexpr std::uint32_t kMostBlocks = ~std::uint32_t{0} / Here::kThreads;  // a GPU allows more
+  if (grid > 0 && grid <= kMostBlocks && block > 0 && block <= limit) return "";
+  return entry.name + " cannot be launched with " + std::to_string(grid) + " blocks of " +
+         std::to_string(block) + " threads: the limits are " + std::to_string(kMostBlocks) +
+         " and " + std::to_string(limit);
 }
+
+Counts execute(const Launch& launch) { return Execution(launch).run(); }
 
 }  // namespace jitstep::ptx

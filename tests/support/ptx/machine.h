@@ -1,5 +1,7 @@
-// Executes a kernel of a program, block by block, following the PTX manual. Everything that the manual leaves
-// undefined, and every missing synchronization, is an error.
+// Executes a kernel of a program, block by block, following the PTX manual. What the manual leaves undefined is an error
+// where the interpreter notices it: unwritten memory, accesses out of bounds, and missing synchronizations. Unwritten
+// registers and local memory are NaNs. A shuffle of a whole warp counts as a barrier for its reads, as on GPUs, although
+// the manual does not promise it.
 #pragma once
 
 #include "support/ptx/warp.h"
@@ -18,7 +20,10 @@ struct Launch {
   const Order& order;
 };
 
-/// Executes a launch. A Fault names the cause, and the block and thread. Earlier writes remain.
+/// Why an entry cannot be launched with these numbers of blocks and threads per block. Empty if it can.
+std::string launch_problem(const Function& entry, unsigned grid, unsigned block);
+
+/// Executes a launch that has no launch_problem(). A Fault names the cause, and the block and thread. Earlier writes remain.
 Counts execute(const Launch& launch);
 
 }  // namespace jitstep::ptx

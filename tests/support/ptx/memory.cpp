@@ -7,7 +7,7 @@
 namespace jitstep::ptx {
 namespace {
 
-constexpr Address kAlignment = 256;
+constexpr Address kAlignment = 256, kGap = Address{1} << 20;
 constexpr std::byte kGarbage{0xCD};
 
 std::string hex(Address address) {
@@ -24,8 +24,7 @@ std::string bytes_at(std::size_t bytes, Address address) {
 
 Address Memory::allocate(int device, std::size_t bytes) {
   const Address begin = next_;
-  // Leaves a gap of at least one byte.
-  next_ += (bytes + 2 * kAlignment - 1) / kAlignment * kAlignment;
+  next_ += (bytes + kGap + kAlignment - 1) / kAlignment * kAlignment;
   allocations_[begin] = std::make_unique<Allocation>(
       Allocation{begin, bytes, device, std::vector<std::byte>(bytes, kGarbage), Shadow(bytes)});
   return begin;
@@ -47,9 +46,10 @@ Memory::Allocation& Memory::find(Address address, std::size_t bytes) {
     throw Fault{kIllegalAddress, bytes_at(bytes, address) + " are not allocated"};
   Allocation& near = *std::prev(after)->second;
   if (!holds(near))
-    throw Fault{kIllegalAddress, bytes_at(bytes, address) + " are not allocated: the nearest " +
-                                     std::to_string(near.size) + " bytes begin " +
-                                     std::to_string(address - near.begin) + " before"};
+    throw Fault{kIllegalAddress, bytes_at(bytes, address) +
+                                     " are not allocated: the preceding allocation has " +
+                                     std::to_string(near.size) + " bytes and begins " +
+                                     std::to_string(address - near.begin) + " bytes earlier"};
   return *(last_ = &near);
 }
 
@@ -62,11 +62,15 @@ std::byte* Memory::touch(Address address, std::size_t bytes, Use use, int device
     throw Fault{kIllegalAddress,
                 bytes_at(bytes, address) + " are memory of device " + std::to_string(there.device)};
   const std::size_t at = address - there.begin;
-  if (use == Use::write) {
-    there.shadow.write(at, bytes, here);
-  } else {
-    there.shadow.read(at, bytes, here);
-    if (use == Use::constant) there.shadow.constant(at, bytes, here);
+  switch (use) {
+    case Use::write:
+      there.shadow.write(at, bytes, here);
+      break;
+    case Use::constant:
+      there.shadow.read_constant(at, bytes, here);
+      break;
+    default:
+      there.shadow.read(at, bytes, here);
   }
   return there.bytes.data() + at;
 }
@@ -79,9 +83,10 @@ void Memory::upload(Address to, const void* from, std::size_t bytes, const Here&
 }
 
 // A program may copy memory that was never written: it gets garbage, as on a GPU.
-void Memory::download(void* to, Address from, std::size_t bytes, const Here&) {
+void Memory::download(void* to, Address from, std::size_t bytes, const Here& here) {
   if (bytes == 0) return;
   Allocation& there = find(from, bytes);
+  there.shadow.download(from - there.begin, bytes, here);
   std::memcpy(to, there.bytes.data() + (from - there.begin), bytes);
 }
 

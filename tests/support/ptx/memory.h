@@ -13,7 +13,8 @@ namespace jitstep::ptx {
 /// Checks every access against the allocations. Not thread safe.
 class Memory {
  public:
-  /// Allocates `bytes` of garbage, aligned to 256 bytes, with gaps between allocations.
+  /// Allocates `bytes` of garbage, aligned to 256 bytes. Gaps between allocations are larger than a tile of a tensor, so
+  /// that an access beyond the end does not reach the next allocation.
   Address allocate(int device, std::size_t bytes);
   /// Returns false if the address was not allocated or is already freed.
   bool free(Address address);
@@ -24,7 +25,8 @@ class Memory {
   enum class Use { read, write, constant };
   std::byte* touch(Address address, std::size_t bytes, Use use, int device, const Here& here);
 
-  /// Copies between a device's memory and the host's. Throws a Fault if the memory is not allocated or is in use.
+  /// Copies between a device's memory and the host's. Throws a Fault if the memory is not allocated, or if work that is
+  /// not ordered before the copy uses it.
   void upload(Address to, const void* from, std::size_t bytes, const Here& here);
   void download(void* to, Address from, std::size_t bytes, const Here& here);
   void fill(Address to, unsigned char value, std::size_t bytes, const Here& here);

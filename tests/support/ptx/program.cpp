@@ -1,10 +1,12 @@
 #include "support/ptx/program.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
 #include "support/ptx/decoder.h"
+#include "support/ptx/shadow.h"
 
 namespace jitstep::ptx {
 namespace {
@@ -24,6 +26,12 @@ int bits_of(std::string_view type) {
   for (const int bits : {8, 16, 32, 64})
     if (digits == std::to_string(bits)) return bits;
   return 0;
+}
+
+constexpr std::uint32_t kGlobalGap = 64;  // between variables
+
+void run_past_the_end(Warp&, const Instruction&, Mask) {
+  throw Fault{kLaunchFailed, "runs past the end of a function"};
 }
 
 // The contents of a variable's declaration.
@@ -131,10 +139,13 @@ class ProgramReader {
 
   // All addresses are known before the first instruction.
   void read_global(const Declared& one) {
-    if (placed_) throw PtxError(line(), "a global variable behind a function's body");
-    const std::uint32_t begin = up(static_cast<std::uint32_t>(globals_.size()), one.alignment);
+    if (placed_)
+      throw PtxError(line(), "global variables after a function's body are not supported");
+    const auto end = static_cast<std::uint32_t>(globals_.size());
+    const std::uint32_t begin = up(end == 0 ? 0 : end + kGlobalGap, one.alignment);
     globals_.resize(begin + one.bytes);
-    global_places_.emplace_back(one.name, begin, one.bytes);
+    global_names_.push_back(one.name);
+    global_ranges_.push_back({begin, begin + one.bytes});
     if (!tokens_.take("=")) return;
     const bool list = tokens_.take("{");
     std::uint32_t at = begin;
@@ -151,9 +162,11 @@ class ProgramReader {
   void place_globals_once() {
     if (placed_) return;
     placed_ = true;
-    const Address base = globals_.empty() ? 0 : place_globals_(globals_);
-    for (const auto& [name, begin, bytes] : global_places_)
-      decoder_.declare_everywhere(name, {Space::global, base + begin, bytes});
+    const Address base = globals_.empty() ? 0 : place_globals_(globals_, global_ranges_);
+    for (std::size_t k = 0; k < global_names_.size(); ++k) {
+      const auto [begin, end] = global_ranges_[k];
+      decoder_.declare_everywhere(global_names_[k], {Space::global, base + begin, end - begin});
+    }
   }
 
   // ---- functions
@@ -200,7 +213,7 @@ class ProgramReader {
     const std::string name(tokens_.next().text);
     const std::vector<Declared> params = read_params();
     const std::uint32_t number = decoder_.function(name);
-    if (program_.functions[number].defined) throw PtxError(line(), name + " is there twice");
+    if (program_.functions[number].defined) throw PtxError(line(), name + " is defined twice");
     Function& function = program_.functions[number];
     function.entry = entry;
     if (entry) place_entry_params(params, function);
@@ -236,6 +249,7 @@ class ProgramReader {
     program_.functions[which].begin = static_cast<std::uint32_t>(program_.code.size());
     if (!entry) program_.functions[which].return_to = decoder_.declare(kReturnTo, 32);
     for (int depth = 1; depth > 0;) depth += read_body_part(depth);
+    program_.code.push_back({.run = &run_past_the_end, .line = line()});
     program_.functions[which].end = static_cast<std::uint32_t>(program_.code.size());
     registers_ = std::max(registers_, up(decoder_.end_function(), kRegisterBytes));
     if (!entry) function_registers_ = registers_;
@@ -306,7 +320,8 @@ class ProgramReader {
   Program program_;
   Decoder decoder_{program_};
   std::vector<std::byte> globals_;
-  std::vector<std::tuple<std::string, std::uint32_t, std::uint32_t>> global_places_;
+  std::vector<std::string> global_names_;
+  std::vector<Range> global_ranges_;
   bool placed_ = false;
   RegOffset registers_ = kSpecials * kRegisterBytes, function_registers_ = registers_;
 };
@@ -317,6 +332,10 @@ const Function* Program::entry(std::string_view name) const {
   for (const Function& function : functions)
     if (function.entry && function.name == name) return &function;
   return nullptr;
+}
+
+int architecture(const Program& program) {
+  return program.target.starts_with("sm_") ? std::atoi(program.target.c_str() + 3) : 0;
 }
 
 Program read_program(const std::string& text, const PlaceGlobals& place_globals) {

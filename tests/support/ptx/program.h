@@ -108,8 +108,13 @@ struct Program {
   const Function* entry(std::string_view name) const;
 };
 
-/// Copies the module's variables into a device's memory and returns their address.
-using PlaceGlobals = std::function<Address(const std::vector<std::byte>& image)>;
+/// 90 for "sm_90". 0 for a target of another form.
+int architecture(const Program& program);
+
+/// Copies the module's variables into a device's memory and returns the image's address. Bytes of the image between the
+/// variables must stay unwritten, so that the interpreter detects reads beyond a variable's end.
+using PlaceGlobals = std::function<Address(const std::vector<std::byte>& image,
+                                           const std::vector<Range>& variables)>;
 
 /// Decodes a module. A PtxError names the line and the unknown part.
 Program read_program(const std::string& text, const PlaceGlobals& place_globals);

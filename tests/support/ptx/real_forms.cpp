@@ -58,21 +58,42 @@ float flushed(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? changed(x, kSign<float>, 0) : x;
 }
 
-// A result with an error of up to one unit in the last place, as an approximation may have. The operand's lowest bits
-// select it.
+// The nearest float or one of its neighbors, as an approximation may give. The operand's lowest bits select it. For a
+// few operands, a GPU's result is known: compilers make divisions and square roots of it, which are correctly rounded
+// only with that result. For these, it is the nearest float of larger magnitude (reciprocals) or the nearest one (roots).
 float inexact(float operand, float result) {
   const auto bits = std::bit_cast<std::uint32_t>(operand);
   if (!std::isnormal(result)) return flushed(result_of(result));
   return flushed(std::bit_cast<float>(std::bit_cast<std::uint32_t>(result) + bits % 3 - 1));
 }
 
+// A reciprocal that is nearly halfway between two floats is rounded up.
+float near_reciprocal(float x) {
+  const double exact = 1 / double{x};
+  const float nearest = static_cast<float>(exact);
+  const float other =
+      std::nextafter(nearest, std::abs(nearest) > std::abs(exact) ? 0 : 2 * nearest);
+  const double middle = (double{nearest} + double{other}) / 2;
+  if (!std::isnormal(nearest) || std::abs(exact / middle - 1) > 0x1p-45) return inexact(x, nearest);
+  return std::abs(nearest) > std::abs(other) ? nearest : other;
+}
+
+float near_inverse_root(float x) {
+  const float nearest = static_cast<float>(1 / std::sqrt(double{x}));
+  int exponent = 0;
+  const float fraction = std::frexp(x, &exponent);  // in [0.5, 1)
+  const float significand = exponent % 2 != 0 ? 2 * fraction : fraction;
+  for (const float known : {0x1.f82294p0f, 0x1.9a2854p-1f, 0x1.b5c076p-1f, 0x1.dd26e4p-1f})
+    if (significand == known) return flushed(nearest);
+  return inexact(x, nearest);
+}
+
 // Forms that flush subnormal operands and results to zero.
 void add_flushing_forms(Forms& forms) {
   add_elementwise<float, float>(forms, "rcp.approx.ftz.f32",
-                                [](float a) { return inexact(a, 1 / flushed(a)); });
-  add_elementwise<float, float>(forms, "rsqrt.approx.ftz.f32", [](float a) {
-    return inexact(a, static_cast<float>(1 / std::sqrt(double{flushed(a)})));
-  });
+                                [](float a) { return near_reciprocal(flushed(a)); });
+  add_elementwise<float, float>(forms, "rsqrt.approx.ftz.f32",
+                                [](float a) { return near_inverse_root(flushed(a)); });
   add_elementwise<float, float, float, float>(
       forms, "fma.rn.ftz.f32", [](float a, float b, float c) {
         return flushed(result_of(std::fma(flushed(a), flushed(b), flushed(c))));

@@ -13,6 +13,16 @@ std::string name_of(std::uint32_t launch, std::uint32_t thread, const Here& here
          std::to_string(thread / Here::kThreads);
 }
 
+constexpr char kReads[] = "reads", kWrites[] = "writes", kRead[] = "read", kWritten[] = "written";
+
+// Two accesses are not ordered: the current one and an earlier one.
+[[noreturn]] void refuse(const char* does, const auto& earlier, const char* done,
+                         const Here& here) {
+  throw Fault{kLaunchFailed, std::string(does) + " memory that " +
+                                 name_of(earlier.launch, earlier.thread, here) + " has " + done +
+                                 ", with no barrier or order between"};
+}
+
 }  // namespace
 
 void Shadow::Free::operator()(Cell* cells) const { std::free(cells); }
@@ -36,9 +46,12 @@ Shadow::Scope Shadow::scope_of(const Stamp& stamp, const Here& here) {
   return stamp.thread != here.thread ? Scope::warp : Scope::thread;
 }
 
+bool Shadow::is_over(std::uint32_t launch, const Here& here) {
+  return launch < here.order->below || here.order->before(launch);
+}
+
 bool Shadow::in_step(const Stamp& stamp, const Here& here, std::uint32_t warp_since) {
-  if (stamp.launch != here.launch)
-    return stamp.launch < here.order->below || here.order->before(stamp.launch);
+  if (stamp.launch != here.launch) return is_over(stamp.launch, here);
   const Scope scope = std::max(scope_of(stamp, here), stamp.scope);
   if (scope == Scope::thread) return true;
   if (scope == Scope::grid) return false;
@@ -67,11 +80,11 @@ void Shadow::read(std::size_t at, std::size_t bytes, const Here& here) {
   for (std::size_t i = at >> shift_; i <= end; ++i) {
     const Stamp& w = cells_[i].written;
     if (w.launch == 0 && unwritten_ == Unwritten::refused)
-      throw Fault{kLaunchFailed, "reads what was never written"};
-    if (w.launch != 0 && !in_step(w, here, here.warp_since))
-      throw Fault{kLaunchFailed, "reads what " + name_of(w.launch, w.thread, here) +
-                                     " writes, with no barrier or order between"};
+      throw Fault{kLaunchFailed, "reads memory that was never written"};
+    if (w.launch != 0 && !in_step(w, here, here.warp_since)) refuse(kReads, w, kWritten, here);
     Stamp& r = cells_[i].read;
+    if (r.launch != here.launch && r.launch != 0 && !is_over(r.launch, here))
+      cells_[i].other_reader = r.launch;
     Scope scope = Scope::thread;
     if (r.launch == here.launch && !in_step(r, here, here.warp_since))
       scope = std::max(scope_of(r, here), r.scope);
@@ -83,21 +96,33 @@ void Shadow::write(std::size_t at, std::size_t bytes, const Here& here) {
   suit(at, bytes);
   const std::size_t end = (at + bytes - 1) >> shift_;
   for (std::size_t i = at >> shift_; i <= end; ++i) {
-    for (const Stamp* old : {&cells_[i].written, &cells_[i].read}) {
-      const bool read = old == &cells_[i].read;
-      if (old->launch != 0 && !in_step(*old, here, read ? here.warp_met : here.warp_since))
-        throw Fault{kLaunchFailed, "writes what " + name_of(old->launch, old->thread, here) +
-                                       (read ? " reads" : " writes") +
-                                       ", with no barrier or order between"};
-    }
-    cells_[i].written = {here.launch, here.time, here.thread, Scope::thread};
+    Cell& cell = cells_[i];
+    const Stamp &w = cell.written, &r = cell.read;
+    if (w.launch != 0 && !in_step(w, here, here.warp_since)) refuse(kWrites, w, kWritten, here);
+    if (r.launch != 0 && !in_step(r, here, here.warp_met)) refuse(kWrites, r, kRead, here);
+    if (cell.other_reader != 0 && !is_over(cell.other_reader, here))
+      refuse(kWrites, Stamp{.launch = cell.other_reader}, kRead, here);
+    if (cell.constant == here.launch)
+      throw Fault{kLaunchFailed, "writes memory that this launch has read as constant"};
+    cell.other_reader = 0;
+    cell.written = {here.launch, here.time, here.thread, Scope::thread};
   }
 }
 
-void Shadow::constant(std::size_t at, std::size_t bytes, const Here& here) const {
-  for (std::size_t i = at >> shift_; i <= (at + bytes - 1) >> shift_; ++i)
+void Shadow::read_constant(std::size_t at, std::size_t bytes, const Here& here) {
+  read(at, bytes, here);
+  for (std::size_t i = at >> shift_; i <= (at + bytes - 1) >> shift_; ++i) {
     if (cells_[i].written.launch == here.launch)
-      throw Fault{kLaunchFailed, "reads as constant what this launch writes"};
+      throw Fault{kLaunchFailed, "reads as constant what this launch has written"};
+    cells_[i].constant = here.launch;
+  }
+}
+
+void Shadow::download(std::size_t at, std::size_t bytes, const Here& here) const {
+  for (std::size_t i = at >> shift_; i <= (at + bytes - 1) >> shift_; ++i) {
+    const Stamp& w = cells_[i].written;
+    if (w.launch != 0 && !is_over(w.launch, here)) refuse(kReads, w, kWritten, here);
+  }
 }
 
 }  // namespace jitstep::ptx

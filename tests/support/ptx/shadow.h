@@ -51,8 +51,10 @@ class Shadow {
   void read(std::size_t at, std::size_t bytes, const Here& here);
   /// Throws a Fault if an unsynchronized thread has written or read the bytes.
   void write(std::size_t at, std::size_t bytes, const Here& here);
-  /// Throws a Fault if this launch has written the bytes.
-  void constant(std::size_t at, std::size_t bytes, const Here& here) const;
+  /// As read(), for bytes that this launch must not write. Throws a Fault if it has.
+  void read_constant(std::size_t at, std::size_t bytes, const Here& here);
+  /// Throws a Fault if work that is not ordered before this copy to the host wrote the bytes. They may be unwritten.
+  void download(std::size_t at, std::size_t bytes, const Here& here) const;
   /// Forgets all writes and reads.
   void forget();
 
@@ -64,6 +66,9 @@ class Shadow {
   };
   struct Cell {
     Stamp written, read;
+    // Another launch that read the cell and is not ordered before `read`. Of more such launches, the last one.
+    std::uint32_t other_reader = 0;
+    std::uint32_t constant = 0;  // the last launch that read it as constant
   };
   struct Free {
     void operator()(Cell* cells) const;
@@ -72,6 +77,7 @@ class Shadow {
 
   static Cells make(std::size_t count);
   static Scope scope_of(const Stamp& stamp, const Here& here);
+  static bool is_over(std::uint32_t launch, const Here& here);
   static bool in_step(const Stamp& stamp, const Here& here, std::uint32_t warp_since);
   void suit(std::size_t at, std::size_t bytes);
   std::size_t count() const { return (bytes_ + (std::size_t{1} << shift_) - 1) >> shift_; }

@@ -41,6 +41,9 @@ Warp::Warp(Block& block, std::uint32_t number)
       local_(kLanes * std::size_t{block.program.local_bytes}, kGarbage) {}
 
 void Warp::begin(std::uint32_t pc) {
+  // No block sees what an earlier one has left.
+  for (std::vector<std::byte>* own : {&registers_, &call_params_, &local_})
+    std::fill(own->begin(), own->end(), kGarbage);
   const std::uint32_t first = number_ * kLanes;
   const std::uint32_t values[] = {0, 0, block_.threads, block_.number, block_.grid, 0, 1};
   for (std::uint32_t special = 0; special < kSpecials; ++special)
@@ -201,15 +204,18 @@ void check_alignment(Address address, std::size_t bytes) {
 Address in_space(Space& space, Address address) {
   const bool global = address >= window(Space::call) + kWindow;
   if (global && space == Space::param)
-    throw Fault{kIllegalAddress, "its address is none of a parameter"};
+    throw Fault{kIllegalAddress,
+                "reads a parameter at an address that is not in the parameter space"};
   space = global ? Space::global : static_cast<Space>(address / kWindow);
   return address - window(space);
 }
 
 std::byte* touch_params(const Block& block, Address address, std::size_t bytes, bool write) {
-  if (address + bytes > block.param_bytes || write)
-    throw Fault{kIllegalAddress, "the kernel has " + std::to_string(block.param_bytes) +
-                                     " bytes of parameters, which can be read"};
+  if (address > block.param_bytes || bytes > block.param_bytes - address || write)
+    throw Fault{kIllegalAddress, std::to_string(bytes) + " bytes at " + std::to_string(address) +
+                                     " of the parameters: the kernel has " +
+                                     std::to_string(block.param_bytes) +
+                                     " bytes, which can only be read"};
   check_alignment(address, bytes);
   return const_cast<std::byte*>(block.params) + address;
 }
@@ -218,7 +224,7 @@ std::byte* touch_shared(Block& block, Address address, std::size_t bytes, bool w
                         const Here& here) {
   const auto& variables = block.program.shared;
   const bool there = std::any_of(variables.begin(), variables.end(), [&](const Range& r) {
-    return address >= r.begin && address + bytes <= r.end;
+    return address >= r.begin && address <= r.end && bytes <= r.end - address;
   });
   if (!there)
     throw Fault{kIllegalAddress, std::to_string(bytes) + " bytes at " + std::to_string(address) +

@@ -32,6 +32,7 @@ struct ErrorName {
   const char* sentence;
 };
 constexpr ErrorName kErrors[] = {
+    {0, "CUDA_SUCCESS", "no error"},
     {kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
@@ -40,6 +41,14 @@ constexpr ErrorName kErrors[] = {
     {kInvalidPtx, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {kIllegalState, "CUDA_ERROR_ILLEGAL_STATE",
+     "the operation cannot be performed in the present state"},
+    {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
+    {kCapturedEvent, "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
     {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {kMisalignedAddress, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
     {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
@@ -63,11 +72,13 @@ CUDA cuDriverGetVersion(int* version) {
 }
 CUDA cuGetErrorName(int code, const char** name) {
   const ErrorName* const known = error_of(code);
-  return known == nullptr ? kInvalidValue : (*name = known->name, 0);
+  *name = known == nullptr ? nullptr : known->name;
+  return known == nullptr ? kInvalidValue : 0;
 }
 CUDA cuGetErrorString(int code, const char** sentence) {
   const ErrorName* const known = error_of(code);
-  return known == nullptr ? kInvalidValue : (*sentence = known->sentence, 0);
+  *sentence = known == nullptr ? nullptr : known->sentence;
+  return known == nullptr ? kInvalidValue : 0;
 }
 
 // NVRTC asks every driver for tables of functions, but works without them.
@@ -135,8 +146,9 @@ CUDA cuCtxPopCurrent_v2(void** context) {
 }
 CUDA cuCtxSetCurrent(void* context) {
   return answer("cuCtxSetCurrent", [&](Driver&) {
-    contexts().clear();
-    if (context != nullptr) contexts().push_back(static_cast<Device*>(context));
+    std::vector<Device*>& stack = contexts();
+    if (!stack.empty()) stack.pop_back();
+    if (context != nullptr) stack.push_back(static_cast<Device*>(context));
     return 0;
   });
 }

@@ -6,18 +6,9 @@
 #include <iterator>
 
 namespace jitstep::ptx::driver {
-namespace {
-
 void join(Seen& to, const Seen& from) {
   for (const auto& [stream, launch] : from) to[stream] = std::max(to[stream], launch);
 }
-
-// The number in "sm_90".
-int architecture(const std::string& target) {
-  return target.starts_with("sm_") ? std::atoi(target.c_str() + 3) : 0;
-}
-
-}  // namespace
 
 Driver::Driver() {
   for (const int sm : kDevices)
@@ -56,29 +47,31 @@ Device* Driver::device(int ordinal) {
 
 // ---- modules ------------------------------------------------------------------------------------
 
-int Driver::load(void** module, const void* image) {
+int Driver::load(void** module, const void* source) {
   Device* const here = current();
   if (here == nullptr) return kInvalidContext;
-  const auto* const text = static_cast<const char*>(image);
+  const auto* const text = static_cast<const char*>(source);
   if (std::strncmp(text, "//", 2) != 0 && std::strncmp(text, ".version", 8) != 0)
     return kInvalidImage;
   auto made = std::make_unique<Module>(Module{here, {}});
   try {
-    made->program = read_program(text, [&](const std::vector<std::byte>& globals) {
-      made->globals = memory_.allocate(here->ordinal, globals.size());
-      Stream& main = *default_streams_[static_cast<std::size_t>(here->ordinal)];
-      work(main, [&](const Here& order) {
-        memory_.upload(made->globals, globals.data(), globals.size(), order);
-      });
-      synchronize(main);  // a loaded module is available to every stream
-      return made->globals;
-    });
+    made->program = read_program(
+        text, [&](const std::vector<std::byte>& image, const std::vector<Range>& variables) {
+          made->globals = memory_.allocate(here->ordinal, image.size());
+          Stream own{here, next_stream_++, false};
+          work(own, [&](const Here& order) {
+            for (const auto& [begin, end] : variables)
+              memory_.upload(made->globals + begin, &image[begin], end - begin, order);
+          });
+          join(host_, own.seen);  // a loaded module is available to every stream
+          return made->globals;
+        });
   } catch (const PtxError& error) {
     std::cerr << "PTX: " << (fault = error.what()) << "\n";
     if (made->globals != 0) memory_.free(made->globals);
     return kInvalidPtx;
   }
-  if (architecture(made->program.target) > here->sm) return kInvalidPtx;
+  if (architecture(made->program) > here->sm) return kInvalidPtx;
   *module = modules_.insert(std::move(made)).first->get();
   return 0;
 }
@@ -103,12 +96,23 @@ int Driver::function(void** function, void* handle, const char* name) {
   return 0;
 }
 
+template <class Work>
+int Driver::do_or_record(Stream& queue, Work&& work) {
+  if (queue.captured == nullptr) return work(queue);
+  queue.captured->work.push_back(std::forward<Work>(work));
+  return 0;
+}
+
 int Driver::launch(void* handle, unsigned grid, unsigned block, void* on, void** params) {
   const KernelFunction* const function = find(functions_, handle);
   Stream* const queue = stream(on);
   if (function == nullptr || queue == nullptr) return kInvalidHandle;
   const Module& module = *function->module;
   if (module.device != current() || queue->device != current()) return kInvalidContext;
+  if (const std::string problem = launch_problem(*function->entry, grid, block); !problem.empty()) {
+    std::cerr << "PTX: " << (fault = problem) << "\n";
+    return kInvalidValue;
+  }
   std::vector<std::byte> values(function->entry->param_bytes);
   std::size_t given = 0;
   for (const Copy& param : function->entry->params)
@@ -237,9 +241,15 @@ int Driver::create_stream(void** handle, unsigned flags) {
   return 0;
 }
 
+// The stream's work continues, and synchronizing the device still waits for it.
 int Driver::destroy_stream(void* handle) {
-  return find(streams_, handle) == nullptr ? kInvalidHandle
-                                           : (streams_.erase(streams_.find(handle)), 0);
+  const Stream* const old = find(streams_, handle);
+  if (old == nullptr) return kInvalidHandle;
+  join(of_destroyed_[old->device->ordinal], old->seen);
+  if (old->waits_for_default)
+    join(default_streams_[static_cast<std::size_t>(old->device->ordinal)]->seen, old->seen);
+  streams_.erase(streams_.find(handle));
+  return 0;
 }
 
 int Driver::synchronize(Stream& queue) {
@@ -251,83 +261,10 @@ int Driver::synchronize(Stream& queue) {
 
 int Driver::synchronize(const Device& device) {
   join(host_, default_streams_[static_cast<std::size_t>(device.ordinal)]->seen);
+  join(host_, of_destroyed_[device.ordinal]);
   for (const auto& other : streams_)
     if (other->device == &device) join(host_, other->seen);
   return device.broken;
-}
-
-// ---- events -------------------------------------------------------------------------------------
-
-int Driver::create_event(void** event) {
-  if (current() == nullptr) return kInvalidContext;
-  *event = events_.insert(std::make_unique<Event>()).first->get();
-  return 0;
-}
-
-int Driver::record(void* handle, void* on) {
-  Event* const event = find(events_, handle);
-  Stream* const queue = stream(on);
-  if (event == nullptr || queue == nullptr) return kInvalidHandle;
-  event->captured = queue->captured != nullptr;
-  if (event->captured) return 0;
-  arrange(*queue);
-  event->seen = queue->seen;
-  return 0;
-}
-
-int Driver::wait(void* on, void* handle) {
-  const Event* const event = find(events_, handle);
-  Stream* const queue = stream(on);
-  if (event == nullptr || queue == nullptr) return kInvalidHandle;
-  if (event->captured && queue->captured == nullptr) return kCapturedEvent;
-  if (!event->captured && queue->captured != nullptr) return kCaptureIsolation;
-  join(queue->seen, event->seen);
-  return 0;
-}
-
-int Driver::destroy_event(void* event) {
-  return find(events_, event) == nullptr ? kInvalidHandle : (events_.erase(events_.find(event)), 0);
-}
-
-// ---- graphs -------------------------------------------------------------------------------------
-
-template <class Work>
-int Driver::do_or_record(Stream& queue, Work&& work) {
-  if (queue.captured == nullptr) return work(queue);
-  queue.captured->work.push_back(std::forward<Work>(work));
-  return 0;
-}
-
-int Driver::begin_capture(Stream& queue) {
-  if (queue.captured != nullptr) return kIllegalState;
-  queue.captured = std::make_unique<Graph>();
-  return 0;
-}
-
-int Driver::end_capture(Stream& queue, void** graph) {
-  if (queue.captured == nullptr) return kIllegalState;
-  *graph = graphs_.insert(std::move(queue.captured)).first->get();
-  return 0;
-}
-
-int Driver::instantiate(void** made, void* handle) {
-  const Graph* const graph = find(graphs_, handle);
-  if (graph == nullptr) return kInvalidHandle;
-  *made = graphs_.insert(std::make_unique<Graph>(*graph)).first->get();
-  return 0;
-}
-
-int Driver::launch_graph(void* handle, Stream& queue) {
-  const Graph* const graph = find(graphs_, handle);
-  if (graph == nullptr) return kInvalidHandle;
-  if (queue.captured != nullptr) return kCaptureUnsupported;
-  for (const auto& one : graph->work)
-    if (const int code = one(queue)) return code;
-  return 0;
-}
-
-int Driver::destroy_graph(void* graph) {
-  return find(graphs_, graph) == nullptr ? kInvalidHandle : (graphs_.erase(graphs_.find(graph)), 0);
 }
 
 Open Driver::open() const {

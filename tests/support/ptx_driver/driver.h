@@ -37,6 +37,7 @@ struct KernelFunction {
 
 /// The progress of each stream, by the number of its last finished launch.
 using Seen = std::map<int, std::uint32_t>;
+void join(Seen& to, const Seen& from);
 
 struct Stream;
 
@@ -147,6 +148,7 @@ class Driver {
   std::map<int, std::vector<std::uint32_t>> work_of_;     // per stream, by number
   std::vector<int> stream_of_ = {0};                      // per launch
   Seen host_;                                             // the work that the host has waited for
+  std::map<int, Seen> of_destroyed_;  // per device, the work of destroyed streams
   int next_stream_ = 0;
 };
 
