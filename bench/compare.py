@@ -2,17 +2,19 @@
 """Compares the time of a step of jitstep's optimizers with those of other libraries, on the CPU.
 
   bench/compare.py --prepare    # installs the libraries in .deps/libraries and compiles their kernels (minutes, once)
-  bench/compare.py              # measures; writes bench/results/<date>-<machine>.json, bench/results/comparison.md and comparison.svg
+  bench/compare.py              # writes <date>-<machine>.json, comparison.md and comparison.svg in bench/results
   bench/compare.py --table      # only writes the page and the plot of an existing result
 
-Needs build/bench/implementation_server, a C++ compiler and Python's headers. Needs the network for missing packages: about 0.5 GB
-if pip finds PyTorch's CPU build, otherwise 3 GB; 2.3 GB on disk. Implementations that cannot run are listed with the reason.
+Needs build/bench/implementation_server, a C++ compiler and Python's headers. Needs the network for missing packages:
+about 0.5 GB if pip finds PyTorch's CPU build, otherwise 3 GB; 2.3 GB on disk. Implementations that cannot run are
+listed with the reason.
 
-Rounds are paired: in each round, every implementation takes one step after the other. Each library has a process with parameters of
-the same shapes and values and the same number of threads. Ratios are medians of the ratios in each round. (Google Benchmark, in
-contrast, repeats one benchmark after the other, in one process.) The results are saved after each case. The next call
-of the same day and commit continues a stopped one.
+Rounds are paired: in each round, every implementation takes one step after the other. Each library has a process with
+parameters of the same shapes and values and the same number of threads. Ratios are medians of the ratios in each round.
+(Google Benchmark, in contrast, repeats one benchmark after the other, in one process.) The results are saved after each
+case. The next call of the same day and commit continues a stopped one.
 """
+
 import argparse
 import datetime
 import json
@@ -23,10 +25,10 @@ import sys
 import time
 
 import library_environment
-from training_runs import ROOT, machine_class, replace_text, revision
+from compare_report import page
 from comparison_cases import CASES
 from implementation_process import ImplementationError, ImplementationProcess
-from compare_report import page
+from training_runs import ROOT, machine_class, replace_text, revision
 
 WORKLOADS = ["small_tensors", "one_tensor", "resnet50", "gpt2"]
 BYTES_PER_ELEMENT = 110  # upper bound of the memory of all processes of a case
@@ -38,7 +40,8 @@ class Case:
     """One case: creates its implementations, then measures a step of each per round."""
 
     def __init__(self, case, workload, processes, settings, reasons):
-        """`reasons`: why implementations cannot run, by package or name. run() adds those that cannot be created in any case."""
+        """`reasons`: why implementations cannot run, by package or name. run() adds those that cannot be created in any
+        case."""
         self.case, self.workload, self.settings = case, workload, settings
         self.processes, self.permanent_reasons, self.reasons = processes, reasons, dict(reasons)
         self.results, self.numbers, self.sums = {}, {}, {}
@@ -46,8 +49,12 @@ class Case:
 
     def load(self, rows):
         """Loads the parameters in all processes in parallel, and checks that their sums are equal."""
-        request = {"do": "load", "shapes": self.workload["shapes"], "dtype": self.case["dtype"],
-                   "threads": self.settings["threads"]}
+        request = {
+            "do": "load",
+            "shapes": self.workload["shapes"],
+            "dtype": self.case["dtype"],
+            "threads": self.settings["threads"],
+        }
         started = []
         for name in dict.fromkeys(row["process"] for row in rows):
             if self.attempt(name, lambda: self.processes[name].send(request) or True):
@@ -89,16 +96,25 @@ class Case:
             raise ImplementationError(f"its parameters are {made['dtype']}")
         extra = process.extra_bytes({"do": "step", "implementation": number, "untimed": 1, "timed": 1})
         self.results[row["name"]] = {
-            "number": number, "seconds": [], "cpu_seconds": [], "package": made.get("package"),
-            "state": made.get("state"), "state_bytes": made["state_bytes"], "extra_bytes": extra,
+            "number": number,
+            "seconds": [],
+            "cpu_seconds": [],
+            "package": made.get("package"),
+            "state": made.get("state"),
+            "state_bytes": made["state_bytes"],
+            "extra_bytes": extra,
         }
 
     def measure(self, row):
         time.sleep(0.02)  # threads of the previous process spin for a while after their work
         small = self.elements < SMALL
         result = self.results[row["name"]]
-        request = {"do": "step", "implementation": result["number"],
-                   "untimed": 1 if small else 0, "timed": 5 if small else 1}
+        request = {
+            "do": "step",
+            "implementation": result["number"],
+            "untimed": 1 if small else 0,
+            "timed": 5 if small else 1,
+        }
         answer = self.processes[row["process"]].ask(request)
         for figure in ("seconds", "cpu_seconds"):
             result[figure].append(answer[figure])
@@ -156,11 +172,19 @@ def begin(path, settings):
     if path.exists():
         result = json.loads(path.read_text())
         if (result["settings"], result["revision"]) != (settings, now):
-            sys.exit(f"compare.py: {path} was measured with other settings or another revision. Use --out for another "
-                     "file, or remove it.")
+            sys.exit(
+                f"compare.py: {path} was measured with other settings or another revision. Use --out for another "
+                "file, or remove it."
+            )
         return result
-    return {"date": datetime.date.today().isoformat(), "machine": machine_class(), "revision": now,
-            "settings": settings, "load_average": [], "cases": []}
+    return {
+        "date": datetime.date.today().isoformat(),
+        "machine": machine_class(),
+        "revision": now,
+        "settings": settings,
+        "load_average": [],
+        "cases": [],
+    }
 
 
 def measure(arguments, settings, processes, reasons):
@@ -174,8 +198,14 @@ def measure(arguments, settings, processes, reasons):
                 continue
             print(f"{workload['title']}: {title}", file=sys.stderr, flush=True)
             run = Case(case, workload, processes, settings, reasons)
-            about = {"workload": name, "title": workload["title"], "tensors": len(workload["shapes"]),
-                     "elements": run.elements, "case": title, "dtype": case["dtype"]}
+            about = {
+                "workload": name,
+                "title": workload["title"],
+                "tensors": len(workload["shapes"]),
+                "elements": run.elements,
+                "case": title,
+                "dtype": case["dtype"],
+            }
             if run.elements * BYTES_PER_ELEMENT > available_bytes():
                 gigabytes = run.elements * BYTES_PER_ELEMENT / 2**30
                 result["cases"].append(about | {"reason": f"it needs {gigabytes:.0f} GiB of memory"})
@@ -200,8 +230,13 @@ def prepare(arguments, processes, reasons):
     shapes = json.loads((ROOT / "bench/shapes.json").read_text())
     for name in arguments.workload:
         distinct = sorted({tuple(shape) for shape in shapes[name]["shapes"]})
-        wanted = [(case, row) for case in CASES.values() if fits(case, distinct) for row in case["rows"]
-                  if row["process"] in COMPILED - set(reasons)]
+        wanted = [
+            (case, row)
+            for case in CASES.values()
+            if fits(case, distinct)
+            for row in case["rows"]
+            if row["process"] in COMPILED - set(reasons)
+        ]
         for case, row in wanted:
             print(f"{shapes[name]['title']}: {row['name']}", file=sys.stderr, flush=True)
             process = processes[row["process"]]
@@ -216,25 +251,49 @@ def publish(arguments):
     """Writes the page and the plot of a result."""
     result = json.loads(arguments.out.read_text())
     arguments.page.write_text(page(result, arguments.out, arguments.page))
-    plot = [ROOT / ".deps/venv/bin/python", ROOT / "bench/plot_comparison.py", arguments.out, arguments.page.with_suffix(".svg")]
+    plot = [
+        ROOT / ".deps/venv/bin/python",
+        ROOT / "bench/plot_comparison.py",
+        arguments.out,
+        arguments.page.with_suffix(".svg"),
+    ]
     subprocess.run([str(part) for part in plot], check=True)
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, help="default: bench/results/<today>-<machine>.json; for --table the newest of these")
-    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "bench/results/comparison.md",
-                        help="page with the tables; the plot has the same path with .svg")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
-                        help="number of threads of each implementation (default: all)")
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        help="default: bench/results/<today>-<machine>.json; for --table the newest of these",
+    )
+    parser.add_argument(
+        "--page",
+        type=pathlib.Path,
+        default=ROOT / "bench/results/comparison.md",
+        help="page with the tables; the plot has the same path with .svg",
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        help="number of threads of each implementation (default: all)",
+    )
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=4,
-                        help="time per case, after which an implementation with 5 rounds stops (default: 4)")
-    parser.add_argument("--workload", action="append",
-                        help=f"name in bench/shapes.json (default: {', '.join(WORKLOADS)})")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=4,
+        help="time per case, after which an implementation with 5 rounds stops (default: 4)",
+    )
+    parser.add_argument(
+        "--workload", action="append", help=f"name in bench/shapes.json (default: {', '.join(WORKLOADS)})"
+    )
     parser.add_argument("--python", type=pathlib.Path, help="Python of an environment with torch; installs nothing")
     parser.add_argument("--server", type=pathlib.Path, default=ROOT / "build/bench/implementation_server")
-    parser.add_argument("--log", type=pathlib.Path, default=ROOT / ".deps/libraries.log", help="output of the processes")
+    parser.add_argument(
+        "--log", type=pathlib.Path, default=ROOT / ".deps/libraries.log", help="output of the processes"
+    )
     parser.add_argument("--quick", action="store_true", help="three rounds of three small tensors, for tests")
     parser.add_argument("--prepare", action="store_true", help="install and compile, measure nothing")
     parser.add_argument("--table", action="store_true", help="measure nothing")
@@ -253,7 +312,9 @@ def default_file(newest):
     if not newest:
         return ROOT / f"bench/results/{datetime.date.today().isoformat()}-{slug}.json"
     if not files:
-        sys.exit("compare.py: there is no result of this machine. Call without --table first, or name a file with --out.")
+        sys.exit(
+            "compare.py: there is no result of this machine. Call without --table first, or name a file with --out."
+        )
     return files[-1]
 
 
@@ -265,7 +326,12 @@ def main():
             arguments.python = library_environment.python_of(library_environment.FOLDER)
         else:
             reasons = library_environment.missing(arguments.python)
-        settings = {"threads": arguments.threads, "rounds": arguments.rounds, "least_rounds": 5, "seconds": arguments.seconds}
+        settings = {
+            "threads": arguments.threads,
+            "rounds": arguments.rounds,
+            "least_rounds": 5,
+            "seconds": arguments.seconds,
+        }
         with open(arguments.log, "a") as log:
             processes = make_processes(arguments, arguments.threads, log)
             if arguments.prepare:

@@ -1,9 +1,10 @@
 """Writes the page with the results of bench/compare.py."""
+
 import os
 import re
 import statistics
 
-from comparison_cases import TARGETS, FUSED, CASES, LOOP
+from comparison_cases import CASES, FUSED, LOOP, TARGETS
 
 HEAD = """# Measurements of jitstep and other libraries on the CPU
 
@@ -119,8 +120,13 @@ def measured_pair(cases, workload, name, row, reference):
 
 def targets(cases):
     """A table of targets: the speed relative to another row, and how much of the target was reached."""
-    lines = ["", "## Targets", "",
-             "| case | implementation | relative to | target | measured | |", "|---|---|---|---|---|---|"]
+    lines = [
+        "",
+        "## Targets",
+        "",
+        "| case | implementation | relative to | target | measured | |",
+        "|---|---|---|---|---|---|",
+    ]
     for workload, case, row, reference, target, limit in TARGETS:
         pair = measured_pair(cases, workload, case, row, reference)
         if pair is None:
@@ -139,12 +145,20 @@ def packages(cases):
 def page(result, numbers, page_path):
     """Markdown with a chapter for each workload and a table for each case."""
     settings, loads = result["settings"], result["load_average"]
-    lines = [HEAD.format(
-        numbers=os.path.relpath(numbers, page_path.parent), plot=page_path.with_suffix(".svg").name,
-        machine=result["machine"], date=result["date"], revision=result["revision"], threads=settings["threads"],
-        load=f"{min(loads):.1f} to {max(loads):.1f}", rounds=settings["rounds"], least=settings["least_rounds"],
-        seconds=settings["seconds"],
-    )]
+    lines = [
+        HEAD.format(
+            numbers=os.path.relpath(numbers, page_path.parent),
+            plot=page_path.with_suffix(".svg").name,
+            machine=result["machine"],
+            date=result["date"],
+            revision=result["revision"],
+            threads=settings["threads"],
+            load=f"{min(loads):.1f} to {max(loads):.1f}",
+            rounds=settings["rounds"],
+            least=settings["least_rounds"],
+            seconds=settings["seconds"],
+        )
+    ]
     lines.append(f"Packages: {', '.join(packages(result['cases']))}.")
     lines += targets(result["cases"])
     chapter = None

@@ -4,6 +4,7 @@ and of making an optimizer of ten parameters. Each is a mean of repetitions afte
 
   count_instructions.py [BUILD]      default: the folder build of this tree
 """
+
 import pathlib
 import re
 import subprocess
@@ -15,8 +16,15 @@ WORK = {"a step of 700 empty parameters": "--steps", "an optimizer of 10 paramet
 
 
 def instructions(program: pathlib.Path, flag: str) -> int:
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*::repeat(*", program, flag,
-               str(COUNT)]
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        "--callgrind-out-file=/dev/null",
+        "--toggle-collect=*::repeat(*",
+        program,
+        flag,
+        str(COUNT),
+    ]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     return int(re.search(r"Collected : (\d+)", run.stderr).group(1))
 

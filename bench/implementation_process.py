@@ -1,4 +1,5 @@
 """A child process that runs steps of implementations."""
+
 import json
 import pathlib
 import signal
@@ -11,7 +12,8 @@ class ImplementationError(Exception):
 
 
 class ImplementationProcess:
-    """Talks to build/bench/implementation_server or library_implementations.py by lines of JSON. The first request starts it."""
+    """Talks to build/bench/implementation_server or library_implementations.py by lines of JSON. The first request
+    starts it."""
 
     LIMIT = 900  # seconds until a process that does not answer is killed
 
@@ -23,8 +25,12 @@ class ImplementationProcess:
         if self.child is None or self.child.poll() is not None:
             try:
                 self.child = subprocess.Popen(
-                    [str(part) for part in self.command], env=self.variables, text=True,
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
+                    [str(part) for part in self.command],
+                    env=self.variables,
+                    text=True,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self.log,
                 )
             except OSError as error:
                 raise ImplementationError(f"{self.command[0]} does not start: {error.strerror}") from error

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Compares LAMB16 with its original form, Adam and LAMB on Fashion-MNIST, in the two settings that its author recommends.
+"""Compares LAMB16 with its original form, Adam and LAMB on Fashion-MNIST, in the two settings that its author
+recommends.
 
   bench/lamb16.py            # takes hours; each finished run adds a line to the results, and the next call continues
   bench/lamb16.py --table    # only writes the table of existing results
 
 It uses the program examples/fashion_mnist. --seeds, --batch, --optimizer and --limit select fewer runs.
 """
+
 import argparse
 import pathlib
 import sys
@@ -84,12 +86,14 @@ def table(results):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=ROOT / "build/examples/fashion_mnist")
-    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results/lamb16.jsonl",
-                        help="one line of JSON per run; the table has the same path with .md")
+    parser.add_argument(
+        "--results",
+        type=pathlib.Path,
+        default=ROOT / "bench/results/lamb16.jsonl",
+        help="one line of JSON per run; the table has the same path with .md",
+    )
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, action="append", choices=[s["batch"] for s in SETTINGS])

@@ -1,4 +1,6 @@
-"""The Python environment of the libraries that bench/compare.py measures: .deps/libraries. It is separate from the project's."""
+"""The Python environment of the libraries that bench/compare.py measures: .deps/libraries. It is separate from the
+project's."""
+
 import json
 import os
 import pathlib
@@ -10,8 +12,8 @@ import venv
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".deps/libraries"
 
-# pip's arguments by package. --no-deps: the package requires more than its optimizer imports (pytorch-lamb: torchvision), or the
-# dependencies are already installed. --no-build-isolation: the build needs the installed torch.
+# pip's arguments by package. --no-deps: the package requires more than its optimizer imports (pytorch-lamb:
+# torchvision), or the dependencies are already installed. --no-build-isolation: the build needs the installed torch.
 PACKAGES = {
     "torch": ["torch==2.13.0", "numpy", "setuptools", "wheel", "ninja"],
     "deepspeed": ["--no-build-isolation", "deepspeed==0.19.8"],
@@ -34,7 +36,10 @@ def pip_install(python, requirements):
     """Installs packages. Returns None, or pip's error message."""
     command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "-q"]
     done = subprocess.run(
-        command + requirements, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        command + requirements,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
         env=os.environ | {"GIT_TERMINAL_PROMPT": "0"},
     )
     if done.returncode == 0:
@@ -46,7 +51,8 @@ def pip_install(python, requirements):
 
 
 def install(folder=FOLDER, packages=PACKAGES):
-    """Installs missing packages. Returns the reason for each package that pip cannot install. Later calls try these again."""
+    """Installs missing packages. Returns the reason for each package that pip cannot install. Later calls try these
+    again."""
     record = folder / "installed.json"
     known = json.loads(record.read_text()) if record.exists() else {}
     if not python_of(folder).exists():
@@ -70,7 +76,8 @@ def missing(python):
 
 
 def variables(threads, folder=FOLDER):
-    """The environment variables of every process: the same number of threads, and folders for compiled code in .deps/libraries."""
+    """The environment variables of every process: the same number of threads, and folders for compiled code in
+    .deps/libraries."""
     count = str(threads)
     return os.environ | {
         "OMP_NUM_THREADS": count,

@@ -1,8 +1,10 @@
-"""Runs steps of Python libraries on request. bench/compare.py starts it as a child process, in the environment of the libraries.
+"""Runs steps of Python libraries on request. bench/compare.py starts it as a child process, in the environment of the
+libraries.
 
-Each line of standard input is a request, and each line of standard output is its answer, both as JSON. The protocol is that of
-bench/implementation_server.cpp. Output of the libraries goes to standard error.
+Each line of standard input is a request, and each line of standard output is its answer, both as JSON. The protocol is
+that of bench/implementation_server.cpp. Output of the libraries goes to standard error.
 """
+
 import gc
 import importlib
 import importlib.metadata
@@ -22,8 +24,8 @@ def preheated():
     return {"lr_function": Schedule(lr=LR, preheat_steps=1)}
 
 
-# By kind: the package's name for pip, module and class of its optimizer, and a function that returns its arguments without weight
-# decay.
+# By kind: the package's name for pip, module and class of its optimizer, and a function that returns its arguments
+# without weight decay.
 KINDS = {
     "foreach": ("torch", "torch.optim", "AdamW", lambda: {"lr": LR, "foreach": True}),
     "fused": ("torch", "torch.optim", "AdamW", lambda: {"lr": LR, "fused": True}),
@@ -88,11 +90,7 @@ class Session:
             parameter = torch.nn.Parameter(torch.randn(shape, dtype=dtype))
             parameter.grad = torch.randn(shape, dtype=dtype).mul_(1 / 128)  # exactly, in every dtype
             self.parameters.append(parameter)
-        total = sum(
-            values.sum(dtype=torch.float64).item()
-            for p in self.parameters
-            for values in (p.detach(), p.grad)
-        )
+        total = sum(values.sum(dtype=torch.float64).item() for p in self.parameters for values in (p.detach(), p.grad))
         return {"sum": total, "threads": torch.get_num_threads(), "torch": torch.__version__}
 
     def make(self, request):

@@ -3,9 +3,10 @@
 
   .deps/libraries/bin/python bench/library_memory.py    # writes bench/results/library_memory.json
 
-bench/compare.py --prepare installs the packages. Temporary memory of a step is not counted. torch.compile is disabled, which does
-not change the state. tools/memory_table.py writes the figures to docs/guides/memory.md.
+bench/compare.py --prepare installs the packages. Temporary memory of a step is not counted. torch.compile is disabled,
+which does not change the state. tools/memory_table.py writes the figures to docs/guides/memory.md.
 """
+
 import datetime
 import importlib
 import importlib.metadata
@@ -15,9 +16,8 @@ import pathlib
 
 os.environ["TORCHDYNAMO_DISABLE"] = "1"
 
-import torch  # noqa: E402
-
-from library_implementations import state_of  # noqa: E402
+import torch
+from library_implementations import state_of
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results/library_memory.json"
 SIDE = 1024
@@ -53,8 +53,11 @@ def measured(package, module, name, dtype, options):
 
 
 def main():
-    rows = [measured(package, module, name, dtype, options)
-            for package, module, name, dtypes, options in LIBRARIES for dtype in dtypes]
+    rows = [
+        measured(package, module, name, dtype, options)
+        for package, module, name, dtypes, options in LIBRARIES
+        for dtype in dtypes
+    ]
     result = {"date": datetime.date.today().isoformat(), "rows": rows}
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Plots the results of bench/compare.py, parameters per second on the largest workload: plot_comparison.py IN.json OUT.svg"""
+"""Plots the results of bench/compare.py, parameters per second on the largest workload: plot_comparison.py IN.json
+OUT.svg"""
+
 import json
 import statistics
 import sys
@@ -46,10 +48,12 @@ def main():
     figure, grid = plt.subplots(rows, 2, figsize=(11, 3 * rows), squeeze=False, layout="constrained")
     for axes, case in zip(grid.flat, cases):
         draw(axes, case)
-    for axes in grid.flat[len(cases):]:
+    for axes in grid.flat[len(cases) :]:
         axes.set_axis_off()
     title = f"Million parameters per second: {cases[0]['title']}"
-    figure.suptitle(f"{title}\n{result['machine']}, {result['settings']['threads']} threads, {result['date']}", fontsize=10)
+    figure.suptitle(
+        f"{title}\n{result['machine']}, {result['settings']['threads']} threads, {result['date']}", fontsize=10
+    )
     figure.savefig(sys.argv[2], metadata={"Date": None})
 
 

@@ -3,6 +3,7 @@
 
 PANELS.json is a list of {"title", "reference", "values": {format: [one number per seed]}}.
 """
+
 import json
 import statistics
 import sys
@@ -37,21 +38,41 @@ def dots(points):
 
 
 def draw(axes, panel):
-    """Plots every seed as a point, with mean and standard error. The reference's mean and error are a band through all rows."""
+    """Plots every seed as a point, with mean and standard error. The reference's mean and error are a band through all
+    rows."""
     reference = panel["values"][panel["reference"]]
     middle, error = statistics.fmean(reference), error_of(reference)
     axes.axvspan(middle - error, middle + error, color=REFERENCE, alpha=0.35, linewidth=0)
     near = {}
     for row, values in enumerate(panel["values"].values()):
         if is_far(values, panel):
-            axes.text(0.99, row, f"{statistics.fmean(values):.3f} \N{RIGHTWARDS ARROW}", transform=axes.get_yaxis_transform(),
-                      ha="right", va="center", fontsize=7, color=MEAN)
+            axes.text(
+                0.99,
+                row,
+                f"{statistics.fmean(values):.3f} \N{RIGHTWARDS ARROW}",
+                transform=axes.get_yaxis_transform(),
+                ha="right",
+                va="center",
+                fontsize=7,
+                color=MEAN,
+            )
             continue
         near[row] = values
-    axes.plot(*dots([(x, row) for row, values in near.items() for x in values]), color=SEED, linewidth=4, solid_capstyle="round",
-              alpha=0.7)
-    axes.errorbar([statistics.fmean(values) for values in near.values()], list(near), xerr=[error_of(v) for v in near.values()],
-                  fmt="|", color=MEAN, capsize=3)
+    axes.plot(
+        *dots([(x, row) for row, values in near.items() for x in values]),
+        color=SEED,
+        linewidth=4,
+        solid_capstyle="round",
+        alpha=0.7,
+    )
+    axes.errorbar(
+        [statistics.fmean(values) for values in near.values()],
+        list(near),
+        xerr=[error_of(v) for v in near.values()],
+        fmt="|",
+        color=MEAN,
+        capsize=3,
+    )
     axes.set_yticks(range(len(panel["values"])), panel["values"])
     axes.set_title(panel["title"], fontsize=9)
     axes.tick_params(labelsize=7, left=False)
@@ -63,10 +84,13 @@ def draw(axes, panel):
 def main():
     panels = json.load(sys.stdin)
     # Text stays text, which is small, and the same numbers give the same file.
-    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "training", "font.sans-serif": ["DejaVu Sans"],
-                         "path.simplify": False})  # simplifying would remove the dots
+    plt.rcParams.update(
+        {"svg.fonttype": "none", "svg.hashsalt": "training", "font.sans-serif": ["DejaVu Sans"], "path.simplify": False}
+    )  # simplifying would remove the dots
     rows = max(len(panel["values"]) for panel in panels)
-    figure, grid = plt.subplots(1, len(panels), figsize=(5 * len(panels), 1.2 + 0.24 * rows), squeeze=False, layout="constrained")
+    figure, grid = plt.subplots(
+        1, len(panels), figsize=(5 * len(panels), 1.2 + 0.24 * rows), squeeze=False, layout="constrained"
+    )
     for axes, panel in zip(grid[0], panels):
         draw(axes, panel)
     figure.suptitle("Seeds, and their mean and standard error; gray: that of fp32", fontsize=9)

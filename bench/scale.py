@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Measures optimizers whose state several ranks share, over gloo on one computer: state, bytes on the wire, time, and bits.
+"""Measures optimizers whose state several ranks share, over gloo on one computer: state, bytes on the wire, time, and
+bits.
 
-  bench/scale.py            # measures; writes bench/results/scale.json and scale.md. A stopped call of the same commit continues
+  bench/scale.py            # writes bench/results/scale.json and scale.md; continues a stopped call of this commit
   bench/scale.py --table    # only writes the page of an existing result
 
-It starts real processes. jitstep's are build/bench/scale_rank. Those of other libraries are bench/scale_peers.py, in the environment
-that bench/compare.py --prepare installs. Without it, or for a library that does not work, the page has the reason.
-Bytes are those of the loopback device, in a network of these processes alone if the system allows that (as root).
-The page also has a prediction of bench/scale_model.py for numbers of ranks that were not measured.
+It starts real processes. jitstep's are build/bench/scale_rank. Those of other libraries are bench/scale_peers.py, in
+the environment that bench/compare.py --prepare installs. Without it, or for a library that does not work, the page has
+the reason. Bytes are those of the loopback device, in a network of these processes alone if the system allows that (as
+root). The page also has a prediction of bench/scale_model.py for numbers of ranks that were not measured.
 """
+
 import argparse
 import ctypes
 import datetime
@@ -65,16 +67,29 @@ def free_port():
 def run_ranks(command, ranks, seconds):
     """Runs a command on all ranks. Returns their lines of JSON, or the reason why there are none."""
     environment = library_environment.variables(1) | {
-        "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
-        "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": "",
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "CUDA_VISIBLE_DEVICES": "",
     }
     with tempfile.TemporaryDirectory() as logs:
         started = []
         for rank in range(ranks):
             errors = open(pathlib.Path(logs, str(rank)), "w+")
-            started.append((subprocess.Popen(
-                [str(part) for part in command], env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                stdout=subprocess.PIPE, stderr=errors, text=True), errors))
+            started.append(
+                (
+                    subprocess.Popen(
+                        [str(part) for part in command],
+                        env=environment | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+                        stdout=subprocess.PIPE,
+                        stderr=errors,
+                        text=True,
+                    ),
+                    errors,
+                )
+            )
         results, reason = [], None
         for process, errors in started:
             try:
@@ -88,7 +103,9 @@ def run_ranks(command, ranks, seconds):
             elif reason is None:
                 errors.seek(0)
                 said = [line.strip() for line in errors.read().splitlines() if line.strip()]
-                reason = next((line for line in reversed(said) if "Error" in line), said[-1] if said else "no message")[:200]
+                reason = next((line for line in reversed(said) if "Error" in line), said[-1] if said else "no message")[
+                    :200
+                ]
             errors.close()
     return {"reason": reason} if reason else {"results": results}
 
@@ -113,24 +130,36 @@ def begin(arguments, separate):
     """The result of a stopped call with the same settings, or a new one."""
     title = json.loads((ROOT / "bench/shapes.json").read_text())[arguments.workload]["title"]
     new = {
-        "date": datetime.date.today().isoformat(), "machine": machine_class(), "note": arguments.note,
+        "date": datetime.date.today().isoformat(),
+        "machine": machine_class(),
+        "note": arguments.note,
         "revision": revision(),
         "network": "a loopback device of its own" if separate else "the loopback device, which other programs use too",
-        "workload": arguments.workload, "title": title, "rounds": arguments.rounds, "load_average": [], "runs": [],
+        "workload": arguments.workload,
+        "title": title,
+        "rounds": arguments.rounds,
+        "load_average": [],
+        "runs": [],
     }
     if not arguments.out.exists():
         return new
     old = json.loads(arguments.out.read_text())
     same = all(old[key] == new[key] for key in ("revision", "machine", "note", "network", "workload", "rounds"))
     if not same:
-        sys.exit(f"scale.py: {arguments.out} was measured with other settings or another revision. Use --out for another file, or remove it.")
+        sys.exit(
+            f"scale.py: {arguments.out} was measured with other settings or another revision. Use --out for another "
+            "file, or remove it."
+        )
     return old
 
 
 def measure(arguments):
     separate = own_network()
-    absent = library_environment.missing(arguments.python) if pathlib.Path(arguments.python).exists() else {
-        package: "bench/compare.py --prepare has not installed it" for package in library_environment.PACKAGES}
+    absent = (
+        library_environment.missing(arguments.python)
+        if pathlib.Path(arguments.python).exists()
+        else {package: "bench/compare.py --prepare has not installed it" for package in library_environment.PACKAGES}
+    )
     result = begin(arguments, separate)
     done = {(run["name"], run["ranks"]) for run in result["runs"]}
     for name, command, reason in commands(arguments, absent):
@@ -155,8 +184,12 @@ def measure(arguments):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/scale.json",
-                        help="the numbers; the page has the same path with .md")
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        default=ROOT / "bench/results/scale.json",
+        help="the numbers; the page has the same path with .md",
+    )
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=600, help="limit of a run")
@@ -165,7 +198,9 @@ def parse_arguments():
     parser.add_argument("--note", default="", help="a sentence for the page, such as what else used the computer")
     parser.add_argument("--scratch", help="folder for checkpoints (default: the system's temporary folder)")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/bench/scale_rank")
-    parser.add_argument("--python", type=pathlib.Path, default=library_environment.python_of(library_environment.FOLDER))
+    parser.add_argument(
+        "--python", type=pathlib.Path, default=library_environment.python_of(library_environment.FOLDER)
+    )
     parser.add_argument("--table", action="store_true", help="measure nothing")
     return parser.parse_args()
 

@@ -1,9 +1,11 @@
-"""A model of the time that ranks need to exchange gradients and parameters, for numbers of ranks that nobody measured here.
+"""A model of the time that ranks need to exchange gradients and parameters, for numbers of ranks that nobody measured
+here.
 
-Every rank sends a message to each other rank of its level, one after the other. A message takes the level's latency, and its bytes
-take their share of the level's bandwidth. Copies into and out of buckets take the memory's bandwidth. Nothing overlaps.
-Contention, stragglers and the topology of switches are left out: results are lower bounds of a step.
+Every rank sends a message to each other rank of its level, one after the other. A message takes the level's latency,
+and its bytes take their share of the level's bandwidth. Copies into and out of buckets take the memory's bandwidth.
+Nothing overlaps. Contention, stragglers and the topology of switches are left out: results are lower bounds of a step.
 """
+
 import math
 from dataclasses import dataclass
 
@@ -57,7 +59,8 @@ def flat(job, ranks, link):
 
 
 def two_level(job, ranks, inner, outer, per_node=GPUS_PER_NODE):
-    """Ranks of a node exchange first. They then have sums of their node, in float32, of which each sends its share only.
+    """Ranks of a node exchange first. They then have sums of their node, in float32, of which each sends its share
+    only.
 
     A node of the tree of sums over neighboring ranks is a subtree, so the result has the same bits as with one level.
     """
@@ -93,7 +96,8 @@ def prediction(job, ranks, exchanges):
 
 
 def calibrated(measured, ranks, copy_seconds):
-    """The link and the memory of a computer whose ranks measured all-gathers: [{"bytes", "seconds"}], from small to large."""
+    """The link and the memory of a computer whose ranks measured all-gathers: [{"bytes", "seconds"}], from small to
+    large."""
     small, large = measured[0], measured[-1]
     latency = small["seconds"] / (ranks - 1)
     volume = large["bytes"] * (ranks - 1)  # of all ranks

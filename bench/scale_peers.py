@@ -1,9 +1,11 @@
-"""One rank of a library that bench/scale.py measures. Prints its measurements as a line of JSON, as bench/scale_rank.cpp does.
+"""One rank of a library that bench/scale.py measures. Prints its measurements as a line of JSON, as
+bench/scale_rank.cpp does.
 
   scale_peers.py KIND --workload NAME --rounds N --folder FOLDER
 
 torchrun's environment variables select the rank. Every library trains the same parameters with the same gradients.
 """
+
 import argparse
 import json
 import math
@@ -233,11 +235,19 @@ def main():
     for _ in range(3 if arguments.folder else 0):
         timed.measure("save parts", lambda: training.save(arguments.folder))
         timed.measure("load parts", lambda: training.load(arguments.folder))
-    print(json.dumps({
-        "rank": dist.get_rank(), "elements": sum(map(math.prod, shapes)),
-        "state_bytes": sum(t.nbytes for t in state.values()), "hash": digest,
-        "seconds": timed.seconds, "wire": timed.wire,
-    }), flush=True)
+    print(
+        json.dumps(
+            {
+                "rank": dist.get_rank(),
+                "elements": sum(map(math.prod, shapes)),
+                "state_bytes": sum(t.nbytes for t in state.values()),
+                "hash": digest,
+                "seconds": timed.seconds,
+                "wire": timed.wire,
+            }
+        ),
+        flush=True,
+    )
     dist.destroy_process_group()
 
 

@@ -1,4 +1,5 @@
 """Writes the page with the results of bench/scale.py."""
+
 import statistics
 
 import scale_model
@@ -76,10 +77,22 @@ def measured_rows(runs):
         relative = f"{sent / least_bytes(run):.2f}" if run["ranks"] > 1 else ""
         times = [slowest(run, phase) for phase in ("backward", "average", "step")]
         total = sum(time for time in times if time is not None)
-        same = "" if run["ranks"] == 1 or not one else (
-            "same" if run["results"][0]["hash"] == one["results"][0]["hash"] else "differ")
-        yield [run["name"], str(run["ranks"]), f"{state(run):.3f}", share, f"{sent / 1e6:.1f} MB", relative,
-               *map(seconds, times), seconds(total), same]
+        same = (
+            ""
+            if run["ranks"] == 1 or not one
+            else ("same" if run["results"][0]["hash"] == one["results"][0]["hash"] else "differ")
+        )
+        yield [
+            run["name"],
+            str(run["ranks"]),
+            f"{state(run):.3f}",
+            share,
+            f"{sent / 1e6:.1f} MB",
+            relative,
+            *map(seconds, times),
+            seconds(total),
+            same,
+        ]
 
 
 def table(head, rows):
@@ -113,7 +126,15 @@ def checks(runs):
         for phase in ("average", "step"):
             time, own = slowest(run, phase), expected(run, run)[phase]
             other = expected(run, two)[phase] if two else None
-            yield [run["name"], str(run["ranks"]), phase, seconds(other), seconds(own), seconds(time), f"{time / own:.2f}"]
+            yield [
+                run["name"],
+                str(run["ranks"]),
+                phase,
+                seconds(other),
+                seconds(own),
+                seconds(time),
+                f"{time / own:.2f}",
+            ]
 
 
 def predictions():
@@ -125,20 +146,34 @@ def predictions():
             one = scale_model.prediction(job, ranks, scale_model.flat(job, ranks, outer))
             two = scale_model.prediction(job, ranks, scale_model.two_level(job, ranks, NVLINK, outer))
             few = scale_model.prediction(large, ranks, scale_model.two_level(large, ranks, NVLINK, outer))
-            yield [outer.name, str(ranks), *(seconds(one[key]) for key in ("average", "step", "total")),
-                   seconds(two["total"]), seconds(few["total"]), f"{scale_model.update(job, ranks) * 1e3:.3f}"]
+            yield [
+                outer.name,
+                str(ranks),
+                *(seconds(one[key]) for key in ("average", "step", "total")),
+                seconds(two["total"]),
+                seconds(few["total"]),
+                f"{scale_model.update(job, ranks) * 1e3:.3f}",
+            ]
 
 
 def page(result, numbers):
     names = list(dict.fromkeys(run["name"] for run in result["runs"]))
     runs = sorted(result["runs"], key=lambda run: (names.index(run["name"]), run["ranks"]))
     text = HEAD.format(
-        machine=result["machine"], date=result["date"], revision=result["revision"], network=result["network"],
-        load=f"{min(result['load_average']):.1f} to {max(result['load_average']):.1f}", title=result["title"],
-        numbers=numbers, rounds=result["rounds"], note=f"{result['note']}\n" if result["note"] else "",
+        machine=result["machine"],
+        date=result["date"],
+        revision=result["revision"],
+        network=result["network"],
+        load=f"{min(result['load_average']):.1f} to {max(result['load_average']):.1f}",
+        title=result["title"],
+        numbers=numbers,
+        rounds=result["rounds"],
+        note=f"{result['note']}\n" if result["note"] else "",
     )
-    text += table(["", "ranks", "state, B", "of a share", "wire", "of the least", "backward", "average", "step", "all", "bits"],
-                  measured_rows(runs))
+    text += table(
+        ["", "ranks", "state, B", "of a share", "wire", "of the least", "backward", "average", "step", "all", "bits"],
+        measured_rows(runs),
+    )
     text += "\n## Checkpoints\n\nSeconds, of the slowest rank. jitstep has both forms. Other libraries have one.\n\n"
     text += table(["", "ranks", "save a file", "load", "save parts", "load"], checkpoint_rows(runs))
     text += """
@@ -163,6 +198,17 @@ InfiniBand: {INFINIBAND.latency * 1e6:.0f} us, {INFINIBAND.bandwidth / 1e9:.0f} 
 - Two levels: ranks of a node add their gradients first. jitstep does not do this yet.
 
 """
-    text += table(["between nodes", "ranks", "average", "step", "all", "two levels", "two levels, buckets of 1 GB", "update alone, ms"],
-                  predictions())
+    text += table(
+        [
+            "between nodes",
+            "ranks",
+            "average",
+            "step",
+            "all",
+            "two levels",
+            "two levels, buckets of 1 GB",
+            "update alone, ms",
+        ],
+        predictions(),
+    )
     return text

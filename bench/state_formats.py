@@ -6,6 +6,7 @@
 
 --options takes the rule's options as JSON. --codec, --seeds, --epochs and --limit select the runs.
 """
+
 import argparse
 import json
 import pathlib
@@ -55,8 +56,8 @@ def columns(results):
 
 
 def table(results, rule):
-    """Markdown with a line for each codec that both rules were run in, the largest state first. Figures are mean and standard
-    error over the seeds."""
+    """Markdown with a line for each codec that both rules were run in, the largest state first. Figures are mean and
+    standard error over the seeds."""
     rules = ["adamw", rule]
     of = {}
     for r in results:
@@ -79,20 +80,22 @@ def caption(results, arguments):
     seeds = len({r["seed"] for r in results})
     limit = f", the first {runs['limit']} images" if runs["limit"] else ""
     return (
-        f"`bench/state_formats.py --rule {arguments.rule}`, {where_and_when(results)}, batch {runs['batch']}, epochs: {runs['epochs']}{limit}. "
+        f"`bench/state_formats.py --rule {arguments.rule}`, {where_and_when(results)}, batch {runs['batch']}, "
+        f"epochs: {runs['epochs']}{limit}. "
         f"Figures are mean and standard error of {seeds} seeds. Training loss: mean of the last epoch.\n"
     )
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rule", type=pathlib.Path, required=True, help="the file of the rule")
     parser.add_argument("--options", type=json.loads, default={}, help="options of the rule (default: its defaults)")
     parser.add_argument("--program", default=ROOT / "build/examples/fashion_mnist")
-    parser.add_argument("--results", type=pathlib.Path,
-                        help="default: bench/results/state_formats_RULE.jsonl; the table has the same path with .md")
+    parser.add_argument(
+        "--results",
+        type=pathlib.Path,
+        help="default: bench/results/state_formats_RULE.jsonl; the table has the same path with .md",
+    )
     parser.add_argument("--codec", action="append", help="may be repeated (default: all built-in codecs)")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=1)

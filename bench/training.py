@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Compares every state format, two mixtures by slot and every weight format with float32, on Fashion-MNIST and text (AdamW).
+"""Compares every state format, two mixtures by slot and every weight format with float32, on Fashion-MNIST and text
+(AdamW).
 
   bench/training.py            # takes hours; each finished run adds a line to the results, and the next call continues
   bench/training.py --table    # only writes the table and the plot of existing results
 
-It uses the programs examples/fashion_mnist and examples/char_transformer. --seeds, --task, --format, --limit and --steps select
-fewer runs. Weight formats are tested with bfloat16 parameters and float32 state. Networks compute in float32 for all formats.
+It uses the programs examples/fashion_mnist and examples/char_transformer. --seeds, --task, --format, --limit and
+--steps select fewer runs. Weight formats are tested with bfloat16 parameters and float32 state. Networks compute in
+float32 for all formats.
 """
+
 import argparse
 import json
 import pathlib
@@ -66,7 +69,8 @@ def by_format(results, arguments):
 
 
 def verdict(results, reference, measure, better):
-    """Whether the mean is at most one standard error of the reference worse than the reference. None if there are too few runs."""
+    """Whether the mean is at most one standard error of the reference worse than the reference. None if there are too
+    few runs."""
     values, base = ([r[measure] for r in rs] for rs in (results, reference))
     if None in values or None in base:
         return False
@@ -124,8 +128,12 @@ def caption(results, arguments):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/examples", help="folder of the programs")
-    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results/training.jsonl",
-                        help="one line of JSON per run; table and plot have the same path with .md and .svg")
+    parser.add_argument(
+        "--results",
+        type=pathlib.Path,
+        default=ROOT / "bench/results/training.jsonl",
+        help="one line of JSON per run; table and plot have the same path with .md and .svg",
+    )
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--task", action="append", choices=list(RATES))
@@ -155,7 +163,9 @@ def main():
     if arguments.table:
         results = read_results(path)
     else:
-        results = run_missing(wanted_runs(arguments), path, lambda run: arguments.programs / run["task"], arguments.threads)
+        results = run_missing(
+            wanted_runs(arguments), path, lambda run: arguments.programs / run["task"], arguments.threads
+        )
     of_task = by_format(results, arguments)
     if not of_task:
         sys.exit(f"{path} has no {REFERENCE} run with these settings. Call without --table first.")

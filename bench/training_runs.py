@@ -1,4 +1,5 @@
 """Trains with the programs of examples/. Saves each result as a line of JSON, so that a stopped call continues."""
+
 import datetime
 import json
 import math

@@ -3,8 +3,8 @@
 
   fashion_mnist.py [--limit N] [--epochs N] [--batch N] [--data FOLDER]
 
-All optimizers start from the same seed and get the same data order. Exit status 1 if the losses of torch's and jitstep's
-AdamW with float32 state differ too much.
+All optimizers start from the same seed and get the same data order. Exit status 1 if the losses of torch's and
+jitstep's AdamW with float32 state differ too much.
 """
 
 import argparse

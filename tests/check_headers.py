@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Checks that every public header says what it is for, and compiles alone, as a program may include it first.
 
-  check_headers.py COMPILER [FLAG]... -- HEADER...    the flags find what headers include; headers are relative to include/
+check_headers.py COMPILER [FLAG]... -- HEADER...    flags find what headers include; headers are relative to include/
 """
+
 import pathlib
 import re
 import subprocess
 import sys
-
 
 INCLUDE = pathlib.Path(__file__).resolve().parent.parent / "include"
 
@@ -26,7 +26,7 @@ def main():
     arguments = sys.argv[1:]
     split = arguments.index("--")
     compiler, *flags = arguments[:split]
-    headers = arguments[split + 1:]
+    headers = arguments[split + 1 :]
     if not headers:
         sys.exit("check_headers.py: no headers given")
     problems = [f"{header}:\n{text}" for header in headers if (text := problem(compiler, flags, header))]

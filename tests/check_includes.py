@@ -4,10 +4,11 @@
   check_includes.py [--graph]     --graph prints how often each module includes each other one
 
 A quoted include is relative to the including file (templates, and programs of several files), or to src/, include/ or
-tests/. Includes of tuning/ have the whole path. Only rules.h is generated. A public header includes only public headers,
-src/jit and the emulation include no torch, and src/optim includes neither tuning nor the emulation.
-Folders of templates include the folders in TEMPLATES only, so that a GPU's unit has no text for the CPU.
+tests/. Includes of tuning/ have the whole path. Only rules.h is generated. A public header includes only public
+headers, src/jit and the emulation include no torch, and src/optim includes neither tuning nor the emulation. Folders of
+templates include the folders in TEMPLATES only, so that a GPU's unit has no text for the CPU.
 """
+
 import collections
 import pathlib
 import re
@@ -15,15 +16,43 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODULES = [
-    "templates", "jit/base", "jit/source", "jit/compiler", "jit/cache", "jit/engine",
-    "jit/manifest", "jit/codegen", "jit/tuning", "jit/step", "jit/search", "emulation", "optim/tensor", "optim/options",
-    "optim/state", "optim/shard", "optim/reports", "optim/optimizer", "optim/training", "tuning", "tools", "bench", "examples", "python", "tests",
+    "templates",
+    "jit/base",
+    "jit/source",
+    "jit/compiler",
+    "jit/cache",
+    "jit/engine",
+    "jit/manifest",
+    "jit/codegen",
+    "jit/tuning",
+    "jit/step",
+    "jit/search",
+    "emulation",
+    "optim/tensor",
+    "optim/options",
+    "optim/state",
+    "optim/shard",
+    "optim/reports",
+    "optim/optimizer",
+    "optim/training",
+    "tuning",
+    "tools",
+    "bench",
+    "examples",
+    "python",
+    "tests",
 ]
 # Public headers share one folder. A header belongs to the module of the source with its name. Others are listed here.
 HEADER_ONLY = {
-    "jit/error.h": "jit/base", "jit/export.h": "jit/base", "version.h": "jit/base",
-    "jit/compiler.h": "jit/compiler", "hyper_params.h": "templates", "reports.h": "optim/reports",
-    "jitstep.h": "optim/training", "rules.h": "optim/training", "sharding.h": "optim/shard",
+    "jit/error.h": "jit/base",
+    "jit/export.h": "jit/base",
+    "version.h": "jit/base",
+    "jit/compiler.h": "jit/compiler",
+    "hyper_params.h": "templates",
+    "reports.h": "optim/reports",
+    "jitstep.h": "optim/training",
+    "rules.h": "optim/training",
+    "sharding.h": "optim/shard",
 }
 GENERATED = {"jitstep/rules.h"}
 # What the files of a folder of templates may include, in addition to their own folder.
@@ -89,7 +118,7 @@ def check_template(path, target):
         allowed = TEMPLATES[name.as_posix()]
     else:
         allowed = (own, *TEMPLATES.get(own, ()))
-    if folder not in allowed or target.name in ("step.cuh", "step_tile.cuh", "step_loop.cuh") and own != "kernel":
+    if folder not in allowed or (target.name in ("step.cuh", "step_tile.cuh", "step_loop.cuh") and own != "kernel"):
         yield f"templates/{name}: must not include {folder}/{target.name}"
 
 

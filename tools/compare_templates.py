@@ -7,6 +7,7 @@ Compiles a kernel of each rule, and AdamW with each state format and weight form
 instructions differ, and exits with 1 if there are any. build/tools/jitstep writes the units, so both commits must have
 the files that these include.
 """
+
 import json
 import os
 import pathlib
@@ -24,7 +25,9 @@ def templates_of(commit: str | None, folder: pathlib.Path) -> pathlib.Path:
     if commit is None:
         subprocess.run(["cp", "-r", ROOT / "templates", folder], check=True)
     else:
-        archive = subprocess.run(["git", "-C", ROOT, "archive", commit, "templates"], stdout=subprocess.PIPE, check=True)
+        archive = subprocess.run(
+            ["git", "-C", ROOT, "archive", commit, "templates"], stdout=subprocess.PIPE, check=True
+        )
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
     subprocess.run(["chmod", "-R", "go-w", folder], check=True)
     return folder / "templates"
@@ -32,15 +35,21 @@ def templates_of(commit: str | None, folder: pathlib.Path) -> pathlib.Path:
 
 def kernels() -> list[list[str]]:
     names = json.loads(subprocess.run([TOOL, "list", "--json"], stdout=subprocess.PIPE, check=True).stdout)
-    return ([["--rule", one["rule"]] for one in names["rules"]]
-            + [["--state", one["codec"]] for one in names["codecs"]]
-            + [["--weights", one["weights"]] for one in names["weights"]])
+    return (
+        [["--rule", one["rule"]] for one in names["rules"]]
+        + [["--state", one["codec"]] for one in names["codecs"]]
+        + [["--weights", one["weights"]] for one in names["weights"]]
+    )
 
 
 def assembly(arguments: list[str], templates: pathlib.Path) -> list[str] | str:
     """Instructions, labels and tables without comments, or the message of a kernel that does not exist."""
-    run = subprocess.run([TOOL, "inspect", *arguments, "--target", "cpu", "--show", "asm"], capture_output=True, text=True,
-                         env={**os.environ, "JITSTEP_TEMPLATES": str(templates)})
+    run = subprocess.run(
+        [TOOL, "inspect", *arguments, "--target", "cpu", "--show", "asm"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JITSTEP_TEMPLATES": str(templates)},
+    )
     if run.returncode != 0:
         return run.stderr
     return [line for line in run.stdout.splitlines() if line.strip() and not line.lstrip().startswith("#")]
@@ -50,7 +59,9 @@ def main() -> int:
     old, new = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
     differ = compared = 0
     with tempfile.TemporaryDirectory() as temporary:
-        folders = [templates_of(commit, pathlib.Path(temporary) / name) for commit, name in ((old, "old"), (new, "new"))]
+        folders = [
+            templates_of(commit, pathlib.Path(temporary) / name) for commit, name in ((old, "old"), (new, "new"))
+        ]
         for arguments in kernels():
             before, after = (assembly(arguments, folder) for folder in folders)
             if isinstance(before, str) or isinstance(after, str):

@@ -4,9 +4,10 @@
   tools/memory_table.py            # rewrites the part of the page between two marks
   tools/memory_table.py --check    # exits with status 1 if the page is not current
 
-jitstep's figures come from `jitstep memory`. Those of other libraries come from bench/results/library_memory.json, which
-bench/library_memory.py measures. Libraries that were not run are counted by hand from a file of their source.
+jitstep's figures come from `jitstep memory`. Those of other libraries come from bench/results/library_memory.json,
+which bench/library_memory.py measures. Libraries that were not run are counted by hand from a file of their source.
 """
+
 import argparse
 import json
 import pathlib
@@ -27,8 +28,8 @@ BY_HAND = {
     "lpmm AdamW, factored": (4 + 4 + (0.5 + 4 / 128) + 2 * 4 / 1024, "thu-ml/low-bit-optimizers: lpmm/optim/adamw.py"),
     "COAT CoatAdamW": (4 + 4 + 2 * (1 + 3 * 4 / 128), "NVlabs/COAT: coat/optimizer/fp8_adamw.py"),
 }
-# Arguments of `jitstep memory`, then other libraries with comparable formats: counted by hand, or measured with the same
-# parameter dtype.
+# Arguments of `jitstep memory`, then other libraries with comparable formats: counted by hand, or measured with the
+# same parameter dtype.
 ROWS = [
     ("--rule adamw", ["torch AdamW", "deepspeed DeepSpeedCPUAdam"]),
     ("--rule adamw --weights master", ["Apex FusedAdam, master weights"]),
@@ -87,16 +88,25 @@ def others(names, dtype, measured):
 
 def line(tool, arguments, names, measured):
     planned = json.loads(plan(tool, f"--params 7B {arguments} --json"))
-    cells = [f"`{arguments}`", part(planned, "parameters"), part(planned, "gradients"), part(planned, "weight residual"),
-             part(planned, "state", "scales", "auxiliary state", "shared state"), f"{planned['bytes_per_parameter']:.2f}",
-             f"{planned['bytes'] / 2**30:.1f}", others(names, planned["parameter_dtype"], measured)]
+    cells = [
+        f"`{arguments}`",
+        part(planned, "parameters"),
+        part(planned, "gradients"),
+        part(planned, "weight residual"),
+        part(planned, "state", "scales", "auxiliary state", "shared state"),
+        f"{planned['bytes_per_parameter']:.2f}",
+        f"{planned['bytes'] / 2**30:.1f}",
+        others(names, planned["parameter_dtype"], measured),
+    ]
     return "| " + " | ".join(cells) + " |\n"
 
 
 def written(tool):
     measured = json.loads((ROOT / "bench/results/library_memory.json").read_text())
     example = f"```\n$ jitstep memory {EXAMPLE}\n{plan(tool, EXAMPLE)}```\n\n"
-    head = "| `jitstep memory` | parameter | gradient | residual | state | bytes/parameter | 7B, GiB | other libraries |\n"
+    head = (
+        "| `jitstep memory` | parameter | gradient | residual | state | bytes/parameter | 7B, GiB | other libraries |\n"
+    )
     rows = [line(tool, arguments, names, measured) for arguments, names in ROWS]
     versions = ", ".join(dict.fromkeys(f"{r['name'].split()[0]} {r['version']}" for r in measured["rows"]))
     files = ", ".join(dict.fromkeys(f"`{file}`" for _, file in BY_HAND.values()))

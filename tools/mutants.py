@@ -223,8 +223,7 @@ def check(arguments: argparse.Namespace, mutants: dict[str, Mutant]) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tree", type=pathlib.Path, default=ROOT, help="the tree (default: this one)")
     commands = parser.add_subparsers(dest="command", required=True)
     names = commands.add_parser("list", help="print the names")
@@ -237,7 +236,9 @@ def main() -> int:
     applied.add_argument("name")
     applied.add_argument("--touched", action="store_true", help="only print the files that would change")
     checked = commands.add_parser("check", help="fail if a mutant does not fit the tree")
-    checked.add_argument("--programs", type=pathlib.Path, help="folder of test programs; `suites` must match their tests")
+    checked.add_argument(
+        "--programs", type=pathlib.Path, help="folder of test programs; `suites` must match their tests"
+    )
     arguments = parser.parse_args()
     try:
         mutants = read_all(ROOT)

@@ -32,10 +32,7 @@ def smooth(losses, keep):
 
 
 def label(run):
-    return (
-        f"{run['name']}: {run['state_bytes_per_parameter']:.2f} B/parameter, "
-        f"{100 * run['test_accuracy']:.1f} %"
-    )
+    return f"{run['name']}: {run['state_bytes_per_parameter']:.2f} B/parameter, {100 * run['test_accuracy']:.1f} %"
 
 
 def draw_curves(axes, runs, keep):

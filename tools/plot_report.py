@@ -2,6 +2,7 @@
 """Draws a report of `jitstep tune --report` or `jitstep bench --plot` on one HTML page: plot_report.py IN.json OUT.html
 
 The page has inline SVG, and needs no network and no scripts."""
+
 import argparse
 import html
 import io
@@ -57,7 +58,7 @@ def svg(figure):
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata=dict.fromkeys(["Date", "Creator", "Format", "Type"]))
     text = file.getvalue()
-    return text[text.index("<svg"):]
+    return text[text.index("<svg") :]
 
 
 def dot(axes, row, value, low, high, color, note):
@@ -69,8 +70,9 @@ def dot(axes, row, value, low, high, color, note):
 def config_text(config):
     """As the tool prints it: on the CPU, `threads` and `tile_lanes` are 1 and left out."""
     on_cpu = config["threads"] == config["tile_lanes"] == 1
-    return ", ".join(f"{name} {value}" for name, value in config.items()
-                     if not (on_cpu and name in ("threads", "tile_lanes")))
+    return ", ".join(
+        f"{name} {value}" for name, value in config.items() if not (on_cpu and name in ("threads", "tile_lanes"))
+    )
 
 
 def bound_of(record, moved):
@@ -91,8 +93,15 @@ def draw_trials(record, bound):
             continue
         ratio, spread = trial["ratio"], trial["spread"]
         won = record["outcome"] == "won" and trial["configuration"] == record["configuration"]
-        dot(axes, row, ratio, ratio - spread, ratio + spread, WINNER if won else PLAIN,
-            f"{ratio:.3f} ± {spread:.3f} in {trial['rounds']} rounds")
+        dot(
+            axes,
+            row,
+            ratio,
+            ratio - spread,
+            ratio + spread,
+            WINNER if won else PLAIN,
+            f"{ratio:.3f} ± {spread:.3f} in {trial['rounds']} rounds",
+        )
         low, high = min(low, max(ratio - spread - 0.02, LOWEST)), max(high, min(ratio + spread + 0.02, HIGHEST))
     axes.axvline(1, color="0.3", zorder=0)
     if bound and bound > 0.2:  # a line further away would flatten the rest
@@ -104,8 +113,10 @@ def draw_trials(record, bound):
 
 def verdict(record):
     if record["outcome"] == "won":
-        return (f"{config_text(record['configuration'])} won: {record['gain']:.3f} times as fast as the default "
-                f"(± {record['spread']:.3f})")
+        return (
+            f"{config_text(record['configuration'])} won: {record['gain']:.3f} times as fast as the default "
+            f"(± {record['spread']:.3f})"
+        )
     if record["outcome"] == "default":
         return "no configuration is faster than the default. The default stays"
     return "unresolved: no configuration was faster than the default by more than the noise. The default stays"
@@ -118,12 +129,16 @@ def workload_section(entry):
     record = entry["record"]
     hardware, bound = record["hardware"], bound_of(record, entry["bytes"])
     unit = "processors" if hardware["target"] == "cpu" else "multiprocessors"
-    out += paragraph(f"{hardware['name']}, {unit}: {hardware['units']}, {record['versions']['compiler']}, "
-                     f"{record['date']}, strategy {record['strategy']}")
+    out += paragraph(
+        f"{hardware['name']}, {unit}: {hardware['units']}, {record['versions']['compiler']}, "
+        f"{record['date']}, strategy {record['strategy']}"
+    )
     out += paragraph(verdict(record))
     if bound:
-        out += paragraph(f"The default reaches {100 * bound:.0f} % of the {hardware['bandwidth'] / 1e9:.1f} GB/s of the "
-                         "bandwidth baseline.")
+        out += paragraph(
+            f"The default reaches {100 * bound:.0f} % of the {hardware['bandwidth'] / 1e9:.1f} GB/s of the "
+            "bandwidth baseline."
+        )
     return out + (draw_trials(record, bound) if record["trials"] else paragraph("No configuration was tried."))
 
 
@@ -136,8 +151,14 @@ def bench_page(report):
     results = report["results"]
     figure, axes = new_axes([one["workload"] for one in results])
     for row, one in enumerate(results):
-        dot(axes, row, one["of_bound"], *one["of_bound_quartiles"], PLAIN,
-            f"{1e3 * one['seconds']:.4f} ms, {one['bytes_per_second'] / 1e9:.1f} GB/s")
+        dot(
+            axes,
+            row,
+            one["of_bound"],
+            *one["of_bound_quartiles"],
+            PLAIN,
+            f"{1e3 * one['seconds']:.4f} ms, {one['bytes_per_second'] / 1e9:.1f} GB/s",
+        )
     axes.axvline(1, color=BOUND, linestyle="--", zorder=0)
     axes.set_xlim(0, max([1.1, *(one["of_bound_quartiles"][1] + 0.05 for one in results)]))
     axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
@@ -167,8 +188,10 @@ def main():
         sys.exit(f"plot_report.py: cannot read {arguments.report}: {error}")
     page = page_of(report)
     if page is None:
-        sys.exit(f"plot_report.py: {arguments.report} is not a report of schema 1. Write one with "
-                 "`jitstep tune --report FILE` or `jitstep bench --plot FILE`.")
+        sys.exit(
+            f"plot_report.py: {arguments.report} is not a report of schema 1. Write one with "
+            "`jitstep tune --report FILE` or `jitstep bench --plot FILE`."
+        )
     with open(arguments.page, "w", encoding="utf-8") as file:
         file.write(page)
 

@@ -1,7 +1,9 @@
-"""Reads nvdisasm's output for a cubin: the instructions, those that process one whole tile, and the cycles one warp needs.
+"""Reads nvdisasm's output for a cubin: the instructions, those that process one whole tile, and the cycles one warp
+needs.
 
 Supports NVIDIA's SASS from sm_80 on. It is independent of what the kernels compute.
 """
+
 import collections
 import dataclasses
 import re
@@ -28,7 +30,7 @@ class Instruction:
     write_barrier = property(lambda self: self.control >> 5 & 7)  # 7: none
     read_barrier = property(lambda self: self.control >> 8 & 7)
     waits = property(lambda self: [b for b in range(6) if self.control >> (11 + b) & 1])
-    is_look_up = property(lambda self: self.op.startswith("LDS") or "LDG" in self.op and "CONSTANT" in self.op)
+    is_look_up = property(lambda self: self.op.startswith("LDS") or ("LDG" in self.op and "CONSTANT" in self.op))
     is_load = property(lambda self: self.op.startswith("LDG") and not self.is_look_up)
     is_store = property(lambda self: self.op.startswith("STG") and not self.operands.endswith("RZ"))
 
@@ -193,8 +195,8 @@ def moved(block):
 def whole_tile(body, loaded, stored):
     """Returns two lists of instructions: those before the loop over tiles, and one iteration for a whole tile.
 
-    The iteration is the shortest one in which each lane moves these bytes, in the smallest loop with such an iteration. It
-    has no thread-block barriers, because these are only between items.
+    The iteration is the shortest one in which each lane moves these bytes, in the smallest loop with such an iteration.
+    It has no thread-block barriers, because these are only between items.
     """
     flow = Flow(body)
     loops = []

@@ -8,6 +8,7 @@
 Needs build/tools/jitstep and NVRTC (JITSTEP_NVRTC, or the one in .deps/venv). JITSTEP_TEMPLATES=FOLDER selects other
 templates. Exit status 77: a tool is missing. The message names it.
 """
+
 import argparse
 import dataclasses
 import datetime
@@ -26,19 +27,30 @@ NVDISASM = ROOT / ".deps/sass/nvdisasm"
 INSIDE = "triton/backends/nvidia/bin/nvdisasm"
 MISSING = 77
 
-BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "fp8_e5m2": 1, "int8": 1,
-         "int4": 0.5}
+BYTES = {
+    "float32": 4,
+    "bfloat16": 2,
+    "float16": 2,
+    "fp32": 4,
+    "bf16": 2,
+    "fp16": 2,
+    "fp8": 1,
+    "fp8_e5m2": 1,
+    "int8": 1,
+    "int4": 0.5,
+}
 TILE = 256  # elements that a team processes together
 
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
     """H100 SXM: 132 multiprocessors at 1.755 GHz share 3.35 TB/s."""
+
     bytes_per_clock: float = 14.5  # of DRAM, for one multiprocessor
     threads: int = 2048
     registers: int = 65536
-    issued_per_clock: int = 4      # warp instructions per multiprocessor
-    clocks_of_special: int = 2     # for which MUFU, F2I, I2F and FCHK of a warp occupy their unit
+    issued_per_clock: int = 4  # warp instructions per multiprocessor
+    clocks_of_special: int = 2  # for which MUFU, F2I, I2F and FCHK of a warp occupy their unit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,10 +79,14 @@ class Kernel:
         return 0 if self.rule == "lamb" else BYTES[self.dtype] + 2 * BYTES[self.state]
 
 
-KERNELS = [Kernel("adamw", state, weights) for weights in ("float32", "bfloat16", "stochastic")
-           for state in ("fp32", "bf16", "int8", "int4")]
-KERNELS += [Kernel("lamb", state, weights) for weights in ("float32", "bfloat16")
-            for state in ("fp32", "bf16", "int8", "int4")]
+KERNELS = [
+    Kernel("adamw", state, weights)
+    for weights in ("float32", "bfloat16", "stochastic")
+    for state in ("fp32", "bf16", "int8", "int4")
+]
+KERNELS += [
+    Kernel("lamb", state, weights) for weights in ("float32", "bfloat16") for state in ("fp32", "bf16", "int8", "int4")
+]
 
 
 class Missing(Exception):
@@ -104,8 +120,20 @@ def compiled(tool, kernel, target, folder):
     """The JSON that `jitstep compile` prints."""
     if not pathlib.Path(tool).exists():
         raise Missing(f"{tool} is not built. Run ninja -C build jitstep_tool.")
-    command = [tool, "compile", kernel.spec(), "--json", "--param", kernel.dtype, "--grad", kernel.dtype,
-               "--target", target, "--out", folder]
+    command = [
+        tool,
+        "compile",
+        kernel.spec(),
+        "--json",
+        "--param",
+        kernel.dtype,
+        "--grad",
+        kernel.dtype,
+        "--target",
+        target,
+        "--out",
+        folder,
+    ]
     run = subprocess.run(command, env=environment(), capture_output=True, text=True)
     if run.returncode != 0 and "NVRTC" in run.stderr and "no " in run.stderr:
         raise Missing(run.stderr.strip())
@@ -126,14 +154,15 @@ def disassembled(file):
 @dataclasses.dataclass
 class Measured:
     """The instructions of one lane for a whole tile."""
+
     kernel: Kernel
     resources: dict
     threads: int
     per_lane: int  # elements
     iteration: list
     from_memory: list  # for each instruction, whether it is a load of values, codes or scales
-    uniform: int       # loads from addresses that all lanes share: pointers, options
-    look_ups: int      # loads from tables in shared memory or constants, by an index
+    uniform: int  # loads from addresses that all lanes share: pointers, options
+    look_ups: int  # loads from tables in shared memory or constants, by an index
 
     def __post_init__(self):
         self.replay = sass.replay(self.iteration, self.from_memory)
@@ -179,10 +208,15 @@ def measure(tool, kernel, target, folder):
     preamble, iteration = sass.whole_tile(body, int(per_lane * kernel.loaded()), int(per_lane * kernel.stored()))
     by_lane = sass.lane_dependent(preamble, iteration)
     return Measured(
-        kernel, next(r for r in made["resources"] if r["entry"] == kernel.entry), made["config"]["threads"], per_lane,
-        iteration, [i.is_load and own for i, own in zip(iteration, by_lane)],
+        kernel,
+        next(r for r in made["resources"] if r["entry"] == kernel.entry),
+        made["config"]["threads"],
+        per_lane,
+        iteration,
+        [i.is_load and own for i, own in zip(iteration, by_lane)],
         sum(i.is_load and not own and not i.predicate for i, own in zip(iteration, by_lane)),
-        sum(i.is_look_up and own for i, own in zip(iteration, by_lane)))
+        sum(i.is_look_up and own for i, own in zip(iteration, by_lane)),
+    )
 
 
 # ---- the table ---------------------------------------------------------------------------------
@@ -217,10 +251,17 @@ def row(one, gpu):
     kernel = one.kernel
     name = f"`{kernel.rule}` {'partials ' if kernel.rule == 'lamb' else ''}{kernel.state}, p {kernel.weights}"
     cells = [
-        name, f"{len(one.iteration) / one.per_lane:.0f}", counted(one.accesses("loads")), counted(one.accesses("stores")),
-        one.uniform, one.look_ups, f"{one.resources['registers']} ({one.blocks(gpu)})",
-        one.resources["spill_bytes"] + one.resources["stack_bytes"], f"{one.in_flight(gpu) / 1024:.0f}",
-        one.replay.cycles, f"{100 * fraction:.0f} ({why})",
+        name,
+        f"{len(one.iteration) / one.per_lane:.0f}",
+        counted(one.accesses("loads")),
+        counted(one.accesses("stores")),
+        one.uniform,
+        one.look_ups,
+        f"{one.resources['registers']} ({one.blocks(gpu)})",
+        one.resources["spill_bytes"] + one.resources["stack_bytes"],
+        f"{one.in_flight(gpu) / 1024:.0f}",
+        one.replay.cycles,
+        f"{100 * fraction:.0f} ({why})",
     ]
     return "| " + " | ".join(str(cell) for cell in cells) + " |\n"
 
@@ -248,9 +289,18 @@ def main():
         for one in found:
             print(f"# {one.kernel}", *(f"{i.predicate:5}{i.op:24}{i.operands}" for i in one.iteration), sep="\n")
         return
-    print(HEAD.format(target=arguments.target, date=datetime.date.today(), latency=sass.DRAM, near=sass.NEAR,
-                      bytes_per_clock=gpu.bytes_per_clock, needed=gpu.bytes_per_clock * sass.DRAM / 1024)
-          + "".join(row(one, gpu) for one in found), end="")
+    print(
+        HEAD.format(
+            target=arguments.target,
+            date=datetime.date.today(),
+            latency=sass.DRAM,
+            near=sass.NEAR,
+            bytes_per_clock=gpu.bytes_per_clock,
+            needed=gpu.bytes_per_clock * sass.DRAM / 1024,
+        )
+        + "".join(row(one, gpu) for one in found),
+        end="",
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Copies the pages of the documentation site to one folder.
 
-The pages in docs/ link to each other and to files of the tree. MkDocs reads only one folder. So this script copies docs/,
-pages in other folders and every file that a page links to, and changes the links. A link to a file that does not exist is
-an error.
+The pages in docs/ link to each other and to files of the tree. MkDocs reads only one folder. So this script copies
+docs/, pages in other folders and every file that a page links to, and changes the links. A link to a file that does not
+exist is an error.
 
   tools/site.py [--api] FOLDER    writes FOLDER; the CMake target `site` does this and calls MkDocs. Replaces a folder
                                   that an earlier call has written, and refuses any other one

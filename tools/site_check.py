@@ -27,8 +27,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ROOT / ".deps/docs/lib"
 SEARCHES = {"int8": "guides/choosing-a-format", "GradScaler": "guides/mixed-precision"}
 PICTURES = {"site_wide": ("index.html", 1280, 750), "site_phone": ("guides/choosing-a-format.html", 390, 750)}
-API_PAGES = ["index.html", "annotated.html", "files.html", "functions.html", "namespacemembers.html",
-             "classjitstep_1_1Optimizer.html", "classjitstep_1_1Options.html", "structjitstep_1_1jit_1_1Plan.html"]
+API_PAGES = [
+    "index.html",
+    "annotated.html",
+    "files.html",
+    "functions.html",
+    "namespacemembers.html",
+    "classjitstep_1_1Optimizer.html",
+    "classjitstep_1_1Options.html",
+    "structjitstep_1_1jit_1_1Plan.html",
+]
 IGNORED_ANCHORS = ["nested-classes"]  # Doxygen 1.9.4 links to them also where it lists no such class
 PHONE = {"width": 390, "height": 800}
 
@@ -137,7 +145,9 @@ class Check:
             widest = self.page.evaluate(
                 """width => [...document.body.querySelectorAll('*')]
                      .filter(e => e.getBoundingClientRect().right > width + 1)
-                     .slice(0, 3).map(e => e.tagName + '.' + e.className)""", PHONE["width"])
+                     .slice(0, 3).map(e => e.tagName + '.' + e.className)""",
+                PHONE["width"],
+            )
             self.add(f"{wide} pixels wide: {widest}")
 
     def search(self, word: str, expected: str) -> None:
@@ -191,15 +201,20 @@ def main() -> int:
     parser.add_argument("--screenshots", type=pathlib.Path)
     parser.add_argument("--browser")
     args = parser.parse_args()
-    program = args.browser or next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+    program = args.browser or next(
+        filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None
+    )
     sys.path += [str(p) for p in PACKAGES.glob("python3*/site-packages")]
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         program = None
     if not program or not (args.folder / "index.html").is_file():
-        missing = "a browser and Playwright: run tools/setup.sh --site-check" if not program else \
-            f"{args.folder}/index.html: run cmake --build build --target site"
+        missing = (
+            "a browser and Playwright: run tools/setup.sh --site-check"
+            if not program
+            else f"{args.folder}/index.html: run cmake --build build --target site"
+        )
         print(f"site_check: error: cannot check without {missing}", file=sys.stderr)
         return 2
     with sync_playwright() as playwright:

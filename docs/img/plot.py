@@ -19,12 +19,17 @@ import subprocess
 import matplotlib
 
 matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-STYLE = {"svg.fonttype": "none", "svg.hashsalt": "jitstep", "font.size": 11, "axes.spines.top": False,
-         "axes.spines.right": False}
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "jitstep",
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 OURS, THEIRS, BOUND = "#2b6cb0", "#dd8452", "#a0aec0"
 # Title of the comparison, and a label for each implementation that is shown.
 COMPARISON = "GPT-2 small"
@@ -45,8 +50,12 @@ MEMORY = [
     ("bfloat16, split16, int4", "--rule adamw --weights split16 --state int4"),
     ("bfloat16, stochastic, int4", "--rule adamw --weights stochastic --state int4"),
 ]
-KINDS = [("parameters", ("parameters",), "#4a5568"), ("gradients", ("gradients",), BOUND),
-         ("extra weight bits", ("weight residual",), THEIRS), ("optimizer state", ("state", "scales", "auxiliary state", "shared state"), OURS)]
+KINDS = [
+    ("parameters", ("parameters",), "#4a5568"),
+    ("gradients", ("gradients",), BOUND),
+    ("extra weight bits", ("weight residual",), THEIRS),
+    ("optimizer state", ("state", "scales", "auxiliary state", "shared state"), OURS),
+]
 
 
 MOST_CHANGE = 3  # in %: the accuracy plot leaves out larger ones
@@ -63,8 +72,11 @@ def step_times():
     for case in newest_result()["cases"]:
         names = {c["name"]: c for c in case.get("rows", [])}
         if case["title"].startswith(COMPARISON) and "jitstep AdamW int4" in names and "jitstep AdamW int8" in names:
-            rows = [(label, statistics.median(names[name]["seconds"]) * 1e3)
-                    for name, label in SHOWN.items() if label and "seconds" in names.get(name, {})]
+            rows = [
+                (label, statistics.median(names[name]["seconds"]) * 1e3)
+                for name, label in SHOWN.items()
+                if label and "seconds" in names.get(name, {})
+            ]
             return sorted(rows, key=lambda row: -row[1])
     raise SystemExit("no result of bench/compare.py has GPT-2 small with int8 and int4 state")
 
@@ -72,8 +84,11 @@ def step_times():
 def draw_step_time():
     rows = step_times()
     figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    bars = axes.barh([label for label, _ in rows], [ms for _, ms in rows],
-                     color=[OURS if label.startswith("jitstep") else THEIRS for label, _ in rows])
+    bars = axes.barh(
+        [label for label, _ in rows],
+        [ms for _, ms in rows],
+        color=[OURS if label.startswith("jitstep") else THEIRS for label, _ in rows],
+    )
     axes.bar_label(bars, fmt="%.0f", padding=3)
     axes.set_xscale("log")
     axes.set_xlim(10, 10000)
@@ -139,7 +154,11 @@ def main():
     parser.add_argument("--tool", default=str(ROOT / "build/tools/jitstep"), help="the tool, as it is built")
     parser.add_argument("names", nargs="*", metavar="NAME", help="step_time, memory_7b, accuracy")
     arguments = parser.parse_args()
-    pictures = {"step_time": draw_step_time, "memory_7b": lambda: draw_memory(arguments.tool), "accuracy": draw_accuracy}
+    pictures = {
+        "step_time": draw_step_time,
+        "memory_7b": lambda: draw_memory(arguments.tool),
+        "accuracy": draw_accuracy,
+    }
     for name in arguments.names or pictures:
         if name not in pictures:
             parser.error(f"no picture {name}; there are {', '.join(pictures)}")

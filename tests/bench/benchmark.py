@@ -2,6 +2,7 @@
 
 Each test is a program with one argument: build/examples/fashion_mnist, or the folder of the training programs.
 """
+
 import pathlib
 import subprocess
 import sys
@@ -26,8 +27,16 @@ class BenchmarkTest(unittest.TestCase):
 
     def call(self, *arguments):
         """Runs the script and returns its standard output."""
-        command = [sys.executable, ROOT / "bench" / self.script, self.program_flag, PROGRAM,
-                   "--results", self.results, *self.always, *arguments]
+        command = [
+            sys.executable,
+            ROOT / "bench" / self.script,
+            self.program_flag,
+            PROGRAM,
+            "--results",
+            self.results,
+            *self.always,
+            *arguments,
+        ]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 

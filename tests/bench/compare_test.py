@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Tests of bench/compare.py: a run of a few small steps, a resumed run, the figures, and packages that pip rejects.
 
-  compare_test.py SERVER PYTHON    SERVER is build/bench/implementation_server. PYTHON has torch. Nothing is installed.
+compare_test.py SERVER PYTHON    SERVER is build/bench/implementation_server. PYTHON has torch. Nothing is installed.
 """
+
 import json
 import os
 import pathlib
@@ -15,11 +16,11 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
-import library_environment
 import compare_report
-from comparison_cases import TARGETS, FUSED, CASES, LOOP
-from implementation_process import ImplementationError, ImplementationProcess
+import library_environment
 from compare import WORKLOADS
+from comparison_cases import CASES, FUSED, LOOP, TARGETS
+from implementation_process import ImplementationError, ImplementationProcess
 
 PYTHON = sys.argv.pop()
 SERVER = sys.argv.pop()
@@ -135,8 +136,14 @@ class Processes(unittest.TestCase):
 
 class Figures(unittest.TestCase):
     def row(self, name, seconds, **more):
-        return {"name": name, "bound": "bandwidth baseline, 28 bytes", "seconds": seconds, "cpu_seconds": [2 * s for s in seconds],
-                "state_bytes": 8000, "extra_bytes": 500} | more
+        return {
+            "name": name,
+            "bound": "bandwidth baseline, 28 bytes",
+            "seconds": seconds,
+            "cpu_seconds": [2 * s for s in seconds],
+            "state_bytes": 8000,
+            "extra_bytes": 500,
+        } | more
 
     def setUp(self):
         self.rows = [
@@ -161,8 +168,10 @@ class Figures(unittest.TestCase):
 
     def test_a_pair_is_compared_by_its_ratio(self):
         rows = [self.row("jitstep AdamW", [1.0, 2.0, 2.0]), self.row("jitstep LAMB", [3.0, 3.0, 3.0])]
-        self.assertEqual(list(compare_report.pairs({"case": "LAMB", "rows": rows})),
-                         ["jitstep LAMB takes 1.50 times as long as jitstep AdamW."])
+        self.assertEqual(
+            list(compare_report.pairs({"case": "LAMB", "rows": rows})),
+            ["jitstep LAMB takes 1.50 times as long as jitstep AdamW."],
+        )
 
     def test_a_target_is_reached_or_missed_or_not_measured(self):
         def table(*rows):
@@ -171,9 +180,17 @@ class Figures(unittest.TestCase):
 
         baseline, ours = self.row("bandwidth baseline, 28 bytes", [1.0, 1.0]), self.row("jitstep AdamW", [1.0, 1.0])
         slower = self.row("jitstep AdamW", [2.0, 2.0])
-        self.assertIn("| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 | 1.00 | reached |", table(baseline, ours))
-        self.assertIn("| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 | 0.50 | 53% of it", table(baseline, slower))
-        self.assertIn("| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 |  | not measured |", table(ours))
+        self.assertIn(
+            "| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 | 1.00 | reached |",
+            table(baseline, ours),
+        )
+        self.assertIn(
+            "| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 | 0.50 | 53% of it",
+            table(baseline, slower),
+        )
+        self.assertIn(
+            "| one tensor | jitstep AdamW | bandwidth baseline, 28 bytes | 0.95 |  | not measured |", table(ours)
+        )
 
     def test_every_target_refers_to_existing_rows(self):
         for workload, case, row, reference, target, _ in TARGETS:
@@ -209,17 +226,21 @@ class Environment(unittest.TestCase):
         self.assertEqual(self.asked(), ["absent==1"])
         self.assertEqual(library_environment.install(self.folder, {"there": ["there==2"]}), {})
         self.assertEqual(self.asked(), ["there==2"])
-        self.assertEqual(library_environment.install(self.folder, {"far": ["git+https://remote"]}),
-                         {"far": "pip cannot install it: fatal: unable to access it"})
+        self.assertEqual(
+            library_environment.install(self.folder, {"far": ["git+https://remote"]}),
+            {"far": "pip cannot install it: fatal: unable to access it"},
+        )
 
     def test_a_package_that_an_environment_lacks_gives_a_reason(self):
         reasons = library_environment.missing(PYTHON)
         self.assertNotIn("torch", reasons)
         self.assertEqual(set(reasons.values()), {f"{package} is not installed" for package in reasons})
         empty = self.folder / "bin/empty"
-        empty.write_text("#!/bin/sh\necho '[\"Torch\", \"adamw_bf16\"]'\n")
+        empty.write_text('#!/bin/sh\necho \'["Torch", "adamw_bf16"]\'\n')
         empty.chmod(0o755)
-        self.assertEqual(set(library_environment.PACKAGES) - set(library_environment.missing(empty)), {"torch", "adamw-bf16"})
+        self.assertEqual(
+            set(library_environment.PACKAGES) - set(library_environment.missing(empty)), {"torch", "adamw-bf16"}
+        )
 
 
 class Shapes(unittest.TestCase):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Tests of bench/lamb16.py: a run of a few steps, a resumed run, and the table.
 
-  lamb16_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
+lamb16_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
 """
+
 import json
 
 import benchmark
@@ -28,13 +29,24 @@ class Lamb16Benchmark(benchmark.BenchmarkTest):
         self.assertIn("| lamb16 original | 2.00 |", table)
 
     def test_the_table_has_mean_and_standard_error(self):
-        run = {"optimizer": "adam", "spec": {"options": {"lr": 0.02, "weight_decay": 0.01}},
-               "batch": 1024, "epochs": 10, "limit": 0, "state_bytes_per_parameter": 8.0,
-               "date": "2026-01-01", "machine": "abacus, 1 cores", "threads": 1}
+        run = {
+            "optimizer": "adam",
+            "spec": {"options": {"lr": 0.02, "weight_decay": 0.01}},
+            "batch": 1024,
+            "epochs": 10,
+            "limit": 0,
+            "state_bytes_per_parameter": 8.0,
+            "date": "2026-01-01",
+            "machine": "abacus, 1 cores",
+            "threads": 1,
+        }
         values = [(0.88, 0.1), (0.90, 0.2), (0.92, 0.3)]
-        self.results.write_text("".join(
-            json.dumps(run | {"seed": seed, "test_accuracy": accuracy, "train_loss": loss}) + "\n"
-            for seed, (accuracy, loss) in enumerate(values)))
+        self.results.write_text(
+            "".join(
+                json.dumps(run | {"seed": seed, "test_accuracy": accuracy, "train_loss": loss}) + "\n"
+                for seed, (accuracy, loss) in enumerate(values)
+            )
+        )
         table = self.call("--table")
         self.assertIn("| adam | 8.00 | 90.00 ± 1.15 | 0.2000 ± 0.0577 | 3 |", table)
         self.assertEqual(self.results.with_suffix(".md").read_text(), table)

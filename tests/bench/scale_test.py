@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Tests of bench/scale.py: a run of two ranks, the page, a program that fails, and the model.
 
-  scale_test.py PROGRAM    PROGRAM is build/bench/scale_rank. Nothing is installed.
+scale_test.py PROGRAM    PROGRAM is build/bench/scale_rank. Nothing is installed.
 """
+
 import json
 import pathlib
 import subprocess
@@ -25,8 +26,19 @@ class Runs(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         out = pathlib.Path(folder.name, "scale.json")
-        command = [sys.executable, ROOT / "bench/scale.py", "--workload", "tiny", "--rounds", "1", "--out", out,
-                   "--python", "/no/python", *arguments]
+        command = [
+            sys.executable,
+            ROOT / "bench/scale.py",
+            "--workload",
+            "tiny",
+            "--rounds",
+            "1",
+            "--out",
+            out,
+            "--python",
+            "/no/python",
+            *arguments,
+        ]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         return json.loads(out.read_text()), out.with_suffix(".md").read_text()
 
@@ -42,7 +54,9 @@ class Runs(unittest.TestCase):
         self.assertIn("This is a prediction", page)
 
     def test_a_library_that_cannot_run_is_listed_with_the_reason(self):
-        result, page = self.call("--program", "/bin/false", "--only", "fp32", "--only", "DeepSpeed ZeRO-1", "--ranks", "2")
+        result, page = self.call(
+            "--program", "/bin/false", "--only", "fp32", "--only", "DeepSpeed ZeRO-1", "--ranks", "2"
+        )
         self.assertEqual([run["name"] for run in result["runs"]], ["jitstep AdamW fp32", "DeepSpeed ZeRO-1"])
         self.assertTrue(all("reason" in run for run in result["runs"]))
         self.assertEqual(page.count("not measured"), 2)
@@ -71,7 +85,8 @@ class Model(unittest.TestCase):
 
     def test_a_computer_is_calibrated_by_what_its_ranks_measured(self):
         link, memory = scale_model.calibrated(
-            [{"bytes": 64, "seconds": 0.01}, {"bytes": 1000, "seconds": 0.11}], ranks=3, copy_seconds=0.5)
+            [{"bytes": 64, "seconds": 0.01}, {"bytes": 1000, "seconds": 0.11}], ranks=3, copy_seconds=0.5
+        )
         self.assertAlmostEqual(link.latency, 0.005)
         self.assertAlmostEqual(link.bandwidth, 2000 / 0.1)
         self.assertAlmostEqual(scale_model.exchange(1000, 3, link, 1), 0.11)

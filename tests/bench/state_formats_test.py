@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Tests of bench/state_formats.py: runs of a few steps, a resumed run, and the table.
 
-  state_formats_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
+state_formats_test.py PROGRAM    PROGRAM is build/examples/fashion_mnist
 """
+
 import json
 
 import benchmark
@@ -28,14 +29,32 @@ class StateFormats(benchmark.BenchmarkTest):
         self.assertIn(" | 1.02 | ", table, "Signum has one slot")
 
     def test_the_table_has_mean_and_standard_error(self):
-        run = {"batch": 128, "epochs": 1, "limit": 0, "state_bytes_per_parameter": 8.0,
-               "date": "2026-01-01", "machine": "abacus, 1 cores", "threads": 1}
+        run = {
+            "batch": 128,
+            "epochs": 1,
+            "limit": 0,
+            "state_bytes_per_parameter": 8.0,
+            "date": "2026-01-01",
+            "machine": "abacus, 1 cores",
+            "threads": 1,
+        }
         values = [(0.88, 0.1), (0.90, 0.2), (0.92, 0.3)]
-        self.results.write_text("".join(
-            json.dumps(run | {"spec": {"rule": rule, "state": state}, "seed": seed,
-                              "test_accuracy": accuracy, "train_loss": loss}) + "\n"
-            for rule, state in (("adamw", "fp32"), ("signum", "fp32"), ("adamw", "bf16"))
-            for seed, (accuracy, loss) in enumerate(values)))
+        self.results.write_text(
+            "".join(
+                json.dumps(
+                    run
+                    | {
+                        "spec": {"rule": rule, "state": state},
+                        "seed": seed,
+                        "test_accuracy": accuracy,
+                        "train_loss": loss,
+                    }
+                )
+                + "\n"
+                for rule, state in (("adamw", "fp32"), ("signum", "fp32"), ("adamw", "bf16"))
+                for seed, (accuracy, loss) in enumerate(values)
+            )
+        )
         table = self.call("--table")
         self.assertNotIn("bf16", table, "there is no fp32 run to compare with")
         both = "8.00 | 90.00 ± 1.15 | 0.2000 ± 0.0577"
@@ -44,11 +63,22 @@ class StateFormats(benchmark.BenchmarkTest):
         self.assertEqual(self.results.with_suffix(".md").read_text(), table)
 
     def test_the_table_has_only_runs_with_the_same_settings(self):
-        run = {"batch": 128, "limit": 0, "state_bytes_per_parameter": 8.0, "date": "2026-01-01",
-               "machine": "abacus, 1 cores", "threads": 1, "seed": 1, "train_loss": 0.1}
+        run = {
+            "batch": 128,
+            "limit": 0,
+            "state_bytes_per_parameter": 8.0,
+            "date": "2026-01-01",
+            "machine": "abacus, 1 cores",
+            "threads": 1,
+            "seed": 1,
+            "train_loss": 0.1,
+        }
         text = "".join(
-            json.dumps(run | {"epochs": epochs, "spec": {"rule": rule, "state": "fp32"}, "test_accuracy": accuracy}) + "\n"
-            for rule in ("adamw", "signum") for epochs, accuracy in ((1, 0.2), (5, 0.9)))
+            json.dumps(run | {"epochs": epochs, "spec": {"rule": rule, "state": "fp32"}, "test_accuracy": accuracy})
+            + "\n"
+            for rule in ("adamw", "signum")
+            for epochs, accuracy in ((1, 0.2), (5, 0.9))
+        )
         self.results.write_text(text.rstrip("\n"))  # the end of a file that was edited
         self.assertIn("| 8.00 | 20.00 |", self.call("--table"))
         self.assertIn("| 8.00 | 90.00 |", self.call("--table", "--epochs", "5"))

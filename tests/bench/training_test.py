@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Tests of bench/training.py and examples/char_transformer: runs of a few steps, a resumed run, the table and the plot.
 
-  training_test.py FOLDER    FOLDER is build/examples
+training_test.py FOLDER    FOLDER is build/examples
 """
+
 import json
 import pathlib
 import subprocess
@@ -49,8 +50,15 @@ class Training(benchmark.BenchmarkTest):
         self.call(*FEW, "--format", "fp32", "--format", "int8")
         first = self.results.read_text()
         keys = [(run["task"], run["spec"]["state"]) for run in self.made()]
-        self.assertEqual(keys, [("fashion_mnist", "fp32"), ("char_transformer", "fp32"),
-                                ("fashion_mnist", "int8"), ("char_transformer", "int8")])
+        self.assertEqual(
+            keys,
+            [
+                ("fashion_mnist", "fp32"),
+                ("char_transformer", "fp32"),
+                ("fashion_mnist", "int8"),
+                ("char_transformer", "int8"),
+            ],
+        )
         self.results.write_text(first + '{"task": "fash')  # the end of the file after a killed run
         table = self.call(*FEW, "--format", "int8", "--format", "weights split16")
         self.assertTrue(self.results.read_text().startswith(first))
@@ -63,14 +71,29 @@ class Training(benchmark.BenchmarkTest):
 
     def test_the_table_marks_what_is_worse_than_float32(self):
         def lines(spec, dtype, accuracies):
-            run = {"task": "char_transformer", "dtype": dtype, "batch": 8, "steps": 3, "state_bytes_per_parameter": 8.0,
-                   "spec": {"rule": "adamw", "options": {"lr": 2e-3, "weight_decay": 1e-2}} | spec,
-                   "date": "2026-01-01", "machine": "abacus, 1 cores", "threads": 1}
-            return [json.dumps(run | {"seed": seed, "test_accuracy": accuracy, "test_loss": 1 - accuracy}) + "\n"
-                    for seed, accuracy in enumerate(accuracies)]
-        self.results.write_text("".join(
-            lines({"state": "fp32"}, "float32", [0.88, 0.90, 0.92]) + lines({"state": "bf16"}, "float32", [0.87, 0.89, 0.91])
-            + lines({"weights": "kahan"}, "bfloat16", [0.86, 0.88, 0.90])))
+            run = {
+                "task": "char_transformer",
+                "dtype": dtype,
+                "batch": 8,
+                "steps": 3,
+                "state_bytes_per_parameter": 8.0,
+                "spec": {"rule": "adamw", "options": {"lr": 2e-3, "weight_decay": 1e-2}} | spec,
+                "date": "2026-01-01",
+                "machine": "abacus, 1 cores",
+                "threads": 1,
+            }
+            return [
+                json.dumps(run | {"seed": seed, "test_accuracy": accuracy, "test_loss": 1 - accuracy}) + "\n"
+                for seed, accuracy in enumerate(accuracies)
+            ]
+
+        self.results.write_text(
+            "".join(
+                lines({"state": "fp32"}, "float32", [0.88, 0.90, 0.92])
+                + lines({"state": "bf16"}, "float32", [0.87, 0.89, 0.91])
+                + lines({"weights": "kahan"}, "bfloat16", [0.86, 0.88, 0.90])
+            )
+        )
         table = self.call("--table", *FEW)
         self.assertIn("| `fp32` | 12.00 | 90.00 ± 1.15 | 0.1000 ± 0.0115 | 3 |", table)
         self.assertIn("| `bf16` | 12.00 | 89.00 ± 1.15 | 0.1100 ± 0.0115 | 3 |", table, "within a standard error")

@@ -5,6 +5,7 @@ consecutive lines of a file in examples/ or templates/. Indentation is not compa
 A block that begins with `$ jitstep` equals a part of a transcript of the tool. Numbers and widths are not compared.
 The samples of docs/optimizers/ are generated, and tests/tools/samples_test.py compiles them.
 """
+
 import pathlib
 import re
 import unittest
@@ -36,7 +37,9 @@ def flat(text: str) -> str:
 
 def masked(output: str) -> str:
     """Output of the tool without numbers, column widths and empty lines, each line closed by a line end."""
-    lines = [re.sub(r"\b\d+(\.\d+)?\b|\bN\b", "N", re.sub(r" {2,}", "  ", line.strip())) for line in output.splitlines()]
+    lines = [
+        re.sub(r"\b\d+(\.\d+)?\b|\bN\b", "N", re.sub(r" {2,}", "  ", line.strip())) for line in output.splitlines()
+    ]
     return "\n" + "".join(re.sub(r"(N  )+N\b", "N", line) + "\n" for line in lines if line)
 
 
@@ -46,17 +49,27 @@ def regions() -> dict[str, str]:
 
 
 def whole_files() -> list[str]:
-    files = [f for pattern in ("*.cpp", "*.cuh") for f in (ROOT / "examples").rglob(pattern) if not REGION.search(f.read_text())]
+    files = [
+        f
+        for pattern in ("*.cpp", "*.cuh")
+        for f in (ROOT / "examples").rglob(pattern)
+        if not REGION.search(f.read_text())
+    ]
     return [flat(f.read_text()) for f in files + list((ROOT / "templates").rglob("*.cuh"))]
 
 
 class Commands(unittest.TestCase):
     def test_every_command_with_output_equals_a_transcript(self) -> None:
         transcripts = [masked(f.read_text()) for f in (ROOT / "tests/tools/transcripts").glob("*.txt")]
-        shown = {f"{page.relative_to(ROOT)}: {block[1].splitlines()[0]}": block[1]
-                 for page in pages() for block in re.finditer(r"^```\w*\n(\$ jitstep.*?)^```$", page.read_text(), re.M | re.S)}
+        shown = {
+            f"{page.relative_to(ROOT)}: {block[1].splitlines()[0]}": block[1]
+            for page in pages()
+            for block in re.finditer(r"^```\w*\n(\$ jitstep.*?)^```$", page.read_text(), re.M | re.S)
+        }
         self.assertGreaterEqual(len(shown), 2)
-        self.assertEqual([], [place for place, block in shown.items() if not any(masked(block) in t for t in transcripts)])
+        self.assertEqual(
+            [], [place for place, block in shown.items() if not any(masked(block) in t for t in transcripts)]
+        )
 
     def test_another_output_is_found(self) -> None:
         self.assertIn(masked("$ jitstep x\na   1.5  2\n"), masked("$ jitstep x\na  N\n\nb"))
@@ -68,7 +81,9 @@ class Samples(unittest.TestCase):
         found, files = set(regions().values()), whole_files()
         samples = blocks("cpp")
         self.assertGreater(len(samples), 30)
-        unknown = [place for place, text in samples if flat(text) not in found and not any(flat(text) in f for f in files)]
+        unknown = [
+            place for place, text in samples if flat(text) not in found and not any(flat(text) in f for f in files)
+        ]
         self.assertFalse(unknown, "\n".join(["no file in examples/ or templates/ has the sample of"] + unknown))
 
     def test_every_region_is_shown(self) -> None:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Tests of the documentation: links, environment variables, options, classes, the length of the README, and the size of pictures.
+"""Tests of the documentation: links, environment variables, options, classes, the length of the README, and the size of
+pictures.
 
-  pages_test.py    needs only the source tree
+pages_test.py    needs only the source tree
 """
 
 import pathlib
@@ -18,7 +19,11 @@ FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 VARIABLE = re.compile(r"\"(JITSTEP_[A-Z_]+|WORLD_SIZE)\"")
 README_LINES = 150
 PICTURE_BYTES = 60_000
-OWN_OPTIONS = {"--help", "--version", "--complete"}  # of every command, in no section; the last is for completion scripts
+OWN_OPTIONS = {
+    "--help",
+    "--version",
+    "--complete",
+}  # of every command, in no section; the last is for completion scripts
 # An option of the tool, as its sources define it, and a command of the tool in a page.
 OPTION = re.compile(r"\"(--[a-z][\w-]*(?:,--[a-z][\w-]*)*)\"")
 COMMAND = re.compile(r"^(?:\$ )?jitstep ([a-z]+\b.*)$", re.M)
@@ -73,7 +78,9 @@ def command_problem(sections, command):
     name = max((n for n in sections if words[: len(n.split())] == n.split()), key=len, default=None)
     if not name:
         return f"no command {words[0]}"
-    unknown = [w.split("=")[0] for w in words if w.startswith("--") and w.split("=")[0] not in sections[name] | OWN_OPTIONS]
+    unknown = [
+        w.split("=")[0] for w in words if w.startswith("--") and w.split("=")[0] not in sections[name] | OWN_OPTIONS
+    ]
     return f"no option {unknown[0]}" if unknown else None
 
 
@@ -137,7 +144,9 @@ class Pages(unittest.TestCase):
     def test_every_public_class_is_named_in_a_page(self):
         text = "".join(p.read_text() for p in (ROOT / "docs").rglob("*.md"))
         named = set(re.findall(r"\w+", text))
-        classes = {(f.name, name) for f in (ROOT / "include/jitstep").rglob("*.h") for name in CLASS.findall(f.read_text())}
+        classes = {
+            (f.name, name) for f in (ROOT / "include/jitstep").rglob("*.h") for name in CLASS.findall(f.read_text())
+        }
         self.assertGreater(len(classes), 60)
         self.assertEqual([], sorted(c for c in classes if c[1] not in named))
 
@@ -168,8 +177,10 @@ class Pages(unittest.TestCase):
     def test_pictures_are_small(self):
         pictures = [*ROOT.glob("docs/img/*.svg"), *ROOT.glob("bench/results/*.svg")]
         self.assertTrue(pictures)
-        self.assertEqual([], [f"{p.relative_to(ROOT)}: {p.stat().st_size} bytes" for p in pictures
-                              if p.stat().st_size >= PICTURE_BYTES])
+        self.assertEqual(
+            [],
+            [f"{p.relative_to(ROOT)}: {p.stat().st_size} bytes" for p in pictures if p.stat().st_size >= PICTURE_BYTES],
+        )
 
     def test_the_citation_has_the_current_version(self):
         version = re.search(r'#define JITSTEP_VERSION "(.+)"', (ROOT / "include/jitstep/version.h").read_text())[1]

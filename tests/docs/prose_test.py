@@ -2,6 +2,7 @@
 
 Pages that programs write are exempt: their text is in the sources.
 """
+
 import pathlib
 import re
 import shutil
@@ -18,7 +19,9 @@ WRITTEN = re.compile(r"<!-- written by .*?-->.*?<!-- the end of .*?-->", re.S)
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1$", re.M | re.S)
 BANNED = re.compile(
     r"\b(anew|beside|(?<!unit in the )last places?|of one's own|of today|of now|looks? after|walks?|is told|are told"
-    r"|is taken|are taken|is kept|are kept|it is said|is refused|are refused|fleet|dearer|who has|who wants)\b", re.I)
+    r"|is taken|are taken|is kept|are kept|it is said|is refused|are refused|fleet|dearer|who has|who wants)\b",
+    re.I,
+)
 SUBJECT = re.compile(r"(What|Who)\b[^?]*$")  # a clause as the subject of a sentence
 NAMES = "jitstep|torch|torchao|bitsandbytes"
 
@@ -41,7 +44,10 @@ def plain(text: str) -> str:
 
 
 def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", re.sub(r"`[^`]*`", lambda c: c.group().replace("|", "/"), line))[1:-1]]
+    return [
+        cell.strip()
+        for cell in re.split(r"(?<!\\)\|", re.sub(r"`[^`]*`", lambda c: c.group().replace("|", "/"), line))[1:-1]
+    ]
 
 
 def paragraphs(text: str) -> list[tuple[int, str]]:
@@ -81,21 +87,48 @@ class Prose(unittest.TestCase):
         self.assertFalse(found, "\n".join([""] + found))
 
     def test_sentences_are_short(self) -> None:
-        self.none([f"{page}:{line}: {words(s)} words: {s}" for page, text in self.texts()
-                   for line, paragraph in paragraphs(text) for s in sentences(paragraph) if words(s) > MOST_WORDS])
+        self.none(
+            [
+                f"{page}:{line}: {words(s)} words: {s}"
+                for page, text in self.texts()
+                for line, paragraph in paragraphs(text)
+                for s in sentences(paragraph)
+                if words(s) > MOST_WORDS
+            ]
+        )
 
     def test_table_cells_are_short(self) -> None:
-        self.none([f"{page}:{number}: {len(plain(cell))} characters: {cell}" for page, text in self.texts()
-                   for number, line in enumerate(text.splitlines(), 1) if line.startswith("|")
-                   for cell in cells(line) if len(plain(cell)) > MOST_CELL_CHARACTERS])
+        self.none(
+            [
+                f"{page}:{number}: {len(plain(cell))} characters: {cell}"
+                for page, text in self.texts()
+                for number, line in enumerate(text.splitlines(), 1)
+                if line.startswith("|")
+                for cell in cells(line)
+                if len(plain(cell)) > MOST_CELL_CHARACTERS
+            ]
+        )
 
     def test_private_words_are_gone(self) -> None:
-        self.none([f"{page}:{number}: {match.group()}: {line.strip()}" for page, text in self.texts()
-                   for number, line in enumerate(text.splitlines(), 1) for match in BANNED.finditer(plain(line))])
+        self.none(
+            [
+                f"{page}:{number}: {match.group()}: {line.strip()}"
+                for page, text in self.texts()
+                for number, line in enumerate(text.splitlines(), 1)
+                for match in BANNED.finditer(plain(line))
+            ]
+        )
 
     def test_no_clause_is_a_subject(self) -> None:
-        self.none([f"{page}:{line}: {s}" for page, text in self.texts() for line, paragraph in paragraphs(text)
-                   for s in sentences(paragraph) if s.endswith(".") and SUBJECT.match(s)])
+        self.none(
+            [
+                f"{page}:{line}: {s}"
+                for page, text in self.texts()
+                for line, paragraph in paragraphs(text)
+                for s in sentences(paragraph)
+                if s.endswith(".") and SUBJECT.match(s)
+            ]
+        )
 
     def test_a_long_sentence_is_found(self) -> None:
         long = " ".join(["word"] * (MOST_WORDS + 1)) + "."
@@ -108,10 +141,18 @@ class Spelling(unittest.TestCase):
     def test_codespell_finds_nothing(self) -> None:
         program = shutil.which("codespell", path=f"{ROOT}/.deps/venv/bin") or shutil.which("codespell")
         self.assertTrue(program, "codespell is not installed. Run tools/setup.sh.")
-        files = [f for f in tracked_files() if not f.startswith(("bench/results/", "tests/golden/", "tests/fuzz/", "tests/ptx/"))
-                 and not f.endswith((".png", ".svg"))]
-        done = subprocess.run([program, "--config", f"{ROOT}/tests/docs/codespell.cfg", *files], cwd=ROOT,
-                              stdout=subprocess.PIPE, text=True)
+        files = [
+            f
+            for f in tracked_files()
+            if not f.startswith(("bench/results/", "tests/golden/", "tests/fuzz/", "tests/ptx/"))
+            and not f.endswith((".png", ".svg"))
+        ]
+        done = subprocess.run(
+            [program, "--config", f"{ROOT}/tests/docs/codespell.cfg", *files],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.assertEqual((0, ""), (done.returncode, done.stdout))
 
 

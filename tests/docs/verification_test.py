@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the results in docs/project/verification.md: no failure, and none is much older than the files it covers.
 
-  verification_test.py    needs the tree with its history; without one it is skipped
+verification_test.py    needs the tree with its history; without one it is skipped
 """
 
 import pathlib
@@ -17,7 +17,9 @@ SKIPPED = 77
 
 def rows(text):
     """The result and the commit of each part in the page."""
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
+    ]
     return {row[0]: (row[1], row[2]) for row in cells[2:]}
 
 
@@ -67,7 +69,7 @@ def gaps(commands, tables):
     for command in commands:
         match = re.search(r"(--shard |-I )(\d+)(/|,,)(\d+)$", command)
         if match:
-            shards.setdefault((command[:match.start()], match[4]), set()).add(int(match[2]))
+            shards.setdefault((command[: match.start()], match[4]), set()).add(int(match[2]))
     for (command, count), numbers in shards.items():
         if numbers != set(range(1, int(count) + 1)):
             yield f"`{command}` has the shards {sorted(numbers)} of {count}"

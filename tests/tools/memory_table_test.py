@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Tests of tools/memory_table.py: the page is current, and --check reports a page that is not.
 
-  memory_table_test.py TOOL    TOOL is build/tools/jitstep
+memory_table_test.py TOOL    TOOL is build/tools/jitstep
 """
+
 import pathlib
 import subprocess
 import sys

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-import mutants  # noqa: E402
+import mutants
 
 TABLE = """[zero_becomes_one]
 what: The function returns 1.
@@ -38,8 +38,9 @@ class Mutants(unittest.TestCase):
     def test_an_edit_replaces_its_lines_whatever_their_indentation(self):
         for edit in self.read()["zero_becomes_one"].edits:
             edit.apply(self.tree)
-        self.assertEqual((self.tree / "zero.cpp").read_text(),
-                         "int zero() {\nreturn 1;\n}\nint none() {\n  return 0;\n}\n")
+        self.assertEqual(
+            (self.tree / "zero.cpp").read_text(), "int zero() {\nreturn 1;\n}\nint none() {\n  return 0;\n}\n"
+        )
 
     def test_a_mutant_that_fits_gives_no_message_and_changes_nothing(self):
         before = (self.tree / "zero.cpp").read_text()
@@ -50,7 +51,7 @@ class Mutants(unittest.TestCase):
         found = self.read()
         for source in ("int zero() {\n  return 2;\n}\n", "int zero() {\nreturn 0;\n" * 2):
             self.write_source(source)
-            message, = mutants.misfits(found, self.tree)
+            (message,) = mutants.misfits(found, self.tree)
             self.assertIn("zero_becomes_one: zero.cpp", message)
 
     def test_a_missing_file_does_not_fit(self):
@@ -59,7 +60,7 @@ class Mutants(unittest.TestCase):
         self.assertEqual(len(mutants.misfits(found, self.tree)), 1)
 
     def test_a_program_without_a_folder_does_not_fit(self):
-        message, = mutants.misfits(self.read(TABLE.replace("test_jit", "test_jti")), self.tree)
+        (message,) = mutants.misfits(self.read(TABLE.replace("test_jit", "test_jti")), self.tree)
         self.assertIn("test_jti", message)
         self.assertEqual(mutants.misfits(self.read(TABLE.replace("test_jit", "test_jit_long")), self.tree), [])
 
@@ -75,7 +76,8 @@ class Mutants(unittest.TestCase):
     def test_a_list_has_the_mutants_of_one_table_in_order(self):
         self.read()
         (self.tree / "tests/mutants/more.mutants").write_text(
-            "".join(TABLE.replace("zero_becomes_one", name) for name in "abcde"))
+            "".join(TABLE.replace("zero_becomes_one", name) for name in "abcde")
+        )
         self.assertEqual(mutants.listed(self.tree, "", ""), ["zero_becomes_one", *"abcde"])
         self.assertEqual(mutants.listed(self.tree, "more", ""), [*"abcde"])
         self.assertEqual(mutants.listed(self.tree, "more", "2/2"), [*"cde"])

@@ -40,10 +40,19 @@ class Mutate(unittest.TestCase):
         self.root = self.outside / "tree"
         table = MUTANT.format(name="of_a_template", file="templates/a.cuh", old="1", new="2")
         table += MUTANT.format(name="of_a_source", file="src/a.cpp", old="1", new="2")
-        for name, text in {"templates/a.cuh": "1", "src/a.cpp": "1", "include/a.h": "1",
-                           ".deps/venv": "", ".gitignore": "/.deps", "tools/setup.sh": "#!/bin/sh\n",
-                           "tools/build.sh": f"#!/bin/sh\ncd {self.outside}/copy\n" + BUILD,
-                           "tests/program": PROGRAM, "tests/a/a_test.cpp": "", "tools/old.cpp": "", "tests/mutants/all.mutants": table}.items():
+        for name, text in {
+            "templates/a.cuh": "1",
+            "src/a.cpp": "1",
+            "include/a.h": "1",
+            ".deps/venv": "",
+            ".gitignore": "/.deps",
+            "tools/setup.sh": "#!/bin/sh\n",
+            "tools/build.sh": f"#!/bin/sh\ncd {self.outside}/copy\n" + BUILD,
+            "tests/program": PROGRAM,
+            "tests/a/a_test.cpp": "",
+            "tools/old.cpp": "",
+            "tests/mutants/all.mutants": table,
+        }.items():
             self.put(name, text)
         for name in ("mutate.sh", "mutants.py"):
             shutil.copy(ROOT / "tools" / name, self.root / "tools")
@@ -57,8 +66,12 @@ class Mutate(unittest.TestCase):
 
     def mutate(self, *arguments, status=0):
         (self.outside / "log").write_text("")
-        run = subprocess.run([self.root / "tools/mutate.sh", "--copy", self.outside / "copy", *arguments],
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        run = subprocess.run(
+            [self.root / "tools/mutate.sh", "--copy", self.outside / "copy", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         self.assertEqual(run.returncode, status, run.stdout)
         return run.stdout
 

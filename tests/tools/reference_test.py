@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Tests of the generated pages of docs/: they are current and complete.
 
-  reference_test.py PROGRAM    PROGRAM is build/tools/jitstep-reference
+reference_test.py PROGRAM    PROGRAM is build/tools/jitstep-reference
 """
+
 import pathlib
 import re
 import shutil

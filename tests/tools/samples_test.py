@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The C++ samples of docs/optimizers/ compile.
 
-  samples_test.py COMPILER FLAG...    the flags find the headers of jitstep and LibTorch
+samples_test.py COMPILER FLAG...    the flags find the headers of jitstep and LibTorch
 """
+
 import pathlib
 import re
 import subprocess
@@ -17,7 +18,8 @@ def main():
         for sample in re.findall(r"```cpp\n(.*?)```", page.read_text(), re.S):
             samples += 1
             body = sample.replace("#include <jitstep/jitstep.h>\n", "")
-            unit += f"void sample{samples}(torch::nn::Linear model, torch::Tensor loss) {{\n#line 1 \"{page.name}\"\n{body}}}\n"
+            head = f"void sample{samples}(torch::nn::Linear model, torch::Tensor loss)"
+            unit += f'{head} {{\n#line 1 "{page.name}"\n{body}}}\n'
     command = [*sys.argv[1:], "-std=c++20", "-fsyntax-only", "-x", "c++", "-"]
     done = subprocess.run(command, input=unit, text=True)
     assert samples > 30

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Tests of tools/sass_report.py: it reads instructions, and the hot kernels move whole tiles only in vectors.
 
-  sass_report_test.py TOOL    TOOL is build/tools/jitstep. Status 77: skipped, because nvdisasm or NVRTC is missing
+sass_report_test.py TOOL    TOOL is build/tools/jitstep. Status 77: skipped, because nvdisasm or NVRTC is missing
 """
+
 import pathlib
 import sys
 import tempfile
@@ -25,16 +26,26 @@ def line(text, stall=1, write=NONE, read=NONE, waits=()):
 
 
 # A loop over tiles: a guarded branch with single elements, a branch with vectors, and their common end.
-LOOP = (".text.entry:\n" + line("S2R R0, SR_TID.X") + line("LDC.64 R8, c[0x0][0x220]") + ".L_x_1:\n"
-        + line("LDG.E.64 R2, desc[UR4][R8.64]", write=0)
-        + line("IMAD.WIDE R4, R0, 0x10, R2", waits=[0])
-        + line("@P0 BRA `(.L_x_2)")
-        + "".join(line(f"@P1 LDG.E R{8 + i}, desc[UR4][R4.64]", write=1) for i in range(8))
-        + line("@P1 STG.E desc[UR4][R4.64], R8", waits=[1]) + line("BRA `(.L_x_3)") + ".L_x_2:\n"
-        + line("LDG.E.128 R12, desc[UR4][R4.64]", write=1) + line("LDG.E.128 R16, desc[UR4][R4.64+0x200]", write=2)
-        + line("LDG.E.CONSTANT R20, desc[UR4][R12.64]", write=3, waits=[1])
-        + line("STG.E.128 desc[UR4][R4.64], R12", stall=2, waits=[2, 3]) + ".L_x_3:\n"
-        + line("@P2 BRA `(.L_x_1)", stall=5) + line("EXIT"))
+LOOP = (
+    ".text.entry:\n"
+    + line("S2R R0, SR_TID.X")
+    + line("LDC.64 R8, c[0x0][0x220]")
+    + ".L_x_1:\n"
+    + line("LDG.E.64 R2, desc[UR4][R8.64]", write=0)
+    + line("IMAD.WIDE R4, R0, 0x10, R2", waits=[0])
+    + line("@P0 BRA `(.L_x_2)")
+    + "".join(line(f"@P1 LDG.E R{8 + i}, desc[UR4][R4.64]", write=1) for i in range(8))
+    + line("@P1 STG.E desc[UR4][R4.64], R8", waits=[1])
+    + line("BRA `(.L_x_3)")
+    + ".L_x_2:\n"
+    + line("LDG.E.128 R12, desc[UR4][R4.64]", write=1)
+    + line("LDG.E.128 R16, desc[UR4][R4.64+0x200]", write=2)
+    + line("LDG.E.CONSTANT R20, desc[UR4][R12.64]", write=3, waits=[1])
+    + line("STG.E.128 desc[UR4][R4.64], R12", stall=2, waits=[2, 3])
+    + ".L_x_3:\n"
+    + line("@P2 BRA `(.L_x_1)", stall=5)
+    + line("EXIT")
+)
 
 
 class Reading(unittest.TestCase):
@@ -43,8 +54,10 @@ class Reading(unittest.TestCase):
 
     def test_the_iteration_of_a_whole_tile_is_the_one_with_vectors(self):
         self.assertEqual([i.op for i in self.preamble], ["S2R", "LDC.64"])
-        self.assertEqual([i.op for i in self.iteration if i.op[:3] in ("LDG", "STG")],
-                         ["LDG.E.64", "LDG.E.128", "LDG.E.128", "LDG.E.CONSTANT", "STG.E.128"])
+        self.assertEqual(
+            [i.op for i in self.iteration if i.op[:3] in ("LDG", "STG")],
+            ["LDG.E.64", "LDG.E.128", "LDG.E.128", "LDG.E.CONSTANT", "STG.E.128"],
+        )
 
     def test_pointers_are_distinguished_from_values(self):
         loads = [own for i, own in zip(self.iteration, sass.lane_dependent(self.preamble, self.iteration)) if i.is_load]

@@ -20,8 +20,14 @@ class Verify(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.outside = pathlib.Path(folder.name)
         self.root = self.outside / "tree"
-        for name, text in {"a/file": "a", "b/file": "good", "README.md": "r", "tools/verify_parts.txt": PARTS,
-                           "docs/project/other.md": "", ".gitignore": "/.deps/"}.items():
+        for name, text in {
+            "a/file": "a",
+            "b/file": "good",
+            "README.md": "r",
+            "tools/verify_parts.txt": PARTS,
+            "docs/project/other.md": "",
+            ".gitignore": "/.deps/",
+        }.items():
             self.put(name, text)
         shutil.copy(ROOT / "tools/verify.sh", self.root / "tools")
         self.git("init", "-q")
@@ -40,8 +46,9 @@ class Verify(unittest.TestCase):
         self.git("commit", "-qm", "Change")
 
     def verify(self, *arguments, status=0):
-        run = subprocess.run([self.root / "tools/verify.sh", *arguments], stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, text=True)
+        run = subprocess.run(
+            [self.root / "tools/verify.sh", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         self.assertEqual(run.returncode, status, run.stdout)
         return run.stdout
 

@@ -4,6 +4,7 @@ same lines as the schema, with an error that names the field.
 
   record_schema_test.py TEST_JIT    TEST_JIT is build/tests/test_jit
 """
+
 import copy
 import json
 import pathlib
@@ -14,7 +15,10 @@ import unittest
 try:
     import jsonschema
 except ImportError:
-    sys.exit("record_schema_test.py needs the Python package jsonschema. Run tools/setup.sh, which installs it in .deps/venv.")
+    sys.exit(
+        "record_schema_test.py needs the Python package jsonschema. Run tools/setup.sh, which installs it in "
+        ".deps/venv."
+    )
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 PROGRAM = sys.argv.pop() if len(sys.argv) > 1 else str(ROOT / "build/tests/test_jit")
@@ -25,9 +29,10 @@ OF_OTHER_TYPES = ([], {}, "x", 0.5, -1, True, None)
 def output_of(test, prefix, lines=()):
     """The lines with this prefix that a test of TEST_JIT prints, for these lines of input."""
     command = [PROGRAM, f"--gtest_filter=RecordSchema.DISABLED_{test}", "--gtest_also_run_disabled_tests"]
-    done = subprocess.run(command, input="".join(f"{line}\n" for line in lines), check=True,
-                          stdout=subprocess.PIPE, text=True)
-    return [line[len(prefix):] for line in done.stdout.splitlines() if line.startswith(prefix)]
+    done = subprocess.run(
+        command, input="".join(f"{line}\n" for line in lines), check=True, stdout=subprocess.PIPE, text=True
+    )
+    return [line[len(prefix) :] for line in done.stdout.splitlines() if line.startswith(prefix)]
 
 
 def resolved(schema):
@@ -97,8 +102,9 @@ class RecordSchema(unittest.TestCase):
 
     def test_the_library_rejects_the_same_lines_and_names_the_field(self):
         changes = [change for record in self.records for change in changes_of(record)]
-        problems = output_of("PrintsTheProblemOfEachLineOfItsInput", "problem: ",
-                             [json.dumps(record) for _, record in changes])
+        problems = output_of(
+            "PrintsTheProblemOfEachLineOfItsInput", "problem: ", [json.dumps(record) for _, record in changes]
+        )
         self.assertEqual(len(problems), len(changes))
         self.assertGreater(len(changes), 1000)
         for (path, record), problem in zip(changes, problems):
