@@ -3,7 +3,7 @@
 #include <jitstep/jitstep.h>
 
 #include "optim/optimizer/cuda.h"
-#include "optim/optimizer/own_process.h"
+#include "support/own_process.h"
 #include "support/ptx_driver/control.h"
 
 namespace jitstep::tests {

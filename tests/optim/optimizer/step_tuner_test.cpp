@@ -6,7 +6,7 @@
 #include <jitstep/jitstep.h>
 #include <torch/types.h>
 
-#include "optim/optimizer/own_process.h"
+#include "support/own_process.h"
 
 namespace jitstep {
 namespace {

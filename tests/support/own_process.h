@@ -1,4 +1,5 @@
-// A process with its own cache folder for one test of tuning. Otherwise the next test would find its results.
+// A process with its own cache folder for one test, such as a test of tuning. Otherwise the next test would find its
+// results, or the default engine of an earlier one.
 #pragma once
 
 #include <cstdlib>
@@ -12,16 +13,19 @@
 
 namespace jitstep::tests {
 
-/// Runs a DISABLED_ test of this program in another process with these variables.
+/// Runs one DISABLED_ test of this program in another process with these variables. The result is 0 if it passed.
 class OwnProcess {
  public:
   const std::string& folder() const { return folder_.path; }
 
+  // GoogleTest also succeeds if no test has the name, or if the test skips itself.
   int run(const std::string& test, const std::string& variables = "") const {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-    return std::system(("JITSTEP_CACHE_DIR=" + folder() + " " + variables + " " + self +
-                        " --gtest_also_run_disabled_tests --gtest_filter=" + test + " > " +
-                        folder() + "/out 2>&1 || { cat " + folder() + "/out; exit 1; }")
+    const std::string out = folder() + "/out";
+    return std::system(("{ JITSTEP_CACHE_DIR=" + folder() + " " + variables + " " + self +
+                        " --gtest_color=no --gtest_also_run_disabled_tests --gtest_filter=" + test +
+                        " > " + out + " 2>&1 && grep -qF '[  PASSED  ] 1 test.' " + out +
+                        "; } || { cat " + out + "; exit 1; }")
                            .c_str());
   }
   std::vector<nlohmann::json> records() const {
