@@ -95,10 +95,23 @@ TEST(BadInput, AWarningNamesAParameterThatIsListedAgain) {
 }
 
 TEST(BadInput, AFrozenParameterIsRejectedByNameAndATorchClassWarns) {
-  const Tensors frozen = {torch::zeros({3})};
-  EXPECT_HAS(argument_error([&] { Optimizer::from_spec(frozen, R"({"rule": "adamw"})"); }),
-             "does not require a gradient");
-  EXPECT_NO_THROW(AdamW{frozen});
+  const auto first = leaf(torch::zeros({2})), last = leaf(torch::zeros({5}));
+  const auto warning_for = [](const Tensors& parameters) {
+    Warnings warnings;
+    AdamW optimizer(parameters);
+    return warnings.all;
+  };
+  const Tensors one = {first, torch::zeros({3}), last};
+  const Tensors three = {first, torch::zeros({3}), last, torch::zeros({4}), torch::zeros({3})};
+  const std::string what = "parameter 1 of group 0 (float32 [3]) does not require a gradient";
+  for (const Tensors& parameters : {one, three})
+    EXPECT_HAS(argument_error([&] { Optimizer::from_spec(parameters, R"({"rule": "adamw"})"); }),
+               what);
+  EXPECT_HAS(warning_for(one), what);
+  EXPECT_EQ(warning_for(one).find("more like it"), std::string::npos);
+  EXPECT_HAS(warning_for(three), what);
+  EXPECT_HAS(warning_for(three), "(2 more like it)");
+  EXPECT_EQ(warning_for({first, last}), "");
 }
 
 TEST(BadInput, TheSameParameterInTwoGroups) {
