@@ -150,20 +150,39 @@ TEST(UserModifiedState, StorageWithTheSlotsMetadataIsUsedDirectly) {
   EXPECT_FALSE(torch::equal(other, torch::ones({40, 30}))) << "the step wrote to other storage";
 }
 
+// Gives the codes and scales of both slots copies of the other state's as their storage. Returns the old storage, and
+// then the new one.
+std::pair<Tensors, Tensors> give_codes(AdamWParamState& state, const AdamWParamState& other) {
+  Tensors old, given;
+  const auto give = [&](torch::Tensor held, const torch::Tensor& theirs) {
+    EXPECT_FALSE(torch::equal(held, theirs)) << "the test needs other values";
+    old.push_back(held.detach());
+    given.push_back(theirs.clone());
+    held.set_data(given.back());
+  };
+  for (const char* slot : {"m", "v"}) {
+    give(state.codes(slot), other.codes(slot));
+    give(state.meta(slot), other.meta(slot));
+  }
+  return {old, given};
+}
+
 TEST(UserModifiedState, CodesThatAreSetAreUsed) {
   Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}}), twin = clones(parameters);
   AdamW optimizer(parameters, AdamWOptions(0.1).state("int8")),
       other(twin, AdamWOptions(0.1).state("int8"));
   train(optimizer, parameters, 1, 2);
-  train(other, twin, 1, 2);
-  auto& state = adamw_state(optimizer, parameters[0]);
-  for (const char* slot : {"m", "v"}) {
-    state.codes(slot).set_data(state.codes(slot).clone());
-    state.meta(slot).set_data(state.meta(slot).clone());
-  }
+  train(other, twin, 11, 12);
+  twin[0].detach().copy_(parameters[0].detach());
+  const auto& [old, given] =
+      give_codes(adamw_state(optimizer, parameters[0]), adamw_state(other, twin[0]));
+  const Tensors old_values = clones(old), given_values = clones(given);
   train(optimizer, parameters, 3, 4);
   train(other, twin, 3, 4);
   expect_equal(parameters, twin);
+  expect_equal(old, old_values);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    EXPECT_FALSE(torch::equal(given[i], given_values[i])) << "the step wrote to other storage";
 }
 
 TEST(UserModifiedState, StorageThatDoesNotFitIsRejectedBeforeAnythingIsWritten) {
