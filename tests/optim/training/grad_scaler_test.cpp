@@ -98,23 +98,6 @@ TEST(GradScaler, SkipsTheStepIfUnscalingFoundInfinities) {
   EXPECT_EQ(scaler.get_scale(), 32768);
 }
 
-TEST(GradScaler, FindsNonFiniteValuesInEveryDtypeAndLayout) {
-  for (const auto dtype : {torch::kFloat32, torch::kFloat64, torch::kBFloat16, torch::kFloat16})
-    for (const bool finite : {true, false}) {
-      Tensors parameters = make_parameters(dtype, {{4, 3}, {5}, {6}});
-      AdamW optimizer(parameters);
-      GradScaler scaler;
-      scaler.scale(torch::ones({}));
-      const double last = finite ? 1 : INFINITY;
-      parameters[0].mutable_grad() = torch::full({3, 4}, last, dtype).t();
-      parameters[1].mutable_grad() = torch::ones({1}, dtype).expand({5});
-      parameters[2].mutable_grad() = torch::_efficientzerotensor({6}, torch::dtype(dtype));
-      scaler.step(optimizer);
-      scaler.update();
-      EXPECT_EQ(scaler.get_scale(), finite ? 65536 : 32768) << dtype;
-    }
-}
-
 TEST(GradScaler, AlsoDividesByTheOptimizersGradScaleAndRestoresIt) {
   Slope one, other;
   GradScaler scaler;
@@ -169,43 +152,6 @@ TEST(GradScaler, ContinuesWithoutAFailedStep) {
   one.set_lr(0.1);
   train(one, scaler, 1);
   EXPECT_EQ(one.steps(), 1);
-}
-
-// Gradients that cannot be divided in place in their own storage. Unscaling must divide their values.
-Tensors odd_gradients(double last) {
-  const auto negated = torch::_neg_view(torch::full({4}, -last));
-  const auto gaps = torch::full({10}, last).slice(0, 0, 10, 2);
-  return {negated, torch::full({1}, last).expand({3}), gaps, torch::_efficientzerotensor({2}),
-          torch::full({6}, last).as_strided({2, 4}, {2, 1})};
-}
-
-TEST(GradScaler, UnscalesGradientsThatCannotBeDividedInPlace) {
-  for (const bool unscaled : {false, true})
-    for (const double last : {8.0, double(INFINITY)}) {
-      Tensors parameters = make_parameters(torch::kFloat32, {{4}, {3}, {5}, {2}, {2, 4}, {3}}),
-              twin;
-      twin = clones(parameters);
-      AdamW optimizer(parameters), other(twin);
-      const Tensors odd = odd_gradients(last);
-      for (std::size_t i = 0; i < odd.size(); ++i) {
-        parameters[i].mutable_grad() = odd[i];
-        twin[i].mutable_grad() = odd[i].resolve_neg().contiguous() / 4;
-      }
-      parameters[5].mutable_grad() = odd[1];  // one gradient for two parameters
-      twin[5].mutable_grad() = twin[1].grad().clone();
-      GradScaler scaler(GradScalerOptions().init_scale(4));
-      scaler.scale(torch::ones({}));
-      if (unscaled) {
-        scaler.unscale_(optimizer);
-        for (std::size_t i = 0; i < twin.size(); ++i)
-          EXPECT_TRUE(torch::equal(parameters[i].grad(), twin[i].grad())) << i;
-      }
-      scaler.step(optimizer);
-      scaler.update();
-      EXPECT_EQ(scaler.get_scale(), std::isfinite(last) ? 4 : 2);
-      if (std::isfinite(last)) other.step();
-      expect_equal(parameters, twin);
-    }
 }
 
 TEST(GradScaler, NamesTheParameterOfAnInvalidGradient) {
