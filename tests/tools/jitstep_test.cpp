@@ -108,16 +108,6 @@ TEST_F(Tool, DoctorMissesACacheFolderThatCannotExist) {
   EXPECT_EQ(states["cache"], "missing");
 }
 
-TEST_F(Tool, WritesACompleteBinaryOrNone) {
-  const std::string tool = JITSTEP_TOOL;
-  const std::string command = "ulimit -f 8; exec " + tool +
-                              " compile '{\"rule\": \"sgd\"}' --target cpu --out " +
-                              (folder / "out");
-  const Finished result = run_program({"/bin/sh", "-c", command}, "", own_variables({}));
-  EXPECT_EQ(result.status, 1) << result.output;
-  EXPECT_TRUE(testing::files_below(folder / "out").empty());
-}
-
 TEST_F(Tool, ListAloneListsAll) {
   const Finished all = run({"list"});
   EXPECT_EQ(all.status, 0) << all.output;
@@ -311,35 +301,6 @@ TEST_F(Tool, ExplainReportsDamageAndAMissingCompiler) {
   testing::write_file(file, whole.substr(0, whole.size() - 1) + "?");
   const Finished damaged = run({"cache", "explain", "my_unit"}, folder / "templates");
   EXPECT_TRUE(says(damaged, "not used: damaged")) << damaged.output;
-}
-
-TEST_F(Tool, CompileWritesTheBinaryAndDescribesIt) {
-  const Finished compiled =
-      run({"compile", R"({"rule": "sgd", "options": {"momentum": 0.9}, "state": "bf16"})", "--json",
-           "--param", "bfloat16", "--target", "cpu", "--out", folder / "binaries"});
-  ASSERT_EQ(compiled.status, 0) << compiled.output;
-  const auto result = nlohmann::json::parse(compiled.output);
-  EXPECT_EQ(result.at("kernel"), "sgd_bf16_bfloat16");
-  EXPECT_EQ(result.at("entries"), nlohmann::json({"jitstep_apply"}));
-  EXPECT_EQ(result.at("config").at("threads"), 1);
-  EXPECT_EQ(content_of(result.at("file")).substr(1, 3), "ELF");
-  EXPECT_EQ(testing::files_below(folder / "binaries"),
-            std::vector<std::string>{result.at("file").get<std::string>()});
-}
-
-TEST_F(Tool, CompileReportsMistakes) {
-  const std::string spec = R"({"rule": "sgd"})";
-  EXPECT_TRUE(says(run({"compile", R"({"rule": "none"})"}), "none"));
-  EXPECT_TRUE(says(run({"compile", R"({"rule": "sgd", "options": {"lr": -1}})"}), "lr is -1"));
-  const Finished no_folder =
-      run({"compile", R"({"rule": "sgd"})", "--target", "cpu", "--out", "/dev/null/x"});
-  EXPECT_EQ(no_folder.status, 1);
-  EXPECT_TRUE(says(no_folder, "cannot create the folder /dev/null/x")) << no_folder.output;
-  EXPECT_EQ(run({"compile", spec, "--target", "sm"}).status, 2);
-  const Finished cut = run({"compile", spec, "--config", "256,64,4,16"});
-  EXPECT_EQ(cut.status, 2);
-  EXPECT_TRUE(says(cut, "lanes (at most 32)")) << cut.output;
-  EXPECT_EQ(run({"compile", spec, "--config", "256,32"}).status, 2);
 }
 
 TEST_F(Tool, ExplainReportsAMissingEntry) {
