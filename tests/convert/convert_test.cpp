@@ -441,18 +441,6 @@ TEST_F(Convert, ALinkToAMissingFileStaysALink) {
   EXPECT_TRUE(fs::is_regular_file(file("later.pt")));
 }
 
-TEST_F(Convert, AKillAtAnyTimeLeavesACompleteArchive) {
-  const std::string old = saved(R"({"rule": "adamw"})");
-  for (const char* after : {"0.1", "0.3", "0.5", "0.7", "0.9"}) {
-    shell(std::string("timeout -s KILL ") + after + " " JITSTEP_TOOL " convert " + old + " " + old +
-          " --overwrite --state " + (after[2] % 4 == 1 ? "int8" : "fp32"));
-    Tensors parameters = parameters_of(torch::kFloat32);
-    AdamW optimizer(parameters);
-    EXPECT_NO_THROW(optimizer.load(old)) << after;
-    EXPECT_EQ(state_of(optimizer, parameters[0]).step(), 3);
-  }
-}
-
 // A build of jitstep without LibTorch.
 TEST_F(Convert, ReportsThatItWasNotBuilt) {
   fs::copy_file(JITSTEP_TOOL, file("jitstep"));

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -87,6 +88,14 @@ bool enter_user_namespace() {
   return ::geteuid() == user;
 }
 
+// Whether the system call that a traced child enters is one of `calls`. It stays as it is when the child leaves it.
+void note_call(pid_t child, const std::vector<long>& calls, bool& is_one) {
+  __ptrace_syscall_info info{};
+  ::ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof info, &info);
+  if (info.op != PTRACE_SYSCALL_INFO_ENTRY) return;
+  is_one = std::find(calls.begin(), calls.end(), static_cast<long>(info.entry.nr)) != calls.end();
+}
+
 }  // namespace
 
 std::string in_child(const std::function<std::string()>& work) {
@@ -138,7 +147,7 @@ std::string on_a_small_disk(const std::string& folder, int kib,
   });
 }
 
-Traced kill_at_stop(int stop, const std::function<void()>& work) {
+Traced kill_at_stop(int stop, const std::function<void()>& work, const std::vector<long>& calls) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(60);
@@ -149,14 +158,19 @@ Traced kill_at_stop(int stop, const std::function<void()>& work) {
   }
   int status = wait_for(child);
   if (!WIFSTOPPED(status)) return Traced::not_allowed;
-  ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
+  // Without TRACEEXEC, a SIGTRAP after the execution of a program would end it.
+  ::ptrace(PTRACE_SETOPTIONS, child, nullptr,
+           PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC);
   int seen = 0, signal = 0;
+  bool counts = calls.empty();
   while (::ptrace(PTRACE_SYSCALL, child, nullptr, signal) == 0) {
     status = wait_for(child);
     if (!WIFSTOPPED(status)) return WIFEXITED(status) ? Traced::finished : Traced::killed;
     const bool system_call = WSTOPSIG(status) == (SIGTRAP | 0x80);
-    signal = system_call ? 0 : WSTOPSIG(status);  // delivered when the child continues
-    if (system_call && ++seen == stop) break;
+    const bool event = status >> 16 != 0;
+    signal = system_call || event ? 0 : WSTOPSIG(status);  // delivered when the child continues
+    if (system_call && !calls.empty()) note_call(child, calls, counts);
+    if (system_call && counts && ++seen == stop) break;
   }
   ::kill(child, SIGKILL);
   wait_for(child);

@@ -37,7 +37,9 @@ std::string on_a_small_disk(const std::string& folder, int kib,
 enum class Traced { killed, finished, not_allowed };
 
 /// Runs `work` in a child and kills it with SIGKILL at its `stop`-th stop, counted from 1. Each system call has one
-/// stop before and one after it. `not_allowed`: the system does not allow tracing.
-Traced kill_at_stop(int stop, const std::function<void()>& work);
+/// stop before and one after it. With `calls`, only the stops of these system calls count. `work` may execute another
+/// program. `not_allowed`: the system does not allow tracing.
+Traced kill_at_stop(int stop, const std::function<void()>& work,
+                    const std::vector<long>& calls = {});
 
 }  // namespace jitstep::testing
