@@ -4,6 +4,8 @@
 set -euo pipefail
 prefix=$1 torch=$2
 shift 2
+[ $# -gt 0 ] || { echo "no folder to look for"; exit 1; }
+[ "$(find "$prefix" -type f | wc -l)" -gt 10 ] || { echo "almost no files in $prefix"; exit 1; }
 failed=0
 for folder in "$@"; do
   while IFS= read -r file; do
