@@ -175,13 +175,27 @@ TEST(DefectsOfOtherLibraries, AStepAllocatesNoTensors) {
 }
 
 // COAT: the kernel's block size was a constant, whatever the options were.
+// Each element is the largest one of its block, so its code is exact. Adjacent blocks differ by a factor of 3 or more,
+// so that a scale for more elements than these would round most of them.
 TEST(DefectsOfOtherLibraries, TheKernelUsesTheBlockSizeOfTheOptions) {
   for (const int block : {64, 128, 256}) {
-    const auto p = leaf(torch::zeros({4096}));
+    const auto p = leaf(torch::zeros({4096})), q = leaf(torch::zeros({4096}));
     const auto codec = R"({"codec": "int8", "block": )" + std::to_string(block) + "}";
-    AdamW optimizer({p}, AdamWOptions(0.1).state(codec));
-    train(optimizer, {p}, 1, 2);
-    EXPECT_EQ(state_of(optimizer, p).meta("m").numel(), 4096 / block * 4);
+    AdamW coded({p}, AdamWOptions(0.1).state(codec)), exact({q}, AdamWOptions(0.1));
+    const auto g = torch::empty({4096 / block, block});
+    for (int i = 0; i < 4096 / block; ++i) g[i].fill_(std::pow(3.0, i % 5));
+    for (int step = 0; step < 2; ++step) {
+      p.mutable_grad() = g.flatten().clone();
+      q.mutable_grad() = g.flatten().clone();
+      coded.step();
+      exact.step();
+    }
+    const auto &ours = state_of(coded, p), &theirs = state_of(exact, q);
+    EXPECT_TRUE(torch::allclose(ours.exp_avg(), theirs.exp_avg(), 1e-5, 0)) << block;
+    EXPECT_TRUE(torch::allclose(ours.exp_avg_sq(), theirs.exp_avg_sq(), 1e-5, 0)) << block;
+    const auto largest = theirs.exp_avg().view({-1, block}).amax(1);
+    EXPECT_EQ(ours.meta("m").numel(), 4096 / block * 4);
+    EXPECT_TRUE(torch::allclose(ours.meta("m").view(torch::kFloat32), largest, 1e-5, 0)) << block;
   }
 }
 
