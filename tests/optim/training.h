@@ -94,9 +94,12 @@ struct Warnings : c10::WarningHandler {
   c10::WarningUtils::WarningHandlerGuard guard{this};
 };
 
+/// The content of a file that exists. A missing one would be the empty text, which every text has.
 inline std::string text_of_file(const std::string& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file.is_open()) << "cannot read " << path;
   std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
+  text << file.rdbuf();
   return text.str();
 }
 
