@@ -34,8 +34,6 @@ json shown_json(Args args, const Variables& environment = {}) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
-bool nvrtc_is_here() { return run({"--show", "log"}).status == 0; }
-
 // The output of `jitstep compile` for AdamW in int8. The name of the file that it writes is the kernel's key.
 json compiled(const std::string& folder, const std::string& target,
               const Variables& environment = {}) {
@@ -258,7 +256,7 @@ TEST(Inspect, FindsNvrtcFromSetupAndFromTheActiveEnvironment) {
 class InspectGpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!nvrtc_is_here()) GTEST_SKIP() << "no NVRTC";
+    if (Settings::from_environment().nvrtc.empty()) GTEST_SKIP() << "no NVRTC";
   }
 };
 
