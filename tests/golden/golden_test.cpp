@@ -1,11 +1,12 @@
 // Follows the recorded trajectories of the original packages, one test per file. A case whose rule, options, codec or
-// weight format does not exist is skipped by name, and counted.
+// weight format does not exist has no test of its own. The last test names it and fails.
 #include <gtest/gtest.h>
 #include <jitstep/jitstep.h>
 
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "golden/comparisons.h"
 #include "jitstep/jit/catalog.h"
@@ -196,9 +197,20 @@ class Case {
     }
     if (rest == "v.row" || rest == "v.col")
       return close(name, numbers(state.aux_state(rest)), expected.values(), 1e-6, 0, 0);
-    const bool is_stored = stored_name != "trust";  // LAMB16's trust ratio, which the step shows
-    if (meta_.contains("state_rtol") && is_stored)
+    if (!is_seen_elsewhere(rest))
       check_values(name, stored_value(*optimizer_, state, stored_name), expected);
+  }
+
+  // LAMB16's trust ratio, which the step shows, and what check_sums() and check_expansion() read.
+  static bool is_seen_elsewhere(const std::string& state) {
+    return state == "trust" || state == "shift" || state.ends_with(".c") || state.ends_with(".k");
+  }
+
+  // A part of the largest magnitude. Without state_rtol, states are those of parameters too small for the codec, or of
+  // AdamW_BF16, which rounds every operation to bfloat16.
+  double state_tolerance() const {
+    if (meta_.contains("state_rtol")) return meta_["state_rtol"];
+    return meta_.contains("sum_atol") ? 5e-2 : 1e-6;
   }
 
   // The original Prodigy stores only the slice of a slot.
@@ -208,7 +220,7 @@ class Case {
       ours = ours.flatten().slice(0, 0, {}, meta_["spec"]["options"].value("slice_p", 1));
     double most = 0;
     for (double x : theirs) most = std::max(most, std::abs(x));
-    close(name, numbers(ours), theirs, 0, meta_["state_rtol"].get<double>() * most, 0);
+    close(name, numbers(ours), theirs, 0, state_tolerance() * most, 0);
   }
 
   void check_codes(const std::string& name, const ParamState& state, const std::string& slot,
@@ -271,7 +283,7 @@ RecordedFile read_case(const std::string& name) {
   return read_safetensors(JITSTEP_TEST_DATA "/golden/" + name + ".safetensors");
 }
 
-// The cases that jitstep can follow. The other tests list the rest by name and reason.
+// The cases that jitstep can follow. The last test lists the rest by name and reason.
 std::vector<std::string> followed() {
   std::vector<std::string> names;
   for (const auto& name : case_files()) {
@@ -311,19 +323,19 @@ TEST_P(GoldenInGroups, IsFollowedWithEachParameterInItsOwnGroup) {
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenInGroups, testing::ValuesIn(followed_together()),
                          [](const auto& name) { return name.param; });
 
-TEST(GoldenCases, WithoutSupportAreListed) {
-  std::size_t listed = 0;
+TEST(GoldenCases, AreAllFollowedExceptForAnInformativeOne) {
+  std::set<std::string> others;
   for (const auto& name : case_files()) {
     const json meta = json::parse(read_case(name).metadata.at("case"));
     const std::string reason = missing(meta["spec"]);
     if (reason.empty() && !meta.value("informative", false)) continue;
-    ++listed;
+    others.insert(name);
     std::cout << "  not followed: " << name << " ("
               << (reason.empty() ? "informative only" : "no " + reason) << ")\n";
   }
-  std::cout << "  followed: " << followed().size() << ", not followed: " << listed << "\n";
-  EXPECT_EQ(followed().size() + listed, case_files().size());
-  EXPECT_GE(followed().size(), 150u) << "a shipped rule, codec or weight format is missing";
+  EXPECT_EQ(others, (std::set<std::string>{"adamw_bf16_params_torch"}));
+  EXPECT_EQ(followed().size() + others.size(), case_files().size());
+  EXPECT_GE(case_files().size(), 185u) << "a recorded file is missing";
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ TEST_P(PtxGolden, IsReproducedByNvrtcsPtx) { follow(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Some, PtxGolden, testing::ValuesIn(some_cases()),
                          [](const auto& name) { return name.param; });
 
-TEST(PtxGoldenCases, CoverMostTrajectories) { EXPECT_GE(followed_cases().size(), 120u); }
+// All but those with 16-bit parameters, a host transform or inputs. A new recorded case changes the number.
+TEST(PtxGoldenCases, CoverMostTrajectories) { EXPECT_EQ(followed_cases().size(), 152u); }
 
 }  // namespace
 }  // namespace jitstep::tests
