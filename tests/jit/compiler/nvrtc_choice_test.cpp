@@ -62,6 +62,17 @@ class NvrtcChoice : public ::testing::Test {
     return library ? library->version() : problem;
   }
 
+  // Whether the kernel of this key was compiled by that NVRTC, such as "12.9".
+  bool was_compiled_by(const std::string& version, const std::string& key) {
+    for (const std::string& file : files_below(settings.cache_dir)) {
+      std::ifstream in(file, std::ios::binary);
+      const std::string content{std::istreambuf_iterator<char>(in), {}};
+      if (file.find(key) != std::string::npos)
+        return content.find("NVRTC " + version) != std::string::npos;
+    }
+    return false;
+  }
+
   TemporaryFolder folder;
   Settings settings;
 };
@@ -104,16 +115,27 @@ TEST_F(NvrtcChoice, AnEngineUsesTheVersionOfItsDriver) {
     fake.version = version;
     Engine engine(settings, {.driver = std::make_shared<CudaDriver>(fake.api())});
     const auto kernel = engine.kernel("x", "unit", Target::cuda(90), 0);
-    const std::string expected = version < 13000 ? "NVRTC 12.9" : "NVRTC 13.1";
-    bool found = false;
-    for (const std::string& file : files_below(settings.cache_dir)) {
-      std::ifstream in(file, std::ios::binary);
-      const std::string content{std::istreambuf_iterator<char>(in), {}};
-      if (file.find(kernel->key()) != std::string::npos)
-        found = content.find(expected) != std::string::npos;
-    }
-    EXPECT_TRUE(found) << version;
+    EXPECT_TRUE(was_compiled_by(version < 13000 ? "12.9" : "13.1", kernel->key())) << version;
   }
+}
+
+TEST_F(NvrtcChoice, AnEngineSearchesAnAddedFolderFirstUntilItHasOpenedNvrtc) {
+  add(13, 6, "venv/lib");
+  add(13, 7, "added/lib");
+  settings.nvrtc.clear();
+  settings.nvrtc_search.clear();
+  settings.python_environment = folder / "venv";
+  support::FakeDriver fake;
+  const Toolchain tools{.driver = std::make_shared<CudaDriver>(fake.api())};
+  Engine early(settings, tools), late(settings, tools);
+  const auto key_of = [](Engine& engine, const std::string& unit) {
+    return engine.build(unit, "unit", Target::cuda(90))->key;
+  };
+  early.add_nvrtc_folder(folder / "added");
+  EXPECT_TRUE(was_compiled_by("13.7", key_of(early, "x")));
+  EXPECT_TRUE(was_compiled_by("13.6", key_of(late, "x")));
+  late.add_nvrtc_folder(folder / "added");
+  EXPECT_TRUE(was_compiled_by("13.6", key_of(late, "y"))) << "it is open already";
 }
 
 TEST_F(NvrtcChoice, AMissingCompilerOrOneWithoutTheGpuIsNotAvailable) {
