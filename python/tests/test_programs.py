@@ -9,7 +9,7 @@ from torch.nn.utils import parametrizations, parametrize
 from torch.optim import lr_scheduler as schedulers
 from torch.optim import swa_utils
 from torch.utils.checkpoint import checkpoint
-from training import assert_close, make, saved, train
+from training import assert_close, assert_stored, make, same, saved, train
 
 import jitstep
 
@@ -281,15 +281,24 @@ def test_a_scheduler_sets_the_same_rates(name, as_tensor):
 # ---- another format in mid-training
 
 
+def check_loaded(optimizer, previous, codec):
+    """The state after 6 steps, rounded to a codec once."""
+    for p in optimizer.param_groups[0]["params"]:
+        assert optimizer.state[p]["step"] == 6
+        for slot in ("exp_avg", "exp_avg_sq"):
+            assert_stored(optimizer.value(p, slot), previous.value(p, slot), codec)
+
+
 @pytest.mark.parametrize(("first", "second"), [("int8", "int4"), ("fp32", "int8"), ("int4", "bf16"), ("fp8", "fp32")])
 def test_training_continues_in_another_format(first, second):
-    nets, kept = [], {}
+    nets, kept, optimizer = [], {}, None
     for formats in ((first, first), (first, second)):
         net = make()
         for part, state in enumerate(formats):
-            optimizer = jitstep.AdamW(net.parameters(), state=state, min_quantized_size=512)
+            previous, optimizer = optimizer, jitstep.AdamW(net.parameters(), state=state, min_quantized_size=512)
             if part:
                 optimizer.load_state_dict(kept)
+                check_loaded(optimizer, previous, "fp32" if first == state else state)
             losses = train(net, optimizer, 6, seed=part)
             kept = saved(optimizer.state_dict())
         nets.append((net, losses))
@@ -304,9 +313,19 @@ def test_a_functional_program_may_use_meta_parameters():
     with torch.device("meta"):
         net = make()
     optimizer = jitstep.AdamW(net.parameters(), state="int8")
-    net.to_empty(device="cpu")
-    torch.nn.init.ones_(net[0].weight)
-    assert optimizer.param_groups[0]["params"][0].shape == (128, 64)
+    torch.__future__.set_swap_module_params_on_conversion(True)  # otherwise to_empty() makes other parameters
+    try:
+        net.to_empty(device="cpu")
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    params = optimizer.param_groups[0]["params"]
+    assert all(p is q for p, q in zip(params, net.parameters(), strict=True))
+    other = make()
+    net.load_state_dict(other.state_dict())
+    train(net, optimizer, 1)
+    train(other, jitstep.AdamW(other.parameters(), state="int8"), 1)
+    assert same(net, other)
+    assert not same(net, make())
 
 
 @pytest.mark.parametrize(
@@ -331,16 +350,17 @@ def test_an_error_in_a_step_changes_nothing():
     before = copy.deepcopy((net.state_dict(), optimizer.state_dict()))
     for p in net.parameters():
         p.grad = torch.ones_like(p)
-    for spoiled in (
-        lambda: optimizer.param_groups[0].update(lr="fast"),
-        lambda: optimizer.param_groups[0].update(lr=1e-2, state="int9"),
-        lambda: optimizer.param_groups[0].update(state=None, weights="split9"),
-        lambda: optimizer.param_groups[0].update(weights=None, betas=(0.9,)),
+    group = optimizer.param_groups[0]
+    for name, wrong, error, named in (
+        ("lr", "fast", TypeError, "lr"),
+        ("state", "int9", ValueError, "int9"),
+        ("weights", "split9", ValueError, "split9"),
+        ("betas", (0.9,), ValueError, "betas"),
     ):
-        spoiled()
-        with pytest.raises((ValueError, TypeError)):
+        right, group[name] = group[name], wrong
+        with pytest.raises(error, match=rf"\b{named}\b"):
             optimizer.step()
-    optimizer.param_groups[0]["betas"] = (0.9, 0.999)
+        group[name] = right
     after = optimizer.state_dict()
     for number, held in before[1]["state"].items():
         assert all(torch.equal(after["state"][number][name], value) for name, value in held.items())

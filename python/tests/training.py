@@ -40,6 +40,21 @@ def assert_close(a, b, rtol=2e-5, atol=2e-6) -> None:
         torch.testing.assert_close(p, q, rtol=rtol, atol=atol)
 
 
+# The elements of a codec's block, and the largest error of one rounding, as a share of the block's largest magnitude.
+CODECS = {"fp32": (1, 0.0), "bf16": (1, 2**-8), "fp8": (256, 2**-4), "int8": (256, 2**-7), "int4": (128, 2**-3)}
+
+
+def assert_stored(found: torch.Tensor, wanted: torch.Tensor, codec: str) -> None:
+    """The values are the wanted ones, rounded to a codec once."""
+    block, error = CODECS[codec]
+    assert found.shape == wanted.shape
+    both = torch.stack([found.detach().flatten().double(), wanted.detach().flatten().double()])
+    count = -(-wanted.numel() // block)
+    rounded, exact = torch.nn.functional.pad(both, (0, count * block - wanted.numel())).reshape(2, count, block)
+    off, allowed = (rounded - exact).abs().amax(1), error * exact.abs().amax(1)
+    assert (off <= allowed).all(), f"off by {off.max()} in {codec}"
+
+
 def saved(thing: Any) -> Any:
     """Written to a file and read again, as a checkpoint that is not trusted."""
     file = io.BytesIO()
