@@ -54,7 +54,7 @@ REPORTS = {
 @pytest.mark.parametrize("report", REPORTS)
 @pytest.mark.parametrize("change", [{"maximize": True}, {"nesterov": True}, {"state": "int8"}, {"max_grad_norm": 0.1}])
 def test_an_option_changed_before_a_report_counts_in_the_next_step(report, change):
-    def stepped(asks):
+    def stepped(change, asks):
         p = torch.nn.Parameter(torch.linspace(-1, 1, 5000))
         optimizer = jitstep.SGD([p], lr=0.1, momentum=0.9)
         for step in range(3):
@@ -66,7 +66,9 @@ def test_an_option_changed_before_a_report_counts_in_the_next_step(report, chang
             optimizer.step()
         return p.detach()
 
-    assert torch.equal(stepped(True), stepped(False))
+    changed = stepped(change, asks=True)
+    assert torch.equal(changed, stepped(change, asks=False))
+    assert not torch.equal(changed, stepped({}, asks=False))
 
 
 def test_a_parameter_that_moves_to_the_next_group_gets_its_options():

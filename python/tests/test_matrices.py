@@ -92,11 +92,14 @@ def test_a_checkpoint_with_a_matrix_of_another_size_is_refused():
     train(ps, optimizer, 2)
     held = copy.deepcopy(optimizer.state_dict())
     held["state"][0]["GG_0"] = torch.zeros(2, 2)
-    before = values(ps)
+    before = copy.deepcopy(optimizer.state_dict())
     with pytest.raises(ValueError, match="GG_0"):
         optimizer.load_state_dict(held)
-        train(ps, optimizer, 1)
-    assert same(before, values(ps))
+    after = optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"]
+    for number, entries in before["state"].items():
+        assert after["state"][number].keys() == entries.keys()
+        assert all(torch.equal(after["state"][number][k], v) for k, v in entries.items() if isinstance(v, torch.Tensor))
 
 
 def test_a_skipped_step_changes_no_matrix():
