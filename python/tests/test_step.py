@@ -162,13 +162,17 @@ def test_schedulers_set_options(schedule):
 
 
 def test_a_plateau_scheduler_reduces_the_rate():
-    net = make()
-    optimizer = jitstep.AdamW(net.parameters(), lr=1e-3)
-    scheduler = ReduceLROnPlateau(optimizer, patience=0, factor=0.1)
-    for _ in range(3):
-        train(net, optimizer, 1)
-        scheduler.step(1.0)
-    assert optimizer.param_groups[0]["lr"] < 1e-3
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        optimizer = module.AdamW(net.parameters(), lr=1e-3)
+        scheduler = ReduceLROnPlateau(optimizer, patience=0, factor=0.1)
+        for _ in range(3):
+            train(net, optimizer, 1)
+            scheduler.step(1.0)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(1e-5)
+        nets.append(net)
+    assert_close(*nets)
 
 
 def test_a_tensor_rate_may_change_in_place():
@@ -405,6 +409,9 @@ def test_a_step_without_any_gradient_does_nothing():
     schedule_free = jitstep.ScheduleFreeAdamW(net.parameters())
     schedule_free.eval()
     schedule_free.train()
+    schedule_free.step()
+    assert not schedule_free.state
+    assert same(net, make())
 
 
 def test_sparse_gradients_of_sgd_follow_torch():
@@ -422,11 +429,27 @@ def test_sparse_gradients_of_sgd_follow_torch():
     assert_close(*tables)
 
 
-def test_bfloat16_and_float64_parameters_step():
-    for dtype in (torch.bfloat16, torch.float64):
-        net = make(dtype)
-        losses = train(net, jitstep.AdamW(net.parameters(), lr=1e-2), 20)
+def test_float64_parameters_follow_torch_in_float64():
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make(torch.float64)
+        losses = train(net, module.AdamW(net.parameters(), lr=1e-2), 20)
         assert losses[-1] < losses[0]
+        nets.append(net)
+    assert_close(*nets, rtol=1e-12, atol=1e-12)
+
+
+def test_a_step_of_bfloat16_parameters_is_a_float32_step_that_is_rounded():
+    net, wide = make(torch.bfloat16), make()
+    ours, theirs = jitstep.AdamW(net.parameters(), lr=1e-2), torch.optim.AdamW(wide.parameters(), lr=1e-2)
+    for step in range(20):
+        wide.load_state_dict(net.state_dict())
+        train(net, ours, 1, seed=step)
+        for p, q in zip(net.parameters(), wide.parameters(), strict=True):
+            q.grad = p.grad.float()
+        theirs.step()
+        for p, q in zip(net.parameters(), wide.parameters(), strict=True):
+            torch.testing.assert_close(p.float(), q, rtol=2**-8, atol=1e-6)
 
 
 def test_the_result_does_not_depend_on_the_number_of_threads():
@@ -521,18 +544,23 @@ def test_an_optimizer_in_a_cycle_is_collected():
 
 
 def test_a_compiled_training_step_breaks_the_graph_and_steps():
-    net = make()
-    optimizer = jitstep.AdamW(net.parameters())
+    nets = []
+    for compiled in (torch.compile(backend="eager"), lambda function: function):
+        net = make()
+        optimizer = jitstep.AdamW(net.parameters())
 
-    @torch.compile(backend="eager")
-    def one(x):
-        optimizer.zero_grad()
-        net(x).pow(2).mean().backward()
-        optimizer.step()
+        @compiled
+        def one(x, net=net, optimizer=optimizer):
+            optimizer.zero_grad()
+            net(x).pow(2).mean().backward()
+            optimizer.step()
 
-    for _ in range(3):
-        one(torch.ones(4, 64))
-    assert optimizer.state[net[0].weight]["step"] == 3
+        for _ in range(3):
+            one(torch.ones(4, 64))
+        assert optimizer.state[net[0].weight]["step"] == 3
+        nets.append(net)
+    assert same(*nets)
+    assert not same(net, make())
 
 
 # ---- inputs in addition to the gradient
@@ -580,8 +608,12 @@ def test_an_input_can_be_taken_back_and_works_in_backward():
 def test_an_input_must_fit():
     p, other = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.zeros(4))
     optimizer = adahessian(p)
-    for parameter, name, value in ((other, "hessian", p), (p, "hessians", p), (p, "hessian", torch.ones(5))):
-        with pytest.raises(ValueError):
+    for parameter, name, value, named in (
+        (other, "hessian", p, "not a parameter of this optimizer"),
+        (p, "hessians", p, "no input 'hessians'"),
+        (p, "hessian", torch.ones(5), r"'hessian'.* \[5\].* \[4\]"),
+    ):
+        with pytest.raises(ValueError, match=named):
             optimizer.set_input(parameter, name, value)
     with pytest.raises(ValueError, match="adamw has no input"):
         jitstep.AdamW([p]).set_input(p, "hessian", p)
