@@ -47,7 +47,10 @@ def test_the_sources_have_no_findings():
 def mypy(tmp_path, file):
     pytest.importorskip("mypy")
     done = run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", file, MYPYPATH=str(PYTHON))
-    return [line for line in done.stdout.splitlines() if "error:" in line]
+    errors = [line for line in done.stdout.splitlines() if "error:" in line]
+    assert done.returncode == bool(errors), done.stderr
+    assert ("Found" if errors else "Success") in done.stdout, done.stderr  # otherwise mypy itself has failed
+    return errors
 
 
 @pytest.mark.long

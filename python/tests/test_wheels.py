@@ -46,7 +46,9 @@ def wheels(out):
 def built(tmp_path_factory):
     """The wheels for all Pythons of this machine. Those in the folder JITSTEP_WHEELS, if it is set."""
     folder = os.environ.get("JITSTEP_WHEELS")
-    return sorted(glob.glob(f"{folder}/*.whl")) if folder else wheels(tmp_path_factory.mktemp("wheels"))
+    found = sorted(glob.glob(f"{folder}/*.whl")) if folder else wheels(tmp_path_factory.mktemp("wheels"))
+    assert found, "there is no wheel"
+    return found
 
 
 def environment(folder, wheel):
