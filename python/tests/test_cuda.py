@@ -53,6 +53,13 @@ def on_both(make_optimizer, shapes=SHAPES, dtype=torch.float32, steps=3):
     return optimizers
 
 
+def run_program(program, **variables):
+    """A program in its own process, which may import these modules."""
+    environment = {**os.environ, **variables}
+    environment["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(__file__).parent), environment.get("PYTHONPATH", "")])
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+
+
 def params_of(optimizer):
     return [p for group in optimizer.param_groups for p in group["params"]]
 
@@ -302,10 +309,8 @@ try:
 except jitstep.Error as error:
     print(error)
 """
-    environment = {**os.environ, "JITSTEP_NVRTC": str(tmp_path / "none"), "JITSTEP_CACHE_DIR": str(tmp_path)}
-    environment["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(__file__).parent), environment.get("PYTHONPATH", "")])
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert "JITSTEP_NVRTC" in done.stdout
+    done = run_program(program, JITSTEP_NVRTC=str(tmp_path / "none"), JITSTEP_CACHE_DIR=str(tmp_path))
+    assert "JITSTEP_NVRTC" in done.stdout, done.stderr
 
 
 # ---- options
@@ -378,17 +383,33 @@ def test_host_transforms_get_values_on_the_gpu():
     assert seen == [(GPU, 1), (GPU, 2)]
 
 
+def check_tuning(configurations=None):
+    """Steps have the bits of the CPU until this many configurations are tried. Default: all."""
+    params, on_cpu = (parameters(device, [(300,), (33, 3)]) for device in (GPU, "cpu"))
+    tuned, plain = jitstep.Lion(params, lr=1e-3), jitstep.Lion(on_cpu, lr=1e-3)
+    tuned.tune(progress=False)
+    for step in range(2000):
+        for of_device, optimizer in ((params, tuned), (on_cpu, plain)):
+            train(of_device, optimizer, 1, seed=step)
+        tried, candidates = tuned.tuning_progress()
+        if candidates and tried >= (configurations or candidates):
+            break
+    assert 2 < tried <= candidates
+    assert (tried == candidates) == (configurations is None)
+    assert_same(plain, tuned)
+
+
 def test_tuning_keeps_the_bits_of_the_cpu():
-    optimizers = []
-    for device in ("cpu", GPU):
-        params = parameters(device, [(300,), (33, 3)])
-        optimizer = jitstep.Lion(params, lr=1e-3)
-        if device != "cpu":
-            optimizer.tune(progress=False)
-        train(params, optimizer, 4)
-        optimizers.append(optimizer)
-    assert_same(*optimizers)
-    assert optimizers[1].tuning_progress()[1] > 0
+    check_tuning(3)
+
+
+@pytest.mark.long
+def test_a_complete_tuning_keeps_the_bits_of_the_cpu(tmp_path):
+    """In a cache folder of its own: where a tuning has ended, the next one has no candidates."""
+    program = "import cuda_device, test_cuda; test_cuda.check_tuning()"
+    done = run_program(program, JITSTEP_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "lion" in (tmp_path / "tuning.jsonl").read_text()
 
 
 # ---- checkpoints and copies
