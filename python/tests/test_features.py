@@ -1,4 +1,4 @@
-"""What the C++ front end has, too: steps in backward(), sums of gradients, tuning, weights in float32, reports."""
+"""What the C++ front end has, too: steps in backward(), tuning, weights in float32, reports."""
 
 import copy
 import gc
@@ -9,8 +9,7 @@ import sys
 import pytest
 import torch
 from test_reports import _environment
-from torch.utils.checkpoint import checkpoint
-from training import assert_close, make, same, saved, train
+from training import assert_close, closure_loss, make, same, saved, train
 
 import jitstep
 
@@ -158,11 +157,6 @@ def test_the_weights_in_float32_include_the_residual(weights):
 # ---- steps in backward()
 
 
-def closure_loss(net, seed):
-    x = torch.randn(32, 64, generator=torch.Generator().manual_seed(seed))
-    return (net(x) - x.sin()).pow(2).mean()
-
-
 @pytest.mark.parametrize("rule", ["adamw", "lamb", "adafactor", "muon", "sgd"])
 def test_steps_in_backward_have_the_same_bits(rule):
     nets = []
@@ -257,125 +251,6 @@ def test_a_scaler_is_refused_with_steps_in_backward():
         scaler.step(optimizer)
 
 
-# ---- sums of gradients
-
-
-def micro_gradients(net, count):
-    found = []
-    for micro in range(count):
-        closure_loss(net, micro).backward()
-        found.append([p.grad.clone() for p in net.parameters()])
-        net.zero_grad()
-    return found
-
-
-@pytest.mark.parametrize("limit", [0, 1 << 28])
-def test_a_float32_sum_is_that_of_torch(limit):
-    net = make()
-    reference = [torch.stack(grads).sum(0) for grads in zip(*micro_gradients(net, 3), strict=True)]
-    sums = jitstep.GradAccumulator(net.parameters(), dtype=torch.float32, max_waiting_bytes=limit)
-    for _ in range(2):
-        for micro in range(3):
-            closure_loss(net, micro).backward()
-            assert all(p.grad is None for p in net.parameters())
-        assert sums.micro_batches == 3
-        sums.assign_gradients()
-        assert sums.micro_batches == 0
-        for p, wanted in zip(net.parameters(), reference, strict=True):
-            torch.testing.assert_close(p.grad, wanted)
-        net.zero_grad()
-
-
-def test_a_bfloat16_sum_keeps_small_gradients_on_average():
-    p = torch.nn.Parameter(torch.zeros(20_000))
-    results = {}
-    for rounding in ("nearest", "stochastic"):
-        sums = jitstep.GradAccumulator([p], rounding=rounding)
-        (p * 1.0).sum().backward()
-        for _ in range(64):
-            (p * 1e-3).sum().backward()
-        sums.assign_gradients()
-        assert p.grad.dtype == torch.bfloat16
-        results[rounding] = p.grad.float().mean().item()
-        sums.close()
-        p.grad = None
-    assert results["nearest"] == 1.0
-    assert results["stochastic"] == pytest.approx(1.064, abs=2e-3)
-
-
-def check_means(found, gradients):
-    """Each of 4 additions has at most an error of an ulp of a bfloat16, relative to the sum of magnitudes."""
-    for mean, terms in zip(found, zip(*gradients, strict=True), strict=True):
-        exact = torch.stack(terms)
-        assert mean.dtype == torch.bfloat16
-        assert ((mean.float() - exact.mean(0)).abs() <= 4 * 2**-7 * exact.abs().mean(0)).all()
-
-
-def test_sums_repeat_bit_for_bit_and_are_stepped_in_their_dtype():
-    nets = []
-    for _ in range(2):
-        net = make()
-        sums = jitstep.GradAccumulator(net.parameters(), seed=5, mean=True)
-        optimizer = jitstep.SGD(net.parameters(), lr=1.0)
-        for step in range(3):
-            for micro in range(4):
-                closure_loss(net, 4 * step + micro).backward()
-            sums.assign_gradients()
-            if step == 0:
-                check_means([p.grad for p in net.parameters()], micro_gradients(make(), 4))
-            wanted = [p.detach() - p.grad.float() for p in net.parameters()]
-            optimizer.step()
-            assert all(map(torch.equal, net.parameters(), wanted))
-            optimizer.zero_grad()
-        nets.append(net)
-    assert same(*nets)
-
-
-def test_a_nested_backward_belongs_to_the_outer_micro_batch():
-    net = make()
-    sums = jitstep.GradAccumulator(net.parameters(), dtype=torch.float32, mean=True)
-    for _ in range(2):
-        x = torch.ones(4, 64, requires_grad=True)
-        out = checkpoint(net[0], x, use_reentrant=True)
-        checkpoint(net[2], out.tanh(), use_reentrant=True).pow(2).mean().backward()
-    assert sums.micro_batches == 2
-    sums.assign_gradients()
-    plain = make()
-    plain(torch.ones(4, 64)).pow(2).mean().backward()
-    for p, q in zip(net.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(p.grad, q.grad)
-
-
-def test_a_gradient_that_the_program_holds_is_not_overwritten():
-    net = make()
-    sums = jitstep.GradAccumulator(net.parameters(), dtype=torch.float32)
-    closure_loss(net, 1).backward()
-    sums.assign_gradients()
-    held = net[0].weight.grad
-    before = held.clone()
-    net.zero_grad()
-    closure_loss(net, 2).backward()
-    assert torch.equal(held, before)
-
-
-def test_a_sparse_gradient_is_refused_and_changes_no_sum():
-    table = torch.nn.Embedding(10, 4, sparse=True)
-    sums = jitstep.GradAccumulator(table.parameters())
-    with pytest.raises(TypeError, match="not a strided tensor"):
-        table(torch.tensor([1])).sum().backward()
-    assert table.weight.grad.is_sparse
-    sums.assign_gradients()
-    assert table.weight.grad.is_sparse
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"dtype": torch.float16}, {"rounding": "up"}, {"max_waiting_bytes": -1}], ids=str
-)
-def test_wrong_arguments_of_sums_are_refused(arguments):
-    with pytest.raises(ValueError, match=next(iter(arguments))):
-        jitstep.GradAccumulator(make().parameters(), **arguments)
-
-
 # ---- tuning and reports
 
 TUNE = """
@@ -430,90 +305,6 @@ def test_the_mode_is_a_property():
     assert optimizer.training
 
 
-# ---- host transforms
-
-STEPPED = """// A probe.   host transform: stepped
-#pragma once
-#include "../lang/contract.cuh"
-namespace jitstep::rules::stepped {
-struct Hyper {
-  double lr = 1;  // >= 0
-};
-struct Slots {
-  Signed m;  // after: transformed
-};
-struct Rule {
-  KHD static real transformed(const auto& e, const auto&) { return e.g; }
-  KHD static void update_state_after(auto& e, const auto&) { e.m.next = e.m.prev + e.transformed; }
-  KHD static void update_param(auto& e, const auto&) { e.p = e.m.next; }
-};
-}
-"""
-
-
-def test_a_host_transform_gets_sizes_options_and_the_step_number(tmp_path):
-    (tmp_path / "stepped.cuh").write_text(STEPPED)
-    jitstep.load_rule(str(tmp_path / "stepped.cuh"))
-    calls = []
-
-    def multiply(call):
-        calls.append((list(call.values.shape), call.group["lr"], call.step))
-        call.values.mul_(10**call.step)
-
-    jitstep.register_parameter_transform("stepped", multiply)
-    with pytest.raises(ValueError, match="exists already"):
-        jitstep.register_host_transform("stepped", lambda values, group: values)
-    one, other = torch.nn.Parameter(torch.zeros(2, 3)), torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
-    optimizer = jitstep.Optimizer("stepped", [{"params": [one], "lr": 0.5}, {"params": [other]}])
-    for step in (1, 2):
-        one.grad, other.grad = torch.ones(2, 3), torch.ones(4, dtype=torch.float64) if step == 2 else None
-        optimizer.step()
-    assert sorted(calls, key=str) == [([2, 3], 0.5, 1), ([2, 3], 0.5, 2), ([4], 1.0, 1)]
-    assert torch.equal(one.detach(), torch.full((2, 3), 110.0))
-    assert torch.equal(other.detach(), torch.full((4,), 10.0, dtype=torch.float64))
-
-
-@pytest.fixture
-def transformed(tmp_path):
-    """An optimizer with the host transform "stepped", and its parameter with a gradient."""
-    (tmp_path / "stepped.cuh").write_text(STEPPED)
-    jitstep.load_rule(str(tmp_path / "stepped.cuh"))
-    p = torch.nn.Parameter(torch.zeros(2, 3))
-    p.grad = torch.ones(2, 3)
-    yield jitstep.Optimizer("stepped", [p]), p
-    jitstep.transforms._transforms.pop("stepped", None)
-
-
-@pytest.mark.parametrize(
-    ("register", "function", "error", "words"),
-    [
-        ("parameter", lambda call: call.values * 2, TypeError, "'stepped' returned.*call.values in place"),
-        ("host", lambda values, group: None, TypeError, "'stepped' returned None.*tensor"),
-        ("host", lambda values, group: 3.0, TypeError, "'stepped' returned.* float.*tensor"),
-        ("host", lambda values, group: values.T, ValueError, r"'stepped' returned.*\[3, 2\].*\[2, 3\]"),
-    ],
-)
-def test_a_transform_with_a_wrong_result_is_named(transformed, register, function, error, words):
-    getattr(jitstep, f"register_{register}_transform")("stepped", function, replace=True)
-    with pytest.raises(error, match=words):
-        transformed[0].step()
-    assert torch.equal(transformed[1].detach(), torch.zeros(2, 3))
-
-
-def test_a_transform_is_replaced_if_asked(transformed):
-    optimizer, p = transformed
-    jitstep.register_host_transform("stepped", lambda values, group: values * 2, replace=True)
-    optimizer.step()
-    with pytest.raises(ValueError, match=r"'stepped' exists already.*replace=True"):
-        jitstep.register_parameter_transform("stepped", lambda call: call.values.mul_(5))
-    jitstep.register_parameter_transform("stepped", lambda call: call.values.mul_(5), replace=True)
-    optimizer.step()
-    assert torch.equal(p.detach(), torch.full((2, 3), 7.0))
-    for register in (jitstep.register_host_transform, jitstep.register_parameter_transform):
-        with pytest.raises(TypeError, match=r"'other'.*function"):
-            register("other", 3)
-
-
 # ---- values of state
 
 
@@ -545,17 +336,3 @@ def test_a_list_has_one_number_for_each_parameter_of_its_group():
     with pytest.raises(ValueError, match="initial_accumulated_decay"):
         optimizer.add_param_group({"params": more, "initial_accumulated_decay": [1e-3]})
     assert len(optimizer.param_groups) == 2
-
-
-def test_reset_forgets_the_gradients_of_an_addition_that_failed():
-    p = torch.nn.Parameter(torch.zeros(4))
-    table = torch.nn.Embedding(3, 2, sparse=True)
-    sums = jitstep.GradAccumulator([p, table.weight], dtype=torch.float32)
-    with pytest.raises((TypeError, ValueError, RuntimeError)):
-        (p.sum() + table(torch.tensor([0, 2])).sum()).backward()
-    sums.reset()
-    assert p.grad is None
-    assert table.weight.grad is None
-    p.sum().backward()
-    sums.assign_gradients()
-    assert torch.equal(p.grad, torch.ones(4))

@@ -1,0 +1,163 @@
+"""Rates, step numbers, gradients, state and memory that programs set between steps."""
+
+import copy
+
+import pytest
+import torch
+from training import assert_close, make, same, train
+
+import jitstep
+from jitstep import _core
+
+
+def test_a_tensor_rate_may_change_in_place():
+    net, rate = make(), torch.tensor(1e-3)
+    optimizer = jitstep.AdamW(net.parameters(), lr=rate, weight_decay=0)
+    train(net, optimizer, 1)
+    before = copy.deepcopy(net)
+    rate.zero_()
+    train(net, optimizer, 1)
+    assert same(net, before)
+
+
+def test_a_parameter_without_gradient_is_skipped_and_needs_no_new_tables():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    train(net, optimizer, 2)
+    before = net[0].weight.detach().clone()
+    prepared = []
+    optimizer._prepare = lambda scaled: prepared.append(scaled)
+    for _ in range(3):
+        net[0].weight.grad = None
+        optimizer.step()
+    assert torch.equal(net[0].weight, before)
+    assert optimizer.state[net[0].weight]["step"] == 2
+    assert optimizer.state[net[0].bias]["step"] == 5
+    assert prepared == []
+
+
+def test_parameters_that_get_gradients_later_join():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    net[2].weight.grad = torch.ones_like(net[2].weight)
+    optimizer.step()
+    train(net, optimizer, 1)
+    assert optimizer.state[net[2].weight]["step"] == 2
+    assert optimizer.state[net[0].weight]["step"] == 1
+
+
+def test_the_parameters_of_a_group_may_become_a_tuple():
+    nets = []
+    for module in (torch.optim, jitstep):
+        nets.append(make())
+        optimizer = module.AdamW(nets[-1].parameters())
+        train(nets[-1], optimizer, 2)
+        optimizer.param_groups[0]["params"] = tuple(optimizer.param_groups[0]["params"])
+        train(nets[-1], optimizer, 2)
+    assert_close(*nets)
+
+
+@pytest.mark.parametrize("more", [1, 2, 3])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_step_numbers_may_be_set_from_outside(more, in_place):
+    nets = []
+    for module in (torch.optim, jitstep):
+        nets.append(make())
+        optimizer = module.Adafactor(nets[-1].parameters())
+        train(nets[-1], optimizer, 2)
+        for held in optimizer.state.values():
+            if in_place:
+                held["step"] += more
+            else:
+                held["step"] = held["step"] + more
+        train(nets[-1], optimizer, 3)
+        assert all(held["step"] == 5 + more for held in optimizer.state.values())
+    for a, b in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+# A float32 cannot count further, in torch neither. The bias corrections are 1 before, too.
+def test_auxiliary_state_changes_after_2_to_24_steps():
+    nets = []
+    for taken in (2**24 - 100, 2**24):
+        nets.append(make())
+        optimizer = jitstep.AdamW(nets[-1].parameters(), lr=0.1, betas=(0.9, 0.9), state="factored")
+        train(nets[-1], optimizer, 1)
+        for held in optimizer.state.values():
+            held["step"].fill_(taken)
+        train(nets[-1], optimizer, 4)
+    assert same(*nets)
+
+
+def test_state_may_be_set_from_outside():
+    nets = []
+    for module in (torch.optim, jitstep):
+        net = make()
+        optimizer = module.AdamW(net.parameters())
+        train(net, optimizer, 2)
+        held = optimizer.state[net[0].weight]
+        held["exp_avg"] = torch.zeros_like(held["exp_avg"])
+        held["exp_avg_sq"].data = held["exp_avg_sq"].data.clone()
+        train(net, optimizer, 2, seed=3)
+        net[0].weight.data = net[0].weight.data.clone()
+        train(net, optimizer, 2, seed=4)
+        nets.append(net)
+    assert_close(*nets)
+
+
+def test_a_parameter_may_get_the_old_memory_of_one_without_gradient():
+    parameters = [torch.nn.Parameter(torch.ones(64)) for _ in range(2)]
+    optimizer = jitstep.SGD(parameters, lr=1.0)
+    for p in parameters:
+        p.grad = torch.ones(64)
+    optimizer.step()
+    old = parameters[0].data
+    parameters[0].data = parameters[0].data.clone()
+    parameters[1].data = old
+    parameters[0].grad = None
+    optimizer.step()
+    assert torch.equal(parameters[0], torch.zeros(64))
+    assert torch.equal(parameters[1], torch.full((64,), -1.0))
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_state_in_other_memory_is_read_by_the_next_step(exchanged):
+    capsule = torch.Tensor.__dlpack_c_exchange_api__
+    _core.use_exchange(capsule if exchanged else None)
+    try:
+        parameters = [torch.nn.Parameter(torch.zeros(3)) for _ in range(40)]
+        optimizer = jitstep.SGD(parameters, lr=1.0, momentum=1.0)
+        for p in parameters:
+            p.grad = torch.ones(3)
+        optimizer.step()
+        held = optimizer.state[parameters[30]]["momentum_buffer"]
+        before = held.detach()
+        held.data = torch.full((3,), 10.0)
+        optimizer.step()
+    finally:
+        _core.use_exchange(capsule)
+    assert torch.equal(before, torch.ones(3))
+    assert torch.equal(held, torch.full((3,), 11.0))
+    assert [p[0].item() for p in parameters] == [-3.0] * 30 + [-12.0] + [-3.0] * 9
+
+
+def test_a_parameter_without_a_gradient_stays_after_a_switch_of_modes():
+    p, q = (torch.nn.Parameter(torch.zeros(3)) for _ in range(2))
+    optimizer = jitstep.ScheduleFreeSGD([p, q], lr=0.5)
+    p.grad = q.grad = torch.ones(3)
+    optimizer.step()
+    optimizer.eval()
+    optimizer.train()
+    before, q.grad = q.detach().clone(), None
+    optimizer.step()
+    assert torch.equal(q, before)
+    assert [int(optimizer.state[one]["step"]) for one in (p, q)] == [2, 1]
+
+
+def test_erased_state_starts_again():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters())
+    train(net, optimizer, 2)
+    optimizer.state.pop(net[0].weight)
+    train(net, optimizer, 1)
+    assert optimizer.state[net[0].weight]["step"] == 1

@@ -1,0 +1,87 @@
+"""Host transforms: functions of Python in a step."""
+
+import pytest
+import torch
+
+import jitstep
+
+STEPPED = """// A probe.   host transform: stepped
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::stepped {
+struct Hyper {
+  double lr = 1;  // >= 0
+};
+struct Slots {
+  Signed m;  // after: transformed
+};
+struct Rule {
+  KHD static real transformed(const auto& e, const auto&) { return e.g; }
+  KHD static void update_state_after(auto& e, const auto&) { e.m.next = e.m.prev + e.transformed; }
+  KHD static void update_param(auto& e, const auto&) { e.p = e.m.next; }
+};
+}
+"""
+
+
+def test_a_host_transform_gets_sizes_options_and_the_step_number(tmp_path):
+    (tmp_path / "stepped.cuh").write_text(STEPPED)
+    jitstep.load_rule(str(tmp_path / "stepped.cuh"))
+    calls = []
+
+    def multiply(call):
+        calls.append((list(call.values.shape), call.group["lr"], call.step))
+        call.values.mul_(10**call.step)
+
+    jitstep.register_parameter_transform("stepped", multiply)
+    with pytest.raises(ValueError, match="exists already"):
+        jitstep.register_host_transform("stepped", lambda values, group: values)
+    one, other = torch.nn.Parameter(torch.zeros(2, 3)), torch.nn.Parameter(torch.zeros(4, dtype=torch.float64))
+    optimizer = jitstep.Optimizer("stepped", [{"params": [one], "lr": 0.5}, {"params": [other]}])
+    for step in (1, 2):
+        one.grad, other.grad = torch.ones(2, 3), torch.ones(4, dtype=torch.float64) if step == 2 else None
+        optimizer.step()
+    assert sorted(calls, key=str) == [([2, 3], 0.5, 1), ([2, 3], 0.5, 2), ([4], 1.0, 1)]
+    assert torch.equal(one.detach(), torch.full((2, 3), 110.0))
+    assert torch.equal(other.detach(), torch.full((4,), 10.0, dtype=torch.float64))
+
+
+@pytest.fixture
+def transformed(tmp_path):
+    """An optimizer with the host transform "stepped", and its parameter with a gradient."""
+    (tmp_path / "stepped.cuh").write_text(STEPPED)
+    jitstep.load_rule(str(tmp_path / "stepped.cuh"))
+    p = torch.nn.Parameter(torch.zeros(2, 3))
+    p.grad = torch.ones(2, 3)
+    yield jitstep.Optimizer("stepped", [p]), p
+    jitstep.transforms._transforms.pop("stepped", None)
+
+
+@pytest.mark.parametrize(
+    ("register", "function", "error", "words"),
+    [
+        ("parameter", lambda call: call.values * 2, TypeError, "'stepped' returned.*call.values in place"),
+        ("host", lambda values, group: None, TypeError, "'stepped' returned None.*tensor"),
+        ("host", lambda values, group: 3.0, TypeError, "'stepped' returned.* float.*tensor"),
+        ("host", lambda values, group: values.T, ValueError, r"'stepped' returned.*\[3, 2\].*\[2, 3\]"),
+    ],
+)
+def test_a_transform_with_a_wrong_result_is_named(transformed, register, function, error, words):
+    getattr(jitstep, f"register_{register}_transform")("stepped", function, replace=True)
+    with pytest.raises(error, match=words):
+        transformed[0].step()
+    assert torch.equal(transformed[1].detach(), torch.zeros(2, 3))
+
+
+def test_a_transform_is_replaced_if_asked(transformed):
+    optimizer, p = transformed
+    jitstep.register_host_transform("stepped", lambda values, group: values * 2, replace=True)
+    optimizer.step()
+    with pytest.raises(ValueError, match=r"'stepped' exists already.*replace=True"):
+        jitstep.register_parameter_transform("stepped", lambda call: call.values.mul_(5))
+    jitstep.register_parameter_transform("stepped", lambda call: call.values.mul_(5), replace=True)
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.full((2, 3), 7.0))
+    for register in (jitstep.register_host_transform, jitstep.register_parameter_transform):
+        with pytest.raises(TypeError, match=r"'other'.*function"):
+            register("other", 3)
