@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <functional>
+
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
@@ -13,6 +16,9 @@ extern "C" {
 int cuModuleLoadData(void** module, const void* image);
 int cuModuleGetFunction(void** function, void* module, const char* name);
 int cuModuleUnload(void* module);
+int cuStreamBeginCapture_v2(void* stream, int mode);
+int cuStreamEndCapture(void* stream, void** graph);
+int cuGraphDestroy(void* graph);
 int cuLaunchKernel(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                    unsigned, void* stream, void** params, void** residual);
 }
@@ -260,6 +266,32 @@ TEST_F(PtxStreams, ALaunchWithTooManyThreadsFailsAlone) {
   void* params[] = {&memory};
   EXPECT_EQ(cuLaunchKernel(function, 1, 1, 1, 2048, 1, 1, 0, streams[0], params, nullptr), 1);
   EXPECT_EQ(cuLaunchKernel(function, 0, 1, 1, 32, 1, 1, 0, streams[0], params, nullptr), 1);
+  EXPECT_EQ(launch(streams[0]), 0);
+}
+
+TEST_F(PtxStreams, ACaptureIsInvalidatedByCallsThatMayWait) {
+  const auto capture = [&](int mode, const std::function<int()>& call) {
+    void* graph = nullptr;
+    int status = 0;
+    EXPECT_EQ(cuStreamBeginCapture_v2(streams[0], mode), 0);
+    EXPECT_EQ(launch(streams[0]), 0);
+    const int code = call();
+    EXPECT_EQ(api.cuStreamIsCapturing(streams[0], &status), 0);
+    EXPECT_EQ(status, code == 0 ? 1 : 2);
+    EXPECT_EQ(cuStreamEndCapture(streams[0], &graph), code == 0 ? 0 : 901);
+    EXPECT_EQ(graph != nullptr, code == 0);
+    if (graph != nullptr) cuGraphDestroy(graph);
+    return code;
+  };
+  constexpr int kThreadLocal = 1, kRelaxed = 2;
+  void* other = nullptr;
+  const auto load = [&] { return cuModuleLoadData(&other, kLoad); };
+  EXPECT_EQ(capture(kThreadLocal, load), 900);
+  EXPECT_EQ(capture(kThreadLocal, cuCtxSynchronize), 900);
+  EXPECT_EQ(capture(kRelaxed, cuCtxSynchronize), 900);
+  EXPECT_EQ(capture(kRelaxed, load), 0);
+  cuModuleUnload(other);
+  EXPECT_EQ(cuStreamBeginCapture_v2(nullptr, kThreadLocal), 900);
   EXPECT_EQ(launch(streams[0]), 0);
 }
 

@@ -45,6 +45,8 @@ constexpr ErrorName kErrors[] = {
      "the operation cannot be performed in the present state"},
     {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
+    {kCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
     {kCaptureIsolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
      "dependency created on uncaptured work in another stream"},
     {kCapturedEvent, "CUDA_ERROR_CAPTURED_EVENT",
@@ -154,7 +156,8 @@ CUDA cuCtxSetCurrent(void* context) {
 }
 CUDA cuCtxSynchronize() {
   return answer("cuCtxSynchronize", [](Driver& driver) {
-    return driver.current() == nullptr ? kInvalidContext : driver.synchronize(*driver.current());
+    return driver.current() == nullptr ? kInvalidContext
+                                       : driver.synchronize_context(*driver.current());
   });
 }
 
@@ -231,7 +234,7 @@ CUDA cuStreamSynchronize(void* handle) {
 CUDA cuStreamIsCapturing(void* handle, int* status) {
   return answer("cuStreamIsCapturing", [&](Driver& driver) {
     return with_stream(driver, handle,
-                       [&](Stream& stream) { return *status = stream.captured != nullptr, 0; });
+                       [&](Stream& stream) { return *status = stream.capture_status(), 0; });
   });
 }
 CUDA cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
@@ -254,10 +257,10 @@ CUDA cuEventDestroy_v2(void* event) {
 
 // ---- graphs -------------------------------------------------------------------------------------
 
-CUDA cuStreamBeginCapture_v2(void* handle, int) {
+CUDA cuStreamBeginCapture_v2(void* handle, int mode) {
   return answer("cuStreamBeginCapture", [&](Driver& driver) {
     return with_stream(driver, handle,
-                       [&](Stream& stream) { return driver.begin_capture(stream); });
+                       [&](Stream& stream) { return driver.begin_capture(stream, mode); });
   });
 }
 CUDA cuStreamEndCapture(void* handle, void** graph) {

@@ -50,6 +50,7 @@ Device* Driver::device(int ordinal) {
 int Driver::load(void** module, const void* source) {
   Device* const here = current();
   if (here == nullptr) return kInvalidContext;
+  if (const int code = refuse_in_captures(*here, false)) return code;
   const auto* const text = static_cast<const char*>(source);
   if (std::strncmp(text, "//", 2) != 0 && std::strncmp(text, ".version", 8) != 0)
     return kInvalidImage;
@@ -99,6 +100,7 @@ int Driver::function(void** function, void* handle, const char* name) {
 template <class Work>
 int Driver::do_or_record(Stream& queue, Work&& work) {
   if (queue.captured == nullptr) return work(queue);
+  if (queue.invalidated) return kCaptureInvalidated;
   queue.captured->work.push_back(std::forward<Work>(work));
   return 0;
 }

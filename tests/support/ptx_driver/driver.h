@@ -17,7 +17,7 @@ namespace jitstep::ptx::driver {
 inline constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kInvalidImage = 200,
                      kInvalidContext = 201, kInvalidPtx = 218, kInvalidHandle = 400,
                      kNotFound = 500, kIllegalState = 401, kCaptureUnsupported = 900,
-                     kCaptureIsolation = 905, kCapturedEvent = 907;
+                     kCaptureInvalidated = 901, kCaptureIsolation = 905, kCapturedEvent = 907;
 
 struct Device {
   int ordinal = 0, sm = 0;
@@ -52,6 +52,11 @@ struct Stream {
   bool waits_for_default = true;  // created without CU_STREAM_NON_BLOCKING
   Seen seen = {};
   std::unique_ptr<Graph> captured = {};  // the graph that it records during a capture
+  bool relaxed = false;                  // the capture allows calls that may wait for the device
+  bool invalidated = false;              // a forbidden call has ended the recording
+
+  /// CUstreamCaptureStatus
+  int capture_status() const { return invalidated ? 2 : captured != nullptr; }
 };
 
 struct Event {
@@ -89,11 +94,13 @@ class Driver {
   int destroy_stream(void* stream);
   int synchronize(Stream& stream);
   int synchronize(const Device& device);
+  /// As cuCtxSynchronize, which captures forbid.
+  int synchronize_context(const Device& device);
   int create_event(void** event);
   int record(void* event, void* stream);
   int wait(void* stream, void* event);
   int destroy_event(void* event);
-  int begin_capture(Stream& stream);
+  int begin_capture(Stream& stream, int mode);
   int end_capture(Stream& stream, void** graph);
   /// Makes an executable copy of a graph.
   int instantiate(void** made, void* graph);
@@ -133,6 +140,7 @@ class Driver {
   // Executes the work now, or at each launch of the graph that the stream records.
   template <class Work>
   int do_or_record(Stream& stream, Work&& work);
+  int refuse_in_captures(const Device& device, bool also_relaxed);
   void arrange(Stream& stream);
   bool is_over(const Stream& stream, std::uint32_t launch) const;
   std::uint32_t first_open(const Stream& stream, std::uint32_t launch) const;

@@ -1,5 +1,6 @@
 // Events, captures and graphs of the driver.
 #include <iterator>
+#include <utility>
 
 #include "support/ptx_driver/driver.h"
 
@@ -40,14 +41,40 @@ int Driver::destroy_event(void* event) {
 
 // ---- graphs -------------------------------------------------------------------------------------
 
-int Driver::begin_capture(Stream& queue) {
+int Driver::begin_capture(Stream& queue, int mode) {
+  constexpr int kRelaxed = 2;
   if (queue.captured != nullptr) return kIllegalState;
+  for (const auto& main : default_streams_)
+    if (main.get() == &queue) return kCaptureUnsupported;
   queue.captured = std::make_unique<Graph>();
+  queue.relaxed = mode == kRelaxed;
   return 0;
+}
+
+// A call that may wait for the device fails during a capture on it, and invalidates the capture.
+int Driver::refuse_in_captures(const Device& device, bool also_relaxed) {
+  int code = 0;
+  for (const auto& queue : streams_) {
+    if (queue->device != &device || queue->captured == nullptr) continue;
+    if (queue->relaxed && !also_relaxed) continue;
+    queue->invalidated = true;
+    code = kCaptureUnsupported;
+  }
+  return code;
+}
+
+int Driver::synchronize_context(const Device& device) {
+  const int code = refuse_in_captures(device, true);
+  return code != 0 ? code : synchronize(device);
 }
 
 int Driver::end_capture(Stream& queue, void** graph) {
   if (queue.captured == nullptr) return kIllegalState;
+  if (std::exchange(queue.invalidated, false)) {
+    queue.captured.reset();
+    *graph = nullptr;
+    return kCaptureInvalidated;
+  }
   *graph = graphs_.insert(std::move(queue.captured)).first->get();
   return 0;
 }
