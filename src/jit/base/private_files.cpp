@@ -41,7 +41,7 @@ std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit) {
 }
 
 std::string reason(const char* doing, const std::string& path) {
-  return str_cat("cannot ", doing, " ", path, ": ", std::strerror(errno));
+  return str_cat("cannot ", doing, " ", path, ": ", failure_advice(errno));
 }
 
 // Some file systems do not support fsync and report it. This is not a failure.

@@ -123,22 +123,23 @@ class SourceLocations {
   std::string last_;
 };
 
-// Whether a line is in a debug section. `before`: whether the previous line is.
-bool is_debug(std::string_view line, bool before) {
+// Whether a line is in a section of debug information or of exception tables. `before`: whether the previous line is.
+bool is_hidden(std::string_view line, bool before) {
   const bool begins = line.starts_with(".section") || line == ".text" || line == ".data";
-  return begins ? line.find("debug") != line.npos : before;
+  if (!begins) return before;
+  return line.find("debug") != line.npos || line.find("gcc_except_table") != line.npos;
 }
 
 // Labels that an instruction or table refers to.
 std::set<std::string> named_labels(const std::string& assembly) {
   static const std::regex kLabel(R"(\.L[\w.$]+)");
   std::set<std::string> named;
-  bool debug = false;
+  bool hidden = false;
   std::istringstream lines(assembly);
   for (std::string line; std::getline(lines, line);) {
     const std::string_view rest = trimmed(line);
-    debug = is_debug(rest, debug);
-    if (debug || is_label(rest) || starts_with_any(rest, {".loc", ".file", ".size"})) continue;
+    hidden = is_hidden(rest, hidden);
+    if (hidden || is_label(rest) || starts_with_any(rest, {".loc", ".file", ".size"})) continue;
     for (std::sregex_iterator one(line.begin(), line.end(), kLabel), end; one != end; ++one)
       named.insert(one->str());
   }
@@ -182,12 +183,12 @@ std::string with_source_lines(const std::string& assembly, const std::string& pr
   const std::set<std::string> named = named_labels(assembly);
   SourceLocations locations(preprocessed);
   std::string out;
-  bool debug = false;
+  bool hidden = false;
   std::istringstream lines(assembly);
   for (std::string line; std::getline(lines, line);) {
     const std::string_view rest = without_comment(trimmed(line));
-    debug = is_debug(rest, debug);
-    if (debug || rest.empty()) continue;
+    hidden = is_hidden(rest, hidden);
+    if (hidden || rest.empty()) continue;
     if (rest.starts_with(".file")) {
       locations.add_file(rest);
     } else if (rest.starts_with(".loc ") || rest.starts_with(".loc\t")) {
