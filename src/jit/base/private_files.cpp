@@ -41,7 +41,7 @@ std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit) {
 }
 
 std::string reason(const char* doing, const std::string& path) {
-  return str_cat("cannot ", doing, " ", path, ": ", failure_advice(errno));
+  return str_cat("cannot ", doing, " ", path, ": ", std::strerror(errno));
 }
 
 // Some file systems do not support fsync and report it. This is not a failure.
@@ -143,7 +143,7 @@ std::optional<std::string> write_atomically(const std::string& path,
     sync_folder(target.parent_path().string());
     return {};
   }
-  const std::string failure = reason("write", path);
+  const std::string failure = str_cat("cannot write ", path, ": ", failure_advice(errno));
   ::unlink(temporary.c_str());
   return failure;
 }

@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <sstream>
 
 #include "jit/base/digest.h"
 #include "jit/base/file_io.h"
@@ -16,6 +15,7 @@
 #include "jit/base/scratch.h"
 #include "jit/base/text.h"
 #include "jit/compiler/compile_failure.h"
+#include "jit/compiler/compiler_identity.h"
 #include "jit/compiler/isa.h"
 #include "jit/compiler/remembered_identity.h"
 #include "jit/compiler/zig.h"
@@ -73,13 +73,6 @@ Words link_flags(const Target& target) {
   return flags;
 }
 
-// True for words on the command line of the compiler proper that may change results, whoever added them: jitstep, the
-// distribution or a wrapper. False for header folders and for words of the ISA line.
-bool is_option(const std::string& word) {
-  return word.size() > 1 && word.starts_with('-') && !word.starts_with("-internal-") &&
-         word != "-target-feature";
-}
-
 // A wrapper script may behave differently when it compiles, so its content is part of the identity.
 std::string wrapper_line(const std::string& program) {
   const FileHandle file(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
@@ -90,22 +83,6 @@ std::string wrapper_line(const std::string& program) {
   return content ? str_cat("wrapper: ", sha256_hex(text_of(*content)), "\n") : std::string();
 }
 
-// An option in the identity that changes floating-point results. Empty if there is none.
-std::string loose_arithmetic(const std::string& identity) {
-  const std::size_t begin = identity.find("\narrived:");
-  if (begin == identity.npos) return {};
-  std::istringstream words(identity.substr(begin + 1, identity.find('\n', begin + 1) - begin - 1));
-  std::string contraction = "off";
-  for (std::string word; words >> word;) {
-    for (const char* loose : {"-ffast-math", "-Ofast", "-funsafe-math-optimizations",
-                              "-fassociative-math", "-freciprocal-math", "-ffinite-math-only",
-                              "-frounding-math", "-menable-unsafe-fp-math", "-mreassociate"})
-      if (word == loose) return word;
-    if (word.starts_with("-ffp-contract=")) contraction = word.substr(word.find('=') + 1);
-  }
-  return contraction == "off" ? "" : "-ffp-contract=" + contraction;
-}
-
 // The last line of an identity.
 std::string options_line(const Target& target, bool check, const std::string& cpu) {
   return str_cat("options: ", joined(code_flags(target, check, cpu), " "), " ",
@@ -114,16 +91,6 @@ std::string options_line(const Target& target, bool check, const std::string& cp
 
 std::string options_line(const Target& target, const Settings& settings) {
   return options_line(target, settings.check, cpu_of(settings));
-}
-
-// The processor in the options of an identity. Empty if there is none.
-std::string cpu_in(const std::string& identity) {
-  constexpr std::string_view kOption = " -march=";
-  const std::size_t options = identity.rfind("\noptions:");
-  const std::size_t at = options == identity.npos ? options : identity.find(kOption, options);
-  if (at == identity.npos) return {};
-  const std::size_t begin = at + kOption.size();
-  return identity.substr(begin, identity.find(' ', begin) - begin);
 }
 
 // The complete environment of a compiler, both for its identity and for compiling: English messages, a private folder
@@ -323,34 +290,6 @@ Fitness HostCompiler::fitness(const std::string& identity, const Target& target)
     return {.problem = str_cat("it was compiled for another CPU: this machine lacks ", lacking)};
   const int level = baseline_level(cpu);
   return {.rank = level == 0 ? kNativeRank : level, .baseline = level != 0};
-}
-
-std::string resolved_identity(const std::string& report) {
-  std::istringstream lines(report);
-  std::string line, version, isa, arrived;
-  while (std::getline(lines, line)) {
-    if (line.starts_with("gcc version") || line.find("clang version") != std::string::npos ||
-        line.starts_with("Target:")) {
-      version += line + "\n";
-    }
-    const bool gcc = line.find("/cc1plus") != std::string::npos;
-    if ((!gcc && line.find(" -cc1 ") == std::string::npos) || !isa.empty()) continue;
-    std::istringstream words(line);
-    for (std::string word, before; words >> word; before = word) {
-      const bool operand = before == "-D" || before == "-U" || before == "-include" ||
-                           before == "-imacros" || before == "-mllvm" || before == "-A";
-      const bool value = before == "--param" || before == "-target-cpu" ||
-                         before == "-target-feature" || before == "-tune-cpu";
-      if (value || (gcc && (word.starts_with("-m") || word.starts_with("--param=")))) {
-        isa += " " + word;
-      } else if (operand) {
-        arrived += " " + word;
-      } else if (is_option(word)) {
-        arrived += " " + word.substr(0, word.find('/'));
-      }
-    }
-  }
-  return version.empty() ? "" : str_cat(version, "isa:", isa, "\narrived:", arrived, "\n");
 }
 
 }  // namespace jitstep::jit

@@ -62,8 +62,4 @@ class HostCompiler : public Compiler {
   mutable std::atomic<bool> swept_ = false;
 };
 
-/// The lines of a compiler's identity, from its `-E -v` report, without paths: version and target; `isa:` with the ISA
-/// flags of -march; `arrived:` with other options that reach the compiler proper (cc1plus, clang -cc1).
-std::string resolved_identity(const std::string& report);
-
 }  // namespace jitstep::jit

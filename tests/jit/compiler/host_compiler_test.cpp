@@ -5,6 +5,7 @@
 
 #include "jit/base/process.h"
 #include "jit/base/scratch.h"
+#include "jit/compiler/compiler_identity.h"
 #include "jit/compiler/isa.h"
 #include "jit/engine/module.h"
 #include "jit/fixtures.h"
