@@ -32,6 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::byte> bytes(size);
   if (size > 0) std::memcpy(bytes.data(), data, size);
   header_of(bytes);
+  header_of(bytes, size + header_end(bytes));
   decode_entry(bytes, kKey);
 
   std::vector<std::byte> entry = right_entry();

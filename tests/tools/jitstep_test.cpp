@@ -179,12 +179,16 @@ TEST_F(Tool, ClearKeepsTheReadOnlyLayerAndOtherFiles) {
   testing::write_file(folder / "cache/notes", "mine");
   make_kernel(folder / "below", "their_unit");
   readonly = folder / "below";
+  const std::string identity = "/" + std::string(64, '1') + ".compiler";
+  for (const char* name : {"cache", "below"}) testing::write_file(folder / name + identity, "");
   const Finished clear = run({"cache", "clear"});
   EXPECT_EQ(clear.status, 0) << clear.output;
   EXPECT_TRUE(says(clear, "after:  0 entries, 0 bytes")) << clear.output;
   EXPECT_EQ(testing::files_below(folder / "cache"),
             std::vector<std::string>{folder / "cache/notes"});
   EXPECT_EQ(testing::files_below(folder / "below").size(), 1u);
+  EXPECT_TRUE(testing::files_below(folder / "cache", ".compiler").empty());
+  EXPECT_TRUE(testing::fs::exists(folder / "below" + identity));
 }
 
 TEST_F(Tool, AnEmptyCacheIsNoError) {

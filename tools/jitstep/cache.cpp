@@ -215,15 +215,24 @@ nlohmann::json size_json(const Entries& entries) {
 }
 
 // Returns kFailure if the remaining entries are larger than `bytes`, for example because a delete failed.
-int trim(std::uint64_t bytes, bool json) {
+template <class Delete>
+int shrink(std::uint64_t bytes, bool json, const Delete& delete_some) {
   DiskCache cache(settings());
   const Entries before = own_entries(cache);
   if (!json) std::cout << "before: " << count_text(before) << "\n";
-  cache.trim(bytes);
+  delete_some(cache);
   const Entries left = own_entries(cache);
   if (json) std::cout << json_text({{"before", size_json(before)}, {"after", size_json(left)}});
   if (!json) std::cout << "after:  " << count_text(left) << "\n";
   return bytes_of(left) <= bytes ? kSuccess : kFailure;
+}
+
+int trim(std::uint64_t bytes, bool json) {
+  return shrink(bytes, json, [&](DiskCache& cache) { cache.trim(bytes); });
+}
+
+int clear(bool json) {
+  return shrink(0, json, [](DiskCache& cache) { cache.clear(); });
 }
 
 std::shared_ptr<bool> json_flag(CLI::App& command) {
@@ -296,10 +305,10 @@ void add_cache_command(CLI::App& app, int& status) {
   add_warm(*cache, status);
   add_export(*cache, status);
   add_trim(*cache, status);
-  CLI::App* const clear =
+  CLI::App* const clearing =
       cache->add_subcommand("clear", "Delete all entries, except in the read-only layer");
-  const auto json = json_flag(*clear);
-  clear->callback([json, &status] { status = trim(0, *json); });
+  const auto json = json_flag(*clearing);
+  clearing->callback([json, &status] { status = clear(*json); });
   cache->footer(kFooter);
 }
 

@@ -1,4 +1,5 @@
 // jitstep doctor: finds what jitstep needs on this machine, and tells how to install what is missing.
+#include <jit/base/lines.h>
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
@@ -51,9 +52,6 @@ const char* state_name(Finding::State state) { return kStates[static_cast<int>(s
 Finding found(const char* what, const std::string& message) {
   return {what, Finding::State::good, message};
 }
-
-// An error's message without the compiler's log in the following lines.
-std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
 
 // Compiles a kernel that programs use, because a compiler that compiles an empty function may still reject the
 // templates.

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+
+#include "jit/base/text.h"
 
 namespace jitstep::jit {
 namespace {
@@ -71,17 +74,47 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
 std::optional<std::vector<std::byte>> read_all(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return {};
-  std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
+  return read_start(fd, static_cast<std::size_t>(status.st_size));
+}
+
+std::optional<std::vector<std::byte>> read_start(int fd, std::size_t most) {
+  std::vector<std::byte> bytes(most);
   std::size_t at = 0;
   while (at < bytes.size()) {
     const ssize_t got = ::pread(fd, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return {};
-    if (got == 0) break;  // the file shrank while it was read: return the bytes that exist
+    if (got == 0) break;  // the file is shorter, or it shrank: return the bytes that exist
     at += static_cast<std::size_t>(got);
   }
   bytes.resize(at);
   return bytes;
+}
+
+void sync_folder(const std::string& path) {
+  const FileHandle folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.get());
+}
+
+std::string file_stamp(const std::string& path) {
+  struct stat s {};
+  if (::stat(path.c_str(), &s) != 0) return {};
+  return str_cat(s.st_dev, " ", s.st_ino, " ", s.st_size, " ", s.st_mtim.tv_sec, ".",
+                 s.st_mtim.tv_nsec, " ", s.st_ctim.tv_sec, ".", s.st_ctim.tv_nsec);
+}
+
+void mark_used(const std::string& path) {
+  const timespec now[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
+  ::utimensat(AT_FDCWD, path.c_str(), now, AT_SYMLINK_NOFOLLOW);
+}
+
+std::optional<std::uint64_t> random_number() {
+  std::uint64_t number = 0;
+  ssize_t got = 0;
+  do {
+    got = ::getrandom(&number, sizeof number, 0);
+  } while (got < 0 && errno == EINTR);
+  return got == sizeof number ? std::optional(number) : std::nullopt;
 }
 
 FileHandle memory_file(const char* label, std::span<const std::byte> content, bool executable) {

@@ -1,7 +1,8 @@
-// Reads and writes of complete files through file descriptors.
+// Reads and writes of files through file descriptors, and what else files need.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +23,23 @@ JITSTEP_API std::string failure_advice(int error);
 
 /// All bytes of a file from its start, or nothing with errno.
 std::optional<std::vector<std::byte>> read_all(int fd);
+
+/// The same, but at most `most` bytes.
+std::optional<std::vector<std::byte>> read_start(int fd, std::size_t most);
+
+/// Waits until the names of a folder's files are on the disk. Ignores failures.
+JITSTEP_API void sync_folder(const std::string& path);
+
+/// A text that changes with every change of a file: its device, inode, size and change times. Empty if there is no
+/// file. Follows links.
+std::string file_stamp(const std::string& path);
+
+/// Marks a file as used now. Uses the modification time, because mount options disable access times. Has no effect
+/// without permission.
+void mark_used(const std::string& path);
+
+/// A number that nobody can guess, or nothing with errno.
+JITSTEP_API std::optional<std::uint64_t> random_number();
 
 /// An anonymous file in memory with this content, at offset 0. `executable` requests a file that may be mapped as code.
 /// Empty with errno if the system cannot make one.

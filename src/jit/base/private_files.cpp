@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kTemporaryEnd = ".XXXXXX.tmp";
+
 bool trusted_owner(const struct stat& status, Trust trust) {
   return trust == Trust::anyone || status.st_uid == ::geteuid() ||
          (trust == Trust::own_or_root && status.st_uid == 0);
@@ -26,9 +29,9 @@ bool writable_by_others(const struct stat& status) {
   return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-// Why an open file must not be read, or empty.
-std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit) {
-  struct stat status {};
+// Why an open file must not be read, or empty. Sets the status of the file.
+std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit,
+                     struct stat& status) {
   if (!file && errno == ELOOP) return "it is a symbolic link. Replace it by the file";
   if (!file || ::fstat(file.get(), &status) != 0) return failure_advice(errno);
   if (!S_ISREG(status.st_mode)) return "it is not a regular file";
@@ -46,11 +49,6 @@ std::string reason(const char* doing, const std::string& path) {
 
 // Some file systems do not support fsync and report it. This is not a failure.
 bool sync(int fd) { return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP; }
-
-void sync_folder(const std::string& path) {
-  const FileHandle folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder) ::fsync(folder.get());
-}
 
 // Removes a trailing slash or dot, because the system would follow a link then.
 std::string without_end(std::string path) {
@@ -100,13 +98,25 @@ std::optional<std::string> make_own_folder(const std::string& path) {
   return folder_problem(path, Trust::own);
 }
 
+// Non-blocking, in case the path is a pipe.
+TrustedFile::TrustedFile(const std::string& path, Trust trust, std::uint64_t limit)
+    : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+  struct stat status {};
+  problem_ = distrust(file_, trust, limit, status);
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+std::optional<std::vector<std::byte>> TrustedFile::start(std::uint64_t most) const {
+  if (!problem_.empty()) return {};
+  return read_start(file_.get(), static_cast<std::size_t>(std::min(most, size_)));
+}
+
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
                                                    std::uint64_t limit, std::string* why) {
-  // Non-blocking, in case the path is a pipe.
-  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const TrustedFile file(path, trust, limit);
   std::optional<std::vector<std::byte>> bytes;
-  std::string problem = distrust(file, trust, limit);
-  if (problem.empty() && !(bytes = read_all(file.get()))) problem = failure_advice(errno);
+  std::string problem = file.problem();
+  if (problem.empty() && !(bytes = file.start(limit))) problem = failure_advice(errno);
   if (why != nullptr) *why = problem;
   return bytes;
 }
@@ -135,7 +145,7 @@ std::optional<std::string> write_atomically(const std::string& path,
                                             std::span<const std::byte> bytes) {
   const fs::path target = path;
   std::string temporary = (target.parent_path() / ("." + target.stem().string())).string();
-  temporary += ".XXXXXX.tmp";
+  temporary += kTemporaryEnd;
   const FileHandle file(::mkostemps(temporary.data(), 4, O_CLOEXEC));
   if (!file) return reason("write into", target.parent_path().string());
   if (write_all(file.get(), bytes) && sync(file.get()) &&
@@ -146,6 +156,14 @@ std::optional<std::string> write_atomically(const std::string& path,
   const std::string failure = str_cat("cannot write ", path, ": ", failure_advice(errno));
   ::unlink(temporary.c_str());
   return failure;
+}
+
+std::optional<std::string_view> stem_of_temporary(std::string_view name) {
+  constexpr std::size_t kEnd = kTemporaryEnd.size(), kType = 4;
+  if (name.size() <= 1 + kEnd || !name.starts_with('.')) return {};
+  const std::string_view end = name.substr(name.size() - kEnd);
+  if (!end.starts_with('.') || !end.ends_with(kTemporaryEnd.substr(kEnd - kType))) return {};
+  return name.substr(1, name.size() - 1 - kEnd);
 }
 
 }  // namespace jitstep::jit

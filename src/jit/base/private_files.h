@@ -6,7 +6,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "jit/base/file_handle.h"
 
 namespace jitstep::jit {
 
@@ -26,8 +29,27 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust);
 /// Makes a folder for files of this user alone. Returns why it must not be used.
 std::optional<std::string> make_own_folder(const std::string& path);
 
-/// The content of a regular, trusted file of at most `limit` bytes, or nothing. Does not follow links and does not
-/// block. If it returns nothing, `why` becomes the reason: "other users can write to it. ...".
+/// A regular, trusted file of at most `limit` bytes, open for reading. Does not follow links and does not block.
+class TrustedFile {
+ public:
+  TrustedFile(const std::string& path, Trust trust, std::uint64_t limit);
+
+  /// Why the file must not be read: "other users can write to it. ...". Empty if it may be read.
+  const std::string& problem() const { return problem_; }
+  /// The size of the whole file in bytes.
+  std::uint64_t size() const { return size_; }
+  /// The first `most` bytes, or all bytes of a shorter file. Nothing if the file must not be read, or with errno if a
+  /// read fails.
+  std::optional<std::vector<std::byte>> start(std::uint64_t most) const;
+
+ private:
+  FileHandle file_;
+  std::uint64_t size_ = 0;
+  std::string problem_;
+};
+
+/// The content of a file, or nothing, under the conditions of TrustedFile. If it returns nothing, `why` becomes the
+/// reason.
 std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trust trust,
                                                    std::uint64_t limit, std::string* why = nullptr);
 
@@ -36,8 +58,12 @@ std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trus
 std::string read_code_file(const std::string& path);
 
 /// Writes a file atomically: writes a hidden .tmp file, syncs it and renames it. Returns the reason of a failure, and
-/// then leaves no file.
+/// then leaves no file. A killed writer may leave the .tmp file.
 std::optional<std::string> write_atomically(const std::string& path,
                                             std::span<const std::byte> bytes);
+
+/// If `name` is the name of a .tmp file of write_atomically, the stem of the file that it writes: "tuning" for
+/// tuning.jsonl.
+std::optional<std::string_view> stem_of_temporary(std::string_view name);
 
 }  // namespace jitstep::jit

@@ -16,7 +16,7 @@ using nlohmann::json;
 using Bytes = std::span<const std::byte>;
 
 constexpr char kMagic[8] = {'J', 'S', 'T', 'E', 'P', 'K', 'R', 'N'};
-constexpr std::size_t kDigestSize = 32;
+constexpr std::size_t kDigestSize = 32, kLengthSize = 8;
 
 void put(std::vector<std::byte>& out, Bytes bytes) {
   out.insert(out.end(), bytes.begin(), bytes.end());
@@ -67,15 +67,29 @@ std::optional<std::uint32_t> read_schema(Reader& reader) {
   return schema;
 }
 
+// What precedes the payload.
+struct Start {
+  Bytes header;
+  std::uint64_t payload_bytes = 0;
+};
+
+// Nothing if the lengths do not add up to a file of `file_bytes` bytes.
+std::optional<Start> read_start_of(Reader& reader, std::uint64_t file_bytes) {
+  const std::size_t all = reader.rest.size();
+  if (read_schema(reader) != std::uint32_t{kCacheSchema}) return {};
+  Start start;
+  start.header = reader.read(reader.read_int<std::uint64_t>());
+  start.payload_bytes = reader.read_int<std::uint64_t>();
+  const std::uint64_t others = all - reader.rest.size() + kDigestSize;
+  if (!reader.good || file_bytes <= others || start.payload_bytes != file_bytes - others) return {};
+  return start;
+}
+
 std::optional<Parts> split(Bytes bytes) {
   Reader reader{bytes};
-  if (read_schema(reader) != std::uint32_t{kCacheSchema}) return {};
-  Parts parts;
-  parts.header = reader.read(reader.read_int<std::uint64_t>());
-  parts.payload = reader.read(reader.read_int<std::uint64_t>());
-  parts.checksum = reader.read(kDigestSize);
-  if (!reader.good || !reader.rest.empty() || parts.payload.empty()) return {};
-  return parts;
+  const auto start = read_start_of(reader, bytes.size());
+  if (!start) return {};
+  return Parts{start->header, reader.read(start->payload_bytes), reader.read(kDigestSize)};
 }
 
 bool checksum_holds(Bytes bytes, const Parts& parts) {
@@ -133,11 +147,14 @@ std::optional<CacheEntry> decode_entry(Bytes bytes, const Key& key) {
   }
 }
 
-std::optional<EntryHeader> header_of(Bytes bytes) {
-  const auto parts = split(bytes);
-  if (!parts) return {};
+std::optional<EntryHeader> header_of(Bytes bytes) { return header_of(bytes, bytes.size()); }
+
+std::optional<EntryHeader> header_of(Bytes start, std::uint64_t file_bytes) {
+  Reader reader{start};
+  const auto read = read_start_of(reader, file_bytes);
+  if (!read) return {};
   try {
-    const json header = json::parse(text_of(parts->header));
+    const json header = json::parse(text_of(read->header));
     const json& key = header.at("key");
     const std::string target = key.at("target");
     return EntryHeader{{key.at("text"), parse_target(target), key.at("compiler")},
@@ -150,6 +167,14 @@ std::optional<EntryHeader> header_of(Bytes bytes) {
   } catch (const Error&) {  // an unknown target
     return {};
   }
+}
+
+std::uint64_t header_end(Bytes start) {
+  Reader reader{start};
+  if (read_schema(reader) != std::uint32_t{kCacheSchema}) return 0;
+  const auto header_bytes = reader.read_int<std::uint64_t>();
+  if (!reader.good || header_bytes > kLargestEntry) return 0;
+  return kShortestStart + header_bytes + kLengthSize;
 }
 
 std::optional<std::uint32_t> schema_of(Bytes bytes) {

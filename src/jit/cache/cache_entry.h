@@ -45,6 +45,14 @@ std::optional<CacheEntry> decode_entry(std::span<const std::byte> bytes, const K
 /// accepted the same bytes.
 std::optional<EntryHeader> header_of(std::span<const std::byte> bytes);
 
+/// The same for a file of `file_bytes` bytes of which only the start is known: at least header_end() bytes.
+std::optional<EntryHeader> header_of(std::span<const std::byte> start, std::uint64_t file_bytes);
+
+/// The number of bytes that header_of needs from the start of a file. `start` has at least kShortestStart bytes of it.
+/// 0 if the file is not an entry of this schema.
+std::uint64_t header_end(std::span<const std::byte> start);
+inline constexpr std::uint64_t kShortestStart = 20;
+
 /// The schema of a file with an entry's magic number.
 std::optional<std::uint32_t> schema_of(std::span<const std::byte> bytes);
 

@@ -1,6 +1,5 @@
 #include "jit/cache/cache_folder.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +8,9 @@
 #include <optional>
 #include <string_view>
 
+#include "jit/base/private_files.h"
 #include "jit/base/text.h"
+#include "jit/compiler/remembered_identity.h"
 
 namespace jitstep::jit {
 namespace {
@@ -18,9 +19,9 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::system_clock;
 
 constexpr std::string_view kSuffix = ".jsk";
-constexpr std::string_view kTemporarySuffix = ".tmp";
+constexpr std::string_view kTuningStem = "tuning";  // of tuning.jsonl, see tuning/tuning_files.cpp
 constexpr std::size_t kDigits = 64;
-constexpr std::chrono::hours kLeftOverAfter{1};
+constexpr std::chrono::hours kKeepTemporary{1}, kKeepIdentity{30 * 24};
 // Clocks of machines that share a folder may differ by this much. A later time stamp comes from a wrong clock.
 constexpr std::chrono::hours kClockSkew{24};
 
@@ -29,14 +30,20 @@ bool is_digest(std::string_view name) {
          name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-bool is_entry_name(std::string_view name) {
-  return name.ends_with(kSuffix) && is_digest(name.substr(0, name.size() - kSuffix.size()));
+bool is_digest_with(std::string_view name, std::string_view suffix) {
+  return name.ends_with(suffix) && is_digest(name.substr(0, name.size() - suffix.size()));
 }
 
-// ".<digest>.XXXXXX.tmp", the name that write_atomically uses.
-bool is_temporary_name(std::string_view name) {
-  return name.size() == 1 + kDigits + 7 + kTemporarySuffix.size() && name.starts_with('.') &&
-         is_digest(name.substr(1, kDigits)) && name.ends_with(kTemporarySuffix);
+bool is_entry_name(std::string_view name) { return is_digest_with(name, kSuffix); }
+
+bool is_identity_name(std::string_view name) { return is_digest_with(name, kIdentitySuffix); }
+
+// How long a file is kept after its last use. Nothing for entries and for files that are not jitstep's.
+std::optional<std::chrono::hours> kept_for(std::string_view name) {
+  if (is_identity_name(name)) return kKeepIdentity;
+  const auto stem = stem_of_temporary(name);
+  if (stem && (is_digest(*stem) || *stem == kTuningStem)) return kKeepTemporary;
+  return {};
 }
 
 Clock::time_point time_of(const timespec& time) {
@@ -93,17 +100,18 @@ std::vector<EntryFile> entry_files(const std::string& folder) {
   return files_in(folder, is_entry_name);
 }
 
-void stamp(const std::string& path) {
-  const timespec now[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-  ::utimensat(AT_FDCWD, path.c_str(), now, AT_SYMLINK_NOFOLLOW);
-}
-
 void sweep_left_overs(const std::string& folder) {
   const auto now = Clock::now();
-  for (const EntryFile& file : files_in(folder, is_temporary_name)) {
-    const bool fresh = file.used > now - kLeftOverAfter && file.used < now + kClockSkew;
-    if (!fresh) ::unlink(file.path.c_str());
+  const auto is_swept = [](const std::string& name) { return kept_for(name).has_value(); };
+  for (const EntryFile& file : files_in(folder, is_swept)) {
+    const auto kept = *kept_for(fs::path(file.path).filename().string());
+    const bool fresh = file.used > now - kept && file.used < now + kClockSkew;
+    if (!fresh) remove_unchanged(file);
   }
+}
+
+void remove_identities(const std::string& folder) {
+  for (const EntryFile& file : files_in(folder, is_identity_name)) ::unlink(file.path.c_str());
 }
 
 void evict(const std::string& folder, std::uint64_t limit, const std::string& keep) {

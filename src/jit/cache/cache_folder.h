@@ -1,4 +1,4 @@
-// The files of a cache folder: entries, left-over temporary files, and eviction.
+// The files of a cache folder: entries, eviction, and other files that nobody needs any more.
 #pragma once
 
 #include <chrono>
@@ -25,12 +25,12 @@ std::string entry_path(const std::string& folder, const Key& key);
 /// because the user may store other files there.
 std::vector<EntryFile> entry_files(const std::string& folder);
 
-/// Marks an entry as used now. Uses the modification time, because mount options disable access times. Has no effect
-/// without permission.
-void stamp(const std::string& path);
-
-/// Deletes temporary files that killed writers left more than an hour ago.
+/// Deletes temporary files that killed writers left more than an hour ago, and identities of compilers that no process
+/// has used for 30 days.
 void sweep_left_overs(const std::string& folder);
+
+/// Deletes all identities of compilers.
+void remove_identities(const std::string& folder);
 
 /// If the entries exceed `limit` bytes, deletes the least recently used ones, except `keep`, until nine tenths of the
 /// limit are left. Other processes may do the same concurrently.

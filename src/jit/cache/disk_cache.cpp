@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
+#include "jit/base/file_io.h"
 #include "jit/base/log.h"
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
@@ -14,6 +16,33 @@ namespace jitstep::jit {
 namespace {
 
 namespace fs = std::filesystem;
+using Bytes = std::vector<std::byte>;
+using Layer = DiskCache::Layer;
+
+// Most headers are shorter, with their sources and the compiler's output.
+constexpr std::uint64_t kMostHeaders = 32 << 10;
+
+TrustedFile opened(Layer layer, const std::string& file) {
+  constexpr Trust kTrust[] = {Trust::own, Trust::own_or_root, Trust::anyone};
+  return TrustedFile(file, kTrust[static_cast<std::size_t>(layer)], kLargestEntry);
+}
+
+std::optional<Bytes> content(Layer layer, const std::string& file) {
+  return opened(layer, file).start(kLargestEntry);
+}
+
+// The bytes of a file from its start to the end of its header, or more.
+std::optional<Bytes> start_of(const TrustedFile& file) {
+  auto start = file.start(kMostHeaders);
+  if (start && header_end(*start) > start->size()) start = file.start(header_end(*start));
+  return start;
+}
+
+// Whether the digest is somewhere in a header. Most headers need not be parsed then.
+bool mentions(const Bytes& start, const std::string& digest) {
+  const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
+  return text.find(digest) != text.npos;
+}
 
 // Why a file with a valid name and owner is not an entry.
 std::string problem_of(std::span<const std::byte> bytes) {
@@ -33,6 +62,23 @@ std::string content_problem(std::span<const std::byte> bytes, const Key& key) {
 
 }  // namespace
 
+// An entry that fits a request. Only its header was read.
+struct DiskCache::Candidate {
+  Layer layer;
+  std::string file;
+  Key key;
+  int rank = 0;
+
+  // Reads the whole entry. Nothing if it is damaged, or if another one has replaced it.
+  std::optional<Found> found() const {
+    const auto bytes = content(layer, file);
+    auto entry = bytes ? decode_entry(*bytes, key) : std::nullopt;
+    if (!entry) return {};
+    const bool whole = image_problem(entry->binary.image, key.target).empty();
+    return Found{key, std::move(*entry), rank, whole};
+  }
+};
+
 DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {
   settings_.cache_dir = absolute_folder(settings_.cache_dir);
   settings_.cache_readonly = absolute_folder(settings_.cache_readonly);
@@ -49,9 +95,18 @@ std::optional<CacheEntry> DiskCache::find(const Key& key) {
 std::optional<DiskCache::Found> DiskCache::find_best(const Key& key, const Rank& rank,
                                                      std::span<const Layer> layers) {
   open_folders();
+  std::vector<Candidate> candidates;
+  for (const Layer layer : layers) scan(layer, key, rank, candidates);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](auto& a, auto& b) { return a.rank > b.rank; });
+  // If no undamaged entry fits, returns a damaged one, so that the error can name the damage.
   std::optional<Found> found;
-  for (const Layer layer : layers) scan(layer, key, rank, found);
-  if (found && usable(Layer::own)) stamp(entry_path(folder(Layer::own), found->key));
+  for (const Candidate& one : candidates) {
+    auto next = one.found();
+    if (next && (next->whole || !found)) found = std::move(next);
+    if (found && found->whole) break;
+  }
+  if (found && usable(Layer::own)) mark_used(entry_path(folder(Layer::own), found->key));
   return found;
 }
 
@@ -96,6 +151,11 @@ void DiskCache::trim(std::uint64_t bytes, const std::string& keep) {
   if (!usable(Layer::own)) return;
   sweep_left_overs(folder(Layer::own));
   evict(folder(Layer::own), bytes, keep);
+}
+
+void DiskCache::clear() {
+  trim(0);
+  if (usable(Layer::own)) remove_identities(folder(Layer::own));
 }
 
 std::vector<ListedEntry> DiskCache::list(bool check) {
@@ -185,12 +245,6 @@ const std::string& DiskCache::folder(Layer layer) const {
   return *folders[static_cast<std::size_t>(layer)];
 }
 
-std::optional<std::vector<std::byte>> DiskCache::content(Layer layer,
-                                                         const std::string& file) const {
-  constexpr Trust kTrust[] = {Trust::own, Trust::own_or_root, Trust::anyone};
-  return read_trusted(file, kTrust[static_cast<std::size_t>(layer)], kLargestEntry);
-}
-
 std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   if (!usable(layer)) return {};
   const bool own = layer == Layer::own;
@@ -198,7 +252,7 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   const auto bytes = content(layer, file);
   if (!bytes) return {};
   auto entry = decode_entry(*bytes, key);
-  if (entry && own) stamp(file);
+  if (entry && own) mark_used(file);
   if (!entry) {
     note(settings_.log, LogLevel::info,
          str_cat("the cache file ", file, " is damaged. It is ", own ? "deleted." : "ignored."));
@@ -208,33 +262,30 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   return entry;
 }
 
-// Files are visited in order of name, so the choice is deterministic. If no undamaged entry fits, returns a damaged
-// one, so that the error can name the damage.
+// Files are visited in order of name, so the choice is deterministic.
 void DiskCache::scan(Layer layer, const Key& key, const Rank& rank,
-                     std::optional<Found>& found) const {
+                     std::vector<Candidate>& found) const {
   if (!usable(layer)) return;
-  for (const EntryFile& file : entry_files(folder(layer))) {
-    const auto bytes = content(layer, file.path);
-    const auto header = bytes ? header_of(*bytes) : std::nullopt;
+  for (const EntryFile& entry : entry_files(folder(layer))) {
+    const TrustedFile file = opened(layer, entry.path);
+    const auto start = start_of(file);
+    if (!start || !mentions(*start, key.token_digest)) continue;
+    const auto header = header_of(*start, file.size());
     if (!header || header->key.token_digest != key.token_digest) continue;
     const int own = header->key.target == key.target ? rank(header->key.compiler) : 0;
-    const auto best = found ? std::pair(found->whole, found->rank) : std::pair(false, 0);
-    if (own == 0 || std::pair(true, own) <= best) continue;
-    auto entry = decode_entry(*bytes, header->key);
-    if (!entry) continue;
-    const bool whole = image_problem(entry->binary.image, header->key.target).empty();
-    if (std::pair(whole, own) > best) found = Found{header->key, std::move(*entry), own, whole};
+    if (own > 0) found.push_back({layer, entry.path, header->key, own});
   }
 }
 
 ListedEntry DiskCache::listed(Layer layer, const EntryFile& file, bool check) const {
   ListedEntry entry{file, layer != Layer::own};
-  const auto bytes = content(layer, file.path);
+  const TrustedFile opened_file = opened(layer, file.path);
+  const auto bytes = check ? opened_file.start(kLargestEntry) : start_of(opened_file);
   if (!bytes) {
     entry.problem = "not readable, of another user, or writable by others";
     return entry;
   }
-  entry.header = header_of(*bytes);
+  entry.header = header_of(*bytes, opened_file.size());
   if (!entry.header) {
     entry.problem = problem_of(*bytes);
   } else if (entry_path(folder(layer), entry.header->key) != file.path) {

@@ -54,7 +54,8 @@ class DiskCache {
   std::optional<CacheEntry> find(const Key& key);
 
   /// The entry with the same source and target whose compiler has the highest rank. Ties go to the first one, in order
-  /// of layers and file names. Damaged binaries rank below all others. Reads each file once.
+  /// of layers and file names. Damaged binaries rank below all others. Reads the headers of all files, and the whole
+  /// files of the highest rank until one is not damaged.
   std::optional<Found> find_best(const Key& key, const Rank& rank,
                                  std::span<const Layer> layers = kLayers);
 
@@ -64,14 +65,18 @@ class DiskCache {
   /// Deletes an entry that does not load.
   void discard(const Key& key);
 
-  /// Deletes temporary files of killed writers. If the user's own entries exceed `bytes`, deletes the least recently
-  /// used ones, except `keep`.
+  /// Deletes temporary files of killed writers, and identities of compilers that were not used for 30 days. If the
+  /// user's own entries exceed `bytes`, deletes the least recently used ones, except `keep`.
   void trim(std::uint64_t bytes, const std::string& keep = {});
+
+  /// Deletes the user's own entries and all identities of compilers. Keeps tuning records.
+  void clear();
 
   /// All entries, the user's own first. `check` also finds damage. Without it, reads only headers. Changes no entry.
   std::vector<ListedEntry> list(bool check);
 
-  /// Why find() has nothing for `wanted`: how the most similar entry differs, as a part of a sentence. Reads all files.
+  /// Why find() has nothing for `wanted`: how the most similar entry differs, as a part of a sentence. Reads all
+  /// headers.
   std::string explain(const EntryHeader& wanted, const Misfit& misfit = {});
 
   /// The folders that are searched, for messages. "no folder" if there is none.
@@ -85,9 +90,9 @@ class DiskCache {
   void open_folders();
   bool usable(Layer layer) const;
   const std::string& folder(Layer layer) const;
-  std::optional<std::vector<std::byte>> content(Layer layer, const std::string& file) const;
   std::optional<CacheEntry> read(Layer layer, const Key& key) const;
-  void scan(Layer layer, const Key& key, const Rank& rank, std::optional<Found>& found) const;
+  struct Candidate;
+  void scan(Layer layer, const Key& key, const Rank& rank, std::vector<Candidate>& found) const;
   void warn_unusable();
   std::optional<std::string> write(const std::string& file, std::span<const std::byte> bytes) const;
   ListedEntry listed(Layer layer, const EntryFile& file, bool check) const;

@@ -82,7 +82,7 @@ std::string display_name(const std::string& source) {
 }
 
 // The elements of a unit's lists, such as "amsgrad = false". "KernelConfig{1, 1, 256, 16}" is one element.
-std::set<std::string> elements_of(const std::string& unit) {
+std::set<std::string> parts_of_unit(const std::string& unit) {
   std::set<std::string> elements;
   std::string element;
   const auto end = [&] {
@@ -106,7 +106,7 @@ std::set<std::string> elements_of(const std::string& unit) {
 // Options, formats and configuration are in the translation unit.
 std::string compare_units(const std::string& had, const std::string& now) {
   constexpr std::size_t kShown = 4;
-  const auto before = elements_of(had), after = elements_of(now);
+  const auto before = parts_of_unit(had), after = parts_of_unit(now);
   const auto beyond = [&](const auto& all, const auto& others) {
     Phrases shown;
     std::set_difference(all.begin(), all.end(), others.begin(), others.end(),

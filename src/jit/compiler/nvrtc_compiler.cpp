@@ -191,8 +191,8 @@ void NvrtcCompiler::add_folder(const std::string& folder) {
   settings_.nvrtc_search.push_back(folder);
 }
 
-// Null with the problem if there is no usable NVRTC. Holds the lock while opening, because other threads need the
-// library too.
+// Null with the problem if there is no usable NVRTC. Holds the lock while opening: other threads need the library too,
+// and a child must not be forked while the loader or NVRTC is in the middle of it. It locks nothing else meanwhile.
 const NvrtcCompiler::Opened* NvrtcCompiler::open(std::string& problem) {
   std::lock_guard lock(mutex_);
   if (opened_) return opened_.get();

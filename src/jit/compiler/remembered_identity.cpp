@@ -1,7 +1,5 @@
 #include "jit/compiler/remembered_identity.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -20,11 +18,9 @@ constexpr std::size_t kDigestLine = 65;  // 64 digits and a line break
 constexpr int kVersion = 2;              // change it with the lines of identities
 
 // A line that changes with every change of the file. Empty if there is no file.
-std::string stamp_of(const std::string& program) {
-  struct stat s {};
-  if (::stat(program.c_str(), &s) != 0) return {};
-  return str_cat("program: ", s.st_dev, " ", s.st_ino, " ", s.st_size, " ", s.st_mtim.tv_sec, ".",
-                 s.st_mtim.tv_nsec, " ", s.st_ctim.tv_sec, ".", s.st_ctim.tv_nsec, "\n");
+std::string line_of(const std::string& program) {
+  const std::string stamp = file_stamp(program);
+  return stamp.empty() ? "" : str_cat("program: ", stamp, "\n");
 }
 
 // Prepends the SHA-256 of the content, to detect damage.
@@ -50,12 +46,12 @@ bool is_the_compiler(const std::string& program, const std::string& report) {
 RememberedIdentity::RememberedIdentity(const Settings& settings,
                                        const std::vector<std::string>& words,
                                        const Variables& variables)
-    : folder_(settings.cache_dir), program_(words.front()), stamp_(stamp_of(program_)) {
+    : folder_(settings.cache_dir), program_(words.front()), stamp_(line_of(program_)) {
   const std::string processor = this_processor();
   if (folder_.empty() || processor.empty() || stamp_.empty()) return;
   std::string request = str_cat(kVersion, "\n", processor, "\n", joined(words, "\n"), "\n");
   for (const auto& [name, value] : variables) request += str_cat(name, "=", value, "\n");
-  file_ = str_cat(folder_, "/", sha256_hex(request), ".compiler");
+  file_ = str_cat(folder_, "/", sha256_hex(request), kIdentitySuffix);
 }
 
 std::optional<std::string> RememberedIdentity::find() const {
@@ -65,11 +61,12 @@ std::optional<std::string> RememberedIdentity::find() const {
   const std::string all = text_of(*bytes);
   const std::string content = all.substr(std::min(all.size(), kDigestLine));
   if (all != with_digest(content) || !content.starts_with(stamp_)) return {};
+  mark_used(file_);
   return content.substr(stamp_.size());
 }
 
 void RememberedIdentity::store(const std::string& identity, const std::string& report) const {
-  if (file_.empty() || !is_the_compiler(program_, report) || stamp_of(program_) != stamp_) return;
+  if (file_.empty() || !is_the_compiler(program_, report) || line_of(program_) != stamp_) return;
   if (make_own_folder(folder_)) return;
   (void)write_atomically(file_, bytes_of(with_digest(stamp_ + identity)));
 }

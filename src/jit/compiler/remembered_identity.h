@@ -3,12 +3,16 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "jit/base/process.h"
 #include "jitstep/jit/settings.h"
 
 namespace jitstep::jit {
+
+/// The end of the names of the files. The start is a SHA-256 in hexadecimal digits.
+inline constexpr std::string_view kIdentitySuffix = ".compiler";
 
 /// The answer of one program to one command, stored in the cache folder. It is valid for the program file of that time
 /// (device, inode, size, change times) and for the processor, which determines -march=native. Disk problems count as a
@@ -20,7 +24,7 @@ class RememberedIdentity {
   RememberedIdentity(const Settings& settings, const std::vector<std::string>& words,
                      const Variables& variables);
 
-  /// The identity, if the same program gave it.
+  /// The identity, if the same program gave it. Marks its file as used, because the cache deletes unused ones.
   std::optional<std::string> find() const;
 
   /// Stores the identity for later processes, but only if the program's own report says that it is the compiler itself,

@@ -1,8 +1,11 @@
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "jit/base/fork_guard.h"
+#include "jit/base/single_flight.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/settings.h"
@@ -10,11 +13,16 @@
 namespace jitstep::jit {
 namespace {
 
+using Change = std::function<void(Settings&)>;
+
 // How the default engine is made. Never destroyed, like the engine.
 struct Defaults {
-  ForkSafeMutex mutex;
-  std::function<void(Settings&)> change;
+  ForkSafeMutex mutex;  // guards the next two members
+  std::shared_ptr<const Change> change = std::make_shared<const Change>();
   bool used = false;
+  // Not a static variable: a child that is forked while another thread makes a static variable waits for it forever.
+  SingleFlight<Engine*> making;
+  std::atomic<Engine*> made = nullptr;
 };
 
 Defaults& defaults() {
@@ -22,27 +30,49 @@ Defaults& defaults() {
   return only;
 }
 
+// Made when the library is loaded, because a fork may lose a thread that makes it.
+[[maybe_unused]] const Defaults& made_at_load = defaults();
+
+// Calls the program's function without the lock, because it may wait for other locks.
 Settings default_settings() {
   Settings settings = Settings::from_environment();
-  std::lock_guard lock(defaults().mutex);
-  defaults().used = true;
-  if (defaults().change) defaults().change(settings);
+  std::shared_ptr<const Change> change;
+  {
+    std::lock_guard lock(defaults().mutex);
+    defaults().used = true;
+    change = defaults().change;
+  }
+  if (*change) (*change)(settings);
   return settings;
+}
+
+std::shared_ptr<Engine* const> make_engine() {
+  try {
+    return std::make_shared<Engine* const>(new Engine(default_settings()));
+  } catch (...) {
+    std::lock_guard lock(defaults().mutex);
+    defaults().used = false;
+    throw;
+  }
 }
 
 }  // namespace
 
 Engine& default_engine() {
-  static Engine& engine = *new Engine(default_settings());
-  return engine;
+  if (Engine* const known = defaults().made) return *known;
+  bool found = false;
+  Engine* const engine = *defaults().making.get("", make_engine, found);
+  defaults().made = engine;
+  return *engine;
 }
 
-void set_default_settings(std::function<void(Settings&)> change) {
+void set_default_settings(Change change) {
+  auto replacement = std::make_shared<const Change>(std::move(change));
   std::lock_guard lock(defaults().mutex);
   if (defaults().used)
     throw Error(
         "cannot change the default settings: the default engine has read them. Change them first.");
-  defaults().change = std::move(change);
+  std::swap(defaults().change, replacement);  // the old function is destroyed without the lock
 }
 
 }  // namespace jitstep::jit

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jit/base/args.h"
+#include "jit/base/lines.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -12,8 +13,6 @@ namespace {
 constexpr int kSteps = 2;  // the second step reads the state that the first one has written
 constexpr int kRegisters = 65536, kSharedBytes = 48 << 10;
 constexpr int kLaunchOutOfResources = 701;  // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
-
-std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
 
 // A driver reports at the launch that a block needs too many registers.
 TrialStatus status_of(const Error& error) {

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "jit/base/integers.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 void check(const std::vector<PartitionedTensor>& tensors, int ranks) {
   if (ranks < 1)

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "jit/base/integers.h"
+
 namespace jitstep::jit {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // A tensor's dimensions for the kernels. A scalar gets one dimension. Those of a tensor with more than kMaxDims are
 // merged.

@@ -1,9 +1,8 @@
 #include "jit/tuning/config_chooser.h"
 
-#include <sys/stat.h>
-
 #include <sstream>
 
+#include "jit/base/file_io.h"
 #include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jit/codegen/unit.h"
@@ -15,14 +14,6 @@
 
 namespace jitstep::jit {
 namespace {
-
-// Identifies the version of a file. It changes whenever the file changes.
-std::string stamp_of(const std::string& path) {
-  struct stat status {};
-  if (path.empty() || ::stat(path.c_str(), &status) != 0) return {};
-  return str_cat(status.st_ino, " ", status.st_size, " ", status.st_mtim.tv_sec, " ",
-                 status.st_mtim.tv_nsec);
-}
 
 void warn_about(const RecordFile& file, const std::string& path, LogLevel level) {
   if (file.problems.empty()) return;
@@ -75,7 +66,7 @@ ConfigChooser::~ConfigChooser() = default;
 
 // Reads the records without the lock, because a warning calls the program's log handler.
 std::shared_ptr<const TunedConfigs> ConfigChooser::records() {
-  const std::string now = stamp_of(user_records(engine_.settings()));
+  const std::string now = file_stamp(user_records(engine_.settings()));
   {
     const std::lock_guard lock(mutex_);
     if (records_ && stamp_ == now) return records_;

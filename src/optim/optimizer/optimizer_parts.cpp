@@ -1,13 +1,10 @@
 // Checkpoints in folders: each rank writes and reads its part.
-#include <fcntl.h>
-#include <sys/random.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
-#include "jit/base/file_handle.h"
 #include "jit/base/file_io.h"
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/offload.h"
@@ -31,11 +28,10 @@ void make_folder(const std::string& folder) {
               ". Name a folder that exists or can be made.");
 }
 
-std::uint64_t random_number() {
-  std::uint64_t number = 0;
-  TORCH_CHECK(::getrandom(&number, sizeof(number), 0) == sizeof(number),
-              "jitstep: the system gives no random numbers: ", jit::failure_advice(errno));
-  return number;
+std::uint64_t new_number() {
+  const auto number = jit::random_number();
+  TORCH_CHECK(number, "jitstep: the system gives no random numbers: ", jit::failure_advice(errno));
+  return *number;
 }
 
 // The number of rank 0.
@@ -43,12 +39,6 @@ std::uint64_t first_of(std::uint64_t own, RankGroup& ranks) {
   const torch::Tensor all =
       ranks.all_gather(torch::full({1}, static_cast<std::int64_t>(own), torch::kInt64));
   return static_cast<std::uint64_t>(all[0][0].item<std::int64_t>());
-}
-
-// Waits until the names of files are on the disk, so that old ones are not removed before.
-void sync_folder(const std::string& folder) {
-  const jit::FileHandle handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (handle) ::fsync(handle.get());
 }
 
 bool has_formats(const ParamState::Data& state, const jit::Plan& plan) {
@@ -205,7 +195,7 @@ void Optimizer::save_parts(const std::string& folder, int parts) const {
   std::uint64_t number = 0;
   impl.together(RankCall::save_parts, [&] {
     if (is_first) make_folder(folder);
-    number = random_number();
+    number = new_number();
   });
   index.save = name_of_save(ranks > 0 ? first_of(number, impl.sharding->ranks()) : number);
   bool is_complete = false;
@@ -219,7 +209,7 @@ void Optimizer::save_parts(const std::string& folder, int parts) const {
       if (!is_first) return;
       impl.write_index(folder, index);
       is_complete = true;
-      sync_folder(folder);
+      jit::sync_folder(folder);  // before old files are removed
       remove_other_parts(folder, index.save);
     });
   } catch (...) {

@@ -2,7 +2,6 @@
 
 #include <caffe2/serialize/inline_container.h>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <torch/types.h>
 
@@ -11,6 +10,7 @@
 #include <sstream>
 
 #include "jit/base/file_io.h"
+#include "jit/base/lines.h"
 
 namespace jitstep {
 namespace {
@@ -36,10 +36,10 @@ fs::path followed(fs::path file) {
 // could otherwise place a link there to one of this user's files.
 jit::FileHandle new_temporary_file(const fs::path& file, std::string& name) {
   for (;;) {
-    std::uint64_t number = 0;
-    if (::getrandom(&number, sizeof(number), 0) < 0) return jit::FileHandle();
+    const auto number = jit::random_number();
+    if (!number) return jit::FileHandle();
     std::ostringstream suffix;
-    suffix << "." << std::hex << number << ".part";
+    suffix << "." << std::hex << *number << ".part";
     name = file.string() + suffix.str();
     jit::FileHandle made(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (made || errno != EEXIST) return made;
@@ -71,8 +71,7 @@ bool is_of_python(const std::string& file) {
 
 std::string first_line(const std::exception& error) {
   const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
-  const std::string all = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
-  return all.substr(0, all.find('\n'));
+  return jit::first_line(torchs != nullptr ? torchs->what_without_backtrace() : error.what());
 }
 
 // torch's error names neither the file nor a likely cause.

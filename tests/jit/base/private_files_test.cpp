@@ -219,5 +219,31 @@ TEST(PrivateFiles, DoesNotReadAFileLargerThanTheLimit) {
   EXPECT_TRUE(read_trusted(folder / "file", Trust::own, kNoLimit));
 }
 
+TEST(PrivateFiles, ReadsTheStartOfAFileUnderTheSameConditions) {
+  TemporaryFolder folder;
+  const std::string path = folder / "file";
+  testing::write_file(path, "12345");
+  const TrustedFile file(path, Trust::own, kNoLimit);
+  EXPECT_EQ(file.problem(), "");
+  EXPECT_EQ(file.size(), 5u);
+  EXPECT_EQ(text_of(file.start(3).value()), "123");
+  EXPECT_EQ(text_of(file.start(kNoLimit).value()), "12345");
+  ASSERT_EQ(::chmod(path.c_str(), 0622), 0);
+  EXPECT_TRUE(says(TrustedFile(path, Trust::own, kNoLimit).problem(), "other users can write"));
+  EXPECT_FALSE(TrustedFile(path, Trust::own, kNoLimit).start(3));
+  EXPECT_TRUE(TrustedFile(path, Trust::anyone, kNoLimit).start(3));
+  EXPECT_FALSE(TrustedFile(path, Trust::anyone, 4).start(3)) << "larger than the limit";
+  fs::create_symlink(path, folder / "link");
+  EXPECT_FALSE(TrustedFile(folder / "link", Trust::anyone, kNoLimit).start(3));
+}
+
+TEST(PrivateFiles, KnowsTheNamesOfItsTemporaryFiles) {
+  EXPECT_EQ(stem_of_temporary(".tuning.Ab3xYz.tmp"), "tuning");
+  EXPECT_EQ(stem_of_temporary(".a.b.Ab3xYz.tmp"), "a.b");
+  for (const char* other : {"", ".tmp", ".Ab3xYz.tmp", "tuning.Ab3xYz.tmp", ".tuning.Ab3xYz.tmq",
+                            ".tuning.Ab3xY.tmp", ".tuning.tmp", ".tuning"})
+    EXPECT_EQ(stem_of_temporary(other), std::nullopt) << other;
+}
+
 }  // namespace
 }  // namespace jitstep::jit

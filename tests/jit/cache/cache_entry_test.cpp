@@ -193,6 +193,39 @@ TEST(CacheEntry, ItsHeaderIsReadWithoutItsKey) {
       << "the header contains the whole key as text";
 }
 
+TEST(CacheEntry, ItsHeaderIsReadFromTheStartOfTheFile) {
+  const Bytes intact = encode_entry(key_of("a"), entry_of("payload"));
+  const std::span all(intact);
+  const std::uint64_t end = header_end(all.first(kShortestStart));
+  ASSERT_EQ(end, payload_length_at(intact) + 8);
+  for (std::size_t length = 0; length <= intact.size(); ++length) {
+    const auto header = header_of(all.first(length), intact.size());
+    EXPECT_EQ(header.has_value(), length >= end) << length;
+    if (header) {
+      EXPECT_EQ(header->key, key_of("a"));
+    }
+    EXPECT_EQ(header_end(all.first(length)), length < kShortestStart ? 0 : end) << length;
+  }
+  const auto start = all.first(static_cast<std::size_t>(end));
+  const std::uint64_t whole = intact.size();
+  for (const std::uint64_t size :
+       {std::uint64_t{0}, end, end + 32, whole - 1, whole + 1, ~std::uint64_t{0}})
+    EXPECT_FALSE(header_of(start, size)) << size;
+}
+
+TEST(CacheEntry, AHeaderOfImpossibleLengthHasNoEnd) {
+  const Bytes intact = encode_entry(key_of("a"), entry_of("payload"));
+  constexpr std::uint64_t kTop = std::numeric_limits<std::uint64_t>::max();
+  for (const std::uint64_t length : {kLargestEntry + 1, kTop, kTop - 27}) {
+    Bytes damaged = intact;
+    set_int(damaged, kHeaderLengthAt, length);
+    EXPECT_EQ(header_end(damaged), 0u) << length;
+  }
+  Bytes newer = intact;
+  set_int<std::uint32_t>(newer, kSchemaAt, kCacheSchema + 1);
+  EXPECT_EQ(header_end(newer), 0u);
+}
+
 // A kernel's file in a folder. The folder is the read-only layer, which never deletes damaged files, so that one file
 // serves for all.
 TEST(CacheEntry, OnDiskEveryFlippedByteAndEveryCutOfAKernelIsAMiss) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "jit/cache/cache_fixtures.h"
@@ -45,7 +46,8 @@ TEST_F(CacheFolder, CountsOnlyFilesNamedLikeEntries) {
 
 TEST_F(CacheFolder, TheUsersOwnFilesSurviveEvictionAndSweeping) {
   // A user may have named a folder with other files as the cache.
-  const std::vector<std::string> own = {"notes.tmp", ".notes.tmp", "work.jsk", "notes"};
+  const std::vector<std::string> own = {"notes.tmp", ".notes.tmp",        "work.jsk",
+                                        "notes",     ".notes.Ab3xYz.tmp", "tuning.jsonl"};
   for (const std::string& name : own) {
     testing::write_file(folder / name, std::string(5000, 'x'));
     age(folder / name, 100);
@@ -93,7 +95,7 @@ TEST_F(CacheFolder, AHitUpdatesTheStampEvenIfAccessTimesAreOff) {
   struct stat before {
   }, after{};
   ASSERT_EQ(::stat(file.c_str(), &before), 0);
-  stamp(file);
+  mark_used(file);
   ASSERT_EQ(::stat(file.c_str(), &after), 0);
   EXPECT_GT(after.st_mtim.tv_sec, before.st_mtim.tv_sec + 4 * 3600);
   EXPECT_EQ(after.st_atim.tv_sec, before.st_atim.tv_sec) << "the stamp is the cache's own";
@@ -158,6 +160,46 @@ TEST_F(CacheFolder, TemporaryFilesAreSweptWhenAnHourOld) {
   EXPECT_TRUE(fs::exists(aside("skewed")));
   EXPECT_FALSE(fs::exists(aside("old")));
   EXPECT_FALSE(fs::exists(aside("future")));
+}
+
+TEST_F(CacheFolder, TemporaryTuningRecordsAreSweptWhenAnHourOld) {
+  const std::string fresh = folder / ".tuning.Ab3xYz.tmp", old = folder / ".tuning.Cd3xYz.tmp";
+  for (const std::string& file : {fresh, old}) testing::write_file(file, "{\"sche");
+  age(old, 2);
+  sweep_left_overs(folder.path());
+  EXPECT_TRUE(fs::exists(fresh)) << "its writer may still be running";
+  EXPECT_FALSE(fs::exists(old));
+}
+
+TEST_F(CacheFolder, IdentitiesOfCompilersAreSweptAfter30DaysWithoutUse) {
+  const auto identity = [&](char digit) { return folder / (std::string(64, digit) + ".compiler"); };
+  const std::string users = folder / "mine.compiler";
+  const std::vector<std::pair<std::string, int>> files = {{identity('1'), 0},
+                                                          {identity('2'), 29 * 24},
+                                                          {identity('3'), 31 * 24},
+                                                          {identity('4'), -100},
+                                                          {users, 100 * 24}};
+  for (const auto& [file, hours] : files) {
+    testing::write_file(file, "an answer");
+    age(file, hours);
+  }
+  DiskCache(in(folder.path())).trim(1000);
+  EXPECT_TRUE(fs::exists(identity('1')));
+  EXPECT_TRUE(fs::exists(identity('2')));
+  EXPECT_FALSE(fs::exists(identity('3')));
+  EXPECT_FALSE(fs::exists(identity('4'))) << "its time comes from a wrong clock";
+  EXPECT_TRUE(fs::exists(users));
+}
+
+TEST_F(CacheFolder, ClearingKeepsOnlyTuningRecordsAndForeignFiles) {
+  put("a", 10, 0);
+  testing::write_file(folder / (std::string(64, '1') + ".compiler"), "an answer");
+  for (const char* kept : {"mine.compiler", "tuning.jsonl"})
+    testing::write_file(folder / kept, "kept");
+  DiskCache(in(folder.path())).clear();
+  std::vector<std::string> left = testing::files_below(folder.path(), "");
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(left, (std::vector<std::string>{folder / "mine.compiler", folder / "tuning.jsonl"}));
 }
 
 TEST_F(CacheFolder, AnEntryLargerThanTheLimitIsNotWrittenAndEvictsNothing) {

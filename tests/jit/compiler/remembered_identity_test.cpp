@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "jit/cache/cache_fixtures.h"
 #include "jit/compiler/host_compiler.h"
 #include "jit/compiler/isa.h"
 #include "jit/fixtures.h"
@@ -151,6 +152,22 @@ TEST_F(RememberedCompiler, DamagedOrForeignFilesAreIgnored) {
   ::chmod(files[0].c_str(), 0666);
   identity();
   EXPECT_EQ(runs(), expected_runs + 1) << "another user could write a wrong identity";
+}
+
+TEST_F(RememberedCompiler, AnIdentityThatIsUsedIsKept) {
+  identity();
+  const std::vector<std::string> files = files_below(settings.cache_dir, ".compiler");
+  ASSERT_EQ(files.size(), 1u);
+  testing::age(files[0], 40 * 24);
+  identity();
+  ASSERT_EQ(runs(), 1u);
+  sweep_left_overs(settings.cache_dir);
+  EXPECT_TRUE(fs::exists(files[0]));
+  testing::age(files[0], 40 * 24);
+  sweep_left_overs(settings.cache_dir);
+  EXPECT_FALSE(fs::exists(files[0]));
+  identity();
+  EXPECT_EQ(runs(), 2u);
 }
 
 TEST(RememberedIdentity, TheHostsCompilerIsRememberedIfTheCpuIsKnown) {

@@ -1,7 +1,13 @@
 // The settings of the engine of a process. Each test runs in its own process, whose default engine is new.
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
 #include "jit/fixtures.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
+#include "support/child.h"
 #include "support/own_process.h"
 
 namespace jitstep::jit {
@@ -42,6 +48,65 @@ TEST(DefaultEngine, DISABLED_ThatExistsKeepsItsSettings) {
   EXPECT_EQ(default_engine().settings().cache_dir, std::getenv("JITSTEP_CACHE_DIR"));
   EXPECT_TRUE(refuses_settings());
   EXPECT_EQ(default_engine().settings().cache_dir, std::getenv("JITSTEP_CACHE_DIR"));
+}
+
+TEST(DefaultEngine, DISABLED_CallsTheFunctionOnceForSeveralThreads) {
+  std::atomic<int> calls = 0;
+  set_default_settings([&](Settings&) {
+    ++calls;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  });
+  Engine* engines[4] = {};
+  std::vector<std::thread> threads;
+  for (Engine*& engine : engines) threads.emplace_back([&engine] { engine = &default_engine(); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(calls, 1);
+  for (const Engine* const engine : engines) EXPECT_EQ(engine, &default_engine());
+}
+
+TEST(DefaultEngine, DISABLED_MayForkWhileItReadsItsSettings) {
+  std::atomic<bool> started = false, may_end = false;
+  bool child_forked_by_the_function = false;
+  set_default_settings([&](Settings& settings) {
+    settings.compile_seconds = 77;
+    if (!started) child_forked_by_the_function = jitstep::testing::child_says([] { return true; });
+    started = true;
+    while (!may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  std::thread first([] { default_engine(); });
+  while (!started) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(refuses_settings()) << "they are being read";
+  EXPECT_TRUE(jitstep::testing::child_says([&] {
+    may_end = true;
+    return default_engine().settings().compile_seconds == 77;
+  }));
+  may_end = true;
+  first.join();
+  EXPECT_TRUE(child_forked_by_the_function);
+  EXPECT_EQ(default_engine().settings().compile_seconds, 77);
+}
+
+TEST(DefaultEngine, DISABLED_IsNotMadeIfTheFunctionThrows) {
+  set_default_settings([](Settings&) { throw std::runtime_error("no package"); });
+  EXPECT_THROW(default_engine(), std::runtime_error);
+  EXPECT_THROW(default_engine(), std::runtime_error);
+  set_default_settings([](Settings& settings) { settings.compile_seconds = 77; });
+  EXPECT_EQ(default_engine().settings().compile_seconds, 77);
+  EXPECT_TRUE(refuses_settings());
+}
+
+TEST(DefaultEngine, CallsTheFunctionOnceForSeveralThreads) {
+  EXPECT_EQ(OwnProcess().run("DefaultEngine.DISABLED_CallsTheFunctionOnceForSeveralThreads"), 0);
+}
+
+// With a limit on the time: a lock that is held while the function runs makes fork() wait forever.
+TEST(DefaultEngine, MayForkWhileItReadsItsSettings) {
+  EXPECT_EQ(OwnProcess().run("DefaultEngine.DISABLED_MayForkWhileItReadsItsSettings", "timeout 60"),
+            0);
+}
+
+TEST(DefaultEngine, IsNotMadeIfTheFunctionThrows) {
+  EXPECT_EQ(OwnProcess().run("DefaultEngine.DISABLED_IsNotMadeIfTheFunctionThrows"), 0);
 }
 
 TEST(DefaultEngine, HasSettingsThatWereChangedBefore) {

@@ -2,7 +2,10 @@
 
 #include <sys/stat.h>
 
-#include "jit/fixtures.h"
+#include <chrono>
+#include <thread>
+
+#include "jit/cache/cache_fixtures.h"
 #include "jit/step/step_fixtures.h"
 #include "jit/tuning/embedded_records.h"
 #include "jit/tuning/tuning_files.h"
@@ -62,6 +65,21 @@ TEST_F(ChosenByRecords, TheUsersRecordIsPreferredToTheReadOnlyLayers) {
   write("cache", record(4));
   EXPECT_EQ(chosen(backend).config.leaves_per_item, 4)
       << "read again, because the file has changed";
+}
+
+TEST_F(ChosenByRecords, AChangeOfTheFileThatKeepsItsSizeAndTimeIsNoticed) {
+  write("cache", record(64));
+  write("other", record(16));
+  CpuBackend backend(engine());
+  EXPECT_EQ(chosen(backend).config.leaves_per_item, 64);
+  const std::string file = folder / "cache/tuning.jsonl";
+  const std::string content = testing::content_of(folder / "other/tuning.jsonl");
+  ASSERT_EQ(content.size(), testing::content_of(file).size());
+  const auto time = testing::fs::last_write_time(file);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the system's clock has ticks
+  testing::write_file(file, content);
+  testing::fs::last_write_time(file, time);
+  EXPECT_EQ(chosen(backend).config.leaves_per_item, 16);
 }
 
 TEST_F(ChosenByRecords, TheProgramsConfigIsPreferred) {

@@ -110,6 +110,10 @@ TEST_F(TuningFiles, AWriterKilledAtAnyPointLeavesACompleteFile) {
   }
   EXPECT_GT(known, 0u);
   EXPECT_EQ(add_record(path, of_size(1000)), std::nullopt) << "nobody holds the lock";
+  for (const std::string& file : testing::files_below(folder / "cache", ".tmp"))
+    testing::age(file, 2);
+  sweep_left_overs(folder / "cache");
+  EXPECT_TRUE(testing::files_below(folder / "cache", ".tmp").empty()) << "of killed writers";
 }
 
 TEST_F(TuningFiles, RejectAFolderThatOthersMayWriteTo) {

@@ -1,5 +1,6 @@
 #include "kernel_check.h"
 
+#include <jit/base/lines.h>
 #include <jit/base/parallel.h>
 #include <jit/base/text.h>
 #include <jit/codegen/probe.h>
@@ -70,8 +71,6 @@ Job cpu_job(Engine& engine, const Plan& plan) {
 Job gpu_job(Engine& engine, const Plan& plan, const Target& target) {
   return job_of(engine, plan, default_kernel_config(plan, target), target);
 }
-
-std::string first_line(const std::string& message) { return message.substr(0, message.find('\n')); }
 
 class KernelCheck {
  public:
