@@ -108,7 +108,7 @@ Difference difference_at(const StoredBuffer& one, const StoredBuffer& other, std
 
 }  // namespace
 
-Elements elements_of(Dtype dtype) {
+Elements buffer_type_of(Dtype dtype) {
   switch (dtype) {
     case Dtype::float64:
       return Elements::float64;

@@ -14,8 +14,8 @@ namespace jitstep::emulation {
 /// Element type of a buffer. `nibbles`: two per byte, the even one in the low bits.
 enum class Elements { float64, float32, bfloat16, float16, bytes, nibbles };
 
-/// Elements of a parameter's or gradient's dtype.
-Elements elements_of(jit::Dtype dtype);
+/// The element type of a buffer with the values of a parameter or gradient.
+Elements buffer_type_of(jit::Dtype dtype);
 
 /// One buffer of a tensor, between two guard regions that kernels must not change.
 struct StoredBuffer {

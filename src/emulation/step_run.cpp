@@ -325,9 +325,9 @@ StepOutcome StepRun::outcome() const {
   StepOutcome outcome;
   for (const TensorData& data : s.all) {
     outcome.push_back(
-        s.stored(data, data.p, "p", elements_of(spec.state.dtype), bytes_of(spec.state.dtype)));
+        s.stored(data, data.p, "p", buffer_type_of(spec.state.dtype), bytes_of(spec.state.dtype)));
     outcome.push_back(
-        s.stored(data, data.g, "g", elements_of(spec.gradient), bytes_of(spec.gradient)));
+        s.stored(data, data.g, "g", buffer_type_of(spec.gradient), bytes_of(spec.gradient)));
     outcome.push_back(
         s.stored(data, data.residual, "residual",
                  s.plan.weights->residual == "float" ? Elements::float32 : Elements::bytes,

@@ -48,11 +48,15 @@ ConfigSearch::ConfigSearch(const KernelConfig& default_config, Strategy strategy
 }
 
 const KernelConfig& ConfigSearch::next() const {
-  return done() ? chosen() : running_.default_is_next() ? default_config_ : candidate_;
+  return done() ? chosen() : tries_candidate() ? candidate_ : default_config_;
 }
 
 bool ConfigSearch::is_new() const {
-  return phase_ == Phase::candidates && !running_.default_is_next() && running_.times().rounds == 0;
+  return phase_ == Phase::candidates && tries_candidate() && running_.times().rounds == 0;
+}
+
+bool ConfigSearch::tries_candidate() const {
+  return !done() && !unusable_ && !running_.default_is_next();
 }
 
 void ConfigSearch::record(double seconds) {
@@ -62,6 +66,10 @@ void ConfigSearch::record(double seconds) {
 }
 
 void ConfigSearch::reject(TrialStatus status, const std::string& detail) {
+  if (agree_) {
+    unusable_ = Trial{.config = candidate_, .status = status, .detail = detail};
+    return;
+  }
   if (phase_ == Phase::confirmation) {
     phase_ = Phase::done;
     return;
@@ -79,18 +87,19 @@ void ConfigSearch::stop() {
 
 void ConfigSearch::end_trial() {
   if (phase_ == Phase::candidates) {
-    trials_.push_back({.config = candidate_, .times = running_.times()});
+    trials_.push_back(unusable_.value_or(Trial{.config = candidate_, .times = running_.times()}));
     return take_candidate();
   }
+  phase_ = Phase::done;  // also if the Agreement throws
   confirmation_ = running_.times();
-  won_ = agreed_score(*confirmation_) < 1 - rules_.least_gain;
-  phase_ = Phase::done;
+  won_ = agreed_score(unusable_ ? kFailed : score(*confirmation_)) < 1 - rules_.least_gain;
 }
 
 void ConfigSearch::take_candidate() {
   const auto next = stopped_ ? std::nullopt : strategy_(trials_);
   if (!next) return choose_best();
   candidate_ = *next;
+  unusable_.reset();
   running_ = PairedTrial(rules_);
 }
 
@@ -107,13 +116,15 @@ void ConfigSearch::choose_best() {
   }
   const auto best = std::min_element(scores.begin(), scores.end());
   if (best == scores.end() || *best >= 1 - rules_.least_gain) return;
-  candidate_ = trials_[static_cast<std::size_t>(best - scores.begin())].config;
+  const Trial& winner = trials_[static_cast<std::size_t>(best - scores.begin())];
+  candidate_ = winner.config;
+  unusable_.reset();
+  if (winner.status != TrialStatus::timed) unusable_ = winner;  // others can run it
   running_ = PairedTrial(at_full_length(rules_));
   phase_ = Phase::confirmation;
 }
 
-double ConfigSearch::agreed_score(const TrialTimes& times) const {
-  const double own = score(times);
+double ConfigSearch::agreed_score(double own) const {
   if (!agree_) return own;
   const std::vector<double> agreed = agree_({own});
   if (agreed.size() != 1)
@@ -123,8 +134,8 @@ double ConfigSearch::agreed_score(const TrialTimes& times) const {
 }
 
 Outcome ConfigSearch::outcome() const {
-  if (won_) return Outcome::won;
-  if (is_cut_ || trials_.empty()) return Outcome::unresolved;
+  if (won_ && !unusable_) return Outcome::won;
+  if (won_ || is_cut_ || trials_.empty()) return Outcome::unresolved;
   const auto open = [&](const Trial& trial) {
     return trial.status == TrialStatus::timed && may_gain(trial.times, rules_);
   };
@@ -132,7 +143,9 @@ Outcome ConfigSearch::outcome() const {
                                                            : Outcome::default_config;
 }
 
-const KernelConfig& ConfigSearch::chosen() const { return won_ ? candidate_ : default_config_; }
+const KernelConfig& ConfigSearch::chosen() const {
+  return won_ && !unusable_ ? candidate_ : default_config_;
+}
 
 TuningRecord record_of(const ConfigSearch& search, TuningRecord record) {
   record.outcome = search.outcome();

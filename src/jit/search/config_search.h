@@ -20,8 +20,13 @@ using Strategy = std::function<std::optional<KernelConfig>(const std::vector<Tri
 JITSTEP_API Strategy in_order(std::vector<KernelConfig> candidates);
 
 /// Makes processes that tune together choose the same configuration. It gets one number per trial and must return the
-/// same numbers in all processes. It is called once after all candidates, and once more after the confirmation.
+/// same numbers in all processes. It is called once after all candidates, and once more after the confirmation. A
+/// smaller number is a faster configuration. All processes must have equally many candidates. A process that cannot run
+/// one rejects it: it runs the default in those trials, and gives 1e9.
 using Agreement = std::function<std::vector<double>(const std::vector<double>&)>;
+
+/// The number that a process gives for a kernel of which it has no elements, so that it measures nothing: no gain.
+inline constexpr double kNothingMeasured = 1;
 
 /// Compares the candidates of one kernel with the default, each in a paired trial. The best one has the smallest upper
 /// bound of its ratio. It must confirm its gain in a second trial of full length, because the best of many candidates
@@ -37,9 +42,12 @@ class JITSTEP_API ConfigSearch {
   const KernelConfig& next() const;
   /// Whether next() is a candidate that has not run yet. The caller must check it first.
   bool is_new() const;
+  /// Whether next() is the candidate of the current trial, in any round.
+  bool tries_candidate() const;
   /// Records the seconds that next() took.
   void record(double seconds);
-  /// Records that the current candidate cannot be used.
+  /// Records that the current candidate cannot be used. With an Agreement its trial continues with the default, because
+  /// other processes may run it in these steps.
   void reject(TrialStatus status, const std::string& detail);
   /// Tries no further candidates. The confirmation of the best one still runs.
   void stop();
@@ -50,7 +58,7 @@ class JITSTEP_API ConfigSearch {
   /// The trials so far. Valid before the end, too.
   const std::vector<Trial>& trials() const { return trials_; }
   Outcome outcome() const;
-  /// The winner, or the default.
+  /// The winner, or the default. The default, too, if this process cannot run the winner.
   const KernelConfig& chosen() const;
   /// The second trial of the best candidate. Empty if there was none.
   const std::optional<TrialTimes>& confirmation() const { return confirmation_; }
@@ -61,7 +69,7 @@ class JITSTEP_API ConfigSearch {
   void take_candidate();
   void end_trial();
   void choose_best();
-  double agreed_score(const TrialTimes& times) const;
+  double agreed_score(double own) const;
 
   KernelConfig default_config_;
   Strategy strategy_;
@@ -72,6 +80,7 @@ class JITSTEP_API ConfigSearch {
   bool is_cut_ = false;
   std::vector<Trial> trials_;
   KernelConfig candidate_;
+  std::optional<Trial> unusable_;  // the candidate, if its trial runs the default instead
   PairedTrial running_;
   std::optional<TrialTimes> confirmation_;
   bool won_ = false;

@@ -1,17 +1,17 @@
 #include "jit/search/config_space.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace jitstep::jit {
 namespace {
 
-std::vector<TunedParameter> cpu_parameters(const Hardware& hardware) {
-  const bool avx512 = hardware.architecture.ends_with("avx512");
+std::vector<TunedParameter> cpu_parameters(bool avx512, bool several_threads) {
   std::vector<TunedParameter> parameters = {
       {"leaves_per_item", &KernelConfig::leaves_per_item, {4, 16, 64, 256}},
       {"unroll", &KernelConfig::unroll, {0, 1}}};
   if (avx512) parameters.push_back({"simd_bits", &KernelConfig::simd_bits, {0, 256, 512}});
-  if (hardware.units > 1) {
+  if (several_threads) {
     parameters.push_back({"min_items", &KernelConfig::min_items, {0, 1, 32}});
     parameters.push_back({"max_threads", &KernelConfig::max_threads, {0, 1}});
   }
@@ -30,15 +30,31 @@ void insert(std::vector<int>& values, int value) {
   if (location == values.end() || *location != value) values.insert(location, value);
 }
 
+ConfigSpace space_of(const Plan& plan, const Target& target,
+                     std::vector<TunedParameter> parameters) {
+  const KernelConfig default_config = default_kernel_config(plan, target);
+  for (TunedParameter& parameter : parameters)
+    insert(parameter.values, default_config.*parameter.field);
+  return {plan, target, std::move(parameters)};
+}
+
 }  // namespace
 
 ConfigSpace config_space(const Plan& plan, const Hardware& hardware) {
   const bool cpu = hardware.target.kind == Target::Kind::cpu;
-  ConfigSpace space{plan, hardware.target, cpu ? cpu_parameters(hardware) : gpu_parameters()};
-  const KernelConfig default_config = default_kernel_config(plan, hardware.target);
-  for (TunedParameter& parameter : space.parameters)
-    insert(parameter.values, default_config.*parameter.field);
-  return space;
+  const bool avx512 = hardware.architecture.ends_with("avx512");
+  return space_of(plan, hardware.target,
+                  cpu ? cpu_parameters(avx512, hardware.units > 1) : gpu_parameters());
+}
+
+std::vector<KernelConfig> common_candidates(const Plan& plan, const Target& target) {
+  const bool cpu = target.kind == Target::Kind::cpu;
+  const ConfigSpace space =
+      space_of(plan, target, cpu ? cpu_parameters(true, true) : gpu_parameters());
+  const KernelConfig default_config = default_kernel_config(plan, target);
+  std::vector<KernelConfig> made = space.single_changes(default_config);
+  made.resize(kCommonCandidates, default_config);
+  return made;
 }
 
 bool ConfigSpace::holds(const KernelConfig& config) const {

@@ -1,6 +1,7 @@
 // The configurations that a tuner may try for a kernel.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "jit/tuning/hardware.h"
@@ -33,5 +34,13 @@ struct JITSTEP_API ConfigSpace {
 
 /// The configurations that a tuner tries for a kernel on this hardware. The default is always included.
 JITSTEP_API ConfigSpace config_space(const Plan& plan, const Hardware& hardware);
+
+/// The number of common_candidates() of every kernel.
+inline constexpr std::size_t kCommonCandidates = 12;
+
+/// The candidates of processes that tune together and may have other hardware: those that differ from the default in
+/// one parameter. Processors of one kind have the same ones in the same order. config_space() knows which this hardware
+/// has a use for. The default fills up the end.
+JITSTEP_API std::vector<KernelConfig> common_candidates(const Plan& plan, const Target& target);
 
 }  // namespace jitstep::jit

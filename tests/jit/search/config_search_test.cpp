@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -142,6 +144,52 @@ TEST(ConfigSearch, ProcessesThatAgreeChooseAlikeWhateverTheyMeasure) {
   EXPECT_EQ(search.chosen(), with_leaves(4));
   EXPECT_EQ(search.outcome(), Outcome::won);
   EXPECT_EQ(calls, 2);
+}
+
+TEST(ConfigSearch, AProcessThatCannotRunACandidateTakesItsTrialsWithTheDefault) {
+  std::array<std::vector<std::vector<double>>, 2> given;
+  const auto agreement = [&](std::size_t process) {
+    return [&given, process](const std::vector<double>& own) {
+      given[process].push_back(own);
+      return own.size() == 2 ? std::vector<double>{0.7, 0.9} : std::vector<double>{0.7};
+    };
+  };
+  TrialRules rules;
+  rules.least_rounds = rules.most_rounds = 5;
+  rules.hopeless = std::numeric_limits<double>::infinity();
+  const auto candidates = in_order({with_leaves(4), with_leaves(64)});
+  ConfigSearch able(kDefault, candidates, rules, agreement(0));
+  ConfigSearch unable(kDefault, candidates, rules, agreement(1));
+  FakeDevice device{{{16, 1}, {4, 0.8}, {64, 0.9}}}, other = device;
+  while (!able.done()) {
+    ASSERT_FALSE(unable.done());
+    if (unable.is_new() && unable.next() == with_leaves(4))
+      unable.reject(TrialStatus::spills, "8 bytes");
+    able.record(device.run(able.next()));
+    unable.record(other.run(unable.next()));
+  }
+  EXPECT_TRUE(unable.done());
+  EXPECT_EQ(able.chosen(), with_leaves(4));
+  EXPECT_EQ(unable.next(), kDefault);
+  EXPECT_EQ(unable.outcome(), Outcome::unresolved);
+  EXPECT_EQ(other.runs.count(4), 0u);
+  EXPECT_EQ(unable.trials()[0].status, TrialStatus::spills);
+  ASSERT_EQ(given[1].size(), 2u);
+  EXPECT_EQ(given[1][0], (std::vector<double>{1e9, 0.9}));
+  EXPECT_EQ(given[1][1], std::vector<double>{1e9});
+}
+
+TEST(ConfigSearch, AnAgreementThatThrowsEndsTheSearchWithTheDefault) {
+  int calls = 0;
+  const Agreement fails = [&](const std::vector<double>& own) {
+    if (++calls == 2) throw Error("a process has ended");
+    return own;
+  };
+  FakeDevice device{{{16, 1}, {4, 0.5}}};
+  ConfigSearch search(kDefault, in_order({with_leaves(4)}), {}, fails);
+  EXPECT_THROW(device.play(search), Error);
+  EXPECT_TRUE(search.done());
+  EXPECT_EQ(search.chosen(), kDefault);
 }
 
 TEST(ConfigSearch, AnAgreementWithTooFewNumbersIsAnError) {

@@ -1,5 +1,6 @@
 #include "jit/search/config_space.h"
 
+#include <algorithm>
 #include <set>
 
 #include "jit/codegen/unit.h"
@@ -73,6 +74,26 @@ TEST(ConfigSpace, OmitsConfigsThatTheHardwareDoesNotSupport) {
   narrow.architecture = "x86-64 Beads family 6 avx2";
   for (const KernelConfig& config : config_space(plan, narrow).all())
     EXPECT_NE(config.simd_bits, 512);
+}
+
+TEST(ConfigSpace, HasItsSingleChangesAmongTheCandidatesThatAllHardwareHasInCommon) {
+  Hardware narrow = abacus(1);
+  narrow.architecture = "x86-64 Beads family 6 avx2";
+  const Hardware gpu = gpu_hardware(Target::cuda(90), 132, 50 << 20);
+  for (const char* codec : {"fp32", "int8", "int4"})
+    for (const Hardware& hardware : {abacus(), narrow, gpu}) {
+      const Plan plan = adamw_plan(codec);
+      const KernelConfig default_config = default_kernel_config(plan, hardware.target);
+      const auto common = common_candidates(plan, hardware.target);
+      EXPECT_EQ(common.size(), kCommonCandidates);
+      const auto own = config_space(plan, hardware).single_changes(default_config);
+      for (const KernelConfig& config : own)
+        EXPECT_EQ(std::count(common.begin(), common.end(), config), 1) << to_string(config);
+      EXPECT_EQ(
+          std::count(common.begin(), common.begin() + static_cast<int>(own.size()), default_config),
+          0)
+          << "the default fills up the end";
+    }
 }
 
 int changes(const KernelConfig& a, const KernelConfig& b, const ConfigSpace& space) {
