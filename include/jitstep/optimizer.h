@@ -83,8 +83,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   torch::Tensor step(LossClosure closure = nullptr) override;
 
   /// Makes processes that train together choose the same configurations. All processes call `agree` at the same step
-  /// with one number per configuration that was tried. `agree` must return the same numbers in every process, for
-  /// example rank 0's or the maximum of all. Without it, an optimizer does not tune if WORLD_SIZE is above 1.
+  /// with one number per configuration: smaller is faster, 1e9 cannot run in this process. `agree` must return the same
+  /// numbers in every process, for example rank 0's or the maximum of all. A process that cannot run the chosen
+  /// configuration uses its default. Without `agree`, an optimizer does not tune if WORLD_SIZE is above 1.
   using TuningAgreement = std::function<std::vector<double>(const std::vector<double>&)>;
   void set_tuning_agreement(TuningAgreement agree);
 
@@ -123,7 +124,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// Sets the learning rate of all groups, or of one, as a tensor that replaces the option. It is one float32 or
   /// float64 on the device of the parameters. Every later step reads it on the device, without synchronization, so
   /// device code and CUDA graphs may change it. The value is not validated. Schedulers continue to set the option. Pass
-  /// an undefined tensor to use the option again.
+  /// an undefined tensor to use the option again. If you remove or reorder groups, a tensor stays with its parameters.
   void set_lr(const torch::Tensor& lr);
   void set_lr(std::size_t group, torch::Tensor lr);
 
@@ -134,6 +135,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// wait for the device. You must order replays and other steps yourself, as for any work on several streams. A graph
   /// uses the state tensors that existed at capture: capture again after load(), and after you changed formats, groups
   /// or state. During capture, step() throws before any change if a replay could not repeat it.
+  ///
+  /// The optimizer owns the tables of all captured steps. capturable(false) waits for the device and frees them: do not
+  /// replay earlier graphs after it.
   void capturable(bool on = true);
   bool is_capturable() const;
 
@@ -161,6 +165,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// are stepped as before. Call it before the first step, or later: state that exists moves to host memory.
   ///
   /// The host also has a copy of each parameter and of each gradient. They are pinned, in blocks of torch's allocator.
+  /// The next step frees the copies of parameters that have left the groups. Their state holds one until it is erased.
   /// State is not pinned, because it is never copied. State tensors, such as `exp_avg()`, and the tensors of host
   /// transforms are on the CPU. set_lr(), set_grad_scale(), set_found_inf() and set_input() take the same tensors as
   /// before.
@@ -198,6 +203,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   void shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
   /// The same with options: with own gradients, ranks also share the gradients (ZeRO stage 2). See sharding.h.
   void shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const ShardOptions& options);
+  /// True if ranks exchange gradients, in step() or in backward(). See ShardOptions::gradients().
+  bool reduces_gradients() const;
   /// True if backward() exchanges gradients among ranks and frees them. See ShardOptions::in_backward().
   bool reduces_in_backward() const;
   /// The first element of this rank's part of a parameter, and the one after the last. Elements count in storage order.
@@ -237,8 +244,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// The rule's name. With several rules, the rule of the first group at construction.
   const std::string& rule() const;
 
-  /// With shard(), rank 0 gets the state of all ranks and writes what a single process would write. Other ranks write
-  /// nothing.
+  /// With shard(), rank 0 gets the state of all ranks and writes what a single process would write. Archives of other
+  /// ranks have no state, and load() refuses them. Ranks must not write their archives to the same file, as torch::save()
+  /// with a file name does. Use save(file).
   void save(torch::serialize::OutputArchive& archive) const override;
   /// Loads options and state from the checkpoint. The optimizer's own formats stay: state in other codecs is converted,
   /// and one warning names these codecs. Also loads checkpoints of torch's optimizer of the same name. The checkpoint

@@ -46,10 +46,11 @@ class JITSTEP_API ClosedFormLR : public torch::optim::LRScheduler {
 
  private:
   std::vector<double> get_lrs() override;
+  std::vector<double> lrs_of(const std::vector<double>& base_lrs, unsigned step_count) const;
 
   std::string name_;
   std::vector<double> base_lrs_;
-  bool is_loading_ = false;  // then groups that were added after the last step keep their rates
+  std::vector<double> loaded_lrs_;  // of the checkpoint, until get_lrs() returns them
 };
 
 /// For torch::save and torch::load.

@@ -1,6 +1,7 @@
 // The front end on a CUDA device: torch's tensors and streams, and kernels from NVRTC that the PTX interpreter
 // executes. Results must equal those on the CPU.
 #include "optim/optimizer/cuda.h"
+#include "optim/state/shared_state_tensors.h"
 #include "support/ptx_driver/control.h"
 
 namespace jitstep::tests {
@@ -127,6 +128,18 @@ TEST(CudaFrontEndSkips, TheDeviceSkipsStepsThatAreNotFinite) {
   pair.expect_equal();
   EXPECT_EQ(state_of(*pair.device, pair.there[0]).step(), 2);
   EXPECT_EQ(pair.device->aux_state("d"), pair.host->aux_state("d"));
+}
+
+// The interpreter's kernels can read host memory, so a wrong address would not show.
+TEST(CudaFrontEndDevices, ACounterOfSharedStateMovesWithTheParameters) {
+  SharedStateTensors shared;
+  shared.bind(torch::kCPU, {1, 2});
+  shared.count_on_device(true);
+  shared.set({3, 4});
+  shared.bind(kGpu, {1, 2});
+  EXPECT_TRUE(shared.is_on_device());
+  EXPECT_EQ(shared.step_offset().device(), shared.buffers().device());
+  EXPECT_EQ(shared.values(), (std::vector<double>{3, 4}));
 }
 
 TEST(CudaFrontEndDevices, StepsParametersOfBothTogether) {

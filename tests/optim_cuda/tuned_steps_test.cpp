@@ -42,7 +42,7 @@ TEST(TunedCudaSteps, DISABLED_GiveTheBitsOfTheCpu) {
     const c10::StreamGuard guard(streams[step / 2 % 2]);
     for (const Tensors& parameters : {here, there}) {
       set_same_gradients(parameters, step);
-      if (step % 40 == 0) parameters[1].mutable_grad() = torch::Tensor();  // inactive, so no trial
+      if (step % 40 == 0) parameters[1].mutable_grad() = torch::Tensor();  // inactive
     }
     if (step == 2) capture(tuned, side_stream());
     if (step == kBack) tuned.capturable();

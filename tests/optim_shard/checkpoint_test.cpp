@@ -1,4 +1,9 @@
 // Checkpoints of shared optimizers, in a file or in a folder, loaded by other numbers of ranks.
+#include <torch/serialize.h>
+
+#include <array>
+#include <sstream>
+
 #include "optim_shard/ranks.h"
 #include "support/own_folder.h"
 
@@ -88,6 +93,22 @@ TEST_P(SharedCheckpoint, IsThatOfASingleProcess) {
   save_on(3);
   alone->load(checkpoint_);
   expect_equal(outcome_of(*alone, parameters), outcome_of(*one, trained), "loaded");
+}
+
+TEST(SharedArchives, OfOtherRanksThanTheFirstAreRefused) {
+  std::array<std::stringstream, 2> saved;
+  const auto save = [&](int rank, const Group& group) {
+    const Tensors parameters = model();
+    const Made optimizer = make(parameters);
+    optimizer->shard(group);
+    train(*optimizer, parameters, 1, 1);
+    torch::save(*optimizer, saved[static_cast<std::size_t>(rank)]);
+  };
+  ASSERT_EQ(on_ranks(2, save), no_errors(2));
+  const Tensors parameters = model();
+  const Made alone = make(parameters);
+  EXPECT_NO_THROW(torch::load(*alone, saved[0]));
+  EXPECT_THROW(torch::load(*alone, saved[1]), c10::Error);
 }
 
 TEST_P(SharedCheckpoint, ConvertsToOtherFormatsAsASingleProcessDoes) {

@@ -50,6 +50,12 @@ TEST(Faults, AnotherFormatOnARank) {
   EXPECT_TRUE(all_name_rank_1(errors_of(step, options), "parameter 0"));
 }
 
+// Ranks with another number of trials would wait for each other.
+TEST(Faults, TuningOnARank) {
+  const auto options = [](int rank) { return AdamWOptions(0.01).tune(rank == 1); };
+  EXPECT_TRUE(all_name_rank_1(errors_of(step, options), "parameter 0"));
+}
+
 TEST(Faults, AnotherShapeOnARank) {
   const auto parameters = [](int rank) {
     Tensors all = model();
@@ -129,6 +135,23 @@ TEST(Faults, MisuseOfAnOptimizer) {
     optimizer.step();
     EXPECT_THROW(optimizer.part_of(torch::zeros({3})), c10::Error);
     EXPECT_EQ(optimizer.part_of(parameters[6]), (std::pair<std::int64_t, std::int64_t>(0, 0)));
+  });
+  EXPECT_EQ(errors, no_errors(3));
+}
+
+// Calls that do not step must not read the parameter either.
+TEST(Faults, AParameterThatWasRemoved) {
+  const auto errors = errors_of([](int, AdamW& optimizer, const Tensors& parameters) {
+    optimizer.step();
+    const std::vector<torch::Tensor> all = optimizer.param_groups()[0].params();
+    optimizer.param_groups()[0].params().pop_back();
+    EXPECT_THROW(optimizer.fp32_weights(), c10::Error);
+    torch::serialize::OutputArchive archive;
+    EXPECT_THROW(optimizer.save(archive), c10::Error);
+    EXPECT_THROW(optimizer.step(), c10::Error);
+    EXPECT_THROW(optimizer.part_of(parameters[0]), c10::Error);
+    optimizer.param_groups()[0].params() = all;
+    optimizer.step();
   });
   EXPECT_EQ(errors, no_errors(3));
 }

@@ -22,7 +22,8 @@ inline Tensors model(torch::ScalarType dtype = torch::kFloat32, bool only_matric
   const auto make = [&](std::vector<std::int64_t> sizes) {
     return (torch::randn(sizes, random) * 0.1).to(dtype).set_requires_grad(true);
   };
-  if (only_matrices) return {make({90, 57}), make({64, 128}), make({33, 100}), make({1, 5000})};
+  if (only_matrices)
+    return {make({90, 57}), make({64, 128}), make({0, 5}), make({33, 100}), make({1, 5000})};
   Tensors all = {make({5001}), make({90, 57}), make({}), make({4095}), make({4097})};
   all.push_back(make({100, 90}).detach().t().set_requires_grad(true));
   all.push_back(make({0}));

@@ -149,6 +149,25 @@ TEST(ReducedGradients, AreSkippedOnAllRanksIfOneHasInfinities) {
             no_errors(2));
 }
 
+// A rank may have had an empty micro-batch. Its missing gradients count as zeros.
+TEST(ReducedGradients, OfAScaledLossMayBeAbsentOnARank) {
+  EXPECT_EQ(on_ranks(2,
+                     [](int rank, const Group& group) {
+                       const Tensors parameters = model();
+                       const torch::Tensor before = parameters[0].detach().clone();
+                       AdamW optimizer(parameters, AdamWOptions(0.01));
+                       optimizer.shard(group, own_gradients(false));
+                       GradScaler scaler(GradScalerOptions().init_scale(1024));
+                       const torch::Tensor scaled = scaler.scale(loss_of(parameters, 1, rank));
+                       if (rank == 0) scaled.backward();
+                       scaler.step(optimizer);
+                       scaler.update();
+                       EXPECT_EQ(scaler.get_scale(), 1024);
+                       EXPECT_FALSE(torch::equal(parameters[0], before));
+                     }),
+            no_errors(2));
+}
+
 // With momentum, a step without gradients would move a parameter.
 TEST(ReducedGradients, OfNoBackwardStepNothing) {
   EXPECT_EQ(on_ranks(2,

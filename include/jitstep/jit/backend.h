@@ -42,7 +42,8 @@ class JITSTEP_API Launches {
   virtual void follow_capture() {}
 };
 
-/// One device, or its emulation. Only one thread at a time may use it.
+/// One device, or its emulation. Optimizers of several threads share the back end of a device, so all of its functions
+/// must be thread-safe. Only one thread at a time calls those for one Step.
 class JITSTEP_API Backend {
  public:
   /// `configs` chooses the configurations of kernels for which the program sets none. Empty: the default ones.

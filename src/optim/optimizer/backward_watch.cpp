@@ -19,8 +19,10 @@ const autograd::GraphTask* current_task() {
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
   constexpr std::size_t offset = offsetof(autograd::GraphTask, exec_info_);
 #pragma GCC diagnostic pop
-  return reinterpret_cast<const autograd::GraphTask*>(reinterpret_cast<const char*>(exec_info) -
-                                                      offset);
+  const auto* const task = reinterpret_cast<const autograd::GraphTask*>(
+      reinterpret_cast<const char*>(exec_info) - offset);
+  // Another version of torch may return the address of something else.
+  return static_cast<int>(task->id_) == autograd::get_current_graph_task_id() ? task : nullptr;
 }
 
 }  // namespace

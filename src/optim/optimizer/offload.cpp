@@ -1,8 +1,5 @@
 #include "optim/optimizer/offload.h"
 
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <utility>
 
 #include "jitstep/jit/layout.h"
@@ -33,23 +30,6 @@ bool has_form(const torch::Tensor& copy, const torch::Tensor& p) {
 // Torch counts no writes to inference tensors.
 std::int64_t write_count_of(const torch::Tensor& p) { return p.is_inference() ? -1 : p._version(); }
 
-// A buffer for a gradient, in the parameter's storage order. It keeps its memory from step to step.
-void make_buffer(torch::Tensor& buffer, PinnedMemory& memory, const torch::Tensor& p,
-                 torch::ScalarType dtype) {
-  if (buffer.defined() && buffer.scalar_type() == dtype) return;
-  const std::vector<std::int64_t> strides =
-      p.dim() == 0 ? std::vector<std::int64_t>() : jit::compact_strides(shape_of(p));
-  buffer = memory.empty(p.sizes(), strides, dtype);
-}
-
-void check_not_capturing(const torch::Device& device) {
-  const bool capturing = as_torch_error([&] { return backend_of(device).is_capturing(); });
-  TORCH_CHECK(!capturing,
-              "jitstep: an offloaded optimizer cannot run inside a CUDA graph capture: ",
-              "a graph cannot repeat steps on the CPU. Call step() and backward() outside of the ",
-              "capture, or make an optimizer without offload().");
-}
-
 }  // namespace
 
 const torch::Tensor& Optimizer::Impl::ParamRecord::stepped() const {
@@ -64,27 +44,62 @@ Optimizer::Impl::Offload::~Offload() {
 
 // ---- copies of parameters -----------------------------------------------------------------------
 
-template <class Visit>
-void Optimizer::Impl::Offload::for_each_on_gpu(Visit visit) {
-  for (std::size_t g = 0; g < impl_.groups.size(); ++g)
-    for (ParamRecord& record : impl_.groups[g].param_records) {
-      const torch::Tensor& p = impl_.param_groups()[g].params()[record.name.index];
-      if (!record.repeated && p.is_cuda()) visit(record, p);
-    }
-}
-
 // Makes the copy, or makes it again if the parameter has another dtype or layout than before.
 HostCopy& Optimizer::Impl::Offload::copy_of(ParamRecord& record, const torch::Tensor& p) {
-  HostCopy& copy = copies_.try_emplace(record.key).first->second;
+  HostCopy& copy = copies_.try_emplace(record.key, p).first->second;
   if (!has_form(copy.parameter, p)) {
-    copy.gradient.reset(), copy.addend.reset();
-    copy.has_gradient = copy.has_addend = false;
-    copy.write_count = -1;
+    release(copy);
     copy.parameter = memory_.empty(p.sizes(), p.strides(), p.scalar_type());
     record.version = ++impl_.versions;  // kernel tables have the address of the old copy
   }
   record.host = &copy;
   return copy;
+}
+
+void Optimizer::Impl::Offload::release(HostCopy& copy) {
+  for (torch::Tensor* const one : {&copy.parameter, &copy.gradient, &copy.addend})
+    memory_.release(*one);
+  copy.has_gradient = copy.has_addend = false;
+  copy.write_count = -1;
+}
+
+// Torch's table may still have the state of a removed parameter, which has no other handle to it. Its entry remains
+// then, so that no new parameter gets the address, and with it the state.
+void Optimizer::Impl::Offload::drop_removed() {
+  const std::lock_guard lock(mutex_);
+  std::unordered_set<void*> present;
+  for (const ParamGroup& group : impl_.param_groups())
+    for (const torch::Tensor& p : group.params()) present.insert(key_of(p));
+  bool any = false;
+  for (auto next = copies_.begin(); next != copies_.end();) {
+    const auto one = next++;
+    if (present.contains(one->first)) continue;
+    any = true;
+    release(one->second);
+    if (impl_.held_state(one->first) == nullptr) copies_.erase(one);
+  }
+  if (!any) return;
+  await_uploads();
+  await_downloads();
+  memory_.reclaim();
+}
+
+// A parameter that has moved to the CPU needs no copy, but backward() may have copied its gradient before.
+void Optimizer::Impl::Offload::drop_moved(const ParamRecord& record) {
+  const auto found = copies_.find(record.key);
+  if (found == copies_.end() || record.grad == &found->second.gradient) return;
+  release(found->second);
+  copies_.erase(found);
+}
+
+// A buffer for a gradient, in the parameter's storage order. It keeps its memory from step to step.
+void Optimizer::Impl::Offload::make_buffer(torch::Tensor& buffer, const torch::Tensor& p,
+                                           torch::ScalarType dtype) {
+  if (buffer.defined() && buffer.scalar_type() == dtype) return;
+  memory_.release(buffer);
+  const std::vector<std::int64_t> strides =
+      p.dim() == 0 ? std::vector<std::int64_t>() : jit::compact_strides(shape_of(p));
+  buffer = memory_.empty(p.sizes(), strides, dtype);
 }
 
 bool Optimizer::Impl::Offload::is_current(const HostCopy& copy, const torch::Tensor& p) const {
@@ -100,7 +115,7 @@ void Optimizer::Impl::Offload::mark_current(HostCopy& copy, const torch::Tensor&
 void Optimizer::Impl::Offload::start_download(HostCopy& copy, const torch::Tensor& p) {
   copy.parameter.copy_(memory_of(p), /*non_blocking=*/true);
   mark_current(copy, p);
-  downloading_.insert(p.device());
+  downloading_.insert(current_stream(p.device()));
 }
 
 // The host must not write to a copy that a GPU still reads.
@@ -109,8 +124,7 @@ void Optimizer::Impl::Offload::await_uploads() const {
 }
 
 void Optimizer::Impl::Offload::await_downloads() {
-  for (const torch::Device& device : std::exchange(downloading_, {}))
-    current_stream(device).synchronize();
+  for (const c10::Stream& stream : std::exchange(downloading_, {})) stream.synchronize();
   for (const auto& [device, stream] : streams_) stream.synchronize();
 }
 
@@ -122,19 +136,20 @@ void Optimizer::Impl::Offload::refresh() {
     if (!is_current(copy, p)) start_download(copy, p);
   });
   await_downloads();
+  memory_.reclaim();  // all transfers have ended
 }
 
 void Optimizer::Impl::Offload::distrust_copies() {
   for (auto& [key, copy] : copies_) copy.write_count = -1;
 }
 
-const torch::Tensor& Optimizer::Impl::Offload::stepped(const void* key,
-                                                       const torch::Tensor& p) const {
+const torch::Tensor& Optimizer::Impl::Offload::stepped(void* key, const torch::Tensor& p) const {
   const auto found = copies_.find(key);
-  return found == copies_.end() || !p.is_cuda() ? p : found->second.parameter;
+  const bool has_copy = found != copies_.end() && found->second.parameter.defined();
+  return has_copy && p.is_cuda() ? found->second.parameter : p;
 }
 
-void Optimizer::Impl::Offload::measure(const void* key, MemoryMeasure& report,
+void Optimizer::Impl::Offload::measure(void* key, MemoryMeasure& report,
                                        MemoryMeasure::Entries& entries) const {
   const auto found = copies_.find(key);
   if (found == copies_.end()) return;
@@ -145,6 +160,14 @@ void Optimizer::Impl::Offload::measure(const void* key, MemoryMeasure& report,
 }
 
 // ---- a step -------------------------------------------------------------------------------------
+
+void Optimizer::Impl::Offload::check_not_capturing(const torch::Device& device) {
+  const bool capturing = as_torch_error([&] { return backend_of(device).is_capturing(); });
+  TORCH_CHECK(!capturing,
+              "jitstep: an offloaded optimizer cannot run inside a CUDA graph capture: ",
+              "a graph cannot repeat steps on the CPU. Call step() and backward() outside of the ",
+              "capture, or make an optimizer without offload().");
+}
 
 void Optimizer::Impl::Offload::check_step() const {
   TORCH_CHECK(!impl_.extras.capturable,
@@ -168,26 +191,28 @@ void Optimizer::Impl::Offload::fetch() {
   fetch_numbers();
   await_uploads();
   for (auto* const list : {&impl_.active, &impl_.inactive})
-    for (StepParam* const param : *list) {
-      auto& record = static_cast<ParamRecord&>(*param);
-      const torch::Tensor& p = *record.p;
-      record.host = nullptr;
-      if (!p.is_cuda()) continue;
-      HostCopy& copy = copy_of(record, p);
-      copy.source = &p;
-      if (record.grad == &p)
-        record.grad = &copy.parameter;  // a switch of mode
-      else if (record.grad != nullptr)
-        fetch_gradient(record, copy);
-      if (record.grad != nullptr && !is_current(copy, p)) start_download(copy, p);
-      fetch_inputs(record, copy);
-      record.p = &copy.parameter;
-    }
+    for (StepParam* const param : *list) fetch(static_cast<ParamRecord&>(*param));
   await_downloads();
+  memory_.reclaim();
   for (StepParam* const param : impl_.active)
     if (auto& record = static_cast<ParamRecord&>(*param); record.host != nullptr)
       add_up(*record.host);
   find_infinities();
+}
+
+void Optimizer::Impl::Offload::fetch(ParamRecord& record) {
+  const torch::Tensor& p = *record.p;
+  record.host = nullptr;
+  if (!p.is_cuda()) return drop_moved(record);
+  HostCopy& copy = copy_of(record, p);
+  copy.source = &p;
+  if (record.grad == &p)
+    record.grad = &copy.parameter;  // a switch of mode
+  else if (record.grad != nullptr)
+    fetch_gradient(record, copy);
+  if (record.grad != nullptr && !is_current(copy, p)) start_download(copy, p);
+  fetch_inputs(record, copy);
+  record.p = &copy.parameter;
 }
 
 void Optimizer::Impl::Offload::fetch_gradient(ParamRecord& record, HostCopy& copy) {
@@ -196,9 +221,9 @@ void Optimizer::Impl::Offload::fetch_gradient(ParamRecord& record, HostCopy& cop
               describe(*record.p, record.name),
               " on the GPU, in addition to those that backward() has copied to host memory. Call ",
               "zero_grad(), or use OffloadOptions::in_backward(false) to set gradients.");
-  make_buffer(copy.gradient, memory_, *record.p, record.grad->scalar_type());
+  make_buffer(copy.gradient, *record.p, record.grad->scalar_type());
   copy.gradient.copy_(record.grad->detach(), /*non_blocking=*/true);
-  downloading_.insert(record.p->device());
+  downloading_.insert(current_stream(record.p->device()));
   record.grad = &copy.gradient;
   record.g = copy.gradient.const_data_ptr();
 }
@@ -264,83 +289,6 @@ void Optimizer::Impl::Offload::send_all() {
   for_each_on_gpu(
       [&](ParamRecord& record, const torch::Tensor& p) { send(copy_of(record, p), p); });
   for (auto& [device, event] : sent_) event.record(current_stream(device));
-}
-
-// ---- copies in backward() -----------------------------------------------------------------------
-
-void Optimizer::Impl::Offload::copy_in_backward(bool on) {
-  hooks_.reset();
-  if (!on) return;
-  std::vector<torch::Tensor> parameters;
-  std::vector<ParameterName> names;
-  for_each_on_gpu([&](ParamRecord& record, const torch::Tensor& p) {
-    parameters.push_back(p);
-    names.push_back(record.name);
-  });
-  hooks_.emplace("an optimizer that copies gradients in backward()", std::move(parameters),
-                 [this, names = std::move(names)](std::size_t i) { on_gradient(names[i]); });
-}
-
-// If it throws, the gradient stays on the GPU, and the next step() finds it there.
-void Optimizer::Impl::Offload::on_gradient(const ParameterName& name) {
-  const OwnOperations own;
-  const std::lock_guard lock(mutex_);
-  TORCH_CHECK(name.group < impl_.groups.size() && impl_.group_unchanged(name.group),
-              "jitstep: the parameters of group ", name.group,
-              " changed after offload(). Call it again.");
-  const torch::Tensor& p = impl_.param_groups()[name.group].params()[name.index];
-  check_not_capturing(p.device());
-  const torch::Tensor g = is_lazy(p.grad()) ? jitstep::materialized(p.grad()) : p.grad();
-  check_gradient(p, g, name);
-  HostCopy& copy = copy_of(impl_.groups[name.group].param_records[name.index], p);
-  add_up(copy);
-  const bool is_first = !copy.has_gradient;
-  torch::Tensor& to = is_first ? copy.gradient : copy.addend;
-  make_buffer(to, memory_, p, g.scalar_type());
-  start_copy(copy, g, to);
-  (is_first ? copy.has_gradient : copy.has_addend) = true;
-  p.mutable_grad().reset();
-}
-
-// On a stream of its own, so that backward() goes on meanwhile.
-void Optimizer::Impl::Offload::start_copy(HostCopy& copy, const torch::Tensor& g,
-                                          const torch::Tensor& to) {
-  const torch::Device device = g.device();
-  const auto [known, is_new] = streams_.try_emplace(device, current_stream(device));
-  if (is_new)
-    known->second = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
-  const c10::Stream stream = known->second;
-  c10::Event ready(device.type());
-  ready.record(current_stream(device));
-  ready.block(stream);
-  {
-    const c10::StreamGuard guard(stream);
-    to.copy_(g.detach(), /*non_blocking=*/true);
-  }
-  copy.copied.record(stream);
-  g.record_stream(stream);  // its memory is not used again before the copy has ended
-}
-
-// As autograd adds to p.grad().
-void Optimizer::Impl::Offload::add_up(HostCopy& copy) {
-  if (!std::exchange(copy.has_addend, false)) return;
-  copy.copied.synchronize();
-  copy.gradient.add_(copy.addend);
-}
-
-const torch::Tensor* Optimizer::Impl::Offload::gradient(ParamRecord& record) {
-  const auto found = copies_.find(record.key);
-  if (found == copies_.end() || !found->second.has_gradient) return nullptr;
-  const torch::Tensor& gradient = found->second.gradient;
-  if (!record.gradient.same_metadata(gradient)) record.version = ++impl_.versions;
-  record.gradient = TensorFingerprint(gradient, TensorFingerprint::Access::read);
-  record.g = gradient.const_data_ptr();
-  return &gradient;
-}
-
-void Optimizer::Impl::Offload::drop_gradients() {
-  const std::lock_guard lock(mutex_);
-  for (auto& [key, copy] : copies_) copy.has_gradient = copy.has_addend = false;
 }
 
 }  // namespace jitstep

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/core/Event.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/types.h>
 
 #include <cstdint>
@@ -21,6 +22,13 @@ namespace jitstep {
 
 /// The tensors in host memory that steps use in place of a parameter on a GPU.
 struct HostCopy {
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
+  explicit HostCopy(const torch::Tensor& p) : owner(p.getIntrusivePtr()) {}
+
+  // The parameter. Until the copy is gone, no other tensor gets its address, which is the key of the copy. Weak, so
+  // that the GPU's memory is freed with the parameter.
+  Weak owner;
   torch::Tensor parameter = {};  // with the parameter's sizes and strides
   torch::Tensor gradient = {};   // in the parameter's storage order; undefined: there was none yet
   torch::Tensor addend = {};     // the next gradient of the same step, while it is copied
@@ -43,19 +51,24 @@ class Optimizer::Impl::Offload {
   Offload& operator=(const Offload&) = delete;
 
   bool in_backward() const { return hooks_.has_value(); }
-  /// Copies gradients in backward(), or no longer. Throws a c10::Error if another object has a parameter's hooks.
+  /// Copies gradients in backward(), or no longer. Throws a c10::Error, before anything changes, if another object has
+  /// a parameter's hooks.
   void copy_in_backward(bool on);
   /// Registers hooks again, after the parameters changed.
   void update_hooks() {
     if (in_backward()) copy_in_backward(true);
   }
+  /// Throws the c10::Error that update_hooks() would throw after these parameters were added.
+  void check_hooks(const std::vector<torch::Tensor>& added) const;
+  /// Frees the copies of parameters that are in no group any more. Waits for transfers, because others use the memory.
+  void drop_removed();
 
   /// Makes or updates the copies of all parameters on GPUs. Waits for them.
   void refresh();
   /// Makes the next step copy all parameters again.
   void distrust_copies();
   /// What the optimizer steps for a parameter: its copy, or itself if it is on the CPU.
-  const torch::Tensor& stepped(const void* key, const torch::Tensor& p) const;
+  const torch::Tensor& stepped(void* key, const torch::Tensor& p) const;
 
   /// The sum of the gradients that backward() has copied. Null if there is none.
   const torch::Tensor* gradient(ParamRecord& record);
@@ -72,37 +85,53 @@ class Optimizer::Impl::Offload {
   void drop_gradients();
 
   /// Adds the copies of a parameter to a report.
-  void measure(const void* key, MemoryMeasure& report, MemoryMeasure::Entries& entries) const;
+  void measure(void* key, MemoryMeasure& report, MemoryMeasure::Entries& entries) const;
 
  private:
   template <class Visit>
   void for_each_on_gpu(Visit visit);
   HostCopy& copy_of(ParamRecord& record, const torch::Tensor& p);
+  void release(HostCopy& copy);
+  void drop_moved(const ParamRecord& record);
+  void make_buffer(torch::Tensor& buffer, const torch::Tensor& p, torch::ScalarType dtype);
   bool is_current(const HostCopy& copy, const torch::Tensor& p) const;
   void mark_current(HostCopy& copy, const torch::Tensor& p) const;
   void start_download(HostCopy& copy, const torch::Tensor& p);
+  void fetch(ParamRecord& record);
   void fetch_gradient(ParamRecord& record, HostCopy& copy);
   void fetch_inputs(ParamRecord& record, HostCopy& copy) const;
   void fetch_numbers();
   void find_infinities() const;
+  static void check_not_capturing(const torch::Device& device);
   void check_step() const;
   void await_uploads() const;
   void await_downloads();
   void send(HostCopy& copy, const torch::Tensor& p);
+  void check_free(const std::vector<torch::Tensor>& parameters) const;
   void on_gradient(const ParameterName& name);
   void start_copy(HostCopy& copy, const torch::Tensor& g, const torch::Tensor& to);
   void add_up(HostCopy& copy);
 
   Impl& impl_;
   PinnedMemory memory_;
-  std::unordered_map<const void*, HostCopy> copies_;  // by parameter
-  std::vector<torch::Tensor> lrs_ = {};               // by group, as Impl::lrs
+  std::unordered_map<void*, HostCopy> copies_;  // by parameter
+  std::vector<torch::Tensor> lrs_ = {};         // by group, as Impl::lrs
   torch::Tensor grad_scale_ = {}, found_inf_ = {};
-  std::unordered_set<torch::Device> downloading_ = {};  // current streams with copies to the host
+  std::unordered_set<c10::Stream> downloading_ = {};             // with copies to the host
   std::unordered_map<torch::Device, c10::Event> sent_ = {};      // the last copies to the GPU
   std::unordered_map<torch::Device, c10::Stream> streams_ = {};  // of copies in backward()
   std::mutex mutex_;                                             // of copies in backward()
   std::optional<GradHooks> hooks_ = {};                          // while in_backward()
+  std::unordered_set<void*> hooked_ = {};                        // parameters of these hooks
 };
+
+template <class Visit>
+void Optimizer::Impl::Offload::for_each_on_gpu(Visit visit) {
+  for (std::size_t g = 0; g < impl_.groups.size(); ++g)
+    for (ParamRecord& record : impl_.groups[g].param_records) {
+      const torch::Tensor& p = impl_.param_groups()[g].params()[record.name.index];
+      if (!record.repeated && p.is_cuda()) visit(record, p);
+    }
+}
 
 }  // namespace jitstep

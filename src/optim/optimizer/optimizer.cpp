@@ -103,18 +103,13 @@ Options& Optimizer::Impl::group_options(std::size_t group) {
 }
 
 ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
-  const auto contains = [&](const ParamGroup& group) {
-    const auto& params = group.params();
-    return std::any_of(params.begin(), params.end(),
-                       [&](const auto& p) { return key_of(p) == key_of(parameter); });
-  };
-  const auto group = std::find_if(param_groups_.begin(), param_groups_.end(), contains);
+  const auto group = impl_->group_of(key_of(parameter));
   TORCH_CHECK(
-      group != param_groups_.end(),
+      group,
       "jitstep: formats_of: the tensor is not a parameter of this optimizer. Pass one of its ",
       "parameters.");
-  const auto g = static_cast<std::size_t>(group - param_groups_.begin());
-  const auto plan = GroupRecord(impl_->group_options(g), ValidationPhase::step).plan(parameter);
+  const auto plan =
+      GroupRecord(impl_->group_options(*group), ValidationPhase::step).plan(parameter);
   const jit::StateFormat& format = plan->spec.state;
   ParameterFormats formats{{}, format.weights};
   const auto& slots = plan->rule().slots;
@@ -135,7 +130,10 @@ std::vector<torch::Tensor> Optimizer::fp32_weights() const {
 std::vector<torch::Tensor> Optimizer::weights_of_all() const {
   const OwnOperations own;
   std::vector<torch::Tensor> weights;
-  if (impl_->offload) impl_->offload->refresh();
+  if (impl_->offload) {
+    impl_->sync_groups();
+    impl_->offload->refresh();
+  }
   for (const ParamGroup& group : param_groups_)
     for (const torch::Tensor& p : group.params()) {
       const auto found = state_.find(key_of(p));

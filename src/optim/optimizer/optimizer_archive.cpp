@@ -7,6 +7,7 @@
 #include "jit/base/text.h"
 #include "jitstep/jit/plan.h"
 #include "optim/optimizer/offload.h"
+#include "optim/optimizer/sharding.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_file.h"
 #include "optim/state/checkpoint_folder.h"
@@ -76,7 +77,7 @@ bool has_stepped(const StateMap& states) {
 void Optimizer::save(OutputArchive& archive) const {
   impl_->together(RankCall::save, [&] {
     impl_->agree();
-    save_all(archive);
+    if (!save_all(archive)) mark_as_without_state(archive, impl_->sharding->ranks().rank());
   });
 }
 

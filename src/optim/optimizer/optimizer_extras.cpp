@@ -88,7 +88,10 @@ void Optimizer::zero_grad_in_step(bool on) {
   impl_->clearing_checked = false;
 }
 
-void Optimizer::capturable(bool on) { impl_->extras.capturable = on; }
+void Optimizer::capturable(bool on) {
+  impl_->extras.capturable = on;
+  if (!on) impl_->stepper.drop_captured();
+}
 
 bool Optimizer::is_capturable() const { return impl_->extras.capturable; }
 

@@ -161,6 +161,35 @@ bool Optimizer::Impl::groups_unchanged() const {
   return true;
 }
 
+std::optional<std::size_t> Optimizer::Impl::group_of(const void* key) const {
+  const auto contains = [key](const ParamGroup& group) {
+    const auto is_it = [key](const torch::Tensor& p) { return key_of(p) == key; };
+    return std::any_of(group.params().begin(), group.params().end(), is_it);
+  };
+  const auto& all = param_groups();
+  const auto found = std::find_if(all.begin(), all.end(), contains);
+  if (found == all.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - all.begin());
+}
+
+// A tensor of set_lr() follows the first parameter of its group that is still in a group.
+void Optimizer::Impl::move_lrs() {
+  if (lrs.empty()) return;
+  std::vector<torch::Tensor> moved(param_groups().size());
+  for (std::size_t g = 0; g < std::min(lrs.size(), groups.size()); ++g) {
+    if (!lrs[g].defined()) continue;
+    const auto& records = groups[g].param_records;
+    const auto kept = std::find_if(records.begin(), records.end(), [this](const auto& record) {
+      return group_of(record.key).has_value();
+    });
+    if (kept != records.end())
+      moved[*group_of(kept->key)] = lrs[g];
+    else if (records.empty() && g < moved.size())
+      moved[g] = lrs[g];
+  }
+  lrs = std::move(moved);
+}
+
 // Updates the records after the groups changed. Groups that were added through torch's base class get their options
 // merged. New groups and parameters are checked.
 void Optimizer::Impl::sync_groups() {
@@ -174,12 +203,17 @@ void Optimizer::Impl::sync_groups() {
       check_group(param_groups()[g], {g, 0},
                   g < known ? ValidationPhase::step : ValidationPhase::construction);
   check_distinct();
-  for (std::size_t g = known; g < param_groups().size(); ++g) check_hooks(param_groups()[g]);
+  for (std::size_t g = 0; g < param_groups().size(); ++g)
+    if (g >= known || !group_unchanged(g)) check_hooks(param_groups()[g]);
+  move_lrs();
   resize(param_groups().size());
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (g >= known || !group_unchanged(g)) register_members(g);
+  std::erase_if(given_inputs, [this](const auto& one) { return !group_of(one.first); });
   if (hooks) hook_gradients();
-  if (offload) offload->update_hooks();
+  if (!offload) return;
+  offload->drop_removed();
+  offload->update_hooks();
 }
 
 void Optimizer::Impl::register_members(std::size_t g) {

@@ -233,6 +233,9 @@ struct Optimizer::Impl {
   bool group_unchanged(std::size_t group) const;
   bool groups_unchanged() const;
   void sync_groups();
+  // Empty: the parameter is in no group.
+  std::optional<std::size_t> group_of(const void* key) const;
+  void move_lrs();
   void warn_of_repeated(std::size_t group) const;
   void register_members(std::size_t group);
   std::map<void*, std::unique_ptr<ParamState>> early_states(const ParamGroup& group,

@@ -1,9 +1,14 @@
 // Steps inside backward(): each parameter separately, as soon as its gradient is complete.
 #include <torch/types.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <vector>
+
 #include "jit/codegen/shared_sums.h"
 #include "jitstep/jit/plan.h"
-#include "optim/optimizer/optimizer_impl.h"
+#include "optim/optimizer/offload.h"
 #include "optim/tensor/own_operations.h"
 
 namespace jitstep {
@@ -52,9 +57,18 @@ void Optimizer::step_in_backward(bool on) {
 
 bool Optimizer::steps_in_backward() const { return impl_->hooks.has_value(); }
 
-// Checks new parameters before they are added, because hook_gradients() drops the hooks of the others first.
+// Checks parameters before they are added, because the hooks of the others are removed first. Those that have records
+// may have a hook of this optimizer.
 void Optimizer::Impl::check_hooks(const ParamGroup& added) const {
-  if (hooks) GradHooks::check_free(kStepsInBackward, added.params());
+  if (offload) offload->check_hooks(added.params());
+  if (!hooks) return;
+  std::set<void*> known;
+  for (const Group& group : groups)
+    for (const ParamRecord& record : group.param_records) known.insert(record.key);
+  std::vector<torch::Tensor> others;
+  std::copy_if(added.params().begin(), added.params().end(), std::back_inserter(others),
+               [&](const torch::Tensor& p) { return !known.contains(key_of(p)); });
+  GradHooks::check_free(kStepsInBackward, others);
 }
 
 // Replaces all hooks by hooks on the current parameters.

@@ -23,7 +23,7 @@ namespace {
 // The gradient's elements, in the parameter's storage order.
 torch::Tensor gradient_range(const torch::Tensor& p, const torch::Tensor& grad,
                              const jit::Part& part) {
-  const torch::Tensor range = elements_of(p, grad).narrow(0, part.first, part.count());
+  const torch::Tensor range = in_element_order(p, grad).narrow(0, part.first, part.count());
   return is_dense_like(p, grad) ? range : range.clone();
 }
 
@@ -47,12 +47,19 @@ ReductionOptions reduction_options(const ShardOptions& options) {
           options.bucket_bytes()};
 }
 
-// All ranks tune with the times that rank 0 measured.
-jit::Agreement times_of_first_rank(const std::shared_ptr<RankGroup>& ranks) {
-  return [ranks](const std::vector<double>& seconds) {
-    const torch::Tensor all = ranks->all_gather(torch::tensor(seconds, torch::kFloat64));
-    const double* const first = all.const_data_ptr<double>();
-    return std::vector<double>(first, first + seconds.size());
+// All ranks tune with the times of the slowest rank, because the others wait for it. Ranks without elements of a kernel
+// measure nothing.
+jit::Agreement times_of_slowest_rank(const std::shared_ptr<RankGroup>& ranks) {
+  return [ranks](const std::vector<double>& own) {
+    const torch::Tensor all = ranks->all_gather(torch::tensor(own, torch::kFloat64));
+    const double* next = all.const_data_ptr<double>();
+    std::vector<double> slowest(own.size(), 0.0);
+    for (int rank = 0; rank < ranks->size(); ++rank)
+      for (double& one : slowest)
+        if (const double given = *next++; given != jit::kNothingMeasured)
+          one = std::max(one, given);
+    std::replace(slowest.begin(), slowest.end(), 0.0, jit::kNothingMeasured);
+    return slowest;
   };
 }
 
@@ -65,16 +72,19 @@ void Optimizer::shard(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
   impl_->shard(ranks_of(group), options);
 }
 
+bool Optimizer::reduces_gradients() const { return impl_->reduction != nullptr; }
+
 bool Optimizer::reduces_in_backward() const {
   return impl_->reduction && impl_->reduction->in_backward();
 }
 
 std::pair<std::int64_t, std::int64_t> Optimizer::part_of(const torch::Tensor& parameter) const {
   void* const key = key_of(parameter);
-  TORCH_CHECK(impl_->ids.contains(key),
+  TORCH_CHECK(impl_->group_of(key),
               "jitstep: part_of: the tensor is not a parameter of this optimizer. Pass one of its "
               "parameters.");
   if (!impl_->sharding) return {0, parameter.numel()};
+  if (!impl_->groups_unchanged()) impl_->check_groups_fixed();
   const jit::Part& part = impl_->sharding->part(key);
   return {part.first, part.last};
 }
@@ -132,14 +142,15 @@ void Optimizer::Impl::shard(const std::shared_ptr<RankGroup>& ranks, const Shard
   stepper = Stepper();
   stepper.set_ranks(sharding.get());
   tuning_is_settled = false;
-  if (!agree_on_tuning) agree_on_tuning = times_of_first_rank(ranks);
+  if (!agree_on_tuning) agree_on_tuning = times_of_slowest_rank(ranks);
 }
 
 void Optimizer::Impl::together(RankCall call, const std::function<void()>& action) {
-  if (sharding)
-    sharding->run(call, action);
-  else
+  if (!sharding) return action();
+  sharding->run(call, [&] {
+    if (!groups_unchanged()) check_groups_fixed();
     action();
+  });
 }
 
 void Optimizer::Impl::agree() {

@@ -77,7 +77,7 @@ void Optimizer::Impl::Reduction::add(std::size_t index) {
   const c10::Stream now = current_stream(p.device());
   if (stream_ && *stream_ != now) wait_for_all(p.device());
   stream_ = now;
-  with_context(p, name, [&] { reduction_.add(index, elements_of(p, g)); });
+  with_context(p, name, [&] { reduction_.add(index, in_element_order(p, g)); });
 }
 
 // Every other rank has sent its buckets in backward(), or is in step() and will send them.

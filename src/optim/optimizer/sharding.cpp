@@ -20,7 +20,7 @@ Optimizer::Impl::Sharding::Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks
     : impl_(impl),
       ranks_(std::move(ranks)),
       partition_({}, 1),
-      options_(Digest()
+      options_(RankHash()
                    .add(options.gradients())
                    .add(options.in_backward())
                    .add(options.reduction())
@@ -78,6 +78,14 @@ void Optimizer::Impl::Sharding::agree_on_call() {
   check_same(*ranks_, call_, {}, [](std::size_t) { return std::string(); });
 }
 
+// Users may change param_groups() directly.
+const torch::Tensor& Optimizer::Impl::Sharding::parameter(const ParameterName& name) const {
+  const auto& groups = impl_.param_groups();
+  if (name.group >= groups.size() || name.index >= groups[name.group].params().size())
+    impl_.check_groups_fixed();
+  return groups[name.group].params()[name.index];
+}
+
 std::vector<torch::Tensor> Optimizer::Impl::Sharding::parameters() const {
   std::vector<torch::Tensor> all;
   for (const ParameterName& name : names_) all.push_back(parameter(name));
@@ -109,6 +117,7 @@ void Optimizer::Impl::Sharding::transform(const std::vector<TransformedPart>& pa
     const auto own = std::find_if(parts.begin(), parts.end(),
                                   [&](const auto& one) { return one.param == param; });
     const torch::Tensor& p = parameter(param->name);
+    if (p.numel() == 0) continue;
     all.push_back({index_of(*param), param->name.group, p, real_dtype(dtype_of(p)),
                    own == parts.end() ? torch::Tensor() : own->values,
                    !group.record.values().rule().matrices.empty()});
@@ -161,16 +170,17 @@ void Optimizer::Impl::Sharding::check_device(const ParameterName& name) const {
 std::uint64_t Optimizer::Impl::Sharding::digest_of(const std::shared_ptr<const jit::Plan>& plan) {
   const auto [known, added] = plans_.try_emplace(plan.get(), plan, 0);
   if (added)
-    known->second.second = Digest().add(plan->name).add(jit::to_string(plan->spec)).value();
+    known->second.second = RankHash().add(plan->name).add(jit::to_string(plan->spec)).value();
   return known->second.second;
 }
 
 std::uint64_t Optimizer::Impl::Sharding::digest_of_group(std::size_t group) const {
   const HyperParams& params = impl_.hyper_params[group];
-  Digest digest;
+  RankHash digest;
   digest.add(params.hyper).add(params.initial).add(params.seed).add(params.lr != nullptr);
   return digest.add(impl_.extras.found_inf.defined())
       .add(impl_.extras.grad_scale.defined())
+      .add(impl_.stepper.is_tuned())
       .value();
 }
 
@@ -180,7 +190,7 @@ void Optimizer::Impl::Sharding::add_digests_of_step(std::vector<ParameterDigest>
   for (std::size_t g = 0; g < impl_.groups.size(); ++g) of_group.push_back(digest_of_group(g));
   for (const StepParam* const param : impl_.active) {
     ParameterDigest& one = all[index_of(*param)];
-    one.options = Digest()
+    one.options = RankHash()
                       .add(digest_of(param->buffers->plan))
                       .add(of_group[param->name.group])
                       .add(param->buffers->id)
@@ -196,7 +206,7 @@ std::vector<ParameterDigest> Optimizer::Impl::Sharding::digests() {
   std::vector<ParameterDigest> all;
   for (const ParameterName& name : names_) {
     const torch::Tensor& p = parameter(name);
-    Digest shape;
+    RankHash shape;
     shape.add(p.sizes()).add(p.strides()).add(p.scalar_type());
     all.push_back({shape.value(), 0, 0});
   }

@@ -33,10 +33,8 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   const jit::Part& part(const void* key) const {
     return partition_.part(ranks_->rank(), index_of(key));
   }
-  /// The whole parameter.
-  const torch::Tensor& parameter(const ParameterName& name) const {
-    return impl_.param_groups()[name.group].params()[name.index];
-  }
+  /// The whole parameter. Throws a c10::Error if it was removed from its group.
+  const torch::Tensor& parameter(const ParameterName& name) const;
   /// All parameters, by index in the partition.
   std::vector<torch::Tensor> parameters() const;
 

@@ -46,10 +46,10 @@ bool is_view_of_all(const torch::Tensor& held, const torch::Tensor& matrix) {
   return matrix.is_alias_of(held) && matrix.is_contiguous() && matrix.data_ptr() == held.data_ptr();
 }
 
-// Stores the matrices that transforms have assigned, in the memory of the old ones. They may be views of those.
-void keep_matrices(const StepParam& param) {
+// The matrices that transforms have assigned, which may be views of the old ones. The caller copies them into the memory
+// of those.
+void take_matrices(const StepParam& param, MatrixCopies& copies) {
   const auto& fields = param.buffers->aux_state;
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> copies;
   for (const auto& field : fields) {
     const torch::Tensor& held = field.buffers[0];
     const auto made = param.matrices.find(field.key);
@@ -60,7 +60,6 @@ void keep_matrices(const StepParam& param) {
     const torch::Tensor values = made->second.reshape({-1});
     copies.emplace_back(held, is_view ? values.clone() : values);
   }
-  for (const auto& [held, values] : copies) held.copy_(values);
   param.matrices.clear();
 }
 
@@ -69,9 +68,8 @@ jit::Step& step_of(DeviceStep& device, jit::Step* tuned) {
   return tuned != nullptr ? *tuned : *device.step;
 }
 
-// Stores what a step made besides the parameter: matrices of transforms, a count of empty steps, a zeroed gradient.
-void store_outputs(const StepParam& param, const StepExtras& extras, bool transformed) {
-  if (transformed) keep_matrices(param);
+// Stores what a step made besides the parameter: a count of empty steps, a zeroed gradient.
+void store_outputs(const StepParam& param, const StepExtras& extras) {
   if (extras.found_inf.defined()) count_empty(param, extras.found_inf);
   if (extras.clears) bump_version(*param.grad);
 }
@@ -175,21 +173,24 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   if (ranks_ != nullptr) ranks_->agree();
   if (is_trial) wait_for_all(state.devices[0].device);
   const auto start = std::chrono::steady_clock::now();
-  launch(now, tuned, transform);
+  const MatrixCopies matrices = launch(now, tuned, transform);
   if (is_trial) wait_for_all(state.devices[0].device);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   for (const StepParam* const param : now.active) {
     param->buffers->t.count();
     bump_version(*param->p);
   }
-  for (const StepParam* const param : now.active)
-    store_outputs(*param, extras, static_cast<bool>(transform));
+  for (const auto& [held, values] : matrices) held.copy_(values);
+  for (const StepParam* const param : now.active) store_outputs(*param, extras);
   if (is_trial && !is_skipped(extras)) trial_seconds_ = seconds.count();
 }
 
-// Runs the host transforms and the kernels of a prepared step.
-void Stepper::launch(const StepMembers& now, jit::Step* tuned, const TransformOfGroup& transform) {
+// Runs the host transforms and the kernels of a prepared step. Returns the matrices that the transforms have assigned.
+// Copies of them are made before a kernel changes a parameter, because memory may run out.
+MatrixCopies Stepper::launch(const StepMembers& now, jit::Step* tuned,
+                             const TransformOfGroup& transform) {
   std::vector<DeviceStep>& devices = state_->devices;
+  MatrixCopies matrices;
   if (transform) {
     for (const StepParam* const param : now.active) {
       DeviceStep& device = devices[param->row.device];
@@ -202,8 +203,17 @@ void Stepper::launch(const StepMembers& now, jit::Step* tuned, const TransformOf
         run_transform(ranks_, transform, device, number++, given);
       });
     }
+    for (const StepParam* const param : now.active) take_matrices(*param, matrices);
   }
   for (DeviceStep& device : devices) step_of(device, tuned).launch();
+  return matrices;
+}
+
+void Stepper::drop_captured() {
+  leave_to_graphs();
+  for (const auto& state : captured_)
+    for (const DeviceStep& device : state->devices) wait_for_all(device.device);
+  captured_.clear();
 }
 
 void Stepper::tune(std::unique_ptr<jit::StepTuner> tuner) {

@@ -71,6 +71,9 @@ struct TransformedPart {
 using TransformOfGroup = std::function<void(std::size_t group, int number,
                                             const std::vector<TransformedPart>& parameters)>;
 
+/// Matrices of state, and their new values.
+using MatrixCopies = std::vector<std::pair<torch::Tensor, torch::Tensor>>;
+
 /// The other ranks, for steps of parts of parameters. A step calls these functions in this order, and `exchange` again
 /// for sums that read the result of a host transform.
 class StepRanks {
@@ -117,6 +120,7 @@ class Stepper {
 
   /// Tunes the following steps if all parameters are on one device. Null: does not tune.
   void tune(std::unique_ptr<jit::StepTuner> tuner);
+  bool is_tuned() const { return tuner_ != nullptr; }
 
   /// Records the time of the last step, if it was a trial. Calls the user's TuningAgreement, which may throw: call it
   /// when the step is complete.
@@ -129,6 +133,9 @@ class Stepper {
   /// Switches parameters that have taken a step to another mode. Errors as for `step`. Ignores gradients.
   void switch_mode(jit::Mode to, const StepMembers& members,
                    jit::SharedState* shared_state = nullptr);
+
+  /// Waits for the devices, and frees the tables of captured graphs. None of them may be replayed.
+  void drop_captured();
 
   /// One report per prepared kernel. Empty before the first prepare().
   std::vector<KernelReport> kernels() const;
@@ -143,7 +150,8 @@ class Stepper {
   jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state,
                         const StepExtras& extras);
   void activate(jit::Step* tuned);
-  void launch(const StepMembers& members, jit::Step* tuned, const TransformOfGroup& transform);
+  MatrixCopies launch(const StepMembers& members, jit::Step* tuned,
+                      const TransformOfGroup& transform);
   std::unique_ptr<State> state_;
   std::vector<std::unique_ptr<State>> captured_;  // tables that captured graphs use
   std::unique_ptr<jit::StepTuner> tuner_;         // null: steps are not tuned

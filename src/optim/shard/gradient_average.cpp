@@ -35,7 +35,7 @@ void check_ranks(RankGroup& group, const std::vector<torch::Tensor>& parameters)
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       check_gradient(parameters[i], i);
       digests[i].shape =
-          Digest().add(parameters[i].sizes()).add(parameters[i].scalar_type()).value();
+          RankHash().add(parameters[i].sizes()).add(parameters[i].scalar_type()).value();
     }
   } catch (const std::exception&) {
     report_failure(group);

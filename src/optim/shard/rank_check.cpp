@@ -26,11 +26,11 @@ const char* name_of(std::int64_t call) {
 }
 
 Row row_of(RankCall call, std::uint64_t settings, const std::vector<ParameterDigest>& parameters) {
-  Digest shapes, options, gradients;
+  RankHash shapes, options, gradients;
   for (const ParameterDigest& one : parameters)
     shapes.add(one.shape), options.add(one.options), gradients.add(one.gradient);
   return {static_cast<std::int64_t>(call),
-          static_cast<std::int64_t>(Digest().add(version()).value()),
+          static_cast<std::int64_t>(RankHash().add(version()).value()),
           static_cast<std::int64_t>(settings),
           std::ssize(parameters),
           static_cast<std::int64_t>(shapes.value()),
@@ -96,12 +96,12 @@ void name_difference(RankGroup& group, const std::vector<ParameterDigest>& param
 
 }  // namespace
 
-Digest& Digest::add(std::string_view bytes) {
+RankHash& RankHash::add(std::string_view bytes) {
   for (const char one : bytes) value_ = (value_ ^ static_cast<unsigned char>(one)) * 1099511628211u;
   return *this;
 }
 
-Digest& Digest::add(torch::IntArrayRef values) {
+RankHash& RankHash::add(torch::IntArrayRef values) {
   for (const std::int64_t one : values) add(one);
   return add(values.size());
 }

@@ -34,15 +34,15 @@ class RankFailure : public c10::Error {
 };
 
 /// A hash of anything that ranks must have in common.
-class Digest {
+class RankHash {
  public:
-  Digest& add(std::string_view bytes);
+  RankHash& add(std::string_view bytes);
   template <class T>
   requires(std::is_trivially_copyable_v<T> &&
-           !std::is_convertible_v<T, std::string_view>) Digest& add(const T& value) {
+           !std::is_convertible_v<T, std::string_view>) RankHash& add(const T& value) {
     return add(std::string_view(reinterpret_cast<const char*>(&value), sizeof(T)));
   }
-  Digest& add(torch::IntArrayRef values);
+  RankHash& add(torch::IntArrayRef values);
   std::uint64_t value() const { return value_; }
 
  private:

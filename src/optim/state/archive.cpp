@@ -136,13 +136,22 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
   return out;
 }
 
+// Users may write to the table of states.
+const ParamState& checked_state(const torch::optim::OptimizerParamState& held) {
+  const auto* const state = dynamic_cast<const ParamState*>(&held);
+  TORCH_CHECK(state != nullptr,
+              "jitstep: the state of a parameter was replaced by another optimizer's. Use the ",
+              "state class of this optimizer.");
+  return *state;
+}
+
 // Uses the keys of torch::optim::detail::serialize: the parameter's address.
 void write_states(OutputArchive& archive, const StatesToSave& states) {
   for (const auto& [key, held] : states.all) {
+    if (held == nullptr) continue;
     OutputArchive one(archive.compilation_unit());
     const auto replaced = states.replaced.find(key);
-    (replaced != states.replaced.end() ? replaced->second : static_cast<const ParamState&>(*held))
-        .serialize(one);
+    (replaced != states.replaced.end() ? replaced->second : checked_state(*held)).serialize(one);
     archive.write(std::to_string(reinterpret_cast<std::size_t>(key)), one);
   }
 }

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 using torch::serialize::InputArchive;
 
 constexpr std::size_t kMostOpenFiles = 256;
+constexpr const char* kRankKey = "jitstep_rank";
 
 // Visits the tensors that may be in parts, with their names. A state that cannot be cut has auxiliary state per row or
 // the like, which is in the part that has the parameter. Otherwise all parts have the same, and the index has it.
@@ -129,7 +130,15 @@ CheckpointFolder::CheckpointFolder(std::string folder) : folder_(std::move(folde
   }
 }
 
+void mark_as_without_state(torch::serialize::OutputArchive& archive, int rank) {
+  archive.write(kRankKey, c10::IValue(std::int64_t{rank}));
+}
+
 void check_whole(InputArchive& archive) {
+  c10::IValue rank;
+  TORCH_CHECK(!archive.try_read(kRankKey, rank), "jitstep: the checkpoint has no state: rank ",
+              rank, " of a sharded optimizer wrote it, and only the archive of rank 0 has state. ",
+              "Save with save(file), or write the archives of the ranks to different files.");
   TORCH_CHECK(!is_index(archive),
               "jitstep: the checkpoint is the index of a folder, without the state in the folder's "
               "parts. Pass the path of the folder.");

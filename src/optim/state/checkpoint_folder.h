@@ -69,7 +69,10 @@ class CheckpointFolder {
 /// Opens a folder if `path` is one, or the index in one. Null for other files.
 std::unique_ptr<CheckpointFolder> open_folder(const std::string& path);
 
-/// Throws a c10::Error if the archive is the index of a folder.
+/// For an archive of a rank that has no complete state.
+void mark_as_without_state(torch::serialize::OutputArchive& archive, int rank);
+
+/// Throws a c10::Error if the archive is the index of a folder, or of a rank that has no complete state.
 void check_whole(torch::serialize::InputArchive& archive);
 
 }  // namespace jitstep

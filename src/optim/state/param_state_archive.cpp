@@ -90,6 +90,40 @@ void ParamState::Data::write(torch::serialize::OutputArchive& archive) const {
   archive.write("jitstep", formats);
 }
 
+void ParamState::Data::read_coded_slots(torch::serialize::InputArchive& archive) {
+  const auto& slots = declared_slots();
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const std::string key = "codec_" + slots[i].name;
+    if (c10::IValue codec; !archive.try_read(key, codec)) continue;
+    buffers.format.slots[i] = as_torch_error([&] {
+      return jit::complete(jit::parse_codec(read_string(archive, key)), catalog(), &manifest());
+    });
+    buffers.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
+                        read_bytes(archive, "meta_" + slots[i].name)};
+    TORCH_CHECK(buffers.slots[i].codes.defined(),
+                "jitstep: the checkpoint is damaged: it has the codec of the slot ",
+                slots[i].torch_name, ", but no \"codes_", slots[i].name,
+                "\". Save the optimizer again.");
+  }
+}
+
+void ParamState::Data::read_aux_state(torch::serialize::InputArchive& archive) {
+  TORCH_CHECK(
+      !read_tensor(archive, aux_state_key("0", 0)).defined(),
+      "jitstep: the checkpoint has auxiliary state without names: an early version of jitstep ",
+      "wrote it. Load it with that version.");
+  for (const std::string& key : aux_state_keys(manifest(), catalog(), buffers.format)) {
+    std::array pair = {read_tensor(archive, aux_state_key(key, 0)),
+                       read_tensor(archive, aux_state_key(key, 1))};
+    if (is_matrix(manifest(), key)) pair[1] = pair[0];
+    TORCH_CHECK(
+        pair[0].defined() == pair[1].defined(),
+        "jitstep: the checkpoint is damaged: one of the two buffers of the auxiliary state ", key,
+        " is missing. Save the optimizer again.");
+    if (pair[0].defined()) buffers.aux_state.push_back({key, pair});
+  }
+}
+
 void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
   const std::int64_t schema = read_integer(archive, "schema");
   TORCH_CHECK(schema <= kSchema, "jitstep: the checkpoint has state of schema ", schema,
@@ -105,34 +139,8 @@ void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
   buffers.format.weights = read_string(archive, "weights");
   layout = {read_integers(archive, "sizes"), read_integers(archive, "strides"),
             torch_dtype(buffers.format.dtype), torch::kCPU};
-  const auto& slots = declared_slots();
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const std::string key = "codec_" + slots[i].name;
-    if (c10::IValue codec; !archive.try_read(key, codec)) continue;
-    buffers.format.slots[i] = as_torch_error([&] {
-      return jit::complete(jit::parse_codec(read_string(archive, key)), catalog(), &manifest());
-    });
-    buffers.slots[i] = {read_bytes(archive, "codes_" + slots[i].name),
-                        read_bytes(archive, "meta_" + slots[i].name)};
-    TORCH_CHECK(buffers.slots[i].codes.defined(),
-                "jitstep: the checkpoint is damaged: it has the codec of the slot ",
-                slots[i].torch_name, ", but no \"codes_", slots[i].name,
-                "\". Save the optimizer again.");
-  }
-  TORCH_CHECK(
-      !read_tensor(archive, aux_state_key("0", 0)).defined(),
-      "jitstep: the checkpoint has auxiliary state without names: an early version of jitstep ",
-      "wrote it. Load it with that version.");
-  for (const std::string& key : aux_state_keys(manifest(), catalog(), buffers.format)) {
-    std::array pair = {read_tensor(archive, aux_state_key(key, 0)),
-                       read_tensor(archive, aux_state_key(key, 1))};
-    if (is_matrix(manifest(), key)) pair[1] = pair[0];
-    TORCH_CHECK(
-        pair[0].defined() == pair[1].defined(),
-        "jitstep: the checkpoint is damaged: one of the two buffers of the auxiliary state ", key,
-        " is missing. Save the optimizer again.");
-    if (pair[0].defined()) buffers.aux_state.push_back({key, pair});
-  }
+  read_coded_slots(archive);
+  read_aux_state(archive);
   buffers.residual = read_bytes(archive, "extra");
   buffers.residual_is_set = buffers.residual.defined();
   from_archive = true;

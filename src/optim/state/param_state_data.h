@@ -127,6 +127,8 @@ struct ParamState::Data {
 
  private:
   void write_formats(torch::serialize::OutputArchive& archive) const;
+  void read_coded_slots(torch::serialize::InputArchive& archive);
+  void read_aux_state(torch::serialize::InputArchive& archive);
   void read_formats(torch::serialize::InputArchive& archive);
   void count_step_of_user_values();
   void check_start(const std::vector<double>& initial) const;

@@ -47,11 +47,14 @@ void SharedStateTensors::bind(const torch::Device& device, const std::vector<dou
   const bool fresh = !values_set_ && !has_stepped();
   if (!here) {
     const auto held = fresh ? std::nullopt : values();
+    const bool on_device = on_device_;
+    count_on_device(false);  // its counter is on the old device
     buffers_ = torch::empty({2, static_cast<std::int64_t>(initial.size())},
                             torch::dtype(torch::kFloat64).device(device));
     auto* const first = buffers_.data_ptr<double>();
     aux_state_.buffers = {first, first + initial.size()};
     if (held) write(*held);
+    count_on_device(on_device);
   }
   if (fresh) write(initial), started_ = initial;
 }

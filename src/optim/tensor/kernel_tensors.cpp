@@ -57,7 +57,7 @@ torch::Tensor storage_range(const torch::Tensor& dense, std::int64_t first, std:
   return dense.as_strided({count}, {1}, dense.storage_offset() + first);
 }
 
-torch::Tensor elements_of(const torch::Tensor& p, const torch::Tensor& values) {
+torch::Tensor in_element_order(const torch::Tensor& p, const torch::Tensor& values) {
   const torch::Tensor own = values.detach();
   if (is_dense_like(p, own)) return storage_range(own, 0, own.numel());
   const jit::Shape shape = shape_of(p);

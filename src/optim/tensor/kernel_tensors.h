@@ -30,7 +30,7 @@ bool is_dense_like(const torch::Tensor& parameter, const torch::Tensor& values);
 torch::Tensor storage_range(const torch::Tensor& dense, std::int64_t first, std::int64_t count);
 /// All elements of `values`, of the parameter's sizes, in the parameter's storage order: [numel]. Shares the memory if
 /// that is_dense_like(). The parameter may have gaps in memory.
-torch::Tensor elements_of(const torch::Tensor& parameter, const torch::Tensor& values);
+torch::Tensor in_element_order(const torch::Tensor& parameter, const torch::Tensor& values);
 /// The inverse: elements in the parameter's storage order, as a tensor of its sizes. Shares the memory.
 torch::Tensor in_storage_order(const torch::Tensor& elements, const torch::Tensor& parameter);
 

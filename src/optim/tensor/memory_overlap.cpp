@@ -12,7 +12,7 @@ namespace jitstep {
 namespace {
 
 // data_ptr() separates a copy-on-write tensor, because the step will write to it.
-jit::Elements elements_of(const torch::Tensor& t) {
+jit::Elements elements_in_memory(const torch::Tensor& t) {
   return jit::elements_at(t.data_ptr(), t.sizes(), t.strides(), t.itemsize());
 }
 
@@ -55,7 +55,7 @@ void check_memory(const std::vector<StepMemory>& all, OnOverlap* on_overlap) {
   for (const StepMemory& one : all)
     if (has_data(*one.tensor)) {
       held.push_back(&one);
-      elements.push_back(elements_of(*one.tensor));
+      elements.push_back(elements_in_memory(*one.tensor));
     }
   jit::find_shared(elements, [&](std::size_t i, std::size_t j) {
     if (held[i]->tensor != held[j]->tensor) on_overlap(*held[i], *held[j]);
@@ -103,7 +103,7 @@ void ParameterMemory::check_number(const torch::Tensor& number, const std::strin
 }
 
 bool share_memory(const torch::Tensor& a, const torch::Tensor& b) {
-  return jit::share_memory(elements_of(a), elements_of(b));
+  return jit::share_memory(elements_in_memory(a), elements_in_memory(b));
 }
 
 void check_disjoint(const std::vector<NamedParameter>& parameters) {

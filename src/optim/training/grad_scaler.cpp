@@ -70,17 +70,17 @@ struct Gradients {
   }
 };
 
-Gradients gradients_of(Optimizer& optimizer) {
+// `are_reduced`: the step finds infinities in the mean of all ranks' gradients.
+Gradients gradients_of(Optimizer& optimizer, bool are_reduced) {
   TORCH_CHECK(!optimizer.steps_in_backward(),
               "jitstep: GradScaler does not work with an optimizer that steps in backward(): the ",
               "step would use scaled gradients before all are known to be finite. Call ",
               "step_in_backward(false), or train in bfloat16, which needs no scaler.");
   Gradients gradients;
-  const bool are_sent = optimizer.reduces_in_backward();  // the step finds infinities in their mean
   for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
     const auto& params = optimizer.param_groups()[g].params();
     for (std::size_t i = 0; i < params.size(); ++i)
-      if (are_sent)
+      if (are_reduced)
         gradients.device = params[i].device();
       else
         gradients.add(params[i], {g, i});
@@ -182,7 +182,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
       !optimizer.copies_in_backward(),
       "jitstep: GradScaler: unscale_() of an optimizer that copies gradients in backward(): ",
       "the GPU has none. Leave the unscaling to step().");
-  const Gradients gradients = gradients_of(optimizer);
+  const Gradients gradients = gradients_of(optimizer, false);
   TORCH_CHECK(
       !gradients.of_dtype.contains(torch::kFloat16),
       "jitstep: GradScaler: unscale_() of float16 gradients would underflow to 0. Leave the ",
@@ -207,7 +207,7 @@ void GradScaler::step(Optimizer& optimizer) {
   progress.failed = true;  // reset at the end, unless the step throws
   torch::Tensor scale = optimizer.grad_scale(), found = progress.found_inf;
   if (progress.stage == Stage::ready) {
-    found = found_inf_in(gradients_of(optimizer));
+    found = found_inf_in(gradients_of(optimizer, optimizer.reduces_gradients()));
     const torch::Tensor here = scale_.to(found.device(), true);
     scale = scale.defined() ? here * scale : here;
   }

@@ -50,12 +50,24 @@ ClosedFormLR::ClosedFormLR(torch::optim::Optimizer& optimizer, std::string name)
     : LRScheduler(optimizer), name_(std::move(name)), base_lrs_(get_current_lrs()) {}
 
 std::vector<double> ClosedFormLR::get_lrs() {
+  if (!loaded_lrs_.empty()) return std::exchange(loaded_lrs_, {});
+  const std::vector<double> now = get_current_lrs();
+  std::vector<double> base_lrs = base_lrs_;
+  for (std::size_t late = base_lrs.size(); late < now.size(); ++late) base_lrs.push_back(now[late]);
+  std::vector<double> lrs = lrs_of(base_lrs, step_count_);
+  base_lrs_ = std::move(base_lrs);
+  return lrs;
+}
+
+// The rates of a step. Groups without a base rate keep theirs.
+std::vector<double> ClosedFormLR::lrs_of(const std::vector<double>& base_lrs,
+                                         unsigned step_count) const {
   std::vector<double> lrs = get_current_lrs();
-  if (!is_loading_)
-    for (std::size_t late = base_lrs_.size(); late < lrs.size(); ++late)
-      base_lrs_.push_back(lrs[late]);
-  for (std::size_t group = 0; group < base_lrs_.size(); ++group)
-    lrs.at(group) = rate(base_lrs_[group], step_count_);
+  TORCH_CHECK(base_lrs.size() <= lrs.size(), "jitstep: the optimizer of a ", name_, " has ",
+              lrs.size(), " parameter groups, but had ", base_lrs.size(),
+              ". Make a new scheduler after you remove a group.");
+  for (std::size_t group = 0; group < base_lrs.size(); ++group)
+    lrs[group] = rate(base_lrs[group], step_count);
   return lrs;
 }
 
@@ -89,11 +101,10 @@ void ClosedFormLR::load(torch::serialize::InputArchive& archive) {
               "jitstep: the checkpoint has the learning rates of ", groups,
               " parameter groups, but the optimizer has ", get_current_lrs().size(),
               ". Create it with the same groups.");
+  loaded_lrs_ = lrs_of(base_lrs, static_cast<unsigned>(last));  // may throw
   base_lrs_ = base_lrs;
   step_count_ = static_cast<unsigned>(last);
-  is_loading_ = true;
   step();
-  is_loading_ = false;
 }
 
 torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,

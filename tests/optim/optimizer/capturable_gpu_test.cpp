@@ -117,6 +117,21 @@ TEST(CudaGraphsOfSteps, AlternateWithOtherSteps) {
   EXPECT_EQ(twins.steps(), 5);
 }
 
+TEST(CudaGraphsOfSteps, MayBeCapturedAgainAfterTheirTablesWereFreed) {
+  const c10::StreamGuard use(side_stream());
+  Twins twins(R"({"rule": "prodigy"})");
+  for (const int number : {1, 4, 7}) {
+    twins.captured->capturable();
+    twins.step(number);
+    Graph graph([&] { twins.captured->step(); });
+    twins.replay(graph, number + 1);
+    twins.captured->capturable(false);
+    twins.step(number + 2);
+  }
+  twins.expect_equal();
+  EXPECT_EQ(twins.steps(), 9);
+}
+
 TEST(CudaGraphsOfSteps, ReadLearningRateAndFoundInfInEachReplay) {
   const c10::StreamGuard use(side_stream());
   Twins twins(R"({"rule": "adamw"})");

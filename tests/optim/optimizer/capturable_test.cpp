@@ -227,6 +227,22 @@ TEST(LearningRateTensor, BelongsToItsGroup) {
   EXPECT_TRUE(torch::equal(parameters[1], before[1]));
 }
 
+TEST(LearningRateTensor, StaysWithItsParametersIfGroupsAreRemovedOrReordered) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{3}, {3}, {3}});
+  const auto group = [&](std::size_t i) { return Optimizer::ParamGroup({parameters[i]}); };
+  AdamW optimizer(std::vector<Optimizer::ParamGroup>{group(0), group(1), group(2)});
+  optimizer.set_lr(0, torch::full({1}, 0.5F));
+  optimizer.set_lr(1, torch::zeros({1}));
+  auto& groups = optimizer.param_groups();
+  groups.erase(groups.begin());
+  std::swap(groups[0].params(), groups[1].params());
+  const Tensors before = clones(parameters);
+  train(optimizer, parameters, 1, 1);
+  EXPECT_TRUE(torch::equal(parameters[1], before[1])) << "its rate is 0";
+  EXPECT_FALSE(torch::equal(parameters[2], before[2]));
+  EXPECT_TRUE(torch::allclose(parameters[2], before[2], 0, 0.01)) << "the option's rate is 0.001";
+}
+
 TEST(LearningRateTensor, IsRejectedIfItsShapeDtypeOrGroupIsInvalid) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);

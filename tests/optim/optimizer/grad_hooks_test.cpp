@@ -97,5 +97,29 @@ TEST(GradHooks, RejectsParametersOfAnotherAccumulator) {
   EXPECT_EQ(sums.micro_batches(), 1);
 }
 
+TEST(GradHooks, FollowParametersToAnotherGroup) {
+  const torch::Tensor p = leaf({3}), q = leaf({2});
+  SGD opt(Tensors{p, q}, SGDOptions(1));
+  opt.step_in_backward();
+  opt.param_groups()[0].params().pop_back();
+  opt.param_groups().push_back(torch::optim::OptimizerParamGroup(Tensors{q}));
+  opt.step();
+  backward({p, q}, {torch::ones({3}), torch::ones({2})});
+  EXPECT_TRUE(torch::equal(q.detach(), -torch::ones({2})));
+}
+
+TEST(GradHooks, RemainIfAGroupGotAParameterOfAnotherOwner) {
+  const torch::Tensor p = leaf({3}), other = leaf({2});
+  SGD opt(Tensors{p}, SGDOptions(1));
+  opt.step_in_backward();
+  const GradAccumulator sums({other}, kFloats);
+  opt.param_groups()[0].params().push_back(other);
+  EXPECT_HAS(argument_error([&] { opt.step(); }), "already go to a GradAccumulator");
+  opt.param_groups()[0].params().pop_back();
+  EXPECT_TRUE(opt.steps_in_backward());
+  backward(p, torch::ones({3}));
+  EXPECT_TRUE(torch::equal(p.detach(), -torch::ones({3})));
+}
+
 }  // namespace
 }  // namespace jitstep::tests

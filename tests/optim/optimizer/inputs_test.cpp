@@ -81,6 +81,16 @@ TEST(StepInputs, CanBeTakenBack) {
   EXPECT_TRUE(torch::allclose(p, torch::full({4}, -2.0, torch::kFloat64)));
 }
 
+TEST(StepInputs, OfARemovedParameterDoNotBlockCapturableSteps) {
+  const auto p = parameter({4}), removed = parameter({4});
+  const auto opt = adahessian({p, removed});
+  opt->capturable();
+  opt->set_input(removed, "hessian", torch::ones({4}, torch::kFloat64));
+  opt->param_groups()[0].params().pop_back();
+  EXPECT_NO_THROW(opt->step());
+  EXPECT_THROW(opt->part_of(removed), c10::Error);
+}
+
 TEST(StepInputs, WorkInBackward) {
   auto p = torch::zeros({4}, torch::kFloat64).requires_grad_();
   const auto opt = adahessian({p});

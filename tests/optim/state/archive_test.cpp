@@ -262,6 +262,18 @@ std::string loading_error(From& from, To& to) {
   return message;
 }
 
+// A program may write to the table of states.
+TEST(Archive, StatesOfOtherOptimizersAreNotSaved) {
+  const Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  auto& states = optimizer.state();
+  states[parameters[0].unsafeGetTensorImpl()] = nullptr;
+  torch::serialize::OutputArchive archive, other;
+  EXPECT_NO_THROW(optimizer.save(archive));
+  states[parameters[0].unsafeGetTensorImpl()] = std::make_unique<torch::optim::AdamWParamState>();
+  EXPECT_HAS(argument_error([&] { optimizer.save(other); }), "another optimizer");
+}
+
 TEST(Archive, AFileWithoutAnOptimizerChangesNothing) {
   std::ostringstream model, nothing;
   torch::save(torch::nn::Linear(3, 4), model);

@@ -227,6 +227,34 @@ TEST(Schedulers, OtherArchivesAreErrorsAndChangeNothing) {
   EXPECT_EQ(lrs_of(one), std::vector<double>{0.8});
 }
 
+TEST(Schedulers, AFunctionThatThrowsInALoadChangesNothing) {
+  AdamW one(groups_with<AdamWOptions>({0.8})), two(groups_with<AdamWOptions>({0.4}));
+  bool throws = false;
+  const auto half_at_2 = [&](std::int64_t step) {
+    if (throws) throw std::runtime_error("no rate");
+    return step == 2 ? 0.5 : 1.0;
+  };
+  LambdaLR saved(one, half_at_2), loaded(two, half_at_2);
+  saved.step(), saved.step();
+  std::stringstream file;
+  torch::save(saved, file);
+  throws = true;
+  EXPECT_THROW(torch::load(loaded, file), std::runtime_error);
+  throws = false;
+  EXPECT_EQ(loaded.last_step(), 0);
+  EXPECT_EQ(lrs_of(two), std::vector<double>{0.4});
+  two.add_param_group(groups_with<AdamWOptions>({0.2})[0]);
+  loaded.step(), loaded.step();
+  EXPECT_EQ(lrs_of(two), (std::vector<double>{0.2, 0.1})) << "the late group has a rate, too";
+}
+
+TEST(Schedulers, ARemovedGroupIsAnError) {
+  AdamW optimizer(groups_with<AdamWOptions>({0.8, 0.4}));
+  CosineLR scheduler(optimizer, {.steps = 8});
+  optimizer.param_groups().pop_back();
+  EXPECT_HAS(argument_error([&] { scheduler.step(); }), "CosineLR");
+}
+
 TEST(Schedulers, NumbersOutOfRangeAreErrorsThatNameTheRange) {
   AdamW optimizer(groups_with<AdamWOptions>({0.8}));
   const auto error = [&](const WarmupDecay& form, double power = 1) {
