@@ -863,7 +863,7 @@ class Muon(Optimizer):
         ns_coefficients: _Numbers = (3.4445, -4.775, 2.0315),
         eps: _Number = 1e-07,
         ns_steps: _Number = 5,
-        adjust_lr_fn: Literal['original', 'match_rms_adamw'] | None = 'original',
+        adjust_lr_fn: Literal['original', 'match_rms_adamw'] | None = None,
         *,
         ns_dtype: Literal['bf16', 'real'] | None = 'bf16',
         grad_scale: _Number = 1.0,

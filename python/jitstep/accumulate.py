@@ -4,32 +4,19 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import _core, words
-from .backward import GradHooks
+from .backward import GradHooks, Nesting
 from .sharded import is_dtensor
 
-# torch's engine: calls a function after the backward that runs in this thread.
-_engine = torch.autograd.Variable._execution_engine
-
-
-def _outermost() -> tuple[int, Any]:
-    """How many backward() calls of Python run in this thread, and the roots of the outermost one.
-
-    A backward is nested in another one with torch.utils.checkpoint(use_reentrant=True).
-    """
-    depth, roots = 0, None
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_name == "_engine_run_backward":
-            depth, roots = depth + 1, frame.f_locals.get("t_outputs")
-        frame = frame.f_back
-    return depth, roots[0] if roots else None
+_INSTEAD_OF_DDP = (
+    "Train the module without DistributedDataParallel, and average the gradients over processes after "
+    "assign_gradients()."
+)
 
 
 def _is_unshared(tensor: Tensor, references: int) -> bool:
@@ -50,6 +37,25 @@ def _check_parameter(number: int, p: Tensor) -> None:
             f"jitstep: GradAccumulator cannot use parameter {number} ({p.dtype} on {p.device}). Use float64, float32, "
             "bfloat16 or float16 on the CPU or an NVIDIA GPU."
         )
+
+
+def _listed(parameters: Any) -> list[Tensor]:
+    """The parameters, each once. As torch's optimizers, this takes tensors, or pairs of name and tensor."""
+    if isinstance(parameters, Tensor) or not isinstance(parameters, Iterable):
+        raise TypeError(
+            "jitstep: GradAccumulator: parameters should be an iterable of Tensors, not "
+            f"{torch.typename(parameters)}. Pass model.parameters()."
+        )
+    found: dict[int, Tensor] = {}
+    for number, one in enumerate(parameters):
+        p = one[1] if isinstance(one, tuple) and len(one) == 2 else one
+        if not isinstance(p, Tensor):
+            shown = f"jitstep: GradAccumulator: parameter {number} is a {type(p).__name__}."
+            raise TypeError(f"{shown} Pass tensors, such as model.parameters().")
+        found[id(p)] = p
+    for number, p in enumerate(found.values()):
+        _check_parameter(number, p)
+    return list(found.values())
 
 
 class _Sum:
@@ -84,7 +90,7 @@ class GradAccumulator:
     stochastically: the rounding error is zero on average. Results do not depend on the number of threads.
 
     Args:
-        parameters: leaf tensors on the CPU or NVIDIA GPUs. Duplicates are ignored.
+        parameters: leaf tensors on the CPU or NVIDIA GPUs, also with names. Duplicates are ignored.
         dtype: of the sums, torch.bfloat16 or torch.float32. Sums of float64 parameters are float64. Default: bfloat16.
         rounding: of bfloat16 sums, "stochastic" or "nearest". Default: "stochastic".
         seed: of the random bits. Use the same in all replicas. Default: 0.
@@ -94,11 +100,13 @@ class GradAccumulator:
 
     Raises ValueError for wrong arguments, and for parameters of another GradAccumulator or of an optimizer that steps
     in backward(). If a gradient cannot be added, for example a sparse one, backward() raises, and no sum has changed.
+    DistributedDataParallel averages gradients after this class has read them: backward() raises RuntimeError. Train
+    without that wrapper, and average the gradients over processes after assign_gradients().
     """
 
     def __init__(
         self,
-        parameters: Iterable[Tensor],
+        parameters: Iterable[Tensor] | Iterable[tuple[str, Tensor]],
         *,
         dtype: torch.dtype = torch.bfloat16,
         rounding: str = "stochastic",
@@ -110,22 +118,18 @@ class GradAccumulator:
             raise ValueError(f"jitstep: GradAccumulator: dtype is {dtype}. Set it to bfloat16 or float32.")
         if rounding not in ("stochastic", "nearest"):
             raise ValueError(f'jitstep: GradAccumulator: rounding is {rounding!r}. Use "stochastic" or "nearest".')
-        if max_waiting_bytes < 0:
-            raise ValueError(f"jitstep: GradAccumulator: max_waiting_bytes is {max_waiting_bytes}. Use 0 or more.")
-        if not 0 <= seed < 1 << 64:
-            raise ValueError(f"jitstep: GradAccumulator: seed is {seed}. Use an integer from 0 to 2^64 - 1.")
-        listed = {id(p): p for p in parameters}
-        for number, p in enumerate(listed.values()):
-            _check_parameter(number, p)
-        self._sums = [_Sum(p, torch.float64 if p.dtype == torch.float64 else dtype) for p in listed.values()]
+        if not isinstance(max_waiting_bytes, (int, float)) or max_waiting_bytes < 0:
+            raise ValueError(f"jitstep: GradAccumulator: max_waiting_bytes is {max_waiting_bytes!r}. Use 0 or more.")
+        if not isinstance(seed, int) or not 0 <= seed < 1 << 64:
+            raise ValueError(f"jitstep: GradAccumulator: seed is {seed!r}. Use an integer from 0 to 2^64 - 1.")
+        listed = _listed(parameters)
+        self._sums = [_Sum(p, torch.float64 if p.dtype == torch.float64 else dtype) for p in listed]
         self._new_tables = lambda: _core.GradientSums(rounding == "stochastic", seed)
         self._limit, self._mean = max_waiting_bytes, mean
         self._lock = threading.RLock()
         self._tables: list[_core.GradientSums] = []  # one per addition of a backward, so that the next one reuses it
         self._backwards = self._micro_batches = 0  # since construction; in this window
         # About the outermost backward that is running:
-        self._root: Any = None  # its root
-        self._task = -1  # torch's number of the backward of the last gradient
         self._waiting: list[int] = []  # sums whose gradients are not added yet
         self._failed: list[int] = []  # sums whose gradients could not be added, for reset()
         self._bytes = self._additions = 0  # of these gradients; so far
@@ -136,7 +140,12 @@ class GradAccumulator:
             if (found := weak()) is not None:
                 found._on_gradient(number)
 
-        self._hooks = GradHooks("a GradAccumulator", [one.p for one in self._sums], on_gradient)
+        def at_end(outermost: bool) -> None:
+            if (found := weak()) is not None:
+                found._end_backward()
+
+        self._nesting = Nesting(at_end)
+        self._hooks = GradHooks("a GradAccumulator", [one.p for one in self._sums], on_gradient, _INSTEAD_OF_DDP)
 
     # ---- during a backward
 
@@ -158,33 +167,17 @@ class GradAccumulator:
 
     def _note_backward(self) -> None:
         """Each backward has its own number, because random bits depend on it. Nested ones are one micro-batch."""
-        task = torch._C._current_graph_task_id()
-        if task == self._task:
-            return
-        self._task = task
-        self._backwards += 1
-        depth, root = _outermost()
-        if root is None or self._root is None or self._root() is not root:
-            self._micro_batches += 1
-            self._root = None if root is None else weakref.ref(root)
-        weak = weakref.ref(self)
+        began, outermost = self._nesting.note()
+        self._backwards += began
+        self._micro_batches += outermost
 
-        def end_backward() -> None:
-            if (found := weak()) is not None:
-                found._end_backward(forget=depth <= 1)
-
-        _engine.queue_callback(end_backward)
-
-    def _end_backward(self, *, forget: bool) -> None:
-        """Adds what waits. `forget`: the outermost backward has ended."""
+    def _end_backward(self) -> None:
+        """Adds what waits."""
         with self._lock:
             try:
                 self._add_waiting()
             finally:
                 self._additions = 0
-                self._task = -1
-                if forget:
-                    self._root = None
 
     def _add_waiting(self) -> None:
         numbers, self._waiting, self._bytes = self._waiting, [], 0
@@ -253,7 +246,8 @@ class GradAccumulator:
                         f"{list(one.values.shape)}, but the parameter now has the shape {list(one.p.shape)}. Call "
                         "reset() after parameters change."
                     )
-            self._end_backward(forget=True)  # in case a backward failed
+            self._nesting.forget()  # in case a backward failed
+            self._end_backward()
             count, self._micro_batches = self._micro_batches, 0
             self._failed = []
             for one in self._sums:
@@ -279,7 +273,8 @@ class GradAccumulator:
                 one.started = one.waits = False
             self._waiting, self._failed = [], []
             self._micro_batches = 0
-            self._end_backward(forget=True)
+            self._nesting.forget()
+            self._end_backward()
 
     def close(self) -> None:
         """Discards the sums. Later gradients stay in the parameters."""

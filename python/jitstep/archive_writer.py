@@ -4,16 +4,17 @@ import math
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import _core
+from . import _core, words
 from .archives import LAYOUT, STATE_SCHEMA
 from .checkpoint import SCHEMA
-from .groups import decoupled_rule
+from .options import decoupled_rule
 from .storage import row_major
 
 
@@ -42,8 +43,10 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     """Writes a state_dict() of jitstep as an archive, which C++ loads with torch::load.
 
     The file is complete or not written. Raises ValueError for a state_dict that does not name its rule, such as one of
-    torch, for sharded state, and for state of something else than a parameter.
+    torch, for sharded state, and for state of something else than a parameter. Raises OSError, with the name `path`, if
+    the file cannot be written.
     """
+    words.check_groups_in(state_dict)
     groups = state_dict["param_groups"]
     rule = groups[0].get("rule") if groups else None
     if rule is None:
@@ -83,14 +86,15 @@ def write_whole(path: str | Path, write: Callable[[str], object]) -> None:
     # tempfile would permit only this user to read the file. Here the umask decides.
     path = Path(path)
     name = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         write(str(name))
         os.replace(name, path)
     except BaseException as error:
-        os.unlink(name)
-        if isinstance(error, OSError):
-            error.filename = str(path)
+        with suppress(OSError):
+            name.unlink()
+        if isinstance(error, OSError) and error.errno is not None:  # the program knows only its own name
+            raise OSError(error.errno, error.strerror, str(path)) from None
         if isinstance(error, RuntimeError):  # torch's error of files
             cause = str(error).partition("\n")[0]
             raise OSError(f"jitstep: cannot write {path}: {cause}") from error

@@ -3,8 +3,10 @@
 src/optim/state/STATE_FORMAT.md has the layout. An archive is a module of TorchScript whose attributes are its entries.
 """
 
+import errno
 import json
 import math
+import os
 import warnings
 import zipfile
 from pathlib import Path
@@ -78,8 +80,10 @@ def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
 
     `path` is a file, or a folder of save_parts(), of which all parts are read. `rule` is for archives of torch's C++
     optimizers, which do not name theirs. Raises ValueError for a file that is no such archive, for one of a newer
-    version, and for one with several rules.
+    version, and for one with several rules, and FileNotFoundError if there is no such file.
     """
+    if not Path(path).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     folder = Path(path) if Path(path).is_dir() else None
     if folder:
         path = folder / INDEX

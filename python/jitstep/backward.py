@@ -1,22 +1,33 @@
 """Steps inside backward(): each parameter alone, as soon as its gradient is complete."""
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from . import _core, transforms, words
+from . import _core, distributed, transforms, words
 from .sharded import local
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
 
+# torch's engine: calls a function after the backward that runs in this thread.
+_engine = torch.autograd.Variable._execution_engine
+
 # A gradient has one consumer only: a parameter's is named here.
 _consumers: Any = WeakIdKeyDictionary()
+
+
+_INSTEAD_OF_DDP = (
+    "Call step_in_backward(False), and step() after backward(). Or use fully_shard() in place of "
+    "DistributedDataParallel."
+)
 
 
 def _may_train(p: Tensor) -> bool:
@@ -33,11 +44,22 @@ def _add_hook(p: Tensor, hook: Callable[[Tensor], None]) -> Any:
         p.requires_grad_(trains)
 
 
+def has_consumer(parameters: list[Tensor]) -> bool:
+    return any(p in _consumers for p in parameters)
+
+
 class GradHooks:
     """Hooks that torch calls after it has accumulated a parameter's gradient, until close()."""
 
-    def __init__(self, owner: str, parameters: list[Tensor], on_gradient: Callable[[int], None]) -> None:
-        """Raises ValueError, before anything changes, if a gradient has a consumer or its parameter is no leaf."""
+    def __init__(
+        self, owner: str, parameters: list[Tensor], on_gradient: Callable[[int], None], instead_of_ddp: str
+    ) -> None:
+        """Raises ValueError, before anything changes, if a gradient has a consumer or its parameter is no leaf.
+
+        `instead_of_ddp`: what to do if backward() raises because of DistributedDataParallel.
+        """
+        self._owner, self._instead_of_ddp = owner, instead_of_ddp
+        self._is_checked = False  # no DistributedDataParallel has the parameters
         self._parameters: list[Tensor] = []
         self._handles: list[Any] = []
         for number, p in enumerate(parameters):
@@ -54,11 +76,17 @@ class GradHooks:
                 _consumers[p] = owner
                 self._handles.append(_add_hook(p, self._hook(number, on_gradient)))
 
-    @staticmethod
-    def _hook(number: int, on_gradient: Callable[[int], None]) -> Callable[[Tensor], None]:
+    def _hook(self, number: int, on_gradient: Callable[[int], None]) -> Callable[[Tensor], None]:
+        weak = weakref.ref(self)
+
         def hook(p: Tensor) -> None:
-            if p.grad is not None:
-                on_gradient(number)
+            hooks = weak()
+            if p.grad is None or hooks is None:
+                return
+            if not hooks._is_checked and distributed.is_running():
+                distributed.refuse_late_averages(hooks._owner, hooks._instead_of_ddp, hooks._parameters)
+                hooks._is_checked = True
+            on_gradient(number)
 
         return hook
 
@@ -71,6 +99,67 @@ class GradHooks:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _backwards_in(frame: FrameType | None) -> tuple[int, Any]:
+    """How many backward() calls of Python a thread is in, and the root of the outermost one."""
+    depth, roots = 0, None
+    while frame is not None:
+        if frame.f_code.co_name == "_engine_run_backward":
+            depth, roots = depth + 1, frame.f_locals.get("t_outputs")
+        frame = frame.f_back
+    return depth, roots[0] if roots else None
+
+
+def _outermost() -> tuple[int, Any]:
+    """How many backward() calls of Python compute this gradient, and the root of the outermost one.
+
+    A backward is nested in another one with torch.utils.checkpoint(use_reentrant=True).
+    """
+    depth, root = _backwards_in(sys._getframe(1))
+    if not isinstance(threading.current_thread(), threading._DummyThread):
+        return depth, root
+    # A thread of torch, which computes gradients on a GPU. The thread that has called backward() waits there.
+    own, frames = threading.get_ident(), sys._current_frames()
+    waiting = [f for one, f in frames.items() if one != own and f.f_code.co_name == "_engine_run_backward"]
+    if len(waiting) != 1:
+        return depth, root
+    outer, root = _backwards_in(waiting[0])
+    return outer + depth, root
+
+
+class Nesting:
+    """Follows the backward() calls of an owner: which belong to the same outermost one."""
+
+    def __init__(self, at_end: Callable[[bool], None]) -> None:
+        """`at_end` is called after each backward, with True if it was the outermost one."""
+        self._at_end = at_end
+        self._task = -1  # torch's number of the backward of the last gradient
+        self._root: Any = None  # of the outermost backward
+
+    def note(self) -> tuple[bool, bool]:
+        """In a hook of a gradient: if it is the first one of its backward, and of the outermost backward."""
+        task = torch._C._current_graph_task_id()
+        if task == self._task:
+            return False, False
+        self._task = task
+        depth, root = _outermost()
+        is_new = root is None or self._root is None or self._root() is not root
+        if is_new:
+            self._root = None if root is None else weakref.ref(root)
+
+        def end() -> None:
+            self.forget(outermost=depth <= 1)
+            self._at_end(depth <= 1)
+
+        _engine.queue_callback(end)
+        return True, is_new
+
+    def forget(self, *, outermost: bool = True) -> None:
+        """The backward has ended."""
+        self._task = -1
+        if outermost:
+            self._root = None
 
 
 class _Alone:
@@ -134,6 +223,7 @@ class _Alone:
         torch.autograd.graph.increment_version([self.p])
         optimizer._forget_inputs([self.p])
         self.p.grad = None
+        optimizer._opt_called = True  # type: ignore[attr-defined]  # what torch's schedulers set in step()
 
 
 def check_alone(optimizer: "Optimizer", plan: _core.ParamPlan, number: int, p: Tensor) -> None:
@@ -142,6 +232,15 @@ def check_alone(optimizer: "Optimizer", plan: _core.ParamPlan, number: int, p: T
             f"jitstep: step_in_backward() cannot step parameter {number} ({str(p.dtype).removeprefix('torch.')} "
             f"{list(p.shape)}) of {optimizer.rule}: max_grad_norm, another sum over all parameters, or shared state "
             "needs all gradients at once. Leave it out, or call step() after backward()."
+        )
+
+
+def check_once(number: int, stepped: set[int]) -> None:
+    if number in stepped:
+        raise RuntimeError(
+            f"jitstep: parameter {number} gets a second gradient in the same backward(), which has already stepped it. "
+            "A nested backward(), as of torch.utils.checkpoint(use_reentrant=True), computes a part of a gradient. Use "
+            "use_reentrant=False, or call step_in_backward(False), and step() after backward()."
         )
 
 
@@ -157,14 +256,32 @@ class BackwardSteps:
                 check_alone(optimizer, optimizer._plan(groups[g], p, number), number, p)
             self._alone.append(_Alone(number, p))
         weak, alone, lock = weakref.ref(optimizer), self._alone, threading.Lock()
+        stepped: set[int] = set()  # in the outermost backward that is running
+
+        def at_end(outermost: bool) -> None:
+            if outermost:
+                stepped.clear()
+
+        nesting = Nesting(at_end)
 
         def on_gradient(number: int) -> None:
             found = weak()
-            if found is not None:
-                with lock:
+            if found is None:
+                return
+            with lock:
+                if nesting.note()[1]:
+                    stepped.clear()
+                try:
+                    check_once(number, stepped)
                     alone[number].step(found)
+                except BaseException:  # torch does not call at_end()
+                    nesting.forget()
+                    stepped.clear()
+                    raise
+                stepped.add(number)
 
-        self._hooks = GradHooks("an optimizer that steps in backward()", [one.p for one in self._alone], on_gradient)
+        parameters = [one.p for one in self._alone]
+        self._hooks = GradHooks("an optimizer that steps in backward()", parameters, on_gradient, _INSTEAD_OF_DDP)
 
     def kernels(self) -> list[_core.KernelInfo]:
         return [info for one in self._alone for info in one.stepper.kernels()]

@@ -11,14 +11,15 @@ from typing import Any
 import torch
 
 from . import _core
-from .groups import FORMATS, TORCH_FLAGS, option_defaults
 from .optimizer import Optimizer
+from .options import FORMATS, TORCH_FLAGS, option_defaults
 from .words import did_you_mean
 
 _WIDTH = 100  # columns of a docstring's text
 _FORMAT_NOTES = {
     "state": 'state format: "int8", {"codec": "int8", "block": 128}, or a dict by state buffer. Default: float32.',
-    "weights": 'weight format of 16-bit parameters: "split16", "stochastic", ... Default: none.',
+    "weights": 'weight format of bfloat16 parameters: "split16", "stochastic", "kahan", "split8" or "master"; of '
+    'float16 parameters: "split8" or "master". Default: none.',
     "seed": "seed of stochastic rounding, an integer. Default: 0.",
     "min_quantized_size": "smaller parameters keep float32 state. Default: 4096.",
 }
@@ -181,11 +182,27 @@ def load_codec(path: str | Path) -> str:
     return _core.load_codec(str(path))
 
 
+def _check_plain(value: Any, path: str) -> None:
+    """Raises TypeError, with its place in the configuration, for a value that is no JSON."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _check_plain(inner, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, (list, tuple)):
+        for i, inner in enumerate(value):
+            _check_plain(inner, f"{path}[{i}]")
+    elif value is not None and not isinstance(value, (str, int, float)):
+        raise TypeError(
+            f"from_spec(): {path or 'the configuration'} is a {type(value).__name__}. A configuration has only what "
+            "JSON has: use a number, text, a list or a dict. Set other values in param_groups."
+        )
+
+
 def from_spec(params: Any, spec: str | dict[str, Any]) -> Optimizer:
     """An optimizer from a configuration, the same as in C++ and on the command line:
 
     from_spec(params, {"rule": "adamw", "options": {"lr": 1e-3}, "state": "int8"})
     """
+    _check_plain(spec, "")
     read = _core.parse_spec(spec if isinstance(spec, str) else json.dumps(spec))
     made = next((one for one in classes().values() if one.rule == read["rule"]), None)
     arguments = {**read["options"], **read["formats"]}

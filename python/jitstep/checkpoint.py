@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from . import sharded, words
+from . import completeness, sharded, words
 from .conversion import Conversion
-from .groups import decoupled_rule
-from .state import taken
+from .options import decoupled_rule
 from .storage import dtype_name
 
 if TYPE_CHECKING:
@@ -29,20 +28,6 @@ SCHEMA = 1
 _OWN_KEYS = ("rule", "schema", "mode", "shared_state")
 _LATE_OPTIONS = ("amsgrad", "decoupled_weight_decay", "maximize")  # false in checkpoints of torch that lack them
 _FORMAT_KEYS = ("state", "weights", "min_quantized_size")
-# The rules whose state has a step number in torch.
-_NUMBERED = [
-    "adadelta",
-    "adafactor",
-    "adagrad",
-    "adam",
-    "adamax",
-    "adamw",
-    "asgd",
-    "nadam",
-    "radam",
-    "rmsprop",
-    "rprop",
-]
 
 
 def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
@@ -58,11 +43,13 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
         held[key] = {name: value.clone() if name in pairs else value for name, value in entries.items()}
         if key in parameters and sharded.is_dtensor(parameters[key]):
             held[key] = _distributed(optimizer, parameters[key], held[key])
+        elif key in parameters and optimizer.save_values:
+            held[key] = _as_values(optimizer, parameters[key], held[key])
         if key in parameters:
             held[key] |= _form(parameters[key], held[key], bool(pairs))
     own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._mode, "shared_state": numbers}
     groups = [{**group, **own} for group in packed["param_groups"]]
-    if any(sharded.is_dtensor(p) for p in parameters.values()):
+    if optimizer.save_values or any(sharded.is_dtensor(p) for p in parameters.values()):
         groups = [{**group, "state": _as_one_entry(group["state"])} for group in groups]
     return {**packed, "state": held, "param_groups": groups}
 
@@ -79,10 +66,23 @@ def _form(p: Tensor, entries: dict[str, Any], has_aux: bool) -> dict[str, Any]:
     return {"dtype": dtype_name(p), "sizes": tuple(p.shape)}
 
 
+def _as_values(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> dict[str, Any]:
+    """The state of a parameter with values in place of codes."""
+    coded = {name.removesuffix(".format") for name in entries if name.endswith(".format")} - {"residual"}
+    if not coded:
+        return entries
+    values = optimizer._values(p, optimizer.plan_of(p))
+    made = {name: value for name, value in entries.items() if name.rpartition(".")[0] not in coded}
+    if "residual" not in made:
+        made.pop("strides", None)
+    return made | {name: values[name] for name in coded if name in values}
+
+
 def _distributed(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> dict[str, Any]:
     """The state of a DTensor as DTensors. Codes whose blocks other shards would not have become values."""
     part, packed = sharded.local(p), {}
-    scaled = {slot.name: slot for slot in optimizer.row_slots(p) if slot.scales and f"{slot.name}.format" in entries}
+    coded = [slot for slot in optimizer.row_slots(p) if f"{slot.name}.format" in entries]
+    scaled = {slot.name: slot for slot in coded if slot.scales or optimizer.save_values}
     aux = {name.rpartition(".")[0] for name in optimizer._pairs.get(p, {})}
     by_rows = [name for name, slot in scaled.items() if name not in aux and sharded.splits_rows(p, slot.block)]
     if optimizer.save_values:
@@ -151,13 +151,14 @@ def _check_formats(entries: dict[str, Any]) -> None:
             )
 
 
-def _check_sizes(entries: dict[str, Any], p: Tensor) -> None:
+def _check_sizes(optimizer: "Optimizer", entries: dict[str, Any], p: Tensor) -> None:
     """Codes do not show the shape of their parameter."""
     sizes = entries.get("sizes")
     if sizes is not None and list(sizes) != list(p.shape):
+        shown = optimizer._shown(optimizer._place(p)[0], p)
         raise ValueError(
-            f"loaded state dict has state of a parameter with the shape {list(sizes)}, and this one has "
-            f"{list(p.shape)}. Load the state of this parameter."
+            f"loaded state dict has state of a parameter with the shape {list(sizes)} for {shown}. Load the state of "
+            "this parameter."
         )
 
 
@@ -172,7 +173,7 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
             continue
         p = owners[key]
         _check_formats(entries)
-        _check_sizes(entries, p)
+        _check_sizes(optimizer, entries, p)
         loaded[p] = {name: _copied(value, name, p) for name, value in entries.items() if name not in ("dtype", "sizes")}
         if "residual" in entries and "dtype" in entries:
             loaded[p].setdefault("residual.dtype", entries["dtype"])  # archives have one dtype
@@ -195,20 +196,6 @@ def _loaded_group(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any
     return new
 
 
-def _check_complete(optimizer: "Optimizer", p: Tensor, number: int, slots: list[str]) -> None:
-    held = optimizer.state[p]
-    stored = [name for name in slots if name in held or f"{name}.format" in held]
-    if taken(held) > 0 and slots and not stored:
-        raise ValueError(
-            f"loaded state dict has none of the state of {optimizer.rule} for parameter {number}: {', '.join(slots)}"
-        )
-
-
-def _check_step(optimizer: "Optimizer", p: Tensor, number: int) -> None:
-    if optimizer.rule in _NUMBERED and taken(optimizer.state[p]) > 0 and "step" not in optimizer.state[p]:
-        raise ValueError(f"loaded state dict has no step for parameter {number}. Set it to the number of steps.")
-
-
 def _convert(optimizer: "Optimizer") -> None:
     """Brings loaded state into the optimizer's formats."""
     total = Conversion()
@@ -217,10 +204,7 @@ def _convert(optimizer: "Optimizer") -> None:
         if not optimizer.state.get(p) or not words.has_kernels(p):
             continue
         plan = optimizer._plan(groups[g], p, number)
-        needed = [slot.name for slot in plan.slots() if slot.format]
-        if optimizer._description["slots"] and not optimizer._description["early_state"]:
-            _check_complete(optimizer, p, number, needed)
-        _check_step(optimizer, p, number)
+        completeness.check(optimizer, p, number, plan, groups[g].rule)
         _, conversion = optimizer._bind(p, plan, with_weights=False)
         if not sharded.is_dtensor(p):  # its codes are saved as values
             total.include(conversion)
@@ -234,6 +218,7 @@ def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
         changed = pre_hook(optimizer, state_dict)
         if changed is not None:
             state_dict = changed
+    words.check_groups_in(state_dict)
     saved_groups = deepcopy(state_dict["param_groups"])
     _check_groups(optimizer, saved_groups)
     first = saved_groups[0] if saved_groups else {}

@@ -1,10 +1,12 @@
 """Data parallelism whose gradients have the same bits on every back end."""
 
+import gc
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 
 class _Bucket(NamedTuple):
@@ -13,6 +15,33 @@ class _Bucket(NamedTuple):
     shares: Tensor  # of all ranks, of this rank's elements
     arrival: Any  # of the shares
     mean: torch.futures.Future[Tensor]
+
+
+def is_running() -> bool:
+    """True if this process may train together with others."""
+    return dist.is_available() and dist.is_initialized()
+
+
+def _reduced_later(ddp: Any) -> set[int]:
+    """The ids of the parameters whose gradients a module averages over processes."""
+    ignored = ddp.parameters_to_ignore
+    return {id(p) for name, p in ddp.module.named_parameters() if name not in ignored}
+
+
+def refuse_late_averages(owner: str, instead: str, parameters: list[Tensor]) -> None:
+    """Raises RuntimeError if DistributedDataParallel averages the gradients of these parameters.
+
+    It does so after torch has called the hooks of a gradient, so that hooks see those of one process. Then it stores a
+    gradient again, also zeros for one that a hook has removed, and also in a group of one process.
+    """
+    own = {id(p) for p in parameters}
+    for found in gc.get_objects():
+        # Not isinstance(), which may call code of the object.
+        if issubclass(type(found), DistributedDataParallel) and own & _reduced_later(found):
+            raise RuntimeError(
+                f"jitstep: {owner} reads and removes gradients before DistributedDataParallel has averaged them, so "
+                f"that processes would train different models. {instead}"
+            )
 
 
 # torch 2.13 has renamed it.

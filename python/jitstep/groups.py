@@ -9,45 +9,15 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, sharded, state, storage, words
+from . import _core, inputs, sharded, state, words
+from .inspect import ParameterFormats
+from .options import FORMATS, OTHER_KEYS, TORCH_FLAGS, decoupled_rule, option_defaults, refuse_coupled, torchs_keys
 
 if TYPE_CHECKING:
     from .backward import BackwardSteps
     from .inspect import Tuning
 
-# Arguments of all classes, in addition to the options of their rule.
-FORMATS: dict[str, Any] = {"state": None, "weights": None, "seed": None, "min_quantized_size": None}
-# torch's own arguments that select an implementation. jitstep has one, which is fused.
-TORCH_FLAGS: dict[str, Any] = {"foreach": None, "capturable": False, "differentiable": False, "fused": None}
-# Keys of parameter groups that are no options: those of torch, of its schedulers, and of jitstep.
-_OTHER_KEYS = {
-    "params", "param_names", "constructed", "initial_lr", "max_lr", "min_lr", "swa_lr",
-    "base_momentum", "max_momentum", "rule", "schema", "mode", "shared_state",
-}  # fmt: skip
-# torch's Adam is AdamW with this option.
-_DECOUPLED = {"adam": "adamw"}
-
-
-def option_defaults(description: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of all options, except those that other options set when a group is made.
-
-    torch's schedulers set such a key, `initial_lr`, unless it exists.
-    """
-    options = {o["name"]: o["default"] for o in description["options"] if not o["at_construction"]}
-    if description["name"] in _DECOUPLED:
-        options["decoupled_weight_decay"] = False
-    return options
-
-
-def decoupled_rule(rule: str, options: Mapping[str, Any]) -> str:
-    """The rule of a group with these options."""
-    return _DECOUPLED[rule] if rule in _DECOUPLED and options.get("decoupled_weight_decay") else rule
-
-
-def settle_decay(rule: str, group: dict[str, Any]) -> None:
-    """torch's AdamW decouples the decay of each group that it loads, also of a checkpoint of Adam."""
-    if rule in _DECOUPLED.values() and "decoupled_weight_decay" in group:
-        group["decoupled_weight_decay"] = True
+_NOT_GIVEN: Any = object()
 
 
 class GroupedOptimizer(torch.optim.Optimizer):
@@ -55,8 +25,9 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     rule: str = ""
     save_values: bool = False
-    """state_dict() of shards has float32 values in place of a codec's bytes. Set it to load a checkpoint of another
-    format with torch.distributed.checkpoint, which loads only entries that the optimizer has."""
+    """state_dict() has float32 values in place of a codec's bytes. Set it to load a checkpoint of another format, or to
+    exchange one between FSDP2 and whole parameters, with torch.distributed.checkpoint, which loads only entries that
+    the optimizer has."""
     _description: dict[str, Any]
     _groups: list[_core.Group]
     _stepper: _core.Stepper
@@ -66,10 +37,12 @@ class GroupedOptimizer(torch.optim.Optimizer):
     _tuning: "Tuning | None"
     _inputs: dict[Tensor, dict[int, Tensor]]
     _counters: dict[Tensor, Tensor]
+    _warned: set[torch.dtype]
 
-    def __init__(self, rule: str, params: Any, **options: Any) -> None:
-        self._setup(rule)
+    def __init__(self, rule: str, params: Any = _NOT_GIVEN, **options: Any) -> None:
         name = type(self).__name__
+        words.check_rule(name, rule, params is not _NOT_GIVEN)
+        self._setup(rule)
         if options.get("fused") and options.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         if options.get("differentiable"):
@@ -79,7 +52,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             if option not in known:
                 hint = words.did_you_mean(option, known)
                 raise TypeError(f"{name} has no option {option!r}.{hint} Options: {', '.join(sorted(known))}")
-        defaults = {**option_defaults(self._description), **FORMATS, **TORCH_FLAGS, **options}
+        defaults = {**option_defaults(self._description), **FORMATS, **TORCH_FLAGS, **torchs_keys(rule), **options}
         lr = defaults.get("lr")
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
@@ -103,6 +76,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             _tuning=None,
             _inputs={},
             _counters={},
+            _warned=self.__dict__.get("_warned", set()),
         )
 
     @property
@@ -123,6 +97,8 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def _checked_group(self, options: dict[str, Any]) -> _core.Group:
         """The options of a group. Raises ValueError, in torch's words where it has some."""
         group = _core.Group(self._rule_of(options))
+        words.check_formats(type(self).__name__, options)
+        refuse_coupled(self.rule, options)
         try:
             group.refresh(options, True)
         except _core.OptionError as error:
@@ -153,7 +129,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def _warn_of_misspelled(self, group: dict[str, Any]) -> None:
         """torch permits keys of the user. Those that look like an option are probably a mistake."""
         known = self._known_options()
-        for key in group.keys() - known - _OTHER_KEYS:
+        for key in group.keys() - known - OTHER_KEYS:
             if hint := words.did_you_mean(str(key), known, closeness=0.85):
                 text = f"jitstep: {type(self).__name__} ignores the key {key!r} of a parameter group.{hint}"
                 warn(text, stacklevel=words.stacklevel())
@@ -175,8 +151,17 @@ class GroupedOptimizer(torch.optim.Optimizer):
             plan = self._plan(group, p, number)
         except RuntimeError:
             return  # a complex parameter: an error of the step, as in torch
+        self._warn_of_weights(p, plan, self.param_groups[-1])
         if self._description["early_state"]:
             self._bind(p, plan)
+
+    def _warn_of_weights(self, p: Tensor, plan: _core.ParamPlan, group: Mapping[str, Any]) -> None:
+        """For 16-bit parameters, whose small updates are lost without a format. Others need none."""
+        asked = group.get("weights")
+        if asked in (None, plan.weights) or p.dtype not in words.HALF_DTYPES or p.dtype in self._warned:
+            return
+        self._warned.add(p.dtype)
+        warn(words.unmet_weights(asked, p.dtype), stacklevel=words.stacklevel())
 
     def _plan(self, group: _core.Group, p: Tensor, number: int) -> _core.ParamPlan:
         try:
@@ -189,7 +174,17 @@ class GroupedOptimizer(torch.optim.Optimizer):
                 plan = plan.with_offset(sharded.first_element(p))
             return plan
         except ValueError as error:
-            raise words.parameter_error(self.rule, type(self).__name__, error, number, p) from None
+            raise self._parameter_error(error, number, p) from None
+
+    def _parameter_error(self, error: ValueError, number: int, p: Tensor) -> Exception:
+        """The error of a parameter that the rule or its formats do not support."""
+        return words.parameter_error(self.rule, type(self).__name__, error, self._shown(number, p), p)
+
+    def _shown(self, number: int, p: Tensor) -> str:
+        """A parameter for messages."""
+        names = [name for group in self.param_groups for name in group.get("param_names", group["params"])]
+        named = number < len(names) and isinstance(names[number], str)
+        return words.shown_parameter(number, p, names[number] if named else "")
 
     def _core_groups(self) -> list[_core.Group]:
         """The options of all groups, up to date."""
@@ -226,22 +221,31 @@ class GroupedOptimizer(torch.optim.Optimizer):
                 yield number, g, p
                 number += 1
 
-    def plan_of(self, parameter: Tensor) -> _core.ParamPlan:
-        """The kernel and the state layout of a parameter, for tools."""
-        groups = self._core_groups()
+    def _place(self, parameter: Tensor) -> tuple[int, int]:
+        """Number and group of a parameter."""
         for number, g, p in self._numbered():
             if p is parameter:
-                return self._plan(groups[g], p, number)
+                return number, g
         raise ValueError("the tensor is not a parameter of this optimizer")
+
+    def plan_of(self, parameter: Tensor) -> _core.ParamPlan:
+        """The kernel and the state layout of a parameter, for tools."""
+        number, g = self._place(parameter)
+        return self._plan(self._core_groups()[g], parameter, number)
 
     def row_slots(self, parameter: Tensor) -> list[_core.SlotInfo]:
         """The state buffers of one index of dimension 0 of a parameter, for tools."""
-        groups = self._core_groups()
+        number, g = self._place(parameter)
         row = torch.empty((1, *parameter.shape[1:]), dtype=parameter.dtype)
-        for number, g, p in self._numbered():
-            if p is parameter:
-                return _core.ParamPlan(groups[g], row, number, list(p.shape)).slots()
-        raise ValueError("the tensor is not a parameter of this optimizer")
+        return _core.ParamPlan(self._core_groups()[g], row, number, list(parameter.shape)).slots()
+
+    def formats_of(self, parameter: Tensor) -> ParameterFormats:
+        """The formats of a parameter, after its dtype and size have been applied to those of its group.
+
+        Float64 parameters, and small ones in formats with scales of blocks, have float32 or float64 state. Weights are
+        "native" if the weight format that was asked for does not support the dtype.
+        """
+        return ParameterFormats.of(self.plan_of(parameter))
 
     # ---- inputs
 
@@ -254,37 +258,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
         Gradient options such as max_grad_norm do not change it. An unknown name, another tensor or another shape raises
         ValueError.
         """
-        known = self._description["inputs"]
-        if name not in known:
-            has = ", ".join(known) or "none"
-            raise ValueError(f"set_input(): {self.rule} has no input {name!r}. Inputs of {self.rule}: {has}.")
-        plan = self.plan_of(parameter)
-        number = known.index(name)
-        if value is None:
-            self._inputs.get(parameter, {}).pop(number, None)
-            return
-        if value.shape != parameter.shape:
-            raise ValueError(
-                f"set_input(): {name!r} has the shape {list(value.shape)}, and the parameter {list(parameter.shape)}. "
-                "Pass one value per element."
-            )
-        p = sharded.local(parameter)
-        with torch.no_grad():
-            copied = storage.empty(p, plan.compact_strides(), storage.value_dtype(p))
-            copied.copy_(sharded.part_of(value, parameter))
-        self._inputs.setdefault(parameter, {})[number] = copied
+        inputs.set_input(self, parameter, name, value)
 
     def _check_inputs(self, p: Tensor, plan: _core.ParamPlan, number: int) -> None:
-        """Raises ValueError if a parameter with inputs has another form than in set_input()."""
-        local = sharded.local(p)
-        for value in self._inputs.get(p, {}).values():
-            now = storage.empty(local, plan.compact_strides(), storage.value_dtype(local))
-            same_memory = now.shape == value.shape and now.stride() == value.stride()
-            if not same_memory or now.dtype != value.dtype or now.device != value.device:
-                raise ValueError(
-                    f"jitstep: parameter {number} has another shape, dtype, device or memory format than in "
-                    "set_input(). Call it again."
-                )
+        inputs.check(self, p, plan, number)
 
     def _forget_inputs(self, stepped: list[Tensor]) -> None:
         for p in stepped:
@@ -297,9 +274,12 @@ class GroupedOptimizer(torch.optim.Optimizer):
         local = sharded.local(p)
         _core.refuse_capture(local.detach())
         restarts = bool(self._description["no_step_number"]) and not self._description["aux_names"]
-        return state.bind(
-            local, plan, self.state[p], pairs, with_weights=with_weights, counted=counted, restarts=restarts
-        )
+        try:
+            return state.bind(
+                local, plan, self.state[p], pairs, with_weights=with_weights, counted=counted, restarts=restarts
+            )
+        except ValueError as error:
+            raise ValueError(f"jitstep: {self._shown(self._place(p)[0], p)}: {error}") from None
 
     @_disable_dynamo
     def init_state(self) -> None:

@@ -1,6 +1,7 @@
 """Reports: the kernels that an optimizer uses, and the memory of its parameters, gradients and state."""
 
 import html
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -59,6 +60,27 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
     lines = ["".join(cell(value, "th") for value in head)] + ["".join(cell(v, "td") for v in row) for row in rows]
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+@dataclass(frozen=True)
+class ParameterFormats:
+    """The formats of one parameter."""
+
+    slots: dict[str, dict[str, Any]]
+    """By state buffer, such as "exp_avg": the format and its options, as the argument `state` accepts. Buffers that the
+    options disable are absent. "fp32" means the dtype of the arithmetic: float64 for a float64 parameter."""
+    weights: str
+    """The weight format, or "native": none."""
+
+    @classmethod
+    def of(cls, plan: _core.ParamPlan) -> "ParameterFormats":
+        return cls({slot.name: _codec(slot.format) for slot in plan.slots() if slot.format}, plan.weights)
+
+
+def _codec(text: str) -> dict[str, Any]:
+    """A format as a dict, whose whole numbers are integers."""
+    options: dict[str, Any] = json.loads(text) if text.startswith("{") else {"codec": text}
+    return {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in options.items()}
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 
 from . import _core, checkpoint, counting, inspect, progress, sharded, transforms, words
-from .backward import BackwardSteps
+from .backward import BackwardSteps, has_consumer
 from .conversion import Conversion
-from .groups import FORMATS, TORCH_FLAGS, GroupedOptimizer, option_defaults, settle_decay
+from .groups import GroupedOptimizer
+from .options import FORMATS, TORCH_FLAGS, option_defaults, settle_decay
 
 # Rules whose dense step gives the result of torch's sparse one.
 _SPARSE_RULES = {"sgd", "adagrad"}
@@ -52,6 +53,8 @@ class Optimizer(GroupedOptimizer):
         scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         if self._backward is not None:
             if found_inf is not None:
+                for name in ("grad_scale", "found_inf"):  # GradScaler removes them only after a step
+                    self.__dict__.pop(name, None)
                 raise RuntimeError("jitstep: GradScaler needs all gradients at once. Call step_in_backward(False).")
             if all(p.grad is None for _, _, p in self._numbered()):
                 return
@@ -69,6 +72,8 @@ class Optimizer(GroupedOptimizer):
             if transform is not None:
                 transform.keep_matrices()
             self._after_step(scale, found_inf)
+        elif self._inputs:  # the step is skipped
+            self._forget_inputs(self._stepper.stepped())
 
     def _check_training(self) -> None:
         if self._mode == "eval":
@@ -126,8 +131,9 @@ class Optimizer(GroupedOptimizer):
         for number, g, p in self._numbered():
             if p.grad is None and (words.never_trains(p) or not self.state.get(p)):
                 continue
-            words.check_device(number, p, bool(self.param_groups[g]["fused"]))
+            words.check_device(number, p, bool(self.param_groups[g].get("fused")))
             plans[number] = self._plan(groups[g], p, number)
+            self._warn_of_weights(p, plans[number], self.param_groups[g])
             self._check_inputs(p, plans[number], number)
         counted = counting.on_device(self, plans)
         for number, g, p in self._numbered():
@@ -139,11 +145,12 @@ class Optimizer(GroupedOptimizer):
             converted.include(conversion)
             held = self.state[p]
             like = sharded.local(p.detach() if p.grad is None else p.grad)
+            words.check_gradient(self._shown, number, p, like)
             try:
                 counter = counting.counter(self, p) if counted else None
                 self._stepper.add(p, g, plan, buffers, held["step"], counter, like, held)
             except ValueError as error:
-                raise words.parameter_error(self.rule, type(self).__name__, error, number, p) from None
+                raise self._parameter_error(error, number, p) from None
         names = {plan.name for plan in plans.values()}
         with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, None):
             self._stepper.finish(self.state, scaled)
@@ -168,12 +175,22 @@ class Optimizer(GroupedOptimizer):
         Few gradients exist at the same time. Results are the same as those of step(). Every backward() is a step of all
         parameters that it reaches. step() then steps only parameters whose gradients were set elsewhere. Raises
         ValueError for everything that needs all gradients at once: max_grad_norm, and shared state such as Prodigy's.
+
+        backward() cannot know of a GradScaler: it has stepped with scaled gradients when scaler.step() raises
+        RuntimeError. backward() raises RuntimeError with DistributedDataParallel, which averages gradients later, and
+        if a nested backward(), as of re-entrant checkpoints, gives a parameter a second gradient. Hooks of step() are
+        not called.
         """
         if self._backward is not None:
             self._backward.close()
             self._backward = None
         if on:
             self._backward = BackwardSteps(self)
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """True also for steps in backward(), so that GradScaler calls step(), which raises an error that helps."""
+        return self._backward is not None or super()._step_supports_amp_scaling
 
     @property
     def steps_in_backward(self) -> bool:
@@ -300,7 +317,12 @@ class Optimizer(GroupedOptimizer):
             "defaults": self.defaults,
             "state": self.state,
             "param_groups": self.param_groups,
-            "jitstep": {"rule": self.rule, "mode": self._mode, "shared": self._stepper.shared_state()},
+            "jitstep": {
+                "rule": self.rule,
+                "mode": self._mode,
+                "shared": self._stepper.shared_state(),
+                "in_backward": self.steps_in_backward,
+            },
             "inputs": self._inputs,
             "save_values": self.save_values,
         }
@@ -319,3 +341,6 @@ class Optimizer(GroupedOptimizer):
         self._mode = own["mode"]
         if own["shared"]:
             self._stepper.set_shared_state(own["shared"])
+        # copy.copy() keeps the parameters: then the first optimizer steps them.
+        if own.get("in_backward") and not has_consumer([p for _, _, p in self._numbered()]):
+            self.step_in_backward()

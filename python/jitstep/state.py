@@ -4,7 +4,7 @@ Keys of the dict, for a state buffer that torch calls `exp_avg`:
 
     exp_avg           the values, in the parameter's shape, unless a codec stores them
     exp_avg.codes     bytes of the codec's codes; exp_avg.scales: those of its scales
-    exp_avg.format    the codec and its options, as JSON
+    exp_avg.format    the codec and its options, as JSON. Values in addition to codes are newer: a program has put them there
     row_var           auxiliary state of the optimizer, and its matrices of state; exp_avg.row: of a codec
     residual          bytes of the weight format `residual.format` for a parameter of the dtype `residual.dtype`
     strides           the order of codes and residual, if it is not row-major
@@ -31,6 +31,10 @@ def taken(state: State) -> int:
     step = state.get("step")
     if step is None:
         return int(any(isinstance(value, Tensor) for value in state.values()))
+    if isinstance(step, Tensor) and step.numel() != 1:
+        raise ValueError(f"the state step has {step.numel()} elements. Set it to one number.")
+    if int(step) < 0:
+        raise ValueError(f"the state step is {int(step)}. Set it to the number of steps, 0 or more.")
     return int(step)
 
 
@@ -59,6 +63,9 @@ class Binding:
         self.same_order = dense_strides(self.sizes, self.held_strides) == dense_strides(self.sizes, self.strides)
         self.conversion = Conversion()
         self.made_pairs: Pairs = {}
+        self.assigned = [slot.name for slot in plan.slots() if self.has_both(slot.name)]
+        for name in self.assigned:
+            self.drop(name)
         self.drop_unusable_residual()
 
     # ---- state buffers
@@ -67,6 +74,10 @@ class Binding:
         """True if the state has a buffer, or the plan has none."""
         names = [slot.name for slot in self.plan.slots() if slot.format]
         return not names or any(name in self.state or f"{name}.format" in self.state for name in names)
+
+    def has_both(self, name: str) -> bool:
+        """True if a program has assigned values to a buffer that has codes, or loaded them in addition."""
+        return f"{name}.format" in self.state and isinstance(self.state.get(name), Tensor)
 
     def held_values(self, number: int, slot: _core.SlotInfo) -> Tensor | None:
         """The values of a state buffer that must be converted, in the plan's order."""
@@ -79,7 +90,7 @@ class Binding:
         if values.shape != self.p.shape:
             raise ValueError(
                 f"the state {slot.name} has the shape {list(values.shape)}, and the parameter {list(self.p.shape)}. "
-                "Load the state of this parameter."
+                "Load its own state, or start again with none: del optimizer.state[p]."
             )
         return empty(self.p, self.strides, value_dtype(self.p)).copy_(values)
 
@@ -144,7 +155,7 @@ class Binding:
         codes_key, scales_key = f"{slot.name}.codes", f"{slot.name}.scales"
         if not self.keeps_codes(number, slot):
             values = self.held_values(number, slot)
-            if values is not None:
+            if values is not None and slot.name not in self.assigned:
                 old = self.state.get(f"{slot.name}.format")
                 self.conversion.add(slot.name, _codec_name(old) if old else "fp32", _codec_name(slot.format))
             elif slot.initial and self.t > 0:

@@ -1,7 +1,8 @@
 """Host transforms: functions on whole tensors inside a step, for rules that name one, such as Muon."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -169,6 +170,15 @@ def _register(name: str, function: object, call_one: Callable[[TransformCall], N
     _transforms[name] = _each(name, call_one)
 
 
+@contextmanager
+def _exact(values: list[Tensor]) -> Iterator[None]:
+    """Neither autograd nor autocast: a step in a program's autocast region has the bits of one outside of it."""
+    with torch.no_grad(), ExitStack() as stack:
+        for device_type in {one.device.type for one in values}:
+            stack.enter_context(torch.autocast(device_type, enabled=False))
+        yield
+
+
 class StepTransforms:
     """The host transforms of one step. The kernels call it with the number of a transform."""
 
@@ -184,7 +194,7 @@ class StepTransforms:
         by_group: dict[int, list[TransformCall]] = defaultdict(list)
         for group, values, step, p in given:
             by_group[group].append(TransformCall(values, self._groups[group], step, self._held(p)))
-        with torch.no_grad():
+        with _exact([values for _, values, _, _ in given]):
             for calls in by_group.values():
                 _transforms[name](calls)
 

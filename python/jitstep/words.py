@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +14,16 @@ from . import _core
 _RANGE_WORDS = " and must be "
 _DEVICES = ("cpu", "cuda")
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+HALF_DTYPES = (torch.bfloat16, torch.float16)
+# The names of formats that a program may ask for by a dtype.
+_FORMATS_OF_DTYPES = {
+    torch.float32: "fp32",
+    torch.bfloat16: "bf16",
+    torch.float16: "fp16",
+    torch.float8_e4m3fn: "fp8",
+    torch.float8_e5m2: "fp8_e5m2",
+    torch.int8: "int8",
+}
 
 
 def did_you_mean(given: str, known: Iterable[str], closeness: float = 0.75) -> str:
@@ -74,6 +84,58 @@ def refusal(rule: str, error: ValueError, options: Mapping[str, Any]) -> ValueEr
     return ValueError(_with_torchs_names(rule, text))
 
 
+def check_rule(class_name: str, rule: Any, has_params: bool) -> None:
+    """Raises TypeError for a call of Optimizer without the rule, or without parameters."""
+    if not isinstance(rule, str):
+        shown = f'{class_name}: the first argument is the name of the rule, as in Optimizer("adamw", params), not a'
+        raise TypeError(f"{shown} {type(rule).__name__}. Rules: jitstep.rules().")
+    if not has_params:
+        raise TypeError(f"{class_name}: the argument params is missing, as in Optimizer({rule!r}, params).")
+
+
+def _check_format(class_name: str, name: str, value: Any, accepted: tuple[type, ...], example: str) -> None:
+    if value is None or isinstance(value, accepted):
+        return
+    known = _FORMATS_OF_DTYPES.get(value) if isinstance(value, torch.dtype) and dict in accepted else None
+    raise TypeError(
+        f'{class_name}: {name} is {value!r}. Use the name of a format, such as {name}="{known or example}".'
+    )
+
+
+def check_formats(class_name: str, group: Mapping[str, Any]) -> None:
+    """Raises TypeError, with the option's name, for formats that are no names, such as torch.bfloat16."""
+    found = group.get("state")
+    _check_format(class_name, "state", found, (str, dict), "int8")
+    _check_format(class_name, "weights", group.get("weights"), (str,), "split16")
+    if isinstance(found, dict) and "codec" not in found:
+        for buffer, codec in found.items():
+            _check_format(class_name, f"state[{buffer!r}]", codec, (str, dict), "int8")
+
+
+def unmet_weights(asked: str, dtype: torch.dtype) -> str:
+    """The warning that a 16-bit parameter does not get the weight format that was asked for."""
+    name = str(dtype).removeprefix("torch.")
+    use = "split8 or master" if dtype == torch.float16 else "a format that does"
+    return (
+        f"jitstep: the weight format {asked} does not support {name}: such parameters have none, and lose updates "
+        f"below half a unit in the last place. Use {use}. formats_of(parameter) shows the formats of a parameter."
+    )
+
+
+def check_groups_in(state_dict: Any) -> None:
+    """Raises ValueError for a checkpoint that is no state_dict of an optimizer."""
+    if isinstance(state_dict, Mapping) and "param_groups" in state_dict and "state" in state_dict:
+        return
+    what = f"a {type(state_dict).__name__}"
+    hint = "Pass the state_dict() of an optimizer."
+    if isinstance(state_dict, Mapping):
+        keys = ", ".join(map(repr, list(state_dict)[:8]))
+        what = f"a dict with the keys {keys}" if keys else "an empty dict"
+        inner = [key for key, value in state_dict.items() if isinstance(value, Mapping) and "param_groups" in value]
+        hint = f"Pass its entry {inner[0]!r}." if inner else hint
+    raise ValueError(f"jitstep: {what} is no state_dict of an optimizer: 'param_groups' or 'state' is missing. {hint}")
+
+
 def has_kernels(p: Any) -> bool:
     """True on devices that kernels can be compiled for. Does not ask whether there is such a device."""
     return p.device.type in _DEVICES
@@ -104,9 +166,25 @@ def check_device(number: int, p: Any, fused: bool) -> None:
     )
 
 
-def parameter_error(rule: str, class_name: str, error: ValueError, number: int, p: Any) -> Exception:
-    """The error of a parameter that the rule or its formats do not support."""
-    shown = f"parameter {number} ({str(p.dtype).removeprefix('torch.')} {list(p.shape)})"
+def shown_parameter(number: int, p: Any, name: str = "") -> str:
+    """A parameter for messages: number, name if its group has names, dtype and shape."""
+    own = f"{name!r}, " if name else ""
+    return f"parameter {number} ({own}{str(p.dtype).removeprefix('torch.')} {list(p.shape)})"
+
+
+def check_gradient(shown: Callable[[int, Any], str], number: int, p: Any, gradient: Any) -> None:
+    """Raises ValueError for a gradient that kernels cannot read. `shown` names its parameter."""
+    if not gradient.is_complex() and gradient.dtype not in DTYPES:
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+        found = str(gradient.dtype).removeprefix("torch.")
+        raise ValueError(
+            f"jitstep: {shown(number, p)}: the dtype of its gradient is {found}, which is not supported. Convert the "
+            f"gradient to one of {known}."
+        )
+
+
+def parameter_error(rule: str, class_name: str, error: ValueError, shown: str, p: Any) -> Exception:
+    """The error of a parameter that the rule or its formats do not support. `shown`: the parameter for messages."""
     text = f"jitstep: {shown}: {_with_torchs_names(rule, str(error))}"
     if p.is_complex():
         return RuntimeError(f"{class_name} does not support complex parameters. {text}")

@@ -184,6 +184,54 @@ def test_a_damaged_checkpoint_is_refused_and_changes_nothing():
     assert all(torch.equal(after[k], v) for k, v in good["state"][0].items() if isinstance(v, torch.Tensor))
 
 
+def stepped(make_optimizer, steps=3):
+    p = torch.nn.Parameter(torch.linspace(-1, 1, 64).reshape(8, 8))
+    optimizer = make_optimizer([p])
+    for _ in range(steps):
+        p.grad = torch.full_like(p, 0.5)
+        optimizer.step()
+    return optimizer
+
+
+@pytest.mark.parametrize(
+    ("source", "into", "options", "without", "lacks"),
+    [
+        (torch.optim.Adam, jitstep.Adamax, {}, "none", "exp_inf"),
+        (torch.optim.Adam, jitstep.NAdam, {}, "none", "mu_product"),
+        (torch.optim.Adam, jitstep.Adam, {}, "exp_avg_sq", "exp_avg_sq"),
+        (jitstep.AdamW, jitstep.AdamW, {"state": "int8"}, "exp_avg_sq", "exp_avg_sq"),
+        (jitstep.AdamW, jitstep.AdamW, {"state": "int8"}, "exp_avg.format", "exp_avg"),
+        (jitstep.AdamW, jitstep.AdamW, {"state": "factored"}, "exp_avg_sq.row", "exp_avg_sq.row"),
+        (jitstep.Adafactor, jitstep.Adafactor, {}, "col_var", "col_var"),
+        (jitstep.SOAP, jitstep.SOAP, {}, "Q_1", "Q_1"),
+    ],
+)
+def test_a_checkpoint_with_a_part_of_the_state_is_refused_and_changes_nothing(source, into, options, without, lacks):
+    formats = {"min_quantized_size": 0, **options} if options else {}
+    packed = copy.deepcopy(stepped(lambda ps: source(ps, **formats)).state_dict())
+    held = packed["state"][0]
+    for key in [key for key in held if key == without or key.startswith(f"{without}.")]:
+        del held[key]
+    optimizer = into([torch.nn.Parameter(torch.ones(8, 8))], lr=0.125, **formats)
+    before = copy.deepcopy(optimizer.state_dict())
+    with pytest.raises(ValueError, match=rf"parameter 0, which has taken 3 steps\. It lacks {lacks}\."):
+        optimizer.load_state_dict(packed)
+    assert optimizer.state_dict()["state"].keys() == before["state"].keys()
+    assert optimizer.param_groups[0]["lr"] == 0.125
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("Adam", {"amsgrad": True}), ("RMSprop", {"momentum": 0.9}), ("RMSprop", {"centered": True})],
+)
+def test_state_of_an_option_that_is_switched_on_later_may_be_missing(name, options):
+    source = stepped(getattr(torch.optim, name))
+    source.param_groups[0].update(options)
+    optimizer = getattr(jitstep, name)([torch.nn.Parameter(torch.ones(8, 8))])
+    optimizer.load_state_dict(copy.deepcopy(source.state_dict()))
+    assert all(optimizer.param_groups[0][option] == value for option, value in options.items())
+
+
 def test_incomplete_shared_state_is_refused():
     net = make()
     optimizer = jitstep.Prodigy(net.parameters())

@@ -44,6 +44,19 @@ def test_arguments_are_torchs_in_torchs_order(name):
             assert by_name[p.name].default == p.default, p.name
 
 
+@pytest.mark.parametrize("name", TORCH_CLASSES)
+def test_defaults_are_torchs_also_for_programs_that_read_them(name):
+    theirs = getattr(torch.optim, name)([weight()], **({"lr": 0.1} if name == "SGD" else {}))
+    ours = getattr(jitstep, name)([weight()], **({"lr": 0.1} if name == "SGD" else {}))
+    for wanted, found in ((theirs.defaults, ours.defaults), (theirs.param_groups[0], ours.param_groups[0])):
+        assert {key: value for key, value in wanted.items() if key != "params" and found.get(key, ours) != value} == {}
+
+
+def test_the_decay_of_adamw_cannot_be_coupled():
+    with pytest.raises(ValueError, match=r"AdamW always decouples.* Use Adam"):
+        jitstep.AdamW([{"params": [weight()], "decoupled_weight_decay": False}])
+
+
 def test_the_docstring_has_options_ranges_defaults_and_source():
     text = jitstep.AdamW.__doc__
     for part in ("arXiv 1711.05101", "betas: in [0, 1). Default: (0.9, 0.999)", "jitstep show adamw", "exp_avg_sq"):

@@ -51,6 +51,35 @@ def test_few_bits_are_exported_to_torch():
     assert abs(losses[0][-1] - losses[1][-1]) < 3e-3 * losses[0][-1]
 
 
+@pytest.mark.parametrize("weights", [None, "split16"])
+def test_a_checkpoint_may_have_values_in_place_of_codes(weights):
+    a, b = make(torch.bfloat16), make(torch.bfloat16)
+    first, second = (
+        jitstep.AdamW(net.parameters(), state="int8", min_quantized_size=0, weights=weights) for net in (a, b)
+    )
+    train(a, first, 5)
+    with_codes = first.state_dict()
+    first.save_values = True
+    with_values = saved(first.state_dict())
+    for packed, p in zip(with_values["state"].values(), a.parameters(), strict=True):
+        assert not [key for key in packed if key.startswith("exp_avg") and "." in key]
+        assert torch.equal(packed["exp_avg"], first.value(p, "exp_avg"))
+        assert ("residual" in packed) == (weights is not None)
+    b.load_state_dict(a.state_dict())
+    with pytest.warns(UserWarning, match="exp_avg from fp32 to int8"):
+        second.load_state_dict(with_values)
+    for p, q, packed in zip(a.parameters(), b.parameters(), with_codes["state"].values(), strict=True):
+        assert second.state[q].keys() == first.state[p].keys()
+        assert "exp_avg.codes" in packed
+        assert_stored(second.value(q, "exp_avg"), first.value(p, "exp_avg"), "int8")
+
+
+def test_a_format_by_buffer_is_one_text_if_a_checkpoint_has_values():
+    optimizer = jitstep.AdamW(make().parameters(), state={"exp_avg": "int8"})
+    optimizer.save_values = True
+    assert optimizer.state_dict()["param_groups"][0]["state"] == '{"exp_avg": "int8"}'
+
+
 def test_loading_changes_the_format_but_not_the_values():
     a, b = make(), make()
     first = jitstep.AdamW(a.parameters(), state="int4", min_quantized_size=0)

@@ -20,9 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples/python"))
 
 
-def distributed(name, folder):
-    """Runs a part of distributed.py, which starts its processes itself."""
-    program = pathlib.Path(__file__).with_name("distributed.py")
+def distributed(name, folder, file="distributed.py"):
+    """Runs a part of a file, which starts its processes itself."""
+    program = pathlib.Path(__file__).with_name(file)
     environment = dict(_environment(), OMP_NUM_THREADS="1")
     run = subprocess.run([sys.executable, program, name, folder], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
@@ -46,6 +46,18 @@ PROGRAMS = [
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_processes_train_together(name, tmp_path):
     distributed(name, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ddp_refuses_what_reads_gradients_early",
+        "fsdp2_steps_in_backward",
+        "fsdp2_exchanges_values_with_whole_parameters",
+    ],
+)
+def test_gradients_and_state_are_those_of_all_processes(name, tmp_path):
+    distributed(name, str(tmp_path), "distributed_hooks.py")
 
 
 def test_the_trainer_of_hugging_face_follows_torch_and_resumes(tmp_path):

@@ -45,6 +45,22 @@ def test_an_input_can_be_taken_back_and_works_in_backward():
     torch.testing.assert_close(p.detach(), torch.full((4,), -3.0, dtype=torch.float64))
 
 
+def test_an_input_is_forgotten_after_a_step_that_is_skipped():
+    p, q = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.zeros(4))
+    optimizer = jitstep.AdaHessian([p, q], lr=1.0, betas=(0.0, 0.0), eps=0.5, fused=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    scaler.scale(torch.ones(()))
+    for one in (p, q):
+        optimizer.set_input(one, "hessian", torch.full((4,), 7.5))
+    p.grad = torch.full((4,), float("inf"))
+    scaler.step(optimizer)
+    scaler.update()
+    p.grad, q.grad = (torch.full((4,), scaler.get_scale()) for _ in range(2))
+    scaler.step(optimizer)
+    assert torch.equal(p.detach(), torch.full((4,), -2.0))  # the second moment is still 0
+    assert torch.equal(q.detach(), torch.full((4,), -0.125))  # no step of this parameter was skipped
+
+
 def test_an_input_must_fit():
     p, other = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.zeros(4))
     optimizer = adahessian(p)

@@ -76,6 +76,28 @@ def test_the_memory_report_counts_bytes():
     assert "exp_avg_sq.scales" in str(report)
 
 
+def test_the_formats_of_a_parameter_are_those_that_it_has_got():
+    big, small = torch.nn.Parameter(torch.zeros(64, 128).half()), torch.nn.Parameter(torch.zeros(8))
+    state = {"exp_avg": "bf16", "exp_avg_sq": {"codec": "int8", "block": 128}}
+    optimizer = jitstep.AdamW([big, small], state=state, weights="split8")
+    found = optimizer.formats_of(big)
+    assert list(found.slots) == ["exp_avg", "exp_avg_sq"]
+    assert (found.slots["exp_avg"]["codec"], found.weights) == ("bf16", "split8")
+    assert (found.slots["exp_avg_sq"]["codec"], found.slots["exp_avg_sq"]["block"]) == ("int8", 128)
+    found = optimizer.formats_of(small)
+    assert [one["codec"] for one in found.slots.values()] == ["bf16", "fp32"]
+    assert found.weights == "native"
+    assert not optimizer.state
+    with pytest.raises(ValueError, match="not a parameter"):
+        optimizer.formats_of(torch.zeros(8))
+
+
+def test_formats_are_accepted_as_the_argument_state():
+    p = torch.nn.Parameter(torch.zeros(64, 128))
+    found = jitstep.AdamW([p], state="int8").formats_of(p)
+    assert jitstep.AdamW([p], state=found.slots).formats_of(p) == found
+
+
 @pytest.mark.skipif(tool() is None, reason="the command-line tool is not built")
 def test_the_module_runs_the_command_line_tool():
     run = subprocess.run([sys.executable, "-m", "jitstep", "list"], capture_output=True, text=True, env=_environment())

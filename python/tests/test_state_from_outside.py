@@ -1,10 +1,11 @@
 """Rates, step numbers, gradients, state and memory that programs set between steps."""
 
 import copy
+import warnings
 
 import pytest
 import torch
-from training import assert_close, make, same, train
+from training import assert_close, assert_stored, make, same, train
 
 import jitstep
 from jitstep import _core
@@ -103,6 +104,58 @@ def test_state_may_be_set_from_outside():
         train(net, optimizer, 2, seed=4)
         nets.append(net)
     assert_close(*nets)
+
+
+def values_like(p):
+    return torch.linspace(0, 1, p.numel()).reshape(p.shape)
+
+
+@pytest.mark.parametrize("state", ["int8", "int4", "factored", "bf16"])
+def test_values_that_a_program_assigns_replace_codes(state):
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), state=state, min_quantized_size=0)
+    train(net, optimizer, 2)
+    p = net[0].weight
+    keys, values = set(optimizer.state[p]), values_like(p)
+    optimizer.state[p]["exp_avg"] = values.clone()
+    assert torch.equal(optimizer.value(p, "exp_avg"), values)
+    for one in net.parameters():
+        one.grad = torch.zeros_like(one)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.step()
+    assert set(optimizer.state[p]) == keys
+    assert optimizer.state[p]["step"] == 3
+    torch.testing.assert_close(optimizer.value(p, "exp_avg"), 0.9 * values, rtol=0.15, atol=0.08)
+
+
+def test_values_in_a_checkpoint_replace_the_codes_beside_them():
+    net, other = make(), make()
+    optimizer, loaded = (jitstep.AdamW(one.parameters(), state="int8", min_quantized_size=0) for one in (net, other))
+    train(net, optimizer, 2)
+    packed = copy.deepcopy(optimizer.state_dict())
+    values = values_like(net[0].weight)
+    packed["state"][0]["exp_avg"] = values
+    loaded.load_state_dict(packed)
+    held = loaded.state[other[0].weight]
+    assert "exp_avg" not in held
+    assert_stored(loaded.value(other[0].weight, "exp_avg"), values, "int8")
+    assert torch.equal(held["exp_avg_sq.codes"], optimizer.state[net[0].weight]["exp_avg_sq.codes"])
+
+
+def test_values_beside_codes_of_another_shape_are_refused_and_change_nothing():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), state="int8", min_quantized_size=0)
+    train(net, optimizer, 2)
+    held, before = optimizer.state[net[0].weight], copy.deepcopy(net)
+    codes = held["exp_avg.codes"].clone()
+    held["exp_avg"] = torch.zeros(3)
+    with pytest.raises(ValueError, match=r"exp_avg has the shape \[3\]"):
+        optimizer.step()
+    assert same(net, before)
+    del held["exp_avg"]
+    assert torch.equal(held["exp_avg.codes"], codes)
+    optimizer.step()
 
 
 def test_a_parameter_may_get_the_old_memory_of_one_without_gradient():

@@ -117,11 +117,43 @@ def test_a_sparse_gradient_is_refused_and_changes_no_sum():
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"dtype": torch.float16}, {"rounding": "up"}, {"max_waiting_bytes": -1}], ids=str
+    "arguments",
+    [
+        {"dtype": torch.float16},
+        {"rounding": "up"},
+        {"max_waiting_bytes": -1},
+        {"max_waiting_bytes": None},
+        {"seed": "a"},
+        {"seed": -1},
+    ],
+    ids=str,
 )
 def test_wrong_arguments_of_sums_are_refused(arguments):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         jitstep.GradAccumulator(make().parameters(), **arguments)
+
+
+def test_sums_take_named_parameters():
+    net = make()
+    sums = jitstep.GradAccumulator(net.named_parameters(), dtype=torch.float32)
+    closure_loss(net, 1).backward()
+    assert net[0].weight.grad is None
+    sums.assign_gradients()
+    assert net[0].weight.grad.any()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        (torch.nn.Parameter(torch.ones(2)), "iterable of Tensors, not torch.FloatTensor"),
+        (3, "iterable of Tensors, not int"),
+        (["weight"], "parameter 0 is a str"),
+        ([{"params": []}], "parameter 0 is a dict"),
+    ],
+)
+def test_other_things_than_parameters_are_refused_by_name(parameters, words):
+    with pytest.raises(TypeError, match=f"GradAccumulator: .*{words}"):
+        jitstep.GradAccumulator(parameters)
 
 
 def test_reset_forgets_the_gradients_of_an_addition_that_failed():

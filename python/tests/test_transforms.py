@@ -85,3 +85,47 @@ def test_a_transform_is_replaced_if_asked(transformed):
     for register in (jitstep.register_host_transform, jitstep.register_parameter_transform):
         with pytest.raises(TypeError, match=r"'other'.*function"):
             register("other", 3)
+
+
+STEPS = {
+    "SOAP": {},
+    "Shampoo": {},
+    "Muon": {"ns_dtype": "real"},
+    "AdaMuon": {},
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_under_autocast_has_the_same_bits(name):
+    stepped = []
+    for autocast in (False, True):
+        torch.manual_seed(1)
+        p = torch.nn.Parameter(torch.randn(8, 12))
+        optimizer = getattr(jitstep, name)([p], lr=0.1, **STEPS[name])
+        for _ in range(3):
+            p.grad = torch.randn(8, 12)
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                optimizer.step()
+        stepped.append(p.detach())
+    assert torch.equal(*stepped)
+
+
+@pytest.mark.parametrize("in_backward", [False, True])
+def test_a_transform_of_a_program_computes_without_autocast(transformed, in_backward):
+    optimizer, p = transformed
+    seen = []
+
+    def multiply(values, group):
+        seen.append((torch.is_autocast_enabled("cpu"), (values @ values.T).dtype))
+        return values
+
+    jitstep.register_host_transform("stepped", multiply, replace=True)
+    optimizer.step_in_backward(in_backward)
+    with torch.autocast("cpu", torch.bfloat16):
+        if in_backward:
+            p.grad = None
+            p.sum().backward()
+        else:
+            optimizer.step()
+        assert torch.is_autocast_enabled("cpu")
+    assert seen == [(False, torch.float32)]

@@ -75,6 +75,18 @@ def test_an_agreement_may_end_the_tuning(monkeypatch, tmp_path):
     assert optimizer.tuning_progress() == (0, 0)
 
 
+def test_a_skipped_step_is_no_trial():
+    asked = []
+    p, optimizer = tuned(lambda times: asked.append(times) or times)
+    optimizer.found_inf = torch.ones(())
+    for _ in range(300):  # the trials of all candidates take 216 steps
+        p.grad = torch.ones_like(p)
+        optimizer.step()
+    assert not asked
+    assert optimizer.tuning_progress()[0] == 0
+    assert not p.any()
+
+
 def test_a_gradient_of_another_shape_is_refused_and_changes_nothing():
     p = parameter(4)
     optimizer = jitstep.SGD([p], lr=1.0)

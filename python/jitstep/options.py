@@ -1,0 +1,52 @@
+"""The keys of parameter groups: options and formats, their defaults, and those of torch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+# Arguments of all classes, in addition to the options of their rule.
+FORMATS: dict[str, Any] = {"state": None, "weights": None, "seed": None, "min_quantized_size": None}
+# torch's own arguments that select an implementation. jitstep has one, which is fused.
+TORCH_FLAGS: dict[str, Any] = {"foreach": None, "capturable": False, "differentiable": False, "fused": None}
+# Keys of parameter groups that are no options: those of torch, of its schedulers, and of jitstep.
+OTHER_KEYS = {
+    "params", "param_names", "constructed", "initial_lr", "max_lr", "min_lr", "swa_lr",
+    "base_momentum", "max_momentum", "rule", "schema", "mode", "shared_state", "decoupled_weight_decay",
+}  # fmt: skip
+# torch's Adam is AdamW with the option decoupled_weight_decay.
+_DECOUPLED = {"adam": "adamw"}
+# Defaults of torch that mean the same as those of the rules.
+_TORCHS_DEFAULTS: dict[str, dict[str, Any]] = {
+    "adam": {"decoupled_weight_decay": False},
+    "muon": {"adjust_lr_fn": None},  # "original"
+}
+
+
+def option_defaults(description: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of all options, except those that other options set when a group is made.
+
+    torch's schedulers set such a key, `initial_lr`, unless it exists.
+    """
+    options = {o["name"]: o["default"] for o in description["options"] if not o["at_construction"]}
+    return {**options, **_TORCHS_DEFAULTS.get(description["name"], {})}
+
+
+def decoupled_rule(rule: str, options: Mapping[str, Any]) -> str:
+    """The rule of a group with these options."""
+    return _DECOUPLED[rule] if rule in _DECOUPLED and options.get("decoupled_weight_decay") else rule
+
+
+def refuse_coupled(rule: str, group: Mapping[str, Any]) -> None:
+    """Raises ValueError for a group of AdamW that asks for the decay of Adam."""
+    if rule in _DECOUPLED.values() and not group.get("decoupled_weight_decay", True):
+        raise ValueError("AdamW always decouples the weight decay: decoupled_weight_decay cannot be False. Use Adam.")
+
+
+def torchs_keys(rule: str) -> dict[str, Any]:
+    """Keys that torch's groups have, and that are no arguments of its class."""
+    return {"decoupled_weight_decay": True} if rule in _DECOUPLED.values() else {}
+
+
+def settle_decay(rule: str, group: dict[str, Any]) -> None:
+    """torch's AdamW decouples the decay of each group that it loads, also of a checkpoint of Adam."""
+    if rule in _DECOUPLED.values() and "decoupled_weight_decay" in group:
+        group["decoupled_weight_decay"] = True

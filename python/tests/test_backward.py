@@ -1,0 +1,142 @@
+"""Steps in backward() with re-entrant checkpoints, GradScaler, schedulers and copies."""
+
+import _thread
+import copy
+import pickle
+import threading
+import warnings
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+from training import closure_loss, make, same
+
+import jitstep
+from jitstep import backward
+
+
+def used_twice(layer, x, reentrant):
+    """A loss for which a re-entrant checkpoint computes two parts of the gradient of the layer's weight."""
+    y = checkpoint(layer, x, use_reentrant=reentrant)
+    return checkpoint(layer, y.tanh(), use_reentrant=reentrant).pow(2).sum()
+
+
+def layer_and_input():
+    torch.manual_seed(1)
+    return torch.nn.Linear(4, 4, bias=False), torch.randn(2, 4, requires_grad=True)
+
+
+def test_a_second_gradient_in_the_same_backward_is_refused_before_it_is_stepped():
+    layer, x = layer_and_input()
+    optimizer = jitstep.AdamW(layer.parameters(), lr=0.1)
+    optimizer.step_in_backward()
+    loss = used_twice(layer, x, reentrant=True)
+    with pytest.raises(RuntimeError, match=r"parameter 0 gets a second gradient.*use_reentrant=False"):
+        loss.backward()
+    assert optimizer.state[layer.weight]["step"] == 1
+    layer.weight.grad = None
+    for step in (2, 3):  # an error is forgotten
+        used_twice(layer, x, reentrant=False).backward()
+        assert optimizer.state[layer.weight]["step"] == step
+
+
+def test_a_parameter_may_be_stepped_once_by_each_of_several_nested_backwards():
+    torch.manual_seed(1)
+    results = []
+    for in_backward in (False, True):
+        net = make()
+        optimizer = jitstep.AdamW(net.parameters(), lr=0.01)
+        optimizer.step_in_backward(in_backward)
+        for _ in range(2):
+            x = torch.ones(4, 64, requires_grad=True)
+            out = checkpoint(net[0], x, use_reentrant=True)
+            checkpoint(net[2], out.tanh(), use_reentrant=True).pow(2).mean().backward()
+            if not in_backward:
+                optimizer.step()
+                optimizer.zero_grad()
+        results.append(net)
+    assert same(*results)
+
+
+def test_a_graph_may_be_used_by_several_backwards():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([p], lr=1.0)
+    optimizer.step_in_backward()
+    loss = (p * 2).sum()
+    for _ in range(3):
+        loss.backward(retain_graph=True)
+    assert torch.equal(p.detach(), torch.full((3,), -5.0))
+
+
+def test_a_thread_of_torch_belongs_to_the_backward_that_waits_for_it():
+    roots, found = [torch.ones(1)], []
+    done = threading.Lock()
+
+    def compute():
+        found.append(backward._outermost())
+        done.release()
+
+    def _engine_run_backward(t_outputs):  # as torch's function of this name, which waits for the threads of GPUs
+        done.acquire()
+        _thread.start_new_thread(compute, ())
+        done.acquire()
+
+    _engine_run_backward(roots)
+    assert found[0] == (1, roots[0])
+
+
+@pytest.mark.parametrize("fused", [None, True])
+def test_a_scaler_gets_an_error_that_helps_and_leaves_nothing_behind(fused):
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([p], lr=1.0, fused=fused)
+    optimizer.step_in_backward()
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    scaler.scale(p.sum()).backward()
+    with pytest.raises(RuntimeError, match=r"GradScaler needs all gradients at once.*step_in_backward\(False\)"):
+        scaler.step(optimizer)
+    assert torch.equal(p.detach(), torch.full((3,), -3.0))
+    optimizer.step_in_backward(False)
+    p.grad = torch.ones(3)
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.full((3,), -4.0))
+    assert bool(optimizer._step_supports_amp_scaling) == bool(fused)
+
+
+def test_a_scheduler_sees_steps_in_backward():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([p], lr=0.5)
+    optimizer.step_in_backward()
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            p.sum().backward()
+            scheduler.step()
+    assert torch.equal(p.detach(), torch.full((3,), 1 - 0.5 - 0.25 - 0.125))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))])
+def test_a_copy_steps_its_own_parameters_in_backward(copied):
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), lr=0.01)
+    optimizer.step_in_backward()
+    closure_loss(net, 1).backward()
+    other, copy_of = copied((net, optimizer))
+    assert copy_of.steps_in_backward
+    before = copy.deepcopy(net)
+    closure_loss(other, 2).backward()
+    assert same(net, before)
+    closure_loss(net, 2).backward()
+    assert same(net, other)
+    assert not same(net, before)
+    assert not copied(jitstep.SGD(make().parameters(), lr=1.0)).steps_in_backward
+
+
+def test_a_copy_with_the_same_parameters_does_not_step_them_again():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([p], lr=1.0)
+    optimizer.step_in_backward()
+    shallow = copy.copy(optimizer)
+    assert not shallow.steps_in_backward
+    p.sum().backward()
+    assert torch.equal(p.detach(), torch.zeros(3))
