@@ -4,7 +4,7 @@ Keys of the dict, for a state buffer that torch calls `exp_avg`:
 
     exp_avg           the values, in the parameter's shape, unless a codec stores them
     exp_avg.codes     bytes of the codec's codes; exp_avg.scales: those of its scales
-    exp_avg.format    the codec and its options, as JSON. Values in addition to codes are newer: a program has put them there
+    exp_avg.format    the codec and its options, as JSON. Values in addition to codes are newer: a program has set them
     row_var           auxiliary state of the optimizer, and its matrices of state; exp_avg.row: of a codec
     residual          bytes of the weight format `residual.format` for a parameter of the dtype `residual.dtype`
     strides           the order of codes and residual, if it is not row-major
