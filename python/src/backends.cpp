@@ -11,6 +11,7 @@
 
 #include "cuda_host.h"
 #include "jit/base/fork_guard.h"
+#include "jit/base/integers.h"
 #include "jit/step/cuda_backend.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
@@ -56,7 +57,7 @@ struct Loop {
 void run_share(void* data) {
   Loop& loop = *static_cast<Loop*>(data);
   const std::int64_t threads = openmp().threads(), thread = openmp().thread();
-  const std::int64_t share = (loop.count + threads - 1) / threads;
+  const std::int64_t share = jit::ceil_div(loop.count, threads);
   const std::int64_t begin = thread * share, end = std::min(loop.count, begin + share);
   if (begin >= end) return;
   try {
@@ -69,7 +70,7 @@ void run_share(void* data) {
 
 void parallel_for(std::int64_t count, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {
-  const std::int64_t wanted = std::min<std::int64_t>(most_threads, (count + grain - 1) / grain);
+  const std::int64_t wanted = std::min<std::int64_t>(most_threads, jit::ceil_div(count, grain));
   if (wanted <= 1 || !openmp().found() || openmp().is_parallel()) return body(0, count);
   Loop loop{body, count};
   openmp().parallel(&run_share, &loop, static_cast<unsigned>(wanted), 0);

@@ -7,6 +7,7 @@
 
 #include "jit/base/args.h"
 #include "jit/base/fork_guard.h"
+#include "jit/base/integers.h"
 #include "jit/tuning/config_chooser.h"
 #include "jit/tuning/hardware.h"
 #include "jitstep/jit/engine.h"
@@ -55,7 +56,7 @@ class CpuLaunches : public Launches {
   void for_threads(std::int64_t count, const Body& body) {
     if (count == 1 || workers_ == 1 || !parallel_for_ || forked_from_threads())
       return body(std::int64_t{0}, count);
-    const std::int64_t share = workers_ > 0 ? (count + workers_ - 1) / workers_ : 1;
+    const std::int64_t share = workers_ > 0 ? ceil_div(count, workers_) : 1;
     parallel_for_(count, std::max(grain_, share), body);
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jit/base/integers.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -41,7 +42,7 @@ SharedSum::SharedSum(Backend& backend, const SumName& name, std::vector<LaunchBa
   }
   const std::vector<AllRecord> records = records_of(batches, std::vector<StepInput>(count));
   const int ids = ids_of(records);
-  const std::int64_t roots = (static_cast<std::int64_t>(ids) + kLeaf - 1) / kLeaf * kLeaf;
+  const std::int64_t roots = round_up(static_cast<std::int64_t>(ids), kLeaf);
   work_.reserve(backend, (roots + most_partials(records)) * terms * sizeof(double));
   for (const Participant& one : participants_) {
     ReductionRecord& record = batches[one.batch].reduction(one.number);

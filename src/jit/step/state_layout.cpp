@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "jit/base/integers.h"
+
 namespace jitstep::jit {
 namespace {
 
@@ -31,7 +33,7 @@ StateLayout::Slot slot_layout(const Plan& plan, int slot, std::int64_t elements)
   if (codec == nullptr) return {};
   const std::int64_t block = plan.block(slot);
   return {(elements * codec->code_bits(plan.spec.state.dtype) + 7) / 8,
-          (elements + block - 1) / block * codec->meta_bytes(), codec->code == "real"};
+          ceil_div(elements, block) * codec->meta_bytes(), codec->code == "real"};
 }
 
 std::int64_t StateLayout::bytes() const {

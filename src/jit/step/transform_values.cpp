@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "jit/base/args.h"
+#include "jit/base/integers.h"
 
 namespace jitstep::jit {
 namespace {
@@ -12,7 +13,7 @@ constexpr std::int64_t kAlignment = 256;
 // Of one transform.
 std::int64_t bytes_of(const TensorRecord& tensor, const Plan& plan) {
   const std::int64_t bytes = tensor.n * real_bytes(plan.spec.state.dtype);
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return round_up(bytes, kAlignment);
 }
 
 }  // namespace

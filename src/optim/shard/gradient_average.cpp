@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "jit/base/integers.h"
 #include "jitstep/jit/layout.h"
 #include "optim/shard/ordered_sum.h"
 #include "optim/shard/part_exchange.h"
@@ -117,7 +118,7 @@ void average_bucket(RankGroup& group, Bucket gradients) {
   std::int64_t elements = 0;
   for (const torch::Tensor& gradient : gradients) elements += gradient.numel();
   if (elements == 0) return;
-  const std::int64_t share = (elements + group.size() - 1) / group.size();
+  const std::int64_t share = jit::ceil_div(elements, group.size());
   const torch::Tensor mine = packed(gradients, share * group.size());
   const auto bytes = share * static_cast<std::int64_t>(mine.element_size());
   const std::vector<std::int64_t> counts(static_cast<std::size_t>(group.size()), bytes);

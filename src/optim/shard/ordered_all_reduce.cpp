@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "jit/base/integers.h"
 #include "jitstep/sharding.h"
 #include "optim/shard/collectives.h"
 #include "optim/shard/ordered_sum.h"
@@ -33,7 +34,7 @@ c10::intrusive_ptr<Future> OrderedAllReduce::start(const torch::Tensor& values, 
   TORCH_CHECK(values.defined() && values.is_floating_point() && values.is_contiguous(),
               "jitstep: OrderedAllReduce needs contiguous tensors of a floating-point dtype. Pass ",
               "the buffer of a bucket.");
-  const std::int64_t ranks = group_->getSize(), share = (values.numel() + ranks - 1) / ranks;
+  const std::int64_t ranks = group_->getSize(), share = jit::ceil_div(values.numel(), ranks);
   std::vector<torch::Device> devices;
   if (!values.device().is_cpu()) devices.push_back(values.device());
   Bucket bucket{values,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jit/base/integers.h"
+
 namespace jitstep {
 namespace {
 
@@ -85,7 +87,7 @@ void gather_partial_sums(RankGroup& group, const jit::Partition& partition,
     const jit::Part part = partition.part(rank, indices[i]);
     const std::int64_t run = partials[i].elements, terms = partials[i].terms;
     if (part.count() == 0) return {};
-    return {part.first / run * terms, (part.last + run - 1) / run * terms};
+    return {part.first / run * terms, jit::ceil_div(part.last, run) * terms};
   });
 }
 

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "jit/base/integers.h"
+
 namespace jitstep {
 namespace {
 
@@ -21,9 +23,7 @@ std::int64_t extent(torch::IntArrayRef sizes, torch::IntArrayRef strides, std::s
   return (last + 1) * static_cast<std::int64_t>(width);
 }
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+std::int64_t aligned(std::int64_t bytes) { return jit::round_up(bytes, kAlignment); }
 
 }  // namespace
 

@@ -13,5 +13,12 @@ TEST(Integers, QuotientsAreRoundedUp) {
   EXPECT_EQ(ceil_div(7, 1), 7);
 }
 
+TEST(Integers, MultiplesAreRoundedUp) {
+  EXPECT_EQ(round_up(0, 4), 0);
+  EXPECT_EQ(round_up(1, 4), 4);
+  EXPECT_EQ(round_up(4, 4), 4);
+  EXPECT_EQ(round_up(5, 4), 8);
+}
+
 }  // namespace
 }  // namespace jitstep::jit

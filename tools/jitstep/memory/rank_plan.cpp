@@ -1,5 +1,6 @@
 #include "rank_plan.h"
 
+#include <jit/base/integers.h>
 #include <jit/base/text.h>
 #include <jit/step/partition.h>
 #include <jitstep/jit/error.h>
@@ -15,7 +16,7 @@ using namespace jitstep::jit;
 
 std::vector<PartitionedTensor> tensors_of(const Plan& kernel, std::int64_t parameters) {
   constexpr std::int64_t kMatrix = 1 << 20, kMost = 4096;
-  const std::int64_t each = std::max(kMatrix, (parameters + kMost - 1) / kMost);
+  const std::int64_t each = std::max(kMatrix, ceil_div(parameters, kMost));
   std::vector<PartitionedTensor> tensors;
   for (std::int64_t left = parameters; left > 0; left -= each)
     tensors.push_back({std::min(left, each), part_grain(kernel)});
@@ -49,7 +50,7 @@ RankPlan rank_plan(const Plan& kernel, std::int64_t parameters, int ranks,
                 static_cast<double>(aux_state) * (plan.is_cut ? 1 : share)));
   const std::int64_t others = parameters - parameters / ranks;
   plan.parameters = others * bytes_of(kernel.spec.state.dtype);
-  plan.sums = (others + kPartElements - 1) / kPartElements * terms_of(kernel) * 8;
+  plan.sums = ceil_div(others, kPartElements) * terms_of(kernel) * 8;
   if (!kernel.rule().transforms.empty())
     plan.transformed = 2 * (others / ranks) * real_bytes(kernel.spec.state.dtype);
   return plan;
