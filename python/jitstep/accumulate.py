@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _core, words
+from . import _core, supported
 from .backward import GradHooks, Nesting
 from .sharded import is_dtensor
 
@@ -32,7 +32,7 @@ def _is_unshared(tensor: Tensor, references: int) -> bool:
 def _check_parameter(number: int, p: Tensor) -> None:
     if is_dtensor(p):
         raise ValueError("jitstep: GradAccumulator cannot use DTensor parameters. Let FSDP2 accumulate gradients.")
-    if p.requires_grad and (p.dtype not in words.DTYPES or not words.has_kernels(p)):
+    if p.requires_grad and (p.dtype not in supported.DTYPES or not supported.has_kernels(p)):
         raise ValueError(
             f"jitstep: GradAccumulator cannot use parameter {number} ({p.dtype} on {p.device}). Use float64, float32, "
             "bfloat16 or float16 on the CPU or an NVIDIA GPU."

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _core, words
+from . import _core, errors
 from .archives import LAYOUT, STATE_SCHEMA
 from .checkpoint import SCHEMA
 from .options import decoupled_rule
@@ -46,7 +46,7 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     torch, for sharded state, and for state of something else than a parameter. Raises OSError, with the name `path`, if
     the file cannot be written.
     """
-    words.check_groups_in(state_dict)
+    errors.check_groups_in(state_dict)
     groups = state_dict["param_groups"]
     rule = groups[0].get("rule") if groups else None
     if rule is None:

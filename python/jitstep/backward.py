@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from . import _core, distributed, transforms, words
+from . import _core, distributed, supported, transforms
 from .sharded import local
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class BackwardSteps:
         groups = optimizer._core_groups()
         self._alone = []
         for number, g, p in optimizer._numbered():
-            if not words.never_trains(p):
+            if not supported.never_trains(p):
                 check_alone(optimizer, optimizer._plan(groups[g], p, number), number, p)
             self._alone.append(_Alone(number, p))
         weak, alone, lock = weakref.ref(optimizer), self._alone, threading.Lock()

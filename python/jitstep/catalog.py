@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from . import _core
+from .errors import did_you_mean
 from .optimizer import Optimizer
 from .options import FORMATS, TORCH_FLAGS, option_defaults
-from .words import did_you_mean
 
 _WIDTH = 100  # columns of a docstring's text
 _FORMAT_NOTES = {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from . import completeness, sharded, words
+from . import completeness, errors, sharded, supported
 from .conversion import Conversion
 from .options import decoupled_rule
 from .storage import dtype_name
@@ -201,7 +201,7 @@ def _convert(optimizer: "Optimizer") -> None:
     total = Conversion()
     groups = optimizer._core_groups()
     for number, g, p in optimizer._numbered():
-        if not optimizer.state.get(p) or not words.has_kernels(p):
+        if not optimizer.state.get(p) or not supported.has_kernels(p):
             continue
         plan = optimizer._plan(groups[g], p, number)
         completeness.check(optimizer, p, number, plan, groups[g].rule)
@@ -218,7 +218,7 @@ def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
         changed = pre_hook(optimizer, state_dict)
         if changed is not None:
             state_dict = changed
-    words.check_groups_in(state_dict)
+    errors.check_groups_in(state_dict)
     saved_groups = deepcopy(state_dict["param_groups"])
     _check_groups(optimizer, saved_groups)
     first = saved_groups[0] if saved_groups else {}

@@ -2,7 +2,7 @@
 
 import warnings
 
-from . import words
+from . import errors
 
 
 class Conversion:
@@ -25,7 +25,7 @@ class Conversion:
             shown = ", ".join(self._shown(*one) for one in sorted(self.formats))
             count = "1 parameter" if self.parameters == 1 else f"{self.parameters} parameters"
             text = f"jitstep converted the state of {count}: {shown}."
-            warnings.warn(text, stacklevel=words.stacklevel())
+            warnings.warn(text, stacklevel=errors.stacklevel())
 
     @staticmethod
     def _shown(name: str, old: str, new: str) -> str:

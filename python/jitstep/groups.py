@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, inputs, sharded, state, words
+from . import _core, errors, inputs, sharded, state, supported
 from .inspect import ParameterFormats
 from .options import FORMATS, OTHER_KEYS, TORCH_FLAGS, decoupled_rule, option_defaults, refuse_coupled, torchs_keys
 
@@ -41,7 +41,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     def __init__(self, rule: str, params: Any = _NOT_GIVEN, **options: Any) -> None:
         name = type(self).__name__
-        words.check_rule(name, rule, params is not _NOT_GIVEN)
+        errors.check_rule(name, rule, params is not _NOT_GIVEN)
         self._setup(rule)
         if options.get("fused") and options.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
@@ -50,7 +50,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         known = self._known_options()
         for option in options:
             if option not in known:
-                hint = words.did_you_mean(option, known)
+                hint = errors.did_you_mean(option, known)
                 raise TypeError(f"{name} has no option {option!r}.{hint} Options: {', '.join(sorted(known))}")
         defaults = {**option_defaults(self._description), **FORMATS, **TORCH_FLAGS, **torchs_keys(rule), **options}
         lr = defaults.get("lr")
@@ -97,16 +97,16 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def _checked_group(self, options: dict[str, Any]) -> _core.Group:
         """The options of a group. Raises ValueError, in torch's words where it has some."""
         group = _core.Group(self._rule_of(options))
-        words.check_formats(type(self).__name__, options)
+        errors.check_formats(type(self).__name__, options)
         refuse_coupled(self.rule, options)
         try:
             group.refresh(options, True)
         except _core.OptionError as error:
-            raise words.option_error(self.rule, error, options) from None
+            raise errors.option_error(self.rule, error, options) from None
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}: {error}") from None
         except ValueError as error:
-            raise words.refusal(self.rule, error, options) from None
+            raise errors.refusal(self.rule, error, options) from None
         return group
 
     @_disable_dynamo
@@ -130,9 +130,9 @@ class GroupedOptimizer(torch.optim.Optimizer):
         """torch permits keys of the user. Those that look like an option are probably a mistake."""
         known = self._known_options()
         for key in group.keys() - known - OTHER_KEYS:
-            if hint := words.did_you_mean(str(key), known, closeness=0.85):
+            if hint := errors.did_you_mean(str(key), known, closeness=0.85):
                 text = f"jitstep: {type(self).__name__} ignores the key {key!r} of a parameter group.{hint}"
-                warn(text, stacklevel=words.stacklevel())
+                warn(text, stacklevel=errors.stacklevel())
 
     def _accept_group(self, group: dict[str, Any]) -> None:
         checked = self._checked_group(group)
@@ -141,7 +141,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             group.setdefault("constructed", constructed)
         number = checked.first = sum(len(other["params"]) for other in self.param_groups[:-1])
         for p in group["params"]:
-            if words.has_kernels(p) and p.layout == torch.strided and not words.never_trains(p):
+            if supported.has_kernels(p) and p.layout == torch.strided and not supported.never_trains(p):
                 self._accept_parameter(checked, p, number)
             number += 1
         self._groups.append(checked)
@@ -158,10 +158,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def _warn_of_weights(self, p: Tensor, plan: _core.ParamPlan, group: Mapping[str, Any]) -> None:
         """For 16-bit parameters, whose small updates are lost without a format. Others need none."""
         asked = group.get("weights")
-        if asked in (None, plan.weights) or p.dtype not in words.HALF_DTYPES or p.dtype in self._warned:
+        if asked in (None, plan.weights) or p.dtype not in supported.HALF_DTYPES or p.dtype in self._warned:
             return
         self._warned.add(p.dtype)
-        warn(words.unmet_weights(asked, p.dtype), stacklevel=words.stacklevel())
+        warn(errors.unmet_weights(asked, p.dtype), stacklevel=errors.stacklevel())
 
     def _plan(self, group: _core.Group, p: Tensor, number: int) -> _core.ParamPlan:
         try:
@@ -178,13 +178,13 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     def _parameter_error(self, error: ValueError, number: int, p: Tensor) -> Exception:
         """The error of a parameter that the rule or its formats do not support."""
-        return words.parameter_error(self.rule, type(self).__name__, error, self._shown(number, p), p)
+        return errors.parameter_error(self.rule, type(self).__name__, error, self._shown(number, p), p)
 
     def _shown(self, number: int, p: Tensor) -> str:
         """A parameter for messages."""
         names = [name for group in self.param_groups for name in group.get("param_names", group["params"])]
         named = number < len(names) and isinstance(names[number], str)
-        return words.shown_parameter(number, p, names[number] if named else "")
+        return errors.shown_parameter(number, p, names[number] if named else "")
 
     def _core_groups(self) -> list[_core.Group]:
         """The options of all groups, up to date."""
@@ -289,7 +289,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         """
         groups = self._core_groups()
         for number, g, p in self._numbered():
-            if p.requires_grad and words.has_kernels(p) and not self.state.get(p):
+            if p.requires_grad and supported.has_kernels(p) and not self.state.get(p):
                 self._bind(p, self._plan(groups[g], p, number))
 
     def fp32_weights(self) -> list[Tensor]:
@@ -300,7 +300,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         groups = self._core_groups()
         found = []
         for number, g, p in self._numbered():
-            if words.never_trains(p):
+            if supported.never_trains(p):
                 found.append(p.detach().float())
                 continue
             plan = self._plan(groups[g], p, number)

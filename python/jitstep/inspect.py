@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _core, progress, sharded, words
+from . import _core, progress, sharded, supported
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -145,10 +145,10 @@ def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
     names = set()
     with optimizer._dense_gradients():
         for number, g, p in optimizer._numbered():
-            if words.never_trains(p):
+            if supported.never_trains(p):
                 stepper.add_inactive(p)
                 continue
-            words.check_device(number, p, False)
+            supported.check_device(number, p, False)
             plan = optimizer._plan(groups[g], p, number)
             names.add(plan.name)
             buffers = _core.Buffers(sharded.local(p), [], [], None)

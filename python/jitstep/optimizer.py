@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, checkpoint, counting, inspect, progress, sharded, transforms, words
+from . import _core, checkpoint, counting, inspect, progress, sharded, supported, transforms
 from .backward import BackwardSteps, has_consumer
 from .conversion import Conversion
 from .groups import GroupedOptimizer
@@ -129,9 +129,9 @@ class Optimizer(GroupedOptimizer):
         converted = Conversion()
         plans: dict[int, _core.ParamPlan] = {}
         for number, g, p in self._numbered():
-            if p.grad is None and (words.never_trains(p) or not self.state.get(p)):
+            if p.grad is None and (supported.never_trains(p) or not self.state.get(p)):
                 continue
-            words.check_device(number, p, bool(self.param_groups[g].get("fused")))
+            supported.check_device(number, p, bool(self.param_groups[g].get("fused")))
             plans[number] = self._plan(groups[g], p, number)
             self._warn_of_weights(p, plans[number], self.param_groups[g])
             self._check_inputs(p, plans[number], number)
@@ -145,7 +145,7 @@ class Optimizer(GroupedOptimizer):
             converted.include(conversion)
             held = self.state[p]
             like = sharded.local(p.detach() if p.grad is None else p.grad)
-            words.check_gradient(self._shown, number, p, like)
+            supported.check_gradient(self._shown, number, p, like)
             try:
                 counter = counting.counter(self, p) if counted else None
                 self._stepper.add(p, g, plan, buffers, held["step"], counter, like, held)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import preconditioners, words
+from . import errors, preconditioners
 
 Group = dict[str, Any]
 # Group, values in memory that the step owns, valid until the transform returns, step number, and parameter.
@@ -85,7 +85,7 @@ def _check_matrices(transform: str, before: dict[str, Tensor], after: dict[str, 
         assigned = f"jitstep: the host transform {transform!r} assigned"
         if name not in before:
             has = ", ".join(before) or "none"
-            hint = words.did_you_mean(name, set(before))
+            hint = errors.did_you_mean(name, set(before))
             raise ValueError(
                 f"{assigned} the matrix {name!r}, which this parameter does not have.{hint} Matrices: {has}."
             )

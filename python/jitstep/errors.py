@@ -1,20 +1,17 @@
-"""Errors of options in the words of torch.optim, so that programs and tests that read them work."""
+"""Errors of options, formats and checkpoints. Those that torch.optim has are in its words, because programs and tests
+read them."""
 
+import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _core
 
-_RANGE_WORDS = " and must be "
-_DEVICES = ("cpu", "cuda")
-DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-HALF_DTYPES = (torch.bfloat16, torch.float16)
 # The names of formats that a program may ask for by a dtype.
 _FORMATS_OF_DTYPES = {
     torch.float32: "fp32",
@@ -54,6 +51,12 @@ def _torch_sentence(rule: str, name: str, index: int, given: Any, wanted: str) -
     return f"Invalid {name} value: {given} and should be {wanted}"
 
 
+def _range_of(rule: str, option: str, given: Any) -> str:
+    """The values that an option accepts, such as ">= 0"."""
+    accepted = next(str(one["range"]) for one in _core.describe(rule)["options"] if one["name"] == option)
+    return accepted if accepted == "finite" or math.isfinite(given) else f"finite and {accepted}"
+
+
 def option_error(rule: str, error: _core.OptionError, options: Mapping[str, Any]) -> ValueError:
     """The error of a number, with the value that the user gave."""
     name, index = error.option, error.index
@@ -63,8 +66,7 @@ def option_error(rule: str, error: _core.OptionError, options: Mapping[str, Any]
     if rule == "rprop" and name == "etas":
         etas = options["etas"]
         return ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-    wanted = str(error).partition(_RANGE_WORDS)[2]
-    return ValueError(_torch_sentence(rule, name, index, given, wanted))
+    return ValueError(_torch_sentence(rule, name, index, given, _range_of(rule, name, given)))
 
 
 def _with_torchs_names(rule: str, text: str) -> str:
@@ -136,51 +138,10 @@ def check_groups_in(state_dict: Any) -> None:
     raise ValueError(f"jitstep: {what} is no state_dict of an optimizer: 'param_groups' or 'state' is missing. {hint}")
 
 
-def has_kernels(p: Any) -> bool:
-    """True on devices that kernels can be compiled for. Does not ask whether there is such a device."""
-    return p.device.type in _DEVICES
-
-
-def never_trains(p: Any) -> bool:
-    """True for a module's frozen parameter of integers or 8-bit floats, such as a quantized weight. torch holds those,
-    too. Other tensors of such dtypes are a mistake.
-    """
-    frozen = isinstance(p, torch.nn.Parameter) and not p.requires_grad and p.grad is None
-    return frozen and not p.is_complex() and p.dtype not in DTYPES
-
-
-def check_device(number: int, p: Any, fused: bool) -> None:
-    """Raises RuntimeError for a parameter that has no kernels, or no memory."""
-    if isinstance(p, FakeTensor):
-        raise RuntimeError(
-            f"jitstep: parameter {number} is a FakeTensor, which has no memory that a step can change. Step outside of "
-            "FakeTensorMode. init_state() and memory_report() work inside."
-        )
-    if has_kernels(p):
-        return
-    torchs = f"`fused=True` requires all the params to be floating point Tensors of supported devices: {[*_DEVICES]}. "
-    raise RuntimeError(
-        f"{torchs if fused else ''}jitstep: parameter {number} is on {p.device}, and only the CPU and NVIDIA GPUs "
-        'have kernels. Move the model before you make the optimizer: model.to("cpu") or model.to("cuda"); '
-        'from "meta", model.to_empty(device=...).'
-    )
-
-
 def shown_parameter(number: int, p: Any, name: str = "") -> str:
     """A parameter for messages: number, name if its group has names, dtype and shape."""
     own = f"{name!r}, " if name else ""
     return f"parameter {number} ({own}{str(p.dtype).removeprefix('torch.')} {list(p.shape)})"
-
-
-def check_gradient(shown: Callable[[int, Any], str], number: int, p: Any, gradient: Any) -> None:
-    """Raises ValueError for a gradient that kernels cannot read. `shown` names its parameter."""
-    if not gradient.is_complex() and gradient.dtype not in DTYPES:
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-        found = str(gradient.dtype).removeprefix("torch.")
-        raise ValueError(
-            f"jitstep: {shown(number, p)}: the dtype of its gradient is {found}, which is not supported. Convert the "
-            f"gradient to one of {known}."
-        )
 
 
 def parameter_error(rule: str, class_name: str, error: ValueError, shown: str, p: Any) -> Exception:
