@@ -34,7 +34,7 @@ std::int64_t write_count_of(const torch::Tensor& p) { return p.is_inference() ? 
 
 const torch::Tensor& Optimizer::Impl::ParamRecord::stepped() const {
   if (host != nullptr) return host->parameter;
-  return part.defined() ? part : *p;
+  return part.defined() ? part : *parameter;
 }
 
 Optimizer::Impl::Offload::~Offload() {
@@ -201,11 +201,10 @@ void Optimizer::Impl::Offload::fetch() {
 }
 
 void Optimizer::Impl::Offload::fetch(ParamRecord& record) {
-  const torch::Tensor& p = *record.p;
+  const torch::Tensor& p = *record.parameter;
   record.host = nullptr;
   if (!p.is_cuda()) return drop_moved(record);
   HostCopy& copy = copy_of(record, p);
-  copy.source = &p;
   if (record.grad == &p)
     record.grad = &copy.parameter;  // a switch of mode
   else if (record.grad != nullptr)
@@ -218,12 +217,12 @@ void Optimizer::Impl::Offload::fetch(ParamRecord& record) {
 void Optimizer::Impl::Offload::fetch_gradient(ParamRecord& record, HostCopy& copy) {
   if (record.grad == &copy.gradient) return;
   TORCH_CHECK(!copy.has_gradient, "jitstep: step() found a gradient of ",
-              describe(*record.p, record.name),
+              describe(*record.parameter, record.name),
               " on the GPU, in addition to those that backward() has copied to host memory. Call ",
               "zero_grad(), or use OffloadOptions::in_backward(false) to set gradients.");
-  make_buffer(copy.gradient, *record.p, record.grad->scalar_type());
+  make_buffer(copy.gradient, *record.parameter, record.grad->scalar_type());
   copy.gradient.copy_(record.grad->detach(), /*non_blocking=*/true);
-  downloading_.insert(current_stream(record.p->device()));
+  downloading_.insert(current_stream(record.parameter->device()));
   record.grad = &copy.gradient;
   record.g = copy.gradient.const_data_ptr();
 }
@@ -279,9 +278,12 @@ void Optimizer::Impl::Offload::send(HostCopy& copy, const torch::Tensor& p) {
 }
 
 void Optimizer::Impl::Offload::send() {
-  for (StepParam* const param : impl_.active)
-    if (HostCopy* const copy = static_cast<ParamRecord*>(param)->host)
-      send(*copy, *copy->source), copy->inputs.clear();
+  for (StepParam* const param : impl_.active) {
+    const auto& record = static_cast<const ParamRecord&>(*param);
+    if (record.host == nullptr) continue;
+    send(*record.host, *record.parameter);
+    record.host->inputs.clear();
+  }
   for (auto& [device, event] : sent_) event.record(current_stream(device));
 }
 

@@ -34,12 +34,11 @@ struct HostCopy {
   torch::Tensor addend = {};     // the next gradient of the same step, while it is copied
   std::vector<torch::Tensor> inputs = {};
 
-  const torch::Tensor* source = nullptr;  // the parameter, within a step
-  TensorFingerprint fingerprint = {};     // of the source when the copy was equal to it
-  std::int64_t write_count = -1;          // torch's version number of the source at that time
-  bool has_gradient = false;              // backward() has copied a gradient
-  bool has_addend = false;                // and `addend`, which is not added yet
-  c10::Event copied{c10::kCUDA};          // the last copy in backward() has ended
+  TensorFingerprint fingerprint = {};  // of the parameter when the copy was equal to it
+  std::int64_t write_count = -1;       // torch's version number of the parameter at that time
+  bool has_gradient = false;           // backward() has copied a gradient
+  bool has_addend = false;             // and `addend`, which is not added yet
+  c10::Event copied{c10::kCUDA};       // the last copy in backward() has ended
 };
 
 /// Belongs to one Impl. backward() may use several threads. Everything else is for one thread at a time.

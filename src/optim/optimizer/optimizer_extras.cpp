@@ -187,8 +187,7 @@ void Optimizer::Impl::clear_gradients() {
   const bool all = sharding || offload;
   if (!extras.clears || (!all && materialized.empty())) return;
   for (const StepParam* const param : active) {
-    const auto& [g, i] = param->name;
-    const torch::Tensor& grad = param_groups()[g].params()[i].grad();
+    const torch::Tensor& grad = static_cast<const ParamRecord*>(param)->parameter->grad();
     if (grad.defined() && (all || grad.is_neg())) grad.detach().zero_();  // it may be a view
   }
 }

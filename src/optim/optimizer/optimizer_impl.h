@@ -57,9 +57,11 @@ struct Optimizer::Impl {
     std::vector<torch::Tensor> values;  // by the rule's input; may be shorter; undefined: not given
     TensorFingerprint parameter;
   };
-  // Cached data about one parameter, from the last time it was checked.
+  // Cached data about one parameter, from the last time it was checked. StepParam::p is what is stepped: the program's
+  // tensor, this rank's part of it, or its copy in host memory.
   struct ParamRecord : StepParam {
     void* key = nullptr;
+    const torch::Tensor* parameter = nullptr;  // the program's tensor; set for each step
     const StateEntry* entry = nullptr;     // of torch's table of states, while that has not moved
     ParamState* state = nullptr;           // `buffers` are of it
     const std::type_info* type = nullptr;  // of *state: a new object may have the same address
@@ -80,9 +82,10 @@ struct Optimizer::Impl {
     std::vector<torch::Tensor> part_inputs = {};  // the same elements of its inputs
     HostCopy* host = nullptr;  // what is stepped if the state is offloaded; null: the parameter
 
-    // What this rank steps.
+    // What the next step will step.
     const torch::Tensor& stepped() const;
 
+    void set_parameter(const torch::Tensor& now) { parameter = p = &now; }
     void set_state(ParamState* now) {
       state = now;
       type = now == nullptr ? nullptr : &typeid(*now);
@@ -193,7 +196,7 @@ struct Optimizer::Impl {
   // True if a parameter's storage and metadata are unchanged. If not, invalidates the cached data: the state may no
   // longer fit, kernel tables have the old address, and the parameter may share memory with others.
   bool check_storage(ParamRecord& record) {
-    if (record.fingerprint.same_storage(*record.p)) return true;
+    if (record.fingerprint.same_storage(*record.parameter)) return true;
     follow_storage(record);
     return false;
   }
@@ -260,8 +263,8 @@ struct Optimizer::Impl {
   // The gradient in a form that kernels can read, or null. An unchanged gradient is not checked again.
   const torch::Tensor* gradient_of(ParamRecord& record) {
     if (reduction) return reduced_gradient(record);
-    // p is a leaf, so p.grad() and its warning about non-leaves are not needed.
-    const torch::Tensor& grad = record.p->unsafeGetTensorImpl()->grad();
+    // A parameter is a leaf, so Tensor::grad() and its warning about non-leaves are not needed.
+    const torch::Tensor& grad = record.parameter->unsafeGetTensorImpl()->grad();
     if (record.gradient_checked && record.gradient.same_storage(grad)) return &grad;
     return new_gradient(record, grad);
   }

@@ -108,7 +108,7 @@ void Optimizer::Impl::step_alone(const ParameterName& name) {
   });
   return_parameters();
   forget_inputs();
-  param_groups()[g].params()[i].mutable_grad().reset();
+  param_record.parameter->mutable_grad().reset();
 }
 
 // Like gather_inputs() for a single parameter, so that its step does not visit the other parameters.

@@ -71,8 +71,8 @@ void Optimizer::Impl::keep_input(const torch::Tensor& parameter, std::size_t ind
 const std::vector<torch::Tensor>* Optimizer::Impl::inputs_of(const ParamRecord& record) const {
   const auto given = given_inputs.find(record.key);
   if (given == given_inputs.end()) return nullptr;
-  TORCH_CHECK(given->second.parameter.same_metadata(*record.p),
-              "jitstep: ", describe(*record.p, record.name),
+  TORCH_CHECK(given->second.parameter.same_metadata(*record.parameter),
+              "jitstep: ", describe(*record.parameter, record.name),
               " has another shape, dtype, device or memory format than in set_input(). Call it ",
               "again.");
   return &given->second.values;

@@ -32,14 +32,14 @@ std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
       ParamRecord& record = groups[g].param_records[i];
       if (record.repeated) continue;
       record.gradient_checked = false;
-      record.p = &param_groups()[g].params()[i];
-      with_context(*record.p, record.name,
-                   [&] { outlines.push_back(state_outline(group.plan(*record.p))); });
+      const torch::Tensor& p = param_groups()[g].params()[i];
+      record.set_parameter(p);
+      with_context(p, record.name, [&] { outlines.push_back(state_outline(group.plan(p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
       const torch::Tensor* const grad = gradient_of(record);
       outlined.push_back({.name = record.name,
-                          .p = offload ? &offload->stepped(record.key, *record.p) : record.p,
-                          .grad = grad == nullptr ? record.p : grad,
+                          .p = offload ? &offload->stepped(record.key, p) : &p,
+                          .grad = grad == nullptr ? &p : grad,
                           .buffers = &outlines.back()});
       active_params.push_back(&outlined.back());
     }

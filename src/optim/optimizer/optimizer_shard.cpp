@@ -186,7 +186,7 @@ void Optimizer::Impl::find_part(ParamRecord& record, const torch::Tensor& p) con
 // Formats may change after shard(). The parts do not.
 void Optimizer::Impl::check_part(const ParamRecord& record, const jit::Plan& plan) const {
   if (!sharding || !record.part.defined() || record.part.numel() == 0) return;
-  TORCH_CHECK(jit::part_grain(plan) > 0, "jitstep: ", describe(*record.p, record.name),
+  TORCH_CHECK(jit::part_grain(plan) > 0, "jitstep: ", describe(*record.parameter, record.name),
               " cannot change to formats or options with values per row or column after shard(): ",
               "this rank has a part of it. Choose them before shard().");
 }
@@ -201,7 +201,7 @@ void Optimizer::Impl::use_parts() {
     for (StepParam* const param : *list) {
       auto& record = static_cast<ParamRecord&>(*param);
       if (!record.part.defined()) continue;
-      const torch::Tensor& p = *record.p;
+      const torch::Tensor& p = *record.parameter;
       if (record.grad == &p) record.grad = &record.part;
       const jit::Part& own = sharding->part(record.key);
       if (record.grad != nullptr && record.grad != &record.part &&
@@ -232,7 +232,7 @@ void Optimizer::Impl::gather_parameters() {
   sharding->gather_parameters();
   for (StepParam* const param : active) {
     const auto& record = static_cast<const ParamRecord&>(*param);
-    if (record.part.defined()) bump_version(sharding->parameter(param->name));
+    if (record.part.defined()) bump_version(*record.parameter);
   }
 }
 

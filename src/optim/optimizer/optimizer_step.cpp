@@ -130,13 +130,13 @@ void Optimizer::Impl::check_memory() {
   new_gradients.clear();
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (ParamRecord& record : groups[g].param_records) {
-      record.p = &param_groups()[g].params()[record.name.index];
+      record.set_parameter(param_groups()[g].params()[record.name.index]);
       // Also for inactive parameters, because kernel tables have their addresses.
       check_storage(record);
       record.gradient_checked = false;
-      memory.add({record.p, record.name});
-      if (record.p->grad().defined() && !is_lazy(record.p->grad()))
-        new_gradients.push_back(&record);
+      memory.add({record.parameter, record.name});
+      const torch::Tensor& grad = record.parameter->grad();
+      if (grad.defined() && !is_lazy(grad)) new_gradients.push_back(&record);
     }
   memory_checked = true;
 }
@@ -144,14 +144,14 @@ void Optimizer::Impl::check_memory() {
 void Optimizer::Impl::check_new_gradients() {
   check_numbers();
   for (ParamRecord* const record : new_gradients) {
-    memory.check(record->p->grad(), {record->p, record->name});
+    memory.check(record->parameter->grad(), {record->parameter, record->name});
     record->gradient_checked = true;
   }
 }
 
 // A parameter has other memory. The state may no longer fit.
 void Optimizer::Impl::follow_storage(ParamRecord& record) {
-  const torch::Tensor& p = *record.p;
+  const torch::Tensor& p = *record.parameter;
   if (!record.fingerprint.same_metadata(p)) record.group_revision = -1;
   record.fingerprint = TensorFingerprint(p);
   record.gradient_checked = false;
@@ -172,10 +172,10 @@ const torch::Tensor* Optimizer::Impl::new_gradient(ParamRecord& record, const to
   const bool same = record.gradient.same_metadata(*grad);
   // The common case: a gradient with the same metadata in new memory. Only its memory needs a check.
   if (checked && same) {
-    check_gradient_memory(*record.p, *grad, record.name);
+    check_gradient_memory(*record.parameter, *grad, record.name);
     record.gradient.follow_memory(*grad);
   } else {
-    check_gradient(*record.p, *grad, record.name);
+    check_gradient(*record.parameter, *grad, record.name);
     if (!same) record.version = ++versions;
     record.gradient = TensorFingerprint(*grad, TensorFingerprint::Access::read);
   }
@@ -205,7 +205,7 @@ void Optimizer::Impl::refresh_options(std::size_t g) {
                                                                  const torch::Tensor& p,
                                                                  int group_revision,
                                                                  Operation operation) {
-  record.p = &p;
+  record.set_parameter(p);
   const bool storage_unchanged = check_storage(record);
   if (sharding) find_part(record, p);
   record.grad = operation == Operation::step ? gradient_of(record) : &p;
@@ -250,9 +250,10 @@ bool Optimizer::Impl::add_pending(ParamRecord& record, Operation operation) {
   look_up(record);
   const bool has_stepped = record.state != nullptr && record.state->step() != 0;
   if (operation == Operation::switch_mode && !has_stepped) return false;
-  check_tensor(*record.p, record.name);
-  auto plan = with_context(*record.p, record.name,
-                           [&] { return groups[record.name.group].record.plan(*record.p); });
+  const torch::Tensor& p = *record.parameter;
+  check_tensor(p, record.name);
+  auto plan =
+      with_context(p, record.name, [&] { return groups[record.name.group].record.plan(p); });
   record.needs_all_tensors = jit::needs_all_tensors(*plan);
   check_part(record, *plan);
   pending.push_back({&record, std::move(plan), false, std::nullopt});

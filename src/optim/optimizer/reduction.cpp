@@ -147,7 +147,7 @@ void Optimizer::Impl::Reduction::end_step() {
 const torch::Tensor* Optimizer::Impl::reduced_gradient(ParamRecord& record) {
   torch::Tensor& gradient = record.part_grad = reduction->gradient(record.key);
   if (!gradient.defined()) return nullptr;
-  if (!record.part.defined()) gradient = in_storage_order(gradient, *record.p);
+  if (!record.part.defined()) gradient = in_storage_order(gradient, *record.parameter);
   if (!record.gradient.same_metadata(gradient)) record.version = ++versions;
   record.gradient = TensorFingerprint(gradient, TensorFingerprint::Access::read);
   record.g = gradient.const_data_ptr();
