@@ -84,17 +84,17 @@ void LaunchBatch::add_buffers(const ResolvedReduction& r) {
         buffer(tables_.entries[r.reduction_layout] * std::max(r.coefficient_bytes, 1));
 }
 
-template <class Chosen>
-void LaunchBatch::send_items(const Chosen& chosen) {
+template <class Selection>
+void LaunchBatch::send_items(const Selection& select) {
   for (std::size_t pass = 0; pass < partials_.size(); ++pass) {
-    partials_[pass].send(backend_, chosen(tables_.partials[pass]));
-    finalize_[pass].send(backend_, chosen(tables_.finalize[pass]));
+    partials_[pass].send(backend_, select(tables_.partials[pass]));
+    finalize_[pass].send(backend_, select(tables_.finalize[pass]));
   }
-  apply_.send(backend_, chosen(tables_.apply));
+  apply_.send(backend_, select(tables_.apply));
 }
 
 // The item of a sum over all tensors belongs to no tensor. It is excluded only if all tensors are inactive.
-void LaunchBatch::choose(const StepInput* inputs) {
+void LaunchBatch::exclude_inactive(const StepInput* inputs) {
   const bool any = std::any_of(inputs, inputs + tensors().size(),
                                [](const StepInput& input) { return !input.inactive; });
   send_items([&](const StepTables::Items& all) {

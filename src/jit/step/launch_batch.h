@@ -48,7 +48,7 @@ class LaunchBatch {
   void set_shared_state_writer(int tensor) { args_.shared_state_writer = tensor; }
 
   /// Excludes inactive tensors from the launches. `inputs`: one per tensor.
-  void choose(const StepInput* inputs);
+  void exclude_inactive(const StepInput* inputs);
 
   /// Sets the tables that the next launches read. `steps`: one record per tensor.
   void set_inputs(const StepRecord* steps, const HyperParams* hyper_params, int hyper_params_count);
@@ -76,8 +76,8 @@ class LaunchBatch {
   using Items = DeviceTable<Item>;
 
   void add_buffers(const ResolvedReduction& reduction);
-  template <class Chosen>
-  void send_items(const Chosen& chosen);
+  template <class Selection>
+  void send_items(const Selection& select);
   void launch(int entry, const Items& items);
   void launch(int entry, const Items& items, int first, int end, bool backwards);
 

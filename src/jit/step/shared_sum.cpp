@@ -82,8 +82,8 @@ void SharedSum::send(Backend& backend, std::vector<LaunchBatch>& batches,
   }
 }
 
-void SharedSum::choose(Backend& backend, std::vector<LaunchBatch>& batches,
-                       const std::vector<StepInput>& inputs) {
+void SharedSum::exclude_inactive(Backend& backend, std::vector<LaunchBatch>& batches,
+                                 const std::vector<StepInput>& inputs) {
   send(backend, batches, records_of(batches, inputs));
 }
 

@@ -18,8 +18,8 @@ class SharedSum {
   const SumName& name() const { return name_; }
 
   /// Restricts the sum to active tensors. `inputs`: one per tensor of all batches.
-  void choose(Backend& backend, std::vector<LaunchBatch>& batches,
-              const std::vector<StepInput>& inputs);
+  void exclude_inactive(Backend& backend, std::vector<LaunchBatch>& batches,
+                        const std::vector<StepInput>& inputs);
 
   /// Allocates the results of `finalize`, one for each HyperParams of the step.
   void reserve_coefficients(Backend& backend, std::vector<LaunchBatch>& batches,

@@ -27,17 +27,17 @@ WorkSize Batch::size() const {
 }
 
 // Excludes inactive tensors from work items and sums.
-void Step::State::choose(const std::vector<StepInput>& now) {
+void Step::State::exclude_inactive(const std::vector<StepInput>& now) {
   inactive.clear();  // stays empty if an upload throws
   const StepInput* own = now.data();
   for (LaunchBatch& batch : batches) {
-    batch.choose(own);
+    batch.exclude_inactive(own);
     own += batch.tensors().size();
   }
-  for (SharedSum& sum : sums) sum.choose(backend, batches, now);
+  for (SharedSum& sum : sums) sum.exclude_inactive(backend, batches, now);
   for (const StepInput& input : now) inactive.push_back(input.inactive);
   if (shared_state != nullptr) choose_shared_state_writer();
-  chosen = true;
+  work_is_current = true;
 }
 
 void Step::State::wait_for_last_step() {
@@ -53,7 +53,7 @@ void Step::State::wait_for_last_step() {
 // A captured graph reuses the current buffers and work lists, so the captured step must have the same active tensors as
 // the previous one.
 void Step::State::follow_capture() {
-  if (!counter || target_mode || exchange || !chosen) backend.refuse_capture();
+  if (!counter || target_mode || exchange || !work_is_current) backend.refuse_capture();
   for (LaunchBatch& batch : batches) batch.follow_capture();
   counter->follow_capture();
   captured.emplace_back();
@@ -65,7 +65,7 @@ void Step::State::write_records(const std::vector<StepInput>& now, std::size_t h
   if (!target_mode && hyper_params == hyper_params_count && same_bytes(now, inputs)) return;
   inputs.clear();
   records.assign(now.size(), {});
-  chosen = inactive.size() == now.size();
+  work_is_current = inactive.size() == now.size();
   std::size_t i = 0;
   for (const LaunchBatch& batch : batches)
     for (const int layout : batch.layout()) {
@@ -77,7 +77,7 @@ void Step::State::write_records(const std::vector<StepInput>& now, std::size_t h
       std::copy(input.inputs.begin(), input.inputs.end(), record.inputs);
       record.hyper_index = input.inactive ? -1 : input.hyper_index * (target_mode ? 2 : 1);
       record.layout = layout | (input.aligned ? kAligned : 0);
-      chosen = chosen && (inactive[i] != 0) == input.inactive;
+      work_is_current = work_is_current && (inactive[i] != 0) == input.inactive;
       ++i;
     }
   if (target_mode) return;
@@ -94,7 +94,7 @@ void Step::State::reserve_transformed(const std::vector<StepInput>& now) {
 
 void Step::State::send(const std::vector<StepInput>& now,
                        const std::vector<HyperParams>& hyper_params) {
-  if (!chosen) choose(now);
+  if (!work_is_current) exclude_inactive(now);
   auto& steps = device_tables().steps;
   auto& table = device_tables().hyper_params;
   steps.send(backend, records);

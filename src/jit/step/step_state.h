@@ -44,7 +44,7 @@ struct Step::State {
   int transforms = 0;  // host transforms of the batch that has most
   Phase phase = Phase::idle;
   std::size_t hyper_params_count = 0;    // that `inputs` may refer to
-  bool chosen = false;                   // the work items exclude the inactive `inputs`
+  bool work_is_current = false;          // the work items exclude the inactive `inputs`
   bool has_writer = false;               // a tensor writes the shared state in this step
   bool buffers_checked = false;          // whether check_buffers() has succeeded
   std::optional<Mode> target_mode = {};  // of a prepared mode switch; empty: a step
@@ -52,7 +52,7 @@ struct Step::State {
 
   void choose_shared_state_writer();
   void add_batches(const std::vector<Batch>& given);
-  void choose(const std::vector<StepInput>& now);
+  void exclude_inactive(const std::vector<StepInput>& now);
   void write_records(const std::vector<StepInput>& now, std::size_t hyper_params);
   void wait_for_last_step();
   void follow_capture();
