@@ -5,6 +5,10 @@
 There is one class for each optimizer of jitstep. Everything else is as in torch.optim. docs/python.md has a guide.
 """
 
+from typing import Any
+
+from torch.optim import lr_scheduler, swa_utils
+
 from . import _core, package
 from ._core import CompileError, CudaError, Error, MissingCompilerError, __version__
 from .accumulate import GradAccumulator
@@ -12,6 +16,7 @@ from .archive_writer import write_archive
 from .archives import read_archive
 from .catalog import classes, from_spec, load_codec, load_rule
 from .distributed import ordered_all_reduce_hook
+from .errors import no_attribute
 from .optimizer import Optimizer
 from .transforms import TransformCall, register_host_transform, register_parameter_transform
 
@@ -34,6 +39,11 @@ def weight_formats() -> list[str]:
     return _core.weight_formats()
 
 
+def __getattr__(name: str) -> Any:
+    """Called for names that the module does not have."""
+    raise no_attribute(name, __all__)
+
+
 __all__ = [
     "CompileError",
     "CudaError",
@@ -47,11 +57,13 @@ __all__ = [
     "from_spec",
     "load_codec",
     "load_rule",
+    "lr_scheduler",
     "ordered_all_reduce_hook",
     "read_archive",
     "register_host_transform",
     "register_parameter_transform",
     "rules",
+    "swa_utils",
     "weight_formats",
     "write_archive",
     *classes(),

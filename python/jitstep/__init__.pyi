@@ -3,6 +3,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from torch import Tensor
+from torch.optim import lr_scheduler as lr_scheduler
+from torch.optim import swa_utils as swa_utils
 from torch.optim.optimizer import ParamsT
 
 from . import _core as _core

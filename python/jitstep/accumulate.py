@@ -196,6 +196,11 @@ class GradAccumulator:
             grad = one.p.grad
             if grad is None:
                 continue
+            if grad.layout != torch.strided:
+                raise RuntimeError(
+                    f"jitstep: GradAccumulator cannot add the sparse gradient of parameter {number} of shape "
+                    f"{list(one.p.shape)}. Make it dense, as torch.nn.Embedding does with sparse=False."
+                )
             values = one.values if one.started else one.begin()
             assert values is not None
             additions.append((number, values, grad.detach().resolve_conj().resolve_neg()))

@@ -29,6 +29,17 @@ def did_you_mean(given: str, known: Iterable[str], closeness: float = 0.75) -> s
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def no_attribute(name: str, known: Iterable[str]) -> AttributeError:
+    """The error of a name that the package does not have."""
+    text = f"module 'jitstep' has no attribute {name!r}."
+    if name.startswith("_"):  # Python and tools ask for such names
+        return AttributeError(text)
+    if hasattr(torch.optim, name):
+        return AttributeError(f"{text} Use torch.optim.{name}.")
+    loaded = " If it is the class of an optimizer file, call load_rule() first."
+    return AttributeError(f"{text}{did_you_mean(name, known) or loaded}")
+
+
 def stacklevel() -> int:
     """The `stacklevel` of a warning of the caller that names the program's line, not one of jitstep or torch."""
     level, frame = 1, sys._getframe(1)

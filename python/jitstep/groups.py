@@ -231,6 +231,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def plan_of(self, parameter: Tensor) -> _core.ParamPlan:
         """The kernel and the state layout of a parameter, for tools."""
         number, g = self._place(parameter)
+        supported.check_has_kernels(number, parameter)
         return self._plan(self._core_groups()[g], parameter, number)
 
     def row_slots(self, parameter: Tensor) -> list[_core.SlotInfo]:
@@ -285,11 +286,13 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def init_state(self) -> None:
         """Creates the state of all parameters that require gradients and have none, without a step.
 
-        torch.distributed.checkpoint otherwise takes a step with lr=0 for that, and that step counts.
+        torch.distributed.checkpoint otherwise takes a step with lr=0 for that, and that step counts. Raises
+        RuntimeError for a parameter on a device without kernels, such as "meta".
         """
         groups = self._core_groups()
         for number, g, p in self._numbered():
-            if p.requires_grad and supported.has_kernels(p) and not self.state.get(p):
+            if p.requires_grad and not self.state.get(p):
+                supported.check_has_kernels(number, p)
                 self._bind(p, self._plan(groups[g], p, number))
 
     def fp32_weights(self) -> list[Tensor]:

@@ -25,12 +25,17 @@ def never_trains(p: Any) -> bool:
 
 
 def check_device(number: int, p: Any, fused: bool) -> None:
-    """Raises RuntimeError for a parameter that has no kernels, or no memory."""
+    """Raises RuntimeError for a parameter that cannot be stepped: one without kernels, or without memory."""
     if isinstance(p, FakeTensor):
         raise RuntimeError(
             f"jitstep: parameter {number} is a FakeTensor, which has no memory that a step can change. Step outside of "
             "FakeTensorMode. init_state() and memory_report() work inside."
         )
+    check_has_kernels(number, p, fused)
+
+
+def check_has_kernels(number: int, p: Any, fused: bool = False) -> None:
+    """Raises RuntimeError for a parameter on a device without kernels. `fused`: the program asked for fused steps."""
     if has_kernels(p):
         return
     torchs = f"`fused=True` requires all the params to be floating point Tensors of supported devices: {[*_DEVICES]}. "

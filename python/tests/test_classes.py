@@ -234,9 +234,19 @@ def test_a_parameter_on_another_device_is_an_error_of_the_step():
     p = torch.nn.Parameter(torch.ones(3, device="meta"))
     one = jitstep.SGD([p], lr=0.1)
     p.grad = torch.ones(3, device="meta")
-    for action in (one.step, one.compile):
+    for action in (one.step, one.compile, one.init_state, lambda: one.formats_of(p)):
         with pytest.raises(RuntimeError, match="only the CPU and NVIDIA GPUs have kernels"):
             action()
+
+
+def test_the_package_has_the_other_names_of_torch_optim_or_says_where_they_are():
+    assert jitstep.lr_scheduler is torch.optim.lr_scheduler
+    assert jitstep.swa_utils is torch.optim.swa_utils
+    for name in ("LBFGS", "SparseAdam"):
+        with pytest.raises(AttributeError, match=rf"torch\.optim\.{name}"):
+            getattr(jitstep, name)
+    with pytest.raises(AttributeError, match="'AdamW'"):
+        jitstep.AdamWW  # noqa: B018
 
 
 def test_a_missing_compiler_has_an_error_of_its_own(tmp_path):

@@ -109,7 +109,7 @@ def test_a_gradient_that_the_program_holds_is_not_overwritten():
 def test_a_sparse_gradient_is_refused_and_changes_no_sum():
     table = torch.nn.Embedding(10, 4, sparse=True)
     sums = jitstep.GradAccumulator(table.parameters())
-    with pytest.raises(TypeError, match="not a strided tensor"):
+    with pytest.raises(RuntimeError, match=r"sparse gradient of parameter 0"):
         table(torch.tensor([1])).sum().backward()
     assert table.weight.grad.is_sparse
     sums.assign_gradients()
@@ -160,7 +160,7 @@ def test_reset_forgets_the_gradients_of_an_addition_that_failed():
     p = torch.nn.Parameter(torch.zeros(4))
     table = torch.nn.Embedding(3, 2, sparse=True)
     sums = jitstep.GradAccumulator([p, table.weight], dtype=torch.float32)
-    with pytest.raises((TypeError, ValueError, RuntimeError)):
+    with pytest.raises(RuntimeError, match="parameter 1"):
         (p.sum() + table(torch.tensor([0, 2])).sum()).backward()
     sums.reset()
     assert p.grad is None

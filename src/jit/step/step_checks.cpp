@@ -149,8 +149,7 @@ void check_distinct(const std::vector<const StepTensor*>& tensors) {
       throw Error(str_cat(
           "tensors ", found->second, " and ", i, " of the step (counted from 0), with the ids ",
           tensors[found->second]->id, " and ", tensors[i]->id, ", share memory: ", what,
-          " of the second are in a buffer of the first. Give each tensor its ",
-          "own array and StateStorage."));
+          " of the second are in memory of the first. Give each tensor memory of its own."));
     };
     if (tensors[i]->shape.elements() == 0) continue;
     own(tensors[i]->p, "the values");

@@ -180,8 +180,7 @@ TEST_F(StepErrors, TensorsThatOverlap) {
   const std::string who =
       "tensors 0 and 1 of the step (counted from 0), with the ids 3 and 4, share memory: ";
   const std::string advice =
-      " of the second are in a buffer of the first. Give each tensor its own array and "
-      "StateStorage.";
+      " of the second are in memory of the first. Give each tensor memory of its own.";
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) { tensors[1].p = tensors[0].p; }),
             who + "the values" + advice);
   EXPECT_EQ(refused([](auto& tensors, auto&, auto&) {
