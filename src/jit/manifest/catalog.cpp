@@ -8,8 +8,10 @@
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/manifest/codec_options.h"
+#include "jit/manifest/manifest_lines.h"
 #include "jit/manifest/manifest_reader.h"
 #include "jit/manifest/option_layout.h"
+#include "jit/manifest/reserved_names.h"
 #include "jit/source/embedded_templates.h"
 #include "jit/source/preprocess.h"
 #include "jit/source/template_data.h"
@@ -51,16 +53,16 @@ const KindNames& names_of(Kind kind) {
   return gradient;
 }
 
-// True for a rule in templates/internal: the library uses it, and Catalog::names() does not list it.
-bool is_internal(const std::string& path) {
+bool is_built_in(const std::string& path) {
   const auto& all = embedded_templates();
   return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.first == path; });
 }
 
 std::string path_of(Kind kind, const std::string& name) {
   if (kind == Kind::rule && name.starts_with("jitstep_")) {
+    // The library uses these rules, and Catalog::names() does not list them.
     std::string internal = "internal/" + name + ".cuh";
-    if (is_internal(internal)) return internal;
+    if (is_built_in(internal)) return internal;
   }
   return names_of(kind).folder + name + ".cuh";
 }
@@ -122,8 +124,10 @@ std::vector<std::string> Catalog::names(Kind kind) const {
   std::vector<std::string> names;
   for (const std::string& path : store_.list(folder)) {
     const std::string file = path.substr(folder.size());
-    if (file.ends_with(".cuh") && file.find('/') == file.npos)
-      names.push_back(file.substr(0, file.size() - 4));
+    if (!file.ends_with(".cuh") || file.find('/') != file.npos) continue;
+    // find() rejects other names, and shells would complete them.
+    std::string stem = file.substr(0, file.size() - 4);
+    if (file_name_problem(stem).empty()) names.push_back(std::move(stem));
   }
   return names;
 }
@@ -159,6 +163,8 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
 std::string Catalog::add_to_store(const Manifest& manifest, const std::string& content,
                                   const std::string& file) const {
   const Texts includes = newest_includes(content, manifest.path, store_);
+  for (const auto& [name, text] : includes)
+    if (!is_built_in(name)) check_source(text, store_.data().shown_name(name));
   if (auto source = store_.data().add_loaded(manifest.path, {file, content, includes}))
     return *source;
   const std::string& one = names_of(manifest.kind).one;
@@ -216,8 +222,11 @@ void Catalog::make_newest(const Manifest& manifest) {
   snapshot_.reset();
 }
 
+// The engine comes first: making it is slow and calls functions of the program. A child that is forked while another
+// thread makes a static variable waits for it forever.
 Catalog& default_catalog() {
-  static Catalog& catalog = *new Catalog(default_engine().templates());
+  TemplateStore& templates = default_engine().templates();
+  static Catalog& catalog = *new Catalog(templates);
   return catalog;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "jit/base/kernel_language.h"
 #include "jit/base/text.h"
 #include "jit/manifest/reserved_names.h"
 
@@ -57,6 +58,9 @@ void check_directive(View code, const Location& location) {
   constexpr std::array<View, 8> kAllowed = {"include", "if",   "ifdef", "ifndef",
                                             "elif",    "else", "endif", "error"};
   const Words words = words_of(code);
+  if (begins_with(words, std::array<View, 1>{"include"}) && code.find('<') != code.npos)
+    location.fail(str_cat("a template cannot include system headers. Remove `", code,
+                          "`. See the functions that you can use ", kWhereNamesAre));
   if (begins_with(words, kAllowed)) return;
   if (words.size() == 2 && words[0] == "pragma" && words[1] == "once") return;
   location.fail(str_cat("`", code,

@@ -1,58 +1,17 @@
 #include "jit/manifest/manifest_lines.h"
 
 #include <algorithm>
-#include <cctype>
 #include <tuple>
 #include <utility>
 
-#include "jit/base/kernel_language.h"
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_code.h"
 #include "jit/manifest/manifest_notes.h"
 #include "jit/manifest/reserved_names.h"
+#include "jit/source/comments.h"
 
 namespace jitstep::jit {
 namespace {
-
-// The position after the literal that starts at `at`. A literal never spans lines.
-std::size_t after_literal(std::string_view text, std::size_t at) {
-  const char quote = text[at];
-  for (++at; at < text.size() && text[at] != '\n'; ++at) {
-    if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] != '\n')
-      ++at;
-    else if (text[at] == quote)
-      return at + 1;
-  }
-  return at;
-}
-
-// Whether a literal starts at `at`. The apostrophe in 1'000 is a digit separator.
-bool begins_literal(std::string_view text, std::size_t at) {
-  const auto in_number = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  return text[at] == '"' || (text[at] == '\'' && (at == 0 || !in_number(text[at - 1])));
-}
-
-// Replaces /* */ comments by spaces. Line ends stay, so that line numbers stay.
-std::string without_block_comments(std::string_view text) {
-  std::string out(text);
-  std::size_t at = 0;
-  while (at < text.size()) {
-    if (begins_literal(text, at)) {
-      at = after_literal(text, at);
-    } else if (text.substr(at).starts_with("//")) {
-      at = std::min(text.find('\n', at), text.size());
-    } else if (text.substr(at).starts_with("/*")) {
-      const std::size_t close = text.find("*/", at + 2);
-      const std::size_t end = close == std::string_view::npos ? text.size() : close + 2;
-      for (; at < end; ++at) {
-        if (out[at] != '\n') out[at] = ' ';
-      }
-    } else {
-      ++at;
-    }
-  }
-  return out;
-}
 
 // One line, split into code and comment. `column`: the position of the comment's slashes.
 struct Pieces {
@@ -83,8 +42,21 @@ class Cutter {
          const std::vector<std::string_view>& strict)
       : text_(without_block_comments(content)), strict_(strict), location_{path, 0} {}
 
+  // Checks what does not depend on declarations, except for the end of the braces, which are returned.
+  const Braces& check_code() {
+    const auto saved = std::pair(at_, location_);
+    for (CodeCheck check; next();) {
+      const std::string code = without_quotes(here_.code);
+      result_.braces.take(code, here_.indent, location_);
+      check.take(code, location_);
+      result_.names_sizes = result_.names_sizes || contains_word(code, "Sizes");
+    }
+    std::tie(at_, location_) = saved;
+    return result_.braces;
+  }
+
   SourceLines run() {
-    take_braces();
+    check_code();
     bool leading = true;
     while (next()) {
       leading = leading && here_.has_comment && here_.code.empty();
@@ -108,20 +80,9 @@ class Cutter {
     continues_ = here_.has_comment && here_.code.empty();
     here_ = pieces_of(line);
     if (here_.comment.ends_with("\\"))
-      location_.fail("a line of a manifest cannot end in a backslash. Remove it.");
+      location_.fail("a line cannot end in a backslash, which joins the next one. Remove it.");
     if (const auto problem = foreign_problem(here_.code); !problem.empty()) location_.fail(problem);
     return true;
-  }
-
-  void take_braces() {
-    const auto saved = std::pair(at_, location_);
-    for (CodeCheck check; next();) {
-      const std::string code = without_quotes(here_.code);
-      result_.braces.take(code, here_.indent, location_);
-      check.take(code, location_);
-      result_.names_sizes = result_.names_sizes || contains_word(code, "Sizes");
-    }
-    std::tie(at_, location_) = saved;
   }
 
   void outside() {
@@ -167,10 +128,6 @@ class Cutter {
   }
 
   void directive() {
-    Cursor cursor(here_.code.substr(1), location_);
-    if (cursor.take_word("include") && cursor.take("<"))
-      location_.fail(str_cat("a template cannot include system headers. Remove `", here_.code,
-                             "`. See the functions that you can use ", kWhereNamesAre));
     if (here_.code.starts_with("#if")) ++conditions_;
     if (here_.code.starts_with("#endif")) --conditions_;
   }
@@ -305,6 +262,10 @@ class Cutter {
 SourceLines cut_source(std::string_view content, const std::string& path,
                        const std::vector<std::string_view>& strict) {
   return Cutter(content, path, strict).run();
+}
+
+void check_source(std::string_view content, const std::string& path) {
+  Cutter(content, path, {}).check_code().end();
 }
 
 }  // namespace jitstep::jit

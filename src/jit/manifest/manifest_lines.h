@@ -44,4 +44,8 @@ struct SourceLines {
 SourceLines cut_source(std::string_view content, const std::string& path,
                        const std::vector<std::string_view>& strict);
 
+/// Checks a text without a manifest, which a template includes. Throws an Error for code that cut_source() rejects in
+/// every file.
+void check_source(std::string_view content, const std::string& path);
+
 }  // namespace jitstep::jit

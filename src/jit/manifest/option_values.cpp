@@ -1,9 +1,9 @@
 #include "jitstep/jit/option_values.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "jit/base/closest.h"
+#include "jit/base/numbers.h"
 #include "jit/base/text.h"
 #include "jit/manifest/option_layout.h"
 #include "jit/manifest/parameter_sizes.h"
@@ -20,8 +20,6 @@ const ParameterSizes& any_sizes() {
   static const ParameterSizes sizes = typical_sizes(kAnyDims);
   return sizes;
 }
-
-bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 }  // namespace
 

@@ -205,8 +205,10 @@ View foreign_name(View code) {
     const char before = at > 0 ? code[at - 1] : ' ';
     if (in_word(before)) continue;
     const View name = name_at(code, at);
-    const bool global = name.size() > 2 && name.starts_with("::") && before != '>' &&
-                        !name.starts_with("::jitstep");
+    const bool of_type =  // Base<int>::Code, decltype(x)::value
+        before == '>' || (before == ')' && code.substr(0, at).find("decltype(") != View::npos);
+    const bool global =
+        name.size() > 2 && name.starts_with("::") && !of_type && !name.starts_with("::jitstep");
     const bool member = before == '.' || before == ':' || code.substr(0, at).ends_with("->");
     const bool space =
         code.substr(at + name.size()).starts_with("::");  // `int4::Code`: the codec int4

@@ -3,10 +3,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "jit/base/numbers.h"
+
 namespace jitstep::jit {
 namespace {
-
-bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 bool same_numbers(const Value::Numbers& a, const Value::Numbers& b) {
   if (a.size() != b.size()) return false;

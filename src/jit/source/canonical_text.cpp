@@ -12,15 +12,17 @@ using View = std::string_view;
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+// g++ accepts UTF-8, `$` and escapes such as \u00e9 in identifiers.
 bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '$' ||
+         c == '\\' || static_cast<unsigned char>(c) >= 0x80;
 }
 bool is_quote(char c) { return c == '"' || c == '\''; }
 bool is_operator(char c) { return View("+-*/%&|^<>=!~?:.#").find(c) != View::npos; }
 
 constexpr auto kSpecial = [] {
   std::array<bool, 256> special{};
-  for (const char c : View(" \t\n\v\f\r/\"'\\#")) special[static_cast<unsigned char>(c)] = true;
+  for (const char c : View(" \t\n\v\f\r/\"'#")) special[static_cast<unsigned char>(c)] = true;
   return special;
 }();
 
@@ -31,6 +33,33 @@ bool could_join(char a, char b) {
   return is_operator(a) && is_operator(b);
 }
 
+// Removes the backslashes that join a line and the next one, as compilers do before they read tokens.
+std::string with_joined_lines(View text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at; (at = text.find("\\\n")) != View::npos; text.remove_prefix(at + 2))
+    out += text.substr(0, at);
+  out += text;
+  return out;
+}
+
+// Whether blanks follow a backslash at the end of a line. g++ joins the lines, but not every compiler does.
+bool may_join_lines(View text) {
+  for (std::size_t at = 0; (at = text.find('\\', at)) != View::npos; ++at) {
+    const std::size_t end = text.find_first_not_of(" \t\v\f\r", at + 1);
+    if (end != View::npos && end > at + 1 && text[end] == '\n') return true;
+  }
+  return false;
+}
+
+// Whether the code depends on more than its tokens: its position, or the blanks in a raw string literal.
+bool reads_layout(View text) {
+  constexpr std::array<View, 5> kMarks = {"_LINE", "_COLUMN", "_FILE", "source_location", "R\""};
+  return std::any_of(kMarks.begin(), kMarks.end(),
+                     [&](View mark) { return text.find(mark) != View::npos; });
+}
+
+// A text without line ends after backslashes.
 class Lexer {
  public:
   explicit Lexer(View text) : rest_(text) {}
@@ -50,13 +79,11 @@ class Lexer {
       skip(1);
     } else if (is_blank(c)) {
       skip(std::min(rest_.find_first_not_of(' ', 1), rest_.size()));
-    } else if (rest_.starts_with("\\\n")) {
-      skip(2);
     } else if (rest_.starts_with("//")) {
-      skip(end_of_line_comment());
+      skip(std::min(rest_.find('\n'), rest_.size()));
     } else if (rest_.starts_with("/*")) {
-      skip(after("*/", 2));
-    } else if (c == '#' && line_begins_) {
+      skip(std::min(rest_.find("*/", 2), rest_.size() - 2) + 2);
+    } else if (line_begins_ && (c == '#' || rest_.starts_with("%:"))) {
       begin_directive();
     } else {
       take(is_quote(c) && !is_digit_separator() ? literal() : plain());
@@ -71,13 +98,14 @@ class Lexer {
 
   // Directives keep single blanks, because `#define f(x)` differs from `#define f (x)`.
   void take(std::size_t count) {
-    line_begins_ = false;
     const bool first = out_.empty() || out_.back() == '\n';
     if (separated_ && !first && (in_directive_ || could_join(out_.back(), rest_.front())))
       out_ += ' ';
     separated_ = false;
     out_ += rest_.substr(0, count);
     rest_.remove_prefix(count);
+    line_begins_ = out_.back() == '\n';  // after a literal that is not closed
+    in_directive_ = in_directive_ && !line_begins_;
   }
 
   void begin_directive() {
@@ -95,34 +123,12 @@ class Lexer {
     in_directive_ = false;
   }
 
-  // A backslash at the end of a line continues the comment.
-  std::size_t end_of_line_comment() const {
-    std::size_t end = rest_.find('\n');
-    while (end != View::npos && rest_[end - 1] == '\\') end = rest_.find('\n', end + 1);
-    return std::min(end, rest_.size());
-  }
-
-  // The offset after `mark`, or the end of the text.
-  std::size_t after(View mark, std::size_t from) const {
-    const std::size_t at = rest_.find(mark, from);
-    return at == View::npos ? rest_.size() : at + mark.size();
-  }
-
+  // A literal that is not closed ends with its line.
   std::size_t literal() const {
     const char quote = rest_.front();
-    if (quote == '"' && !separated_ && out_.ends_with('R')) return raw_literal();
     std::size_t i = 1;
     while (i < rest_.size() && rest_[i] != quote && rest_[i] != '\n') i += rest_[i] == '\\' ? 2 : 1;
     return std::min(i + 1, rest_.size());
-  }
-
-  std::size_t raw_literal() const {
-    const std::size_t open = rest_.find('(');
-    if (open == View::npos) return rest_.size();
-    std::string close(1, ')');
-    close += rest_.substr(1, open - 1);
-    close += '"';
-    return after(close, open);
   }
 
   // Up to the next blank, comment, literal or directive.
@@ -132,11 +138,13 @@ class Lexer {
     return i;
   }
 
-  // True if the next apostrophe is inside a number, as in 1'000.
+  // True if the next apostrophe is inside a number, as in 1'000 and 1.e1'0.
   bool is_digit_separator() const {
     if (separated_ || rest_.front() != '\'') return false;
     std::size_t begin = out_.size();
-    while (begin > 0 && (is_word(out_[begin - 1]) || out_[begin - 1] == '\'')) --begin;
+    const auto in_number = [](char c) { return is_word(c) || c == '\'' || c == '.'; };
+    while (begin > 0 && in_number(out_[begin - 1])) --begin;
+    if (begin < out_.size() && out_[begin] == '.') ++begin;
     return begin < out_.size() && is_digit(out_[begin]);
   }
 
@@ -150,9 +158,9 @@ class Lexer {
 }  // namespace
 
 std::string canonical_text(View text) {
-  for (const View own : {"__LINE__", "__FILE__"})
-    if (text.find(own) != View::npos) return std::string(text);
-  return Lexer(text).run();
+  const std::string joined = with_joined_lines(text);
+  if (may_join_lines(text) || reads_layout(joined)) return std::string(text);
+  return Lexer(joined).run();
 }
 
 }  // namespace jitstep::jit

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "jit/base/text.h"
+#include "jit/source/comments.h"
 #include "jit/source/source_lines.h"
 #include "jitstep/jit/error.h"
 
@@ -20,6 +21,12 @@ std::string_view included_name(std::string_view line) {
   return end == std::string_view::npos ? std::string_view() : rest.substr(1, end - 1);
 }
 
+// By how much a line changes the number of open #if directives.
+int opened_conditions(std::string_view line) {
+  if (directive(line, "if").data() != nullptr) return 1;
+  return directive(line, "endif").data() != nullptr ? -1 : 0;
+}
+
 class Preprocessor {
  public:
   // `newest`: ignores the versions that the store has of loaded files' includes.
@@ -30,9 +37,15 @@ class Preprocessor {
     open_.push_back(name);
     done_.insert(name);
     mark(1, name);
+    const std::string code = without_block_comments(content);
+    std::string_view rest = code;
+    int conditions = 0;
     for (int number = 1; !content.empty(); ++number) {
-      const std::string_view line = next_line(content);
-      if (const std::string_view wanted = included_name(line); !wanted.empty()) {
+      const std::string_view line = next_line(content), in_code = next_line(rest);
+      conditions += opened_conditions(in_code);
+      const std::string_view wanted = included_name(line);
+      if (!wanted.empty() && wanted == included_name(in_code)) {
+        if (conditions > 0) throw_conditional_error(wanted, name, number);
         include(wanted, name, number);
         mark(number + 1, name);
       } else {
@@ -85,6 +98,14 @@ class Preprocessor {
     if (loaded_ == nullptr && !newest_) loaded_ = store_.data().loaded(stored);
     expand(content, name);
     loaded_ = outer;
+  }
+
+  // The compiler may leave out the lines of an #if, which would leave out the only copy of the file.
+  [[noreturn]] static void throw_conditional_error(std::string_view wanted, const std::string& from,
+                                                   int line) {
+    throw Error(str_cat(from, ":", line, ": the include \"", wanted,
+                        "\" is inside #if, which is not evaluated. Move it out of it. Instead of ",
+                        "an include guard, use #pragma once."));
   }
 
   [[noreturn]] void throw_cycle_error(const std::string& name, const std::string& from,

@@ -14,8 +14,8 @@ std::string_view without_revision(std::string_view name);
 
 /// Expands every `#include "..."` once, in place. It looks up names relative to the including file, then from the root
 /// of the store. It removes `#pragma once` and adds `#line N "name"` markers. Includes in angle brackets stay. A
-/// missing file or a cycle throws an Error with file and line. Includes of a stored file are the texts from when it was
-/// loaded. Note: it does not evaluate conditions, so an include must not be inside #if.
+/// missing file, a cycle or an include inside #if throws an Error with file and line, because it does not evaluate
+/// conditions. Includes of a stored file are the texts from when it was loaded.
 std::string preprocess(std::string_view translation_unit, const std::string& unit_name,
                        const TemplateStore& store);
 /// The same. `included` becomes the texts of all included files.

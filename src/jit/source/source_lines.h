@@ -1,6 +1,7 @@
 // Lines and preprocessor directives of a text.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 namespace jitstep::jit {
@@ -16,8 +17,7 @@ inline std::string_view next_line(std::string_view& rest) {
 
 /// The line without leading blanks.
 inline std::string_view without_indent(std::string_view line) {
-  const std::size_t begin = line.find_first_not_of(" \t");
-  return begin == std::string_view::npos ? std::string_view() : line.substr(begin);
+  return line.substr(std::min(line.find_first_not_of(" \t"), line.size()));
 }
 
 /// The rest of a directive line after `#word`. Null data for other lines.

@@ -99,6 +99,14 @@ TEST_F(CatalogTest, FindsEveryFileOfTheFolders) {
   EXPECT_EQ(&catalog.rule("adamw"), &catalog.rule("adamw"));
 }
 
+TEST_F(CatalogTest, ListsOnlyFilesWithNamesThatItAccepts) {
+  std::filesystem::create_directories(folder / "rules");
+  for (const char* name : {"plain", "$(touch made)", "my-rule", "class"})
+    write(folder, std::string("rules/") + name + ".cuh", kRule);
+  TemplateStore own(folder.path(), false);
+  EXPECT_EQ(Catalog(own).names(Kind::rule), std::vector<std::string>{"plain"});
+}
+
 TEST_F(CatalogTest, AnUnknownNameThrowsWithTheValidNames) {
   const std::string found = problem([&] { catalog.rule("adamx"); });
   EXPECT_TRUE(has(found, "there is no rule \"adamx\" (did you mean \"adam\"?)")) << found;

@@ -124,7 +124,7 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, RULE "#if 1\nstruct Hyper {\n};\n#endif\n",
        "`struct Hyper` is inside #if, which is not evaluated. Move it out of it."},
       {Kind::rule, 3, HYPER "double a = 1;  // x \\\n};\n",
-       "a line of a manifest cannot end in a backslash. Remove it."},
+       "a line cannot end in a backslash, which joins the next one. Remove it."},
       {Kind::rule, 3, RULE "enum class D { a };\nenum class D { b };\n",
        "`D` is declared twice. Rename one."},
       // ---- numbers
@@ -522,6 +522,7 @@ TEST(ManifestMistakes, ValidCodeThatLooksLikeAMistakeIsRead) {
       "  static constexpr char kBrace = '{';  // }\n"
       "  static real f(const auto& e) { return e.threadIdx + 1'000; }  /* { */\n"
       "  static_assert(true, \"caf\xc3\xa9 { __x static real \\u0435 #define\");\n"
+      "  static constexpr int g2(auto d) { return decltype(d)::value; }\n"
       "  // #define fma, #pragma GCC optimize, \\u0435, static real seen; extern\n"
       "  [[nodiscard]] KHD static real\n  g(real x = 1) { const real twice = 2 * x; return twice; "
       "}\n"

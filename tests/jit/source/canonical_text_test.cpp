@@ -37,6 +37,31 @@ TEST(CanonicalText, BlanksBetweenTokensCount) {
 
 TEST(CanonicalText, AnEmptyCommentSeparatesTokens) { expect_same("int/**/a;", "int a;"); }
 
+TEST(CanonicalText, ABackslashJoinsLinesEvenInsideATokenOrComment) {
+  expect_different("fo\\\no", "fo o");
+  expect_same("fo\\\no", "foo");
+  expect_same("int a; /\\\n/ one\nint b;", "int a;\nint b;");
+  expect_different("int a; // one \\\\\n\nint b;", "int a;");
+}
+
+// g++ joins these lines. A compiler that does not must get its own kernel, too.
+TEST(CanonicalText, ABackslashBeforeBlanksAtTheEndOfALineCounts) {
+  for (const char* blank : {" ", "\t", " \t ", "\r"}) {
+    const std::string half = std::string("// half \\") + blank + "\nx = x / 2;\n";
+    expect_different((half + "y = x;").c_str(), "// half\nx = x / 2;\ny = x;");
+    expect_different((half + "y = x;").c_str(), "y = x;");
+    const std::string defined = std::string("#define f(x) \\") + blank + "\nx;\n";
+    expect_different(defined.c_str(), "#define f(x)\nx;\n");
+  }
+}
+
+TEST(CanonicalText, LettersOfOtherAlphabetsAndDollarsBelongToNames) {
+  expect_different("return \xc3\xa9;", "return\xc3\xa9;");
+  expect_different("int $x;", "int$x;");
+  expect_different("int x \\u00e9;", "int x\\u00e9;");
+  expect_same("int x;  // caf\xc3\xa9 $", "int x;");
+}
+
 TEST(CanonicalText, LiteralsAreNotChanged) {
   expect_different("f(\"a  b\")", "f(\"a b\")");
   expect_different("f(\"// a\")", "f(\"// b\")");
@@ -49,10 +74,19 @@ TEST(CanonicalText, LiteralsAreNotChanged) {
 
 TEST(CanonicalText, AnApostropheInANumberDoesNotOpenALiteral) {
   expect_same("int a = 1'000; // x\nint b = 2'000;", "int a = 1'000;\nint b = 2'000;");
+  expect_different("a = 1.e1'0; b = \"' // x\";", "a = 1.e1'0; b = \"' // y\";");
+  expect_same("a = .5'0; // x\nb = 1.5'0;", "a = .5'0;\nb = 1.5'0;");
+}
+
+// An apostrophe in lines that a condition leaves out.
+TEST(CanonicalText, ALiteralThatIsNotClosedEndsWithItsLine) {
+  expect_different("#if 0\ndon't\n#elif A\n(b)\n#endif\n", "#if 0\ndon't\n#elif A (b)\n#endif\n");
+  expect_same("#if 0\ndon't\n#endif\nint a; // x\n", "#if 0\ndon't\n#endif\nint a;\n");
 }
 
 TEST(CanonicalText, DirectivesEndWithTheirLine) {
   expect_different("#define a\nb", "#define a b");
+  expect_different("%:define a\nb", "%:define a b");
   expect_different("#define f (x)", "#define f(x)");
   expect_same("#define  f(x)  x  // one\nint a;", "#define f(x) x\nint a;");
   expect_same("#define f(x) \\\n  x\nint a;", "#define f(x) x\nint a;");
@@ -65,7 +99,16 @@ TEST(CanonicalText, LineMarkersDoNotCount) {
 }
 
 TEST(CanonicalText, ATextThatUsesLineNumbersIsNotChanged) {
-  expect_different("int a = __LINE__; // x", "int a = __LINE__; // y");
+  for (const char* own : {"__LINE__", "__LI\\\nNE__", "__builtin_LINE()", "__builtin_COLUMN()",
+                          "__FILE_NAME__", "std::source_location::current()"}) {
+    const std::string code = std::string("auto a = ") + own + ";";
+    expect_different((code + " // x").c_str(), (code + " // y").c_str());
+  }
+}
+
+TEST(CanonicalText, ATextWithARawStringLiteralIsNotChanged) {
+  expect_different("f(R\"(a\\\nb)\")", "f(R\"(ab)\")");
+  expect_different("f(ERROR\"(\" x(a)\"// 1\")", "f(ERROR\"(\" x(a)\"// 2\")");
 }
 
 TEST(CanonicalText, WithoutATokenItIsEmpty) {

@@ -37,6 +37,33 @@ TEST(Preprocess, AngleBracketsAndOtherDirectivesStay) {
   EXPECT_EQ(preprocess(unit, "u", store), "#line 1 \"u\"\n" + unit + "\n");
 }
 
+TEST(Preprocess, DirectivesInABlockCommentDoNotCount) {
+  TemplateStore store("", false);
+  store.add("a.cuh", "int a;\n");
+  const std::string comment = "/*\n#include \"a.cuh\"\n#include \"gone.cuh\"\n#if 0\n*/\n";
+  EXPECT_EQ(preprocess(comment + "#include \"a.cuh\"  /* now */\n", "u", store),
+            "#line 1 \"u\"\n" + comment + "#line 1 \"a.cuh\"\nint a;\n#line 7 \"u\"\n");
+  for (const std::string before : {"f(\"/*\");\n", "// see lang/*\n"}) {
+    const std::string made = preprocess(before + "#include \"a.cuh\"\n", "u", store);
+    EXPECT_NE(made.find("int a"), made.npos) << made;
+  }
+}
+
+TEST(Preprocess, AnIncludeInsideIfIsAnErrorWithFileAndLine) {
+  TemplateStore store("", false);
+  store.add("a.cuh", "int a;\n");
+  store.add("b.cuh", "#if 0\nint b;\n#else\n#include \"a.cuh\"\n#endif\n");
+  for (const auto& [unit, part] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"#include \"b.cuh\"\n", "b.cuh:4: the include \"a.cuh\" is inside #if"},
+           {"# ifdef A\n#ifndef B\n#endif // B\n#include \"a.cuh\"\n#endif\n", "u:4: "}}) {
+    const std::string message = error_of([&] { preprocess(unit, "u", store); });
+    EXPECT_NE(message.find(part), message.npos) << message;
+  }
+  const std::string after = preprocess("#if 0\n#endif\n#include \"a.cuh\"\n", "u", store);
+  EXPECT_NE(after.find("int a"), after.npos) << after;
+  EXPECT_NO_THROW(preprocess("#if 0\n#include <cmath>\n#endif\n", "u", store));
+}
+
 TEST(Preprocess, AMissingFileIsAnErrorWithFileAndLine) {
   TemplateStore store("", false);
   store.add("rules/a.cuh", "\n\n#include \"../codecs/none.cuh\"\n");
