@@ -90,9 +90,9 @@ function(_libtorch_define_targets)
     INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=${LibTorch_CXX11_ABI}"
     # libtorch.so has no symbols, but it loads the CUDA part of a CUDA build. That part finds its libraries at run time,
     # so the linker may ignore them. Missing symbols of object files are still errors in programs, and in libraries
-    # linked with -z defs.
+    # linked with -z defs. CMake may move items apart, so flags and path are one item. CMake does not quote it.
     INTERFACE_LINK_LIBRARIES
-      "-Wl,--push-state,--no-as-needed,${dir}/libtorch.so,--pop-state;LibTorch::torch_cpu;LibTorch::c10"
+      "-Wl,--push-state,--no-as-needed \"${dir}/libtorch.so\" -Wl,--pop-state;LibTorch::torch_cpu;LibTorch::c10"
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined")
 endfunction()
 

@@ -112,6 +112,7 @@ function(jitstep_pretend_libtorch folder version)
 endfunction()
 
 if(JITSTEP_BUILD_TORCH)
+  jitstep_refusal_test(the_torch_of_the_build_is_found "" 0 "Configuring done")
   set(other_torch "${package_dir}/other_libtorch")
   jitstep_pretend_libtorch("${other_torch}" "2.5.1")
   jitstep_refusal_test(another_minor_version_of_torch_is_refused "" 1
@@ -138,7 +139,10 @@ endfunction()
 set(no_torch -DCMAKE_DISABLE_FIND_PACKAGE_LibTorch=ON)
 jitstep_outside_test(jit jit cpu "-DCMAKE_PREFIX_PATH=${prefix}" ${no_torch})
 if(JITSTEP_BUILD_TORCH)
-  jitstep_outside_test(jitstep jitstep cpu "-DCMAKE_PREFIX_PATH=${prefix}")
+  set(torch_with_blank "${package_dir}/lib torch")
+  file(MAKE_DIRECTORY "${package_dir}")
+  file(CREATE_LINK "${LibTorch_ROOT}" "${torch_with_blank}" SYMBOLIC)
+  jitstep_outside_test(jitstep jitstep cpu "-DCMAKE_PREFIX_PATH=${prefix}" "-DTorch_DIR=${torch_with_blank}")
 endif()
 
 # A subfolder compiles all of jitstep again. The check that it leaves the including project alone runs at configure
