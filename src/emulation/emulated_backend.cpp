@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "jit/base/args.h"
 
@@ -52,6 +53,7 @@ std::unique_ptr<jit::Launches> EmulatedBackend::launches(std::shared_ptr<const j
 
 std::shared_ptr<void> EmulatedBackend::allocate(std::size_t bytes) {
   void* p = std::aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
+  if (p == nullptr) throw std::bad_alloc();
   std::memset(p, 0xCD, bytes);  // a GPU's new memory is undefined, too
   return {p, &std::free};
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "jit/base/characters.h"
 #include "jitstep/hyper_params.h"
 
 namespace jitstep::emulation {
@@ -16,11 +17,6 @@ using namespace jitstep::jit;
 constexpr int kMostTries = 100000;
 constexpr std::size_t kMostChanges = 4;
 const std::string kSizes = "(sizes)";  // a variable of the search
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool in_word(char c) {
-  return is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 // The numeric constants of a condition, without indices and digits in names.
 std::vector<double> numbers_in(const std::string& condition) {

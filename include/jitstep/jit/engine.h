@@ -42,11 +42,11 @@ struct Toolchain {
 /// Turns translation units into kernels: preprocess, look up, compile, publish, load.
 ///
 /// Thread safe. Each distinct kernel is compiled once, however many threads request it, and no lock is held during the
-/// compile. The CompileError of a source is cached and thrown again. The engine does not access the disk before the
-/// first request for a kernel.
+/// compile. The CompileError of a source is cached and thrown again.
 class JITSTEP_API Engine {
  public:
-  /// Opens folders, compilers and drivers only on first use.
+  /// Opens files, folders, compilers and drivers only on first use. Relative paths in the settings are relative to the
+  /// working directory of this call.
   explicit Engine(Settings settings, Toolchain toolchain = {});
   ~Engine();
   Engine(const Engine&) = delete;
@@ -98,7 +98,7 @@ class JITSTEP_API Engine {
 JITSTEP_API Engine& default_engine();
 
 /// Changes the settings of default_engine() after they are read from the environment, for programs whose package brings
-/// kernels or a compiler. Throws an Error if that engine exists already. Thread safe.
+/// kernels or a compiler. `change` must not use that engine. Throws an Error if the engine exists already. Thread safe.
 JITSTEP_API void set_default_settings(std::function<void(Settings&)> change);
 
 }  // namespace jitstep::jit

@@ -87,7 +87,11 @@ enum class LogLevel { off, warn, info, debug };
 using WarningHandler = std::function<void(const std::string&)>;
 
 /// Sets the handler of warnings and returns the previous one. The default handler prints a line to stderr. An empty
-/// handler restores the default. Thread safe. Any thread may call the handler.
+/// handler restores the default. Thread safe.
+///
+/// Any thread may call the handler, also several threads at once. The handler may call jitstep, but must not request
+/// kernels, and so must not step: its thread may be making the kernel that it requests. If the handler throws, jitstep
+/// drops the exception and prints the warning to stderr.
 JITSTEP_API WarningHandler set_warning_handler(WarningHandler handler);
 
 }  // namespace jitstep::jit

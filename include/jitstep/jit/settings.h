@@ -1,4 +1,4 @@
-// Settings from environment variables. The library reads the environment only here, and only once.
+// Settings from environment variables. No other part of the library depends on the environment.
 #pragma once
 
 #include <cstdint>
@@ -79,8 +79,9 @@ struct JITSTEP_API Settings {
   /// Size limit of `cache_dir` in bytes. The least recently used entries are removed first.
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;
 
-  /// Reads the environment of the process. In a set-user-ID program the environment counts as empty. An invalid value
-  /// causes a warning, never an error.
+  /// Reads the environment of the process, in each call. Relative paths become absolute. In a set-user-ID program the
+  /// environment counts as empty. An invalid value causes a warning, never an error. A process gets each of these
+  /// warnings once.
   static Settings from_environment();
 };
 

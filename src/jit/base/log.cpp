@@ -1,6 +1,7 @@
 #include "jit/base/log.h"
 
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "jit/base/fork_guard.h"
@@ -22,6 +23,19 @@ void to_stderr(const char* prefix, const std::string& message) {
   std::fprintf(stderr, "%s%s\n", prefix, message.c_str());
 }
 
+void print_warning(const std::string& message) { to_stderr("jitstep: warning: ", message); }
+
+// The messages of warn_once().
+struct Sent {
+  ForkSafeMutex mutex;
+  std::set<std::string> messages;
+};
+
+Sent& sent() {
+  static Sent& only = *new Sent;
+  return only;
+}
+
 }  // namespace
 
 WarningHandler set_warning_handler(WarningHandler replacement) {
@@ -36,11 +50,21 @@ void warn(LogLevel level, const std::string& message) {
     std::lock_guard lock(handler_mutex());
     current = handler();
   }
-  if (current) {
+  if (!current) return print_warning(message);
+  try {
     current(message);
-  } else {
-    to_stderr("jitstep: warning: ", message);
+  } catch (...) {  // the caller may have compiled a kernel, which would be lost
+    print_warning(message);
   }
+}
+
+void warn_once(LogLevel level, const std::string& message) {
+  if (level == LogLevel::off) return;
+  {
+    std::lock_guard lock(sent().mutex);
+    if (!sent().messages.insert(message).second) return;
+  }
+  warn(level, message);
 }
 
 void note(LogLevel level, LogLevel wanted, const std::string& message) {

@@ -43,8 +43,12 @@ std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit,
   return "";
 }
 
+// Keeps errno.
 std::string reason(const char* doing, const std::string& path) {
-  return str_cat("cannot ", doing, " ", path, ": ", std::strerror(errno));
+  const int error = errno;
+  std::string text = str_cat("cannot ", doing, " ", path, ": ", std::strerror(error));
+  errno = error;
+  return text;
 }
 
 // Some file systems do not support fsync and report it. This is not a failure.
@@ -100,7 +104,8 @@ std::optional<std::string> make_own_folder(const std::string& path) {
 
 // Non-blocking, in case the path is a pipe.
 TrustedFile::TrustedFile(const std::string& path, Trust trust, std::uint64_t limit)
-    : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+    : file_(::open(path.c_str(),
+                   O_RDONLY | O_CLOEXEC | O_NONBLOCK | (trust == Trust::anyone ? 0 : O_NOFOLLOW))) {
   struct stat status {};
   problem_ = distrust(file_, trust, limit, status);
   size_ = static_cast<std::uint64_t>(status.st_size);
@@ -153,8 +158,10 @@ std::optional<std::string> write_atomically(const std::string& path,
     sync_folder(target.parent_path().string());
     return {};
   }
-  const std::string failure = str_cat("cannot write ", path, ": ", failure_advice(errno));
+  const int error = errno;
+  const std::string failure = str_cat("cannot write ", path, ": ", failure_advice(error));
   ::unlink(temporary.c_str());
+  errno = error;
   return failure;
 }
 

@@ -29,7 +29,8 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust);
 /// Makes a folder for files of this user alone. Returns why it must not be used.
 std::optional<std::string> make_own_folder(const std::string& path);
 
-/// A regular, trusted file of at most `limit` bytes, open for reading. Does not follow links and does not block.
+/// A regular, trusted file of at most `limit` bytes, open for reading. Does not block. Follows links only for
+/// Trust::anyone: package managers and container volumes make them, and the package is trusted anyway.
 class TrustedFile {
  public:
   TrustedFile(const std::string& path, Trust trust, std::uint64_t limit);
@@ -57,8 +58,8 @@ std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trus
 /// regular file of this user or root that others cannot write to.
 std::string read_code_file(const std::string& path);
 
-/// Writes a file atomically: writes a hidden .tmp file, syncs it and renames it. Returns the reason of a failure, and
-/// then leaves no file. A killed writer may leave the .tmp file.
+/// Writes a file atomically: writes a hidden .tmp file, syncs it and renames it. Returns the reason of a failure with
+/// errno, and then leaves no file. A killed writer may leave the .tmp file.
 std::optional<std::string> write_atomically(const std::string& path,
                                             std::span<const std::byte> bytes);
 

@@ -216,8 +216,9 @@ std::string find_program(const std::string& name, const std::string& path) {
   std::string_view rest = path;
   while (!rest.empty()) {
     const std::size_t end = rest.find(':');
-    const std::string file = str_cat(rest.substr(0, end), "/", name);
-    if (file[0] == '/' && file[1] != '/' && executable(file)) return file;
+    const std::string_view folder = rest.substr(0, end);
+    const std::string file = str_cat(folder, "/", name);
+    if (folder.starts_with('/') && executable(file)) return file;
     rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
   }
   return {};

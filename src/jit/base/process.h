@@ -37,7 +37,8 @@ Finished run_program(const std::vector<std::string>& arguments, std::string_view
                      const Variables& environment, const Limits& limits = {});
 
 /// The path of a program: `name` itself if it contains a slash, else the first match in the colon-separated `path`.
-/// Empty if there is no such executable file.
+/// Empty if there is no such executable file. Relative folders of `path`, such as an empty one, are skipped: what they
+/// mean changes with the working directory.
 std::string find_program(const std::string& name, const std::string& path);
 
 }  // namespace jitstep::jit

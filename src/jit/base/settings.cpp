@@ -6,13 +6,19 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
+#include "jit/base/environment.h"
 #include "jit/base/log.h"
+#include "jit/base/private_files.h"
 #include "jit/base/text.h"
 
 namespace jitstep::jit {
 namespace {
+
+namespace fs = std::filesystem;
+using Warnings = std::vector<std::string>;
 
 // An empty variable counts as unset, as in XDG's specification. secure_getenv() hides all variables from set-user-ID
 // programs: the caller of such a program must not choose what it runs and loads.
@@ -29,36 +35,46 @@ std::string cache_folder() {
   return {};
 }
 
-LogLevel log_level() {
+// `otherwise`: what jitstep does without the folder.
+std::string folder(const char* name, const char* otherwise, Warnings& warnings) {
+  std::string path = variable(name);
+  std::error_code failure;
+  if (!path.empty() && !fs::is_directory(path, failure))
+    warnings.push_back(
+        str_cat("cannot use ", name, "=", path, ": it is not a folder. ", otherwise));
+  return path;
+}
+
+LogLevel log_level(Warnings& warnings) {
   const std::string word = variable("JITSTEP_LOG");
   if (word == "off") return LogLevel::off;
   if (word == "info") return LogLevel::info;
   if (word == "debug") return LogLevel::debug;
   if (!word.empty() && word != "warn") {
-    warn(LogLevel::warn,
-         str_cat("JITSTEP_LOG is '", word, "' and must be off, warn, info or debug. Using warn."));
+    warnings.push_back(
+        str_cat("JITSTEP_LOG is '", word, "' and must be off, warn, info or debug. Using warn."));
   }
   return LogLevel::warn;
 }
 
-std::string cpu_to_compile_for() {
+std::string cpu_to_compile_for(Warnings& warnings) {
   const std::string word = variable("JITSTEP_CPU");
   if (word.empty() || is_cpu(word)) return word;
-  warn(LogLevel::warn, str_cat("JITSTEP_CPU is '", word, "' and must be one of ", joined(kCpus),
-                               ". Compiling kernels for this processor."));
+  warnings.push_back(str_cat("JITSTEP_CPU is '", word, "' and must be one of ", joined(kCpus),
+                             ". Compiling kernels for this processor."));
   return {};
 }
 
-std::int64_t limit_in_seconds() {
+std::int64_t limit_in_seconds(Warnings& warnings) {
   const std::string word = variable("JITSTEP_COMPILE_SECONDS");
   const std::int64_t default_seconds = Settings().compile_seconds;
   if (word.empty()) return default_seconds;
   std::int64_t seconds = 0;
   const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), seconds);
   if (failure == std::errc() && *end == '\0' && seconds >= 0) return seconds;
-  warn(LogLevel::warn,
-       str_cat("JITSTEP_COMPILE_SECONDS is '", word,
-               "' and must be a whole number of seconds. Using ", default_seconds, "."));
+  warnings.push_back(str_cat("JITSTEP_COMPILE_SECONDS is '", word,
+                             "' and must be a whole number of seconds. Using ", default_seconds,
+                             "."));
   return default_seconds;
 }
 
@@ -93,27 +109,33 @@ std::vector<std::pair<std::string, std::string>> variables_of_compilers() {
   return found;
 }
 
+// PATH is searched for a program without a slash, and the dynamic loader searches for such a library.
+std::string absolute_unless_searched(const std::string& name) {
+  return name.find('/') == name.npos ? name : absolute_folder(name);
+}
+
 }  // namespace
 
 bool is_cpu(std::string_view word) {
   return std::find(std::begin(kCpus), std::end(kCpus), word) != std::end(kCpus);
 }
 
-Settings Settings::from_environment() {
+EnvironmentSettings read_environment() {
   Settings settings;
+  Warnings warnings;
   settings.cache_dir = cache_folder();
   settings.cache_readonly = variable("JITSTEP_CACHE_READONLY");
-  settings.templates = variable("JITSTEP_TEMPLATES");
-  settings.override_folder = variable("JITSTEP_OVERRIDE");
+  settings.templates = folder("JITSTEP_TEMPLATES", "Using the built-in templates.", warnings);
+  settings.override_folder = folder("JITSTEP_OVERRIDE", "Using generated sources.", warnings);
   settings.dump_folder = variable("JITSTEP_DUMP");
   settings.cxx = variable("JITSTEP_CXX");
-  settings.cpu = cpu_to_compile_for();
-  settings.compile_seconds = limit_in_seconds();
+  settings.cpu = cpu_to_compile_for(warnings);
+  settings.compile_seconds = limit_in_seconds(warnings);
   settings.compiler_variables = variables_of_compilers();
   settings.nvrtc = variable("JITSTEP_NVRTC");
   settings.python_environment = variable("VIRTUAL_ENV");
   if (settings.python_environment.empty()) settings.python_environment = variable("CONDA_PREFIX");
-  settings.log = log_level();
+  settings.log = log_level(warnings);
   settings.path = variable("PATH");
   settings.tmpdir = variable("TMPDIR");
   const std::string check = variable("JITSTEP_CHECK");
@@ -121,7 +143,28 @@ Settings Settings::from_environment() {
   const std::string tune = variable("JITSTEP_TUNE");
   settings.tune = !tune.empty() && tune != "0";
   settings.ranks = count_of_ranks();
+  return {with_absolute_paths(std::move(settings)), std::move(warnings)};
+}
+
+Settings with_absolute_paths(Settings settings) {
+  for (std::string* const path :
+       {&settings.cache_dir, &settings.cache_readonly, &settings.packaged_kernels,
+        &settings.templates, &settings.override_folder, &settings.dump_folder,
+        &settings.packaged_cxx, &settings.python_environment, &settings.tmpdir})
+    *path = absolute_folder(*path);
+  for (std::string& path : settings.nvrtc_search) path = absolute_folder(path);
+  settings.cxx = absolute_unless_searched(settings.cxx);
+  std::error_code failure;
+  settings.nvrtc = fs::is_directory(settings.nvrtc, failure)
+                       ? absolute_folder(settings.nvrtc)
+                       : absolute_unless_searched(settings.nvrtc);
   return settings;
+}
+
+Settings Settings::from_environment() {
+  EnvironmentSettings read = read_environment();
+  for (const std::string& warning : read.warnings) warn_once(read.settings.log, warning);
+  return std::move(read.settings);
 }
 
 }  // namespace jitstep::jit

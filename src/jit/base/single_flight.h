@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <unordered_map>
 
 #include "jit/base/fork_guard.h"
@@ -17,7 +18,7 @@ namespace jitstep::jit {
 
 /// A table of shared, immutable values. The first thread that requests a key computes its value, without a lock. Other
 /// threads wait for that key only. A CompileError is stored and thrown again. Other exceptions are not stored, because
-/// their cause may be temporary.
+/// their cause may be temporary. A computation that requests its own key gets an Error instead of waiting forever.
 template <class Value>
 class SingleFlight {
  public:
@@ -30,10 +31,13 @@ class SingleFlight {
     {
       std::lock_guard lock(mutex_);
       auto [slot, added] = slots_.try_emplace(key);
+      const bool pending = !added && !ready(slot->second.future);
       // In a forked child, no thread completes what was in progress in the parent.
-      const bool orphaned = !added && slot->second.maker != getpid() && !ready(slot->second.future);
+      const bool orphaned = pending && slot->second.process != getpid();
+      if (pending && !orphaned && slot->second.thread == std::this_thread::get_id())
+        throw Error(kWaitsForItself);
       found = !added && !orphaned;
-      if (!found) slot->second = {promise.get_future().share(), getpid()};
+      if (!found) slot->second = slot_of(promise);
       future = slot->second.future;
     }
     if (!found) fulfil(promise, key, make);
@@ -45,14 +49,24 @@ class SingleFlight {
     std::promise<Pointer> promise;
     promise.set_value(std::move(value));
     std::lock_guard lock(mutex_);
-    slots_[key] = {promise.get_future().share(), getpid()};
+    slots_[key] = slot_of(promise);
   }
 
  private:
+  static constexpr char kWaitsForItself[] =
+      "the call would wait for itself: this thread is making what it requests. A handler of "
+      "warnings must not request kernels, and the function of set_default_settings() must not use "
+      "the default engine.";
+
   struct Slot {
     std::shared_future<Pointer> future;
-    pid_t maker = 0;
+    pid_t process = 0;       // of the maker
+    std::thread::id thread;  // of the maker
   };
+
+  static Slot slot_of(std::promise<Pointer>& promise) {
+    return {promise.get_future().share(), getpid(), std::this_thread::get_id()};
+  }
 
   static bool ready(const std::shared_future<Pointer>& future) {
     return future.valid() && future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;

@@ -1,5 +1,6 @@
 #include "jit/cache/cache_folder.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,21 +52,23 @@ Clock::time_point time_of(const timespec& time) {
   return Clock::time_point(std::chrono::duration_cast<Clock::duration>(since));
 }
 
-// Does not follow links. Another process may have deleted the file.
-std::optional<EntryFile> regular_file(const std::string& path) {
+// Nothing if another process has deleted the file.
+std::optional<EntryFile> regular_file(const std::string& path, Links links = Links::ignore) {
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  const int flags = links == Links::follow ? 0 : AT_SYMLINK_NOFOLLOW;
+  if (::fstatat(AT_FDCWD, path.c_str(), &status, flags) != 0 || !S_ISREG(status.st_mode)) return {};
   return EntryFile{path, static_cast<std::uint64_t>(status.st_size), time_of(status.st_mtim)};
 }
 
 template <class Wanted>
-std::vector<EntryFile> files_in(const std::string& folder, const Wanted& wanted) {
+std::vector<EntryFile> files_in(const std::string& folder, const Wanted& wanted,
+                                Links links = Links::ignore) {
   std::vector<EntryFile> files;
   std::error_code failure;
   fs::directory_iterator entry(folder, failure);
   for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
     if (!wanted(entry->path().filename().string())) continue;
-    if (auto file = regular_file(entry->path().string())) files.push_back(std::move(*file));
+    if (auto file = regular_file(entry->path().string(), links)) files.push_back(std::move(*file));
   }
   std::sort(files.begin(), files.end(), [](auto& a, auto& b) { return a.path < b.path; });
   return files;
@@ -96,8 +99,8 @@ std::string entry_path(const std::string& folder, const Key& key) {
   return entry_path(folder, key.digest());
 }
 
-std::vector<EntryFile> entry_files(const std::string& folder) {
-  return files_in(folder, is_entry_name);
+std::vector<EntryFile> entry_files(const std::string& folder, Links links) {
+  return files_in(folder, is_entry_name, links);
 }
 
 void sweep_left_overs(const std::string& folder) {

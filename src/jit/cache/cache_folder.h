@@ -10,7 +10,7 @@
 
 namespace jitstep::jit {
 
-/// A regular file with the name of an entry, whatever its content.
+/// A regular file with the name of an entry, whatever its content. Or a link to one, with the target's size and time.
 struct EntryFile {
   std::string path;
   std::uint64_t bytes = 0;
@@ -21,9 +21,12 @@ struct EntryFile {
 std::string entry_path(const std::string& folder, const std::string& digest);
 std::string entry_path(const std::string& folder, const Key& key);
 
+/// Whether symbolic links to files count as files.
+enum class Links { ignore, follow };
+
 /// The entry files of a folder, sorted by name. Empty if the folder cannot be read. Ignores files with other names,
 /// because the user may store other files there.
-std::vector<EntryFile> entry_files(const std::string& folder);
+std::vector<EntryFile> entry_files(const std::string& folder, Links links = Links::ignore);
 
 /// Deletes temporary files that killed writers left more than an hour ago, and identities of compilers that no process
 /// has used for 30 days.

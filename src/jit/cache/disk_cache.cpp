@@ -1,6 +1,7 @@
 #include "jit/cache/disk_cache.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -79,11 +80,7 @@ struct DiskCache::Candidate {
   }
 };
 
-DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {
-  settings_.cache_dir = absolute_folder(settings_.cache_dir);
-  settings_.cache_readonly = absolute_folder(settings_.cache_readonly);
-  settings_.packaged_kernels = absolute_folder(settings_.packaged_kernels);
-}
+DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {}
 
 std::optional<CacheEntry> DiskCache::find(const Key& key) {
   open_folders();
@@ -127,15 +124,17 @@ void DiskCache::publish(const Key& key, const CacheEntry& entry) {
     std::lock_guard lock(mutex_);
     first = !std::exchange(warned_publish_, true);
   }
-  if (first) warn(settings_.log, str_cat(*failure, ". New kernels are cached only in memory."));
+  if (first)
+    warn(settings_.log, str_cat(*failure,
+                                ". This kernel, and later ones that cannot be written, are cached "
+                                "only in memory."));
 }
 
-// The folder may have been deleted since it was opened.
+// The folder may have been deleted since it was opened, and may exist again by now.
 std::optional<std::string> DiskCache::write(const std::string& file,
                                             std::span<const std::byte> bytes) const {
   const auto failure = write_atomically(file, bytes);
-  std::error_code gone;
-  if (!failure || fs::exists(folder(Layer::own), gone)) return failure;
+  if (!failure || errno != ENOENT) return failure;
   if (auto problem = make_own_folder(folder(Layer::own))) return problem;
   return write_atomically(file, bytes);
 }
@@ -164,7 +163,7 @@ std::vector<ListedEntry> DiskCache::list(bool check) {
   std::vector<ListedEntry> all;
   for (const Layer layer : kLayers) {
     if (!usable(layer)) continue;
-    for (const EntryFile& file : entry_files(folder(layer))) {
+    for (const EntryFile& file : files_of(layer)) {
       all.push_back(listed(layer, file, check));
     }
   }
@@ -245,6 +244,10 @@ const std::string& DiskCache::folder(Layer layer) const {
   return *folders[static_cast<std::size_t>(layer)];
 }
 
+std::vector<EntryFile> DiskCache::files_of(Layer layer) const {
+  return entry_files(folder(layer), layer == Layer::packaged ? Links::follow : Links::ignore);
+}
+
 std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
   if (!usable(layer)) return {};
   const bool own = layer == Layer::own;
@@ -266,7 +269,7 @@ std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
 void DiskCache::scan(Layer layer, const Key& key, const Rank& rank,
                      std::vector<Candidate>& found) const {
   if (!usable(layer)) return;
-  for (const EntryFile& entry : entry_files(folder(layer))) {
+  for (const EntryFile& entry : files_of(layer)) {
     const TrustedFile file = opened(layer, entry.path);
     const auto start = start_of(file);
     if (!start || !mentions(*start, key.token_digest)) continue;

@@ -90,6 +90,7 @@ class DiskCache {
   void open_folders();
   bool usable(Layer layer) const;
   const std::string& folder(Layer layer) const;
+  std::vector<EntryFile> files_of(Layer layer) const;
   std::optional<CacheEntry> read(Layer layer, const Key& key) const;
   struct Candidate;
   void scan(Layer layer, const Key& key, const Rank& rank, std::vector<Candidate>& found) const;

@@ -113,6 +113,15 @@ Finished run_compiler(const Words& words, std::string_view input, const Settings
   return run;
 }
 
+// Refuses options such as -Ofast of a wrapper or a specs file: jitstep's own do not switch them off.
+void refuse_loose_arithmetic(const std::string& program, const std::string& identity) {
+  const std::string loose = loose_arithmetic(identity);
+  if (loose.empty()) return;
+  throw ToolchainError(str_cat("cannot use the compiler ", program, ": it adds the option ", loose,
+                               ", which changes results. Remove the option from the wrapper or "
+                               "specs file, or set JITSTEP_CXX to another compiler."));
+}
+
 std::vector<std::byte> read_image(const std::string& path) {
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return {};
@@ -213,6 +222,7 @@ const std::string& HostCompiler::identity(const Target& target) {
   }
   // slow, so without the lock; computing it twice is harmless
   std::string found = read_identity(target);
+  refuse_loose_arithmetic(program(), found);
   std::lock_guard lock(mutex_);
   return identities_.emplace(target, std::move(found)).first->second;
 }

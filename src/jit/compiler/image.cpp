@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "jit/base/elf.h"
 #include "jit/base/text.h"
 
 namespace jitstep::jit {
@@ -41,9 +42,7 @@ struct Elf {
   std::vector<Elf64_Shdr> sections;
 };
 
-bool is_elf(Bytes image) {
-  return image.size() >= sizeof(Elf64_Ehdr) && std::memcmp(image.data(), ELFMAG, SELFMAG) == 0;
-}
+bool is_elf(Bytes image) { return image.size() >= sizeof(Elf64_Ehdr) && begins_as_elf(image); }
 
 // Reads the file's structure. Returns the part that extends beyond the end, or empty.
 std::string read(Bytes image, Elf& elf) {

@@ -78,19 +78,6 @@ std::string list_of(const std::vector<int>& archs) {
   return joined(archs, ", ", [](int arch) { return str_cat("sm_", arch); });
 }
 
-// The version call returns no build number, but the header of a PTX text has it.
-std::string build_of(const NvrtcLibrary& library) {
-  Program program(library.api, "", "build");
-  program.compile(str_cat("compute_", library.archs.back()), false);
-  const std::vector<std::byte> ptx = program.image(true);
-  std::istringstream lines(std::string(reinterpret_cast<const char*>(ptx.data()), ptx.size()));
-  std::string build;
-  for (std::string line; std::getline(lines, line) && line.starts_with("//");) {
-    if (line.size() > 3) build += line.substr(3) + "\n";
-  }
-  return build;
-}
-
 [[noreturn]] void refuse(const NvrtcLibrary& library, int code, const std::string& source,
                          const std::string& name, const Target& target, const std::string& log) {
   const std::string what = library.api.nvrtcGetErrorString(code);
@@ -107,6 +94,21 @@ std::string build_of(const NvrtcLibrary& library) {
   if (code != kCompilationError && log.find("error") == std::string::npos)
     throw ToolchainError(message);
   throw CompileError(message, log, numbered_sources(source, log));
+}
+
+// The version call returns no build number, but the header of a PTX text has it.
+std::string build_of(const NvrtcLibrary& library) {
+  Program program(library.api, "", "build");
+  const int newest = library.archs.back();
+  if (const int code = program.compile(str_cat("compute_", newest), false))
+    refuse(library, code, "", "an empty file", Target::cuda(newest), program.log());
+  const std::vector<std::byte> ptx = program.image(true);
+  std::istringstream lines(std::string(reinterpret_cast<const char*>(ptx.data()), ptx.size()));
+  std::string build;
+  for (std::string line; std::getline(lines, line) && line.starts_with("//");) {
+    if (line.size() > 3) build += line.substr(3) + "\n";
+  }
+  return build;
 }
 
 constexpr char kForked[] =
@@ -193,7 +195,7 @@ void NvrtcCompiler::add_folder(const std::string& folder) {
 
 // Null with the problem if there is no usable NVRTC. Holds the lock while opening: other threads need the library too,
 // and a child must not be forked while the loader or NVRTC is in the middle of it. It locks nothing else meanwhile.
-const NvrtcCompiler::Opened* NvrtcCompiler::open(std::string& problem) {
+const NvrtcCompiler::Opened* NvrtcCompiler::open(std::string& problem) try {
   std::lock_guard lock(mutex_);
   if (opened_) return opened_.get();
   if (forked_after(ForkSensitive::nvrtc)) {
@@ -206,6 +208,9 @@ const NvrtcCompiler::Opened* NvrtcCompiler::open(std::string& problem) {
   const std::string build = build_of(*library);
   opened_ = std::make_unique<const Opened>(Opened{std::move(*library), build});
   return opened_.get();
+} catch (const Error& error) {
+  problem = error.what();
+  return nullptr;
 }
 
 const NvrtcCompiler::Opened& NvrtcCompiler::opened() {

@@ -67,6 +67,15 @@ bool load_all(void* handle, NvrtcApi& api) {
          load(handle, "nvrtcGetPTX", api.nvrtcGetPTX);
 }
 
+bool read_archs(NvrtcLibrary& library) {
+  int count = 0;
+  if (library.api.nvrtcGetNumSupportedArchs(&count) != 0 || count <= 0) return false;
+  library.archs.resize(static_cast<std::size_t>(count));
+  if (library.api.nvrtcGetSupportedArchs(library.archs.data()) != 0) return false;
+  std::sort(library.archs.begin(), library.archs.end());
+  return true;
+}
+
 // Opens NVRTC. Returns the reason if the file is not a usable NVRTC.
 std::string try_open(const std::string& file, NvrtcLibrary& library) {
   const bool has_path = file.find('/') != std::string::npos;
@@ -77,11 +86,7 @@ std::string try_open(const std::string& file, NvrtcLibrary& library) {
   if (library.api.nvrtcVersion(&library.major, &library.minor) != 0 || library.major < 12) {
     return str_cat(file, " is NVRTC ", library.version(), ", and jitstep needs 12 or newer");
   }
-  int count = 0;
-  library.api.nvrtcGetNumSupportedArchs(&count);
-  library.archs.resize(static_cast<std::size_t>(count));
-  library.api.nvrtcGetSupportedArchs(library.archs.data());
-  std::sort(library.archs.begin(), library.archs.end());
+  if (!read_archs(library)) return file + " does not report which GPUs it supports";
   library.path = has_path ? file : "";
   return {};
 }

@@ -34,7 +34,7 @@ struct NvrtcLibrary {
   std::string path;  // empty if the loader's own search found it
   int major = 0;
   int minor = 0;
-  std::vector<int> archs;  // compute capabilities times ten, ascending
+  std::vector<int> archs;  // compute capabilities times ten, ascending; not empty
 
   std::string version() const { return std::to_string(major) + "." + std::to_string(minor); }
 };

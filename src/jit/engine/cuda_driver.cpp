@@ -27,7 +27,7 @@ constexpr unsigned kDisableTiming = 2;
 constexpr std::size_t kStagedBytes = std::size_t{64} << 10;
 
 // A failed driver call, or none.
-struct Outcome {
+struct CallResult {
   int code = 0;
   const char* call = nullptr;
 };
@@ -35,13 +35,13 @@ struct Outcome {
 // Makes a context current for a call and restores the previous one. Skips both if the context is current already. If
 // cuCtxGetCurrent() fails, pushes the context anyway.
 template <class Call>
-Outcome in_context(const CudaApi& api, void* context, const char* name, const Call& call) {
+CallResult in_context(const CudaApi& api, void* context, const char* name, const Call& call) {
   void* current = nullptr;
   if (api.cuCtxGetCurrent(&current) == 0 && current == context) return {call(), name};
   if (const int code = api.cuCtxPushCurrent(context)) return {code, "cuCtxPushCurrent"};
   const int code = call();
   const int popped = api.cuCtxPopCurrent(&current);
-  return code == 0 && popped != 0 ? Outcome{popped, "cuCtxPopCurrent"} : Outcome{code, name};
+  return code == 0 && popped != 0 ? CallResult{popped, "cuCtxPopCurrent"} : CallResult{code, name};
 }
 
 void check_not_forked() {
@@ -115,8 +115,8 @@ template <class Doing, class Call>
 void CudaDriver::run_in(void* context, const char* name, const Doing& doing,
                         const Call& call) const {
   check_not_forked();
-  const Outcome outcome = in_context(api_, context, name, call);
-  if (outcome.code != 0) fail(outcome.code, outcome.call, doing());
+  const CallResult result = in_context(api_, context, name, call);
+  if (result.code != 0) fail(result.code, result.call, doing());
 }
 
 void CudaDriver::fail(int code, const char* call, const std::string& doing) const {

@@ -2,9 +2,9 @@
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
 #include <mutex>
 
+#include "jit/base/environment.h"
 #include "jit/base/fork_guard.h"
 #include "jit/base/log.h"
 #include "jit/base/parallel.h"
@@ -36,7 +36,7 @@ struct Engine::State {
   using KernelPointer = std::shared_ptr<const Kernel>;
 
   State(Settings s, const Toolchain& b)
-      : settings(std::move(s)),
+      : settings(with_absolute_paths(std::move(s))),
         templates(settings.templates),
         preprocessed_sources(templates, settings),
         disk(settings),
@@ -46,14 +46,6 @@ struct Engine::State {
     own_nvrtc = std::make_shared<NvrtcCompiler>(
         settings, [this] { return driver ? driver->version() : installed_driver_version(); });
     nvrtc = b.nvrtc ? b.nvrtc : own_nvrtc;
-    warn_of_no_folder("JITSTEP_TEMPLATES", settings.templates, "Using the built-in templates.");
-    warn_of_no_folder("JITSTEP_OVERRIDE", settings.override_folder, "Using generated sources.");
-  }
-
-  void warn_of_no_folder(const char* name, const std::string& folder, const char* then) const {
-    std::error_code failure;
-    if (!folder.empty() && !std::filesystem::is_directory(folder, failure))
-      warn(settings.log, str_cat("cannot use ", name, "=", folder, ": it is not a folder. ", then));
   }
 
   Compiler& compiler_for(const Target& target) { return target.is_cuda() ? *nvrtc : *host; }

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "jit/base/characters.h"
+#include "jit/base/elf.h"
 #include "jit/base/file_io.h"
 #include "jit/base/log.h"
 #include "jit/base/private_files.h"
@@ -20,22 +22,14 @@ namespace fs = std::filesystem;
 
 // A unit's name as a file name. Callers of Engine::kernel may use any name.
 std::string as_file_name(std::string name) {
-  const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
   std::replace_if(
-      name.begin(), name.end(), [&](char c) { return !is_plain(c); }, '_');
+      name.begin(), name.end(), [](char c) { return !in_word(c); }, '_');
   return name.substr(0, 100);
 }
 
 const char* ending_of(const Built& built) {
   if (!built.target.is_cuda()) return ".so";
-  return text_of(built.binary.image)
-                 .starts_with(
-                     "\x7f"
-                     "ELF")
-             ? ".cubin"
-             : ".ptx";
+  return begins_as_elf(built.binary.image) ? ".cubin" : ".ptx";
 }
 
 }  // namespace
@@ -68,9 +62,7 @@ std::string summary_json(const Built& built) {
   return summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-KernelDump::KernelDump(Settings settings) : settings_(std::move(settings)) {
-  settings_.dump_folder = absolute_folder(settings_.dump_folder);
-}
+KernelDump::KernelDump(Settings settings) : settings_(std::move(settings)) {}
 
 void KernelDump::write(const Built& built, const std::string& token_digest) noexcept try {
   if (settings_.dump_folder.empty()) return;

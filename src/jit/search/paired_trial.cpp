@@ -3,19 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "jit/base/numbers.h"
+
 namespace jitstep::jit {
 namespace {
-
-// Interpolates between the two nearest values, as numpy does by default.
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double location = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(location);
-  const double rest = location - static_cast<double>(below);
-  const double next = values[std::min(below + 1, values.size() - 1)];
-  return values[below] + rest * (next - values[below]);
-}
 
 std::vector<double> ratios(const std::vector<double>& tried,
                            const std::vector<double>& default_config) {

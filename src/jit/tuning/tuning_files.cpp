@@ -4,8 +4,10 @@
 #include <sys/file.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "jit/base/file_handle.h"
 #include "jit/base/file_io.h"
@@ -20,12 +22,24 @@ namespace fs = std::filesystem;
 constexpr const char* kFile = "tuning.jsonl";
 constexpr std::uint64_t kMostBytes = 64 << 20;
 
-// Locks the file until it is closed or the process ends. On a file system without locks, two concurrent tuners may lose
-// one of two records, but the file stays intact.
-FileHandle locked(const std::string& path) {
+// Locks the file until it is closed or the process ends. If that fails, sets `why`. A stopped process may hold the lock,
+// and a training step may wait for it, so the wait is short. On a file system without locks, two concurrent tuners may
+// lose one of two records, but the file stays intact.
+FileHandle locked(const std::string& path, std::string& why) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kMostWait(3);
   FileHandle file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return file;
-  while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
+  if (!file) why = std::strerror(errno);
+  const auto end = Clock::now() + kMostWait;
+  while (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) break;
+    if (Clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      continue;
+    }
+    why = str_cat("another process has held the lock for ", kMostWait.count(),
+                  " seconds. Continue or end that process");
+    file.reset();
   }
   return file;
 }
@@ -37,7 +51,8 @@ std::string lines_of(const RecordFile& file) {
   return out;
 }
 
-// Empty if the file does not exist, or is not read because other users may write it. `why` gets the reason.
+// Empty if the file does not exist, or must not be read, for example because other users may write it. `why` gets the
+// reason.
 std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust, std::string& why) {
   const auto bytes = read_trusted(path, trust, kMostBytes, &why);
   if (!bytes) return {};
@@ -49,6 +64,18 @@ std::optional<std::string> foreign(const std::string& path, const RecordFile& fi
   if (file.problems.empty() || !file.records.empty() || !file.newer.empty()) return {};
   return str_cat("cannot add a record to ", path, ": it has other content, which would be lost (",
                  file.problems.front(), "). Choose another file, or remove it.");
+}
+
+// Why no record can be added to the file. Empty if it does not exist. `content` gets its records. A link that leads
+// nowhere exists, too: writing the file would replace it.
+std::optional<std::string> problem_of_file(const std::string& path, RecordFile& content) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(path, ignored))) return {};
+  std::string why;
+  auto file = read_if_trusted(path, Trust::own, why);
+  if (!file) return str_cat("cannot add a record to ", path, ": ", why);
+  content = std::move(*file);
+  return foreign(path, content);
 }
 
 // Why no record can be written into the folder of a file. Makes the folder.
@@ -105,18 +132,17 @@ std::vector<RecordSource> record_sources(const Settings& settings) {
 
 std::optional<std::string> records_problem(const std::string& path) {
   if (auto problem = problem_of_folder(path)) return problem;
-  return foreign(path, read_records(path));
+  RecordFile ignored;
+  return problem_of_file(path, ignored);
 }
 
 std::optional<std::string> add_record(const std::string& path, const TuningRecord& record) {
   if (auto problem = problem_of_folder(path)) return problem;
-  const FileHandle lock = locked(path + ".lock");
-  if (!lock) return str_cat("cannot lock ", path, ".lock: ", std::strerror(errno));
   std::string why;
-  if (fs::exists(path) && !read_trusted(path, Trust::own, kMostBytes, &why))
-    return str_cat("cannot add a record to ", path, ": ", why);
-  RecordFile file = read_records(path);
-  if (auto problem = foreign(path, file)) return problem;
+  const FileHandle lock = locked(path + ".lock", why);
+  if (!lock) return str_cat("cannot lock ", path, ".lock: ", why);
+  RecordFile file;
+  if (auto problem = problem_of_file(path, file)) return problem;
   std::erase_if(file.records, [&](const TuningRecord& old) { return record.replaces(old); });
   file.records.push_back(record);
   return write_atomically(path, bytes_of(lines_of(file)));

@@ -39,13 +39,13 @@ struct RecordSource {
 /// and gets an entry in `problems`.
 JITSTEP_API std::vector<RecordSource> record_sources(const Settings& settings);
 
-/// Why add_record() rejects a file: its folder, which is made, or its content other than records. Empty for a missing
-/// or empty file in a folder that only this user can write to.
+/// Why add_record() rejects a file: its folder, which is made, its kind, its permissions, or its content other than
+/// records. Empty for a missing or empty file in a folder that only this user can write to.
 JITSTEP_API std::optional<std::string> records_problem(const std::string& path);
 
 /// Adds a record, and removes the records that it replaces. Several processes may call it at the same time without
 /// losing records. Lines of newer schemas stay, damaged lines are removed. The file is replaced atomically. Returns the
-/// reason if the file cannot be written.
+/// reason if the file cannot be written, or if another process holds its lock for a few seconds.
 JITSTEP_API std::optional<std::string> add_record(const std::string& path,
                                                   const TuningRecord& record);
 

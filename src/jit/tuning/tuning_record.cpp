@@ -1,7 +1,9 @@
 #include "jit/tuning/tuning_record.h"
 
+#include <charconv>
 #include <cmath>
 #include <ctime>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace jitstep::jit {
@@ -12,8 +14,10 @@ using nlohmann::ordered_json;
 // Six digits are more precise than any clock here, and keep file diffs readable.
 double rounded(double x) {
   if (!std::isfinite(x) || x == 0) return 0;
-  const double scale = std::pow(10.0, 5 - std::floor(std::log10(std::abs(x))));
-  return std::round(x * scale) / scale;
+  char text[32];
+  const auto end = std::to_chars(text, std::end(text), x, std::chars_format::general, 6).ptr;
+  std::from_chars(text, end, x);
+  return x;
 }
 
 ordered_json json_of(const KernelConfig& config) {

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "jit/cache/cache_fixtures.h"
@@ -233,8 +234,25 @@ TEST(PrivateFiles, ReadsTheStartOfAFileUnderTheSameConditions) {
   EXPECT_FALSE(TrustedFile(path, Trust::own, kNoLimit).start(3));
   EXPECT_TRUE(TrustedFile(path, Trust::anyone, kNoLimit).start(3));
   EXPECT_FALSE(TrustedFile(path, Trust::anyone, 4).start(3)) << "larger than the limit";
-  fs::create_symlink(path, folder / "link");
-  EXPECT_FALSE(TrustedFile(folder / "link", Trust::anyone, kNoLimit).start(3));
+}
+
+TEST(PrivateFiles, FollowsLinksOnlyToFilesThatAreTrustedAnyway) {
+  TemporaryFolder folder;
+  testing::write_file(folder / "file", "12345");
+  fs::create_symlink(folder / "file", folder / "link");
+  EXPECT_EQ(TrustedFile(folder / "link", Trust::anyone, kNoLimit).size(), 5u);
+  for (const Trust trust : {Trust::own, Trust::own_or_root})
+    EXPECT_TRUE(says(TrustedFile(folder / "link", trust, kNoLimit).problem(), "a symbolic link"));
+}
+
+TEST(PrivateFiles, AFailedWriteHasItsErrorNumber) {
+  TemporaryFolder folder;
+  errno = 0;
+  EXPECT_TRUE(write_atomically(folder / "none/file", {}));
+  EXPECT_EQ(errno, ENOENT);
+  fs::create_directories(folder / "file/in the way");
+  EXPECT_TRUE(write_atomically(folder / "file", {}));
+  EXPECT_EQ(errno, EISDIR);
 }
 
 TEST(PrivateFiles, KnowsTheNamesOfItsTemporaryFiles) {

@@ -182,6 +182,29 @@ TEST(Process, ProgramsStartWithDefaultSignalHandling) {
             "");
 }
 
+TEST(Process, OnlyAbsoluteFoldersOfPathAreSearched) {
+  TemporaryFolder folder;
+  const auto make_program = [](const std::string& path) {
+    testing::write_file(path, "#!/bin/sh\n");
+    fs::permissions(path, fs::perms::owner_all);
+  };
+  make_program(folder / "tool");
+  make_program(folder / "bin/tool");
+  EXPECT_EQ(find_program("tool", "/none:" + (folder / "bin")), folder / "bin/tool");
+  EXPECT_EQ(find_program("tool", "/" + folder.path()), "/" + (folder / "tool"));
+  EXPECT_EQ(find_program("tool", fs::relative(folder.path()).string()), "");
+  const std::string result = jitstep::testing::in_child([&]() -> std::string {
+    if (!jitstep::testing::enter_mount_namespace() || ::chroot(folder.path().c_str()) != 0 ||
+        ::chdir("/bin") != 0)
+      return jitstep::testing::kNotAllowed;
+    for (const char* path : {"", ":", "bin", ".", "::/none"})
+      if (!find_program("tool", path).empty()) return str_cat("found in \"", path, "\"");
+    return find_program("tool", ":/") == "//tool" ? "" : "not found in the root folder";
+  });
+  if (result == jitstep::testing::kNotAllowed) GTEST_SKIP() << result;
+  EXPECT_EQ(result, "");
+}
+
 // ---- much output --------------------------------------------------------------------------------
 
 TEST(Process, ALongOutputIsCutInTheMiddleWithoutUsingMemoryForIt) {

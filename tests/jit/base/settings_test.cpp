@@ -3,10 +3,12 @@
 #include <map>
 #include <optional>
 
+#include "jit/base/environment.h"
 #include "jit/base/log.h"
 #include "jit/compiler/isa.h"
 #include "jit/fixtures.h"
 #include "jitstep/jit/target.h"
+#include "support/child.h"
 
 namespace jitstep::jit {
 namespace {
@@ -48,6 +50,7 @@ TEST(Settings, TheCacheFolderComesFromTheFirstVariableThatIsSet) {
 
 TEST(Settings, EveryVariableIsRead) {
   Environment environment;
+  testing::WarningCollector warnings;
   environment.set("JITSTEP_CACHE_READONLY", "/shared");
   environment.set("JITSTEP_TEMPLATES", "/templates");
   environment.set("JITSTEP_CXX", "/opt/my compiler/g++");
@@ -79,6 +82,76 @@ TEST(Settings, EveryVariableIsRead) {
   EXPECT_EQ(settings.log, LogLevel::debug);
   EXPECT_EQ(settings.compile_seconds, 7);
   EXPECT_EQ(settings.tmpdir, "/scratch");
+}
+
+TEST(Settings, HaveThePathsOfTheWorkingFolderInWhichTheyWereRead) {
+  Environment environment;
+  testing::WarningCollector warnings;
+  for (const char* name :
+       {"JITSTEP_CACHE_DIR", "JITSTEP_CACHE_READONLY", "JITSTEP_TEMPLATES", "JITSTEP_OVERRIDE",
+        "JITSTEP_DUMP", "JITSTEP_CXX", "JITSTEP_NVRTC", "VIRTUAL_ENV", "TMPDIR"})
+    environment.set(name, "some/where");
+  const Settings read = Settings::from_environment();
+  Settings of_program;
+  of_program.packaged_kernels = of_program.packaged_cxx = "some/where";
+  of_program.nvrtc_search = {"some/where"};
+  const Settings made = with_absolute_paths(of_program);
+  const std::string expected = (testing::fs::current_path() / "some/where").string();
+  for (const std::string& path :
+       {read.cache_dir, read.cache_readonly, read.templates, read.override_folder, read.dump_folder,
+        read.cxx, read.nvrtc, read.python_environment, read.tmpdir, made.packaged_kernels,
+        made.packaged_cxx, made.nvrtc_search.at(0)})
+    EXPECT_EQ(path, expected);
+}
+
+TEST(Settings, KeepTheNamesOfProgramsAndLibrariesThatAreSearched) {
+  Environment environment;
+  environment.set("JITSTEP_CXX", "g++-12");
+  environment.set("JITSTEP_NVRTC", "libnvrtc.so.12");
+  EXPECT_EQ(Settings::from_environment().cxx, "g++-12");
+  EXPECT_EQ(Settings::from_environment().nvrtc, "libnvrtc.so.12");
+  testing::TemporaryFolder folder;
+  EXPECT_EQ(jitstep::testing::in_child([&]() -> std::string {
+              testing::fs::create_directory(folder / "lib");
+              testing::fs::current_path(folder.path());
+              ::setenv("JITSTEP_NVRTC", "lib", 1);
+              const std::string found = Settings::from_environment().nvrtc;
+              return found == folder / "lib" ? "" : found;
+            }),
+            "")
+      << "a folder";
+}
+
+TEST(Settings, AFolderOfSourcesThatIsMissingIsAWarning) {
+  Environment environment;
+  testing::WarningCollector warnings;
+  testing::TemporaryFolder folder;
+  for (const char* name : {"JITSTEP_TEMPLATES", "JITSTEP_OVERRIDE"}) {
+    environment.set(name, folder.path().c_str());
+    Settings::from_environment();
+    EXPECT_TRUE(warnings.messages().empty());
+  }
+  environment.set("JITSTEP_TEMPLATES", (folder / "none").c_str());
+  environment.set("JITSTEP_OVERRIDE", (folder / "gone").c_str());
+  Settings::from_environment();
+  const std::vector<std::string> expected = {
+      "cannot use JITSTEP_TEMPLATES=" + (folder / "none") +
+          ": it is not a folder. Using the built-in templates.",
+      "cannot use JITSTEP_OVERRIDE=" + (folder / "gone") +
+          ": it is not a folder. Using generated sources."};
+  EXPECT_EQ(warnings.messages(), expected);
+}
+
+TEST(Settings, AnInvalidValueIsOneWarningHoweverOftenItIsRead) {
+  Environment environment;
+  testing::WarningCollector warnings;
+  environment.set("JITSTEP_CPU", "x86-64-v6");
+  environment.set("JITSTEP_LOG", "off");
+  Settings::from_environment();
+  EXPECT_TRUE(warnings.messages().empty()) << "the log is off";
+  environment.set("JITSTEP_LOG", nullptr);
+  for (int i = 0; i < 3; ++i) Settings::from_environment();
+  EXPECT_EQ(warnings.messages().size(), 1u);
 }
 
 TEST(Settings, ATimeLimitThatIsNotANumberIsAWarning) {
@@ -123,6 +196,15 @@ TEST(Log, OffSilencesWarnings) {
   warn(LogLevel::off, "not heard");
   warn(LogLevel::warn, "heard");
   EXPECT_EQ(warnings.messages(), std::vector<std::string>{"heard"});
+}
+
+TEST(Log, AHandlerThatThrowsDoesNotInterruptTheCaller) {
+  const WarningHandler before =
+      set_warning_handler([](const std::string&) { throw std::runtime_error("no warnings"); });
+  ::testing::internal::CaptureStderr();
+  EXPECT_NO_THROW(warn(LogLevel::warn, "the disk is full"));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "jitstep: warning: the disk is full\n");
+  set_warning_handler(before);
 }
 
 TEST(Target, IsPrintedAndParsedBothWays) {

@@ -142,6 +142,20 @@ TEST_F(ReadOnlyLayer, OfTheProgramsPackageIsSearchedLastAndTrustedLikeTheProgram
   EXPECT_TRUE(warnings.messages().empty());
 }
 
+TEST_F(ReadOnlyLayer, OfTheProgramsPackageMayConsistOfLinks) {
+  const std::string packaged = folder / "packaged";
+  fs::create_directory(packaged);
+  for (const std::string& file : files_below(shared))
+    fs::create_symlink(file, fs::path(packaged) / fs::path(file).filename());
+  Settings settings = in(own);
+  settings.packaged_kernels = packaged;
+  DiskCache cache(settings);
+  EXPECT_EQ(payload_of(cache.find(key_of("a"))), "shared");
+  EXPECT_EQ(payload_of(cache.find_best(key_of("a"), [](auto&) { return true; })), "shared");
+  EXPECT_EQ(cache.list(false).size(), 2u);
+  EXPECT_FALSE(DiskCache(in(own, packaged)).find(key_of("a"))) << "links of a shared folder";
+}
+
 TEST_F(ReadOnlyLayer, OfTheProgramsPackageMayBeMissing) {
   WarningCollector warnings;
   Settings settings = in(own);

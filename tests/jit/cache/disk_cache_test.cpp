@@ -9,7 +9,6 @@
 
 #include "jit/base/private_files.h"
 #include "jit/cache/cache_fixtures.h"
-#include "support/child.h"
 
 namespace jitstep::jit {
 namespace {
@@ -188,20 +187,6 @@ TEST(DiskCache, ARemovedFolderIsCreatedAgain) {
   EXPECT_FALSE(cache.find(key_of("a")));
   cache.publish(key_of("a"), entry_of("payload"));
   EXPECT_EQ(payload_of(cache.find(key_of("a"))), "payload");
-}
-
-TEST(DiskCache, ARelativeFolderIsResolvedOnceEvenIfTheProgramChangesItsWorkingFolder) {
-  TemporaryFolder folder;
-  EXPECT_EQ(jitstep::testing::in_child([&]() -> std::string {
-              fs::create_directory(folder / "elsewhere");
-              fs::current_path(folder.path());
-              DiskCache cache(in("cache", "cache"));
-              fs::current_path(folder / "elsewhere");
-              cache.publish(key_of("a"), entry_of("payload"));
-              if (!fs::exists(folder / "cache")) return "the folder has moved";
-              return cache.find(key_of("a")) ? "" : "nothing found";
-            }),
-            "");
 }
 
 TEST(DiskCache, TheSizeLimitEvictsTheLeastRecentlyUsedEntries) {

@@ -261,6 +261,25 @@ TEST(HostCompiler, IdentityDependsOnTheOptionsOfAWrapper) {
   }
 }
 
+// Loading such a kernel would also make the whole process round subnormal numbers to zero.
+TEST(HostCompiler, AnOptionThatChangesResultsIsAnErrorThatNamesIt) {
+  testing::TemporaryFolder folder;
+  Settings settings = testing::settings_with_cache(folder / "cache");
+  settings.cxx = folder / "c++";
+  for (const char* option : {"-Ofast", "-ffast-math", "-ffp-contract=fast"}) {
+    testing::write_file(settings.cxx, str_cat("#!/bin/sh\nexec c++ \"$@\" ", option, "\n"));
+    fs::permissions(settings.cxx, fs::perms::owner_all);
+    Engine engine(settings);
+    for (const Target& target : {Target::cpu(), Target::emulated()}) {
+      const std::string problem =
+          error_of<ToolchainError>([&] { engine.kernel(adding_unit("1"), "unit", target); });
+      // clang replaces some options by others.
+      EXPECT_NE(problem.find(settings.cxx + ": it adds the option -"), problem.npos) << problem;
+      EXPECT_NE(problem.find("Remove the option from the wrapper"), problem.npos) << problem;
+    }
+  }
+}
+
 // The identity contains the options that reach the compiler itself. A wrapper that is a binary has no text to compare.
 TEST(HostCompiler, IdentityContainsTheOptionsThatReachTheCompiler) {
   const auto report = [](const std::string& options) {

@@ -11,8 +11,15 @@ namespace {
 
 using namespace testing;
 
-// An NVRTC that supports sm_80 and sm_90, and whose PTX and cubins are `image`.
-std::string fake_nvrtc(int major, int minor, const std::string& image) {
+// Bodies of functions of NVRTC.
+struct Functions {
+  std::string count = "*count = 2; return 0;";
+  std::string archs = "archs[0] = 80; archs[1] = 90; return 0;";
+  std::string compile = "return 0;";
+};
+
+// An NVRTC whose PTX and cubins are `image`. By default it supports sm_80 and sm_90.
+std::string fake_nvrtc(int major, int minor, const std::string& image, const Functions& functions) {
   std::string bytes;
   for (const char c : image) bytes += str_cat(static_cast<int>(c), ",");
   return str_cat(R"(
@@ -23,12 +30,15 @@ typedef unsigned long size;
 API int nvrtcVersion(int* major, int* minor) { *major = )",
                  major, "; *minor = ", minor, R"(; return 0; }
 API const char* nvrtcGetErrorString(int) { return "none"; }
-API int nvrtcGetNumSupportedArchs(int* count) { *count = 2; return 0; }
-API int nvrtcGetSupportedArchs(int* archs) { archs[0] = 80; archs[1] = 90; return 0; }
+API int nvrtcGetNumSupportedArchs(int* count) { )",
+                 functions.count, R"( }
+API int nvrtcGetSupportedArchs(int* archs) { )",
+                 functions.archs, R"( }
 API int nvrtcCreateProgram(void** program, const char*, const char*, int, const char* const*,
                            const char* const*) { *program = program; return 0; }
 API int nvrtcDestroyProgram(void**) { return 0; }
-API int nvrtcCompileProgram(void*, int, const char* const*) { return 0; }
+API int nvrtcCompileProgram(void*, int, const char* const*) { )",
+                 functions.compile, R"( }
 API int nvrtcGetProgramLogSize(void*, size* n) { *n = 0; return 0; }
 API int nvrtcGetProgramLog(void*, char*) { return 0; }
 API int nvrtcGetCUBINSize(void*, size* n) { *n = sizeof image; return 0; }
@@ -45,11 +55,13 @@ class NvrtcChoice : public ::testing::Test {
     settings.nvrtc = folder / "lib";
   }
 
-  void add(int major, int minor, const std::string& below = "lib") {
+  void add(int major, int minor, const std::string& below = "lib",
+           const Functions& functions = {}) {
     const auto cubin = support::fake_cubin(90);
     const std::string image(reinterpret_cast<const char*>(cubin.data()), cubin.size());
-    const Binary library = HostCompiler(Settings::from_environment())
-                               .compile(fake_nvrtc(major, minor, image), "nvrtc", Target::cpu());
+    const std::string source = fake_nvrtc(major, minor, image, functions);
+    const Binary library =
+        HostCompiler(Settings::from_environment()).compile(source, "nvrtc", Target::cpu());
     testing::write_file(
         folder / str_cat(below, "/libnvrtc.so.", major),
         {reinterpret_cast<const char*>(library.image.data()), library.image.size()});
@@ -136,6 +148,26 @@ TEST_F(NvrtcChoice, AnEngineSearchesAnAddedFolderFirstUntilItHasOpenedNvrtc) {
   EXPECT_TRUE(was_compiled_by("13.6", key_of(late, "x")));
   late.add_nvrtc_folder(folder / "added");
   EXPECT_TRUE(was_compiled_by("13.6", key_of(late, "y"))) << "it is open already";
+}
+
+TEST_F(NvrtcChoice, ALibraryThatSupportsNoGpuIsNotUsed) {
+  const Functions broken[] = {{.count = "*count = 2; return 1;"},
+                              {.count = "*count = 0; return 0;"},
+                              {.archs = "return 1;"}};
+  for (int i = 0; i < 3; ++i) {
+    add(13, i, str_cat("lib", i), broken[i]);  // a file that is open must not change
+    settings.nvrtc = folder / str_cat("lib", i);
+    const std::string message = chosen_version(0);
+    EXPECT_NE(message.find("does not report which GPUs it supports"), std::string::npos) << message;
+  }
+}
+
+TEST_F(NvrtcChoice, ALibraryThatCompilesNothingIsNotAvailable) {
+  add(13, 0, "lib", {.compile = "return 7;"});
+  NvrtcCompiler compiler(settings);
+  EXPECT_FALSE(compiler.available(Target::cuda(90)));
+  const std::string message = error_of([&] { compiler.identity(Target::cuda(90)); });
+  EXPECT_NE(message.find("NVRTC 13.0 cannot open libnvrtc-builtins"), std::string::npos) << message;
 }
 
 TEST_F(NvrtcChoice, AMissingCompilerOrOneWithoutTheGpuIsNotAvailable) {

@@ -1,10 +1,14 @@
 // The settings of the engine of a process. Each test runs in its own process, whose default engine is new.
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "jit/fixtures.h"
+#include "jitstep/jit/catalog.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
 #include "support/child.h"
@@ -64,7 +68,8 @@ TEST(DefaultEngine, DISABLED_CallsTheFunctionOnceForSeveralThreads) {
   for (const Engine* const engine : engines) EXPECT_EQ(engine, &default_engine());
 }
 
-TEST(DefaultEngine, DISABLED_MayForkWhileItReadsItsSettings) {
+// Forks while another thread makes the engine. The child must be able to make its own.
+void fork_while_settings_are_read(const std::function<bool()>& uses_the_engine) {
   std::atomic<bool> started = false, may_end = false;
   bool child_forked_by_the_function = false;
   set_default_settings([&](Settings& settings) {
@@ -73,16 +78,46 @@ TEST(DefaultEngine, DISABLED_MayForkWhileItReadsItsSettings) {
     started = true;
     while (!may_end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   });
-  std::thread first([] { default_engine(); });
+  std::thread first([&] { uses_the_engine(); });
   while (!started) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_TRUE(refuses_settings()) << "they are being read";
   EXPECT_TRUE(jitstep::testing::child_says([&] {
     may_end = true;
-    return default_engine().settings().compile_seconds == 77;
+    return uses_the_engine() && default_engine().settings().compile_seconds == 77;
   }));
   may_end = true;
   first.join();
   EXPECT_TRUE(child_forked_by_the_function);
+  EXPECT_EQ(default_engine().settings().compile_seconds, 77);
+}
+
+TEST(DefaultEngine, DISABLED_MayForkWhileItReadsItsSettings) {
+  fork_while_settings_are_read([] { return !default_engine().settings().path.empty(); });
+}
+
+TEST(DefaultEngine, DISABLED_MayForkWhileItsCatalogIsMade) {
+  fork_while_settings_are_read([] { return default_catalog().rule("sgd").name == "sgd"; });
+}
+
+TEST(DefaultEngine, DISABLED_ExistsWhenItsWarningsAreSent) {
+  std::vector<std::string> warnings;
+  const Engine* seen = nullptr;
+  const auto handler = [&](const std::string& warning) {
+    seen = &default_engine();
+    warnings.push_back(warning);
+  };
+  set_warning_handler(handler);
+  EXPECT_EQ(&default_engine(), &default_engine());
+  set_warning_handler({});
+  EXPECT_EQ(seen, &default_engine());
+  EXPECT_EQ(warnings.size(), 3u);
+}
+
+TEST(DefaultEngine, DISABLED_MustNotBeUsedByItsFunction) {
+  set_default_settings([](Settings&) { default_engine(); });
+  const std::string message = error_of([] { default_engine(); });
+  EXPECT_NE(message.find("the call would wait for itself"), std::string::npos) << message;
+  set_default_settings([](Settings& settings) { settings.compile_seconds = 77; });
   EXPECT_EQ(default_engine().settings().compile_seconds, 77);
 }
 
@@ -103,6 +138,23 @@ TEST(DefaultEngine, CallsTheFunctionOnceForSeveralThreads) {
 TEST(DefaultEngine, MayForkWhileItReadsItsSettings) {
   EXPECT_EQ(OwnProcess().run("DefaultEngine.DISABLED_MayForkWhileItReadsItsSettings", "timeout 60"),
             0);
+}
+
+TEST(DefaultEngine, MayForkWhileItsCatalogIsMade) {
+  EXPECT_EQ(OwnProcess().run("DefaultEngine.DISABLED_MayForkWhileItsCatalogIsMade", "timeout 60"),
+            0);
+}
+
+TEST(DefaultEngine, ExistsWhenItsWarningsAreSent) {
+  const std::string variables =
+      "JITSTEP_LOG= JITSTEP_CPU=fast JITSTEP_TEMPLATES=/none JITSTEP_OVERRIDE=/none ";
+  EXPECT_EQ(OwnProcess().run("DefaultEngine.DISABLED_ExistsWhenItsWarningsAreSent",
+                             variables + "timeout 60"),
+            0);
+}
+
+TEST(DefaultEngine, MustNotBeUsedByItsFunction) {
+  EXPECT_EQ(OwnProcess().run("DefaultEngine.DISABLED_MustNotBeUsedByItsFunction", "timeout 60"), 0);
 }
 
 TEST(DefaultEngine, IsNotMadeIfTheFunctionThrows) {

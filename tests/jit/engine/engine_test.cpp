@@ -203,6 +203,22 @@ TEST(Engine, AFilledCacheServesAHostWithoutACompiler) {
   EXPECT_THROW(engine.kernel(adding_unit("2"), "unit", Target::cpu()), Error);
 }
 
+TEST(Engine, KeepsItsFoldersIfTheProgramChangesItsWorkingFolder) {
+  TemporaryFolder folder;
+  write_file(folder / "templates/rules/mine.cuh", "constexpr float kMine = 3;\n");
+  EXPECT_EQ(in_child([&]() -> std::string {
+              fs::current_path(folder.path());
+              Settings settings = settings_with_cache("cache");
+              settings.templates = "templates";
+              Engine engine(settings);
+              fs::current_path("/");
+              const std::string unit = "#include \"rules/mine.cuh\"\n" + adding_unit("kMine");
+              engine.build(unit, "unit", Target::cpu());
+              return fs::exists(folder / "cache") ? "" : "the cache has moved";
+            }),
+            "");
+}
+
 TEST(Engine, AnAddedTemplateTakesEffect) {
   TemporaryFolder folder;
   Engine engine(settings_with_cache(folder.path()));

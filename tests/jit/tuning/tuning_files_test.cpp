@@ -1,12 +1,16 @@
 #include "jit/tuning/tuning_files.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <set>
+#include <thread>
 
+#include "jit/base/file_handle.h"
 #include "jit/cache/cache_fixtures.h"
 #include "jit/tuning/tuning_samples.h"
 
@@ -116,6 +120,22 @@ TEST_F(TuningFiles, AWriterKilledAtAnyPointLeavesACompleteFile) {
   EXPECT_TRUE(testing::files_below(folder / "cache", ".tmp").empty()) << "of killed writers";
 }
 
+TEST_F(TuningFiles, AWriterWaitsForALockButNotForEver) {
+  ASSERT_EQ(add_record(path, of_size(1)), std::nullopt);
+  FileHandle lock(::open((path + ".lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
+  const std::string problem = add_record(path, of_size(2)).value_or("");
+  EXPECT_TRUE(problem.starts_with("cannot lock " + path + ".lock: another process ")) << problem;
+  EXPECT_EQ(sizes_in(path), std::set<std::int64_t>{1});
+  std::thread holder([&] {
+    ::usleep(50'000);
+    lock.reset();
+  });
+  EXPECT_EQ(add_record(path, of_size(2)), std::nullopt);
+  holder.join();
+  EXPECT_EQ(sizes_in(path).size(), 2u);
+}
+
 TEST_F(TuningFiles, RejectAFolderThatOthersMayWriteTo) {
   testing::fs::create_directories(folder / "cache");
   ::chmod((folder / "cache").c_str(), 0777);
@@ -142,6 +162,7 @@ TEST_F(TuningFiles, AnUnreadableFileIsReportedWithTheReason) {
   const auto reason = [&] {
     const auto problems = record_sources(settings).at(0).file.problems;
     const auto refused = add_record(path, of_size(2));
+    EXPECT_EQ(refused, records_problem(path)) << "known before the first trial";
     if (problems.empty() || !refused) return std::string("none");
     EXPECT_NE(problems[0].find(path), std::string::npos) << problems[0];
     const std::string why = problems[0].substr(problems[0].find(": ") + 2);
@@ -157,6 +178,13 @@ TEST_F(TuningFiles, AnUnreadableFileIsReportedWithTheReason) {
   testing::fs::rename(path, path + ".other");
   testing::fs::create_symlink(path + ".other", path);
   EXPECT_NE(reason().find("symbolic link"), std::string::npos);
+  testing::fs::remove(path + ".other");
+  ASSERT_TRUE(records_problem(path)) << "the link leads nowhere";
+  EXPECT_EQ(add_record(path, of_size(2)), records_problem(path));
+  EXPECT_TRUE(testing::fs::is_symlink(path));
+  testing::fs::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_NE(reason().find("not a regular file"), std::string::npos);
 }
 
 TEST_F(TuningFiles, AFileOfOtherContentIsNotOverwritten) {

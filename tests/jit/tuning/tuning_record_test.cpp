@@ -29,9 +29,11 @@ TEST(TuningRecord, NumbersAreWrittenWithSixDigits) {
   TuningRecord record = won_record();
   record.gain = 1.0 / 3;
   record.trials[0].times.seconds = 1.23456789e-5;
+  record.hardware.bandwidth = 67612634567.0;
   const json line = json::parse(to_json(record));
   EXPECT_EQ(line.at("gain"), 0.333333);
   EXPECT_EQ(line.at("trials")[0].at("seconds"), 1.23457e-5);
+  EXPECT_EQ(line.at("hardware").at("bandwidth"), 67612600000.0);
 }
 
 TEST(TuningRecord, EveryMissingFieldIsNamed) {
