@@ -89,6 +89,19 @@ TEST_F(CacheShip, AnExportedFolderWorksOnAComputerWithoutACompiler) {
   EXPECT_EQ(made.status, 0) << made.output;
 }
 
+TEST_F(CacheShip, ExportToARelativeFolderNeedsAWorkingDirectory) {
+  warmed({R"({"rule": "lion"})"});
+  const std::string gone = folder / "gone";
+  const Finished result = run_program(
+      {"/bin/sh", "-c",
+       "mkdir " + gone + " && cd " + gone + " && rmdir " + gone +
+           " && exec " JITSTEP_TOOL " cache export shipped"},
+      "", own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"}, {"JITSTEP_CACHE_READONLY", ""}}));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.output.find("cannot use the folder shipped: "), std::string::npos)
+      << result.output;
+}
+
 TEST_F(CacheShip, BaselinesAreCompiledExportedAndLoaded) {
   if (this_processor().empty()) GTEST_SKIP() << "baselines exist only for x86-64";
   const json kernels =

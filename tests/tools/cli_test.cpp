@@ -58,6 +58,15 @@ TEST(CommandLine, ReportsEveryMistakeAsAUsageError) {
       {{"tune", "--strategy", "locl"}, "(did you mean \"local\"?)"},
       {{"bench", "--rounds", "0"}, "\"0\" is not a whole number from 1 to 999"},
       {{"cache", "warm"}, "nothing to compile"},
+      {{"cache", "export", ""}, "folder: the value is empty. Give a name or path. Run `jitstep "},
+      {{"compile", "--out", ""}, "--out: the value is empty"},
+      {{"bench", "--plot", ""}, "--plot: the value is empty"},
+      {{"tune", "--report", ""}, "--report: the value is empty"},
+      {{"tune", "--records", ""}, "--records: the value is empty"},
+      {{"convert", "", "out.pt"}, "from: the value is empty"},
+      {{"check", ""}, "file: the value is empty"},
+      {{"inspect", "--config", "vector_elems=4,vector_elems=8"},
+       "--config: vector_elems is given twice. Remove one."},
       {{"completion", "tcsh"}, "there is no \"tcsh\""},
       {{"catalogue"}, "there is no command \"catalogue\""}};
   for (const auto& [args, part] : wrong) {
@@ -74,7 +83,8 @@ TEST(CommandLine, PrintsErrorsToStandardError) {
                            {"show", "none"},
                            {"show", "none.cuh"},
                            {"cache", "explain", "none"},
-                           {"cache", "show", "none"}}) {
+                           {"cache", "show", "none"},
+                           {"inspect", "--target", "sm_10"}}) {
     EXPECT_EQ(stream_of(args, "2> /dev/null"), "") << args.back();
     EXPECT_NE(stream_of(args, "2>&1 > /dev/null"), "") << args.back();
   }
@@ -184,13 +194,14 @@ TEST(Completion, OffersCommandsFlagsAndValues) {
 }
 
 // Runs the completion script in a shell for the word at the cursor, if the shell is installed.
-std::string in_shell(const std::string& shell, const std::string& code) {
+std::string in_shell(const std::string& shell, const std::string& code,
+                     const Variables& changes = {}) {
   const std::string tool = JITSTEP_TOOL;
   const std::string path = "PATH=" + tool.substr(0, tool.rfind('/')) + ":$PATH";
   const Finished result = run_program({"/usr/bin/env", "sh", "-c",
                                        "command -v " + shell + " > /dev/null || exit 77; " + path +
                                            " exec " + shell + " -c '" + code + "'"},
-                                      "", own_variables());
+                                      "", own_variables(changes));
   return result.status == 77 ? "missing" : result.output;
 }
 
@@ -201,6 +212,23 @@ TEST(Completion, WorksInBash) {
                "COMP_CWORD=3; _jitstep; echo \"${COMPREPLY[*]}\"; "
                "COMP_WORDS=(jitstep mem); COMP_CWORD=1; _jitstep; echo \"${COMPREPLY[*]}\""),
       "adamw adamw_bf16\nmemory\n");
+}
+
+// bash's `compgen -W` would execute the name. The second candidate comes from a function in place of the tool.
+TEST(Completion, InBashExecutesNoNames) {
+  const testing::TemporaryFolder folder;
+  const std::string names = folder / "templates/rules";
+  std::filesystem::create_directories(names);
+  std::ofstream(names + "/$(touch made).cuh") << "";
+  std::ofstream(names + "/zzz.cuh") << "";
+  const std::string code = "source <(jitstep completion bash); cd " + folder.path() +
+                           "; COMP_WORDS=(jitstep memory --rule z); COMP_CWORD=3; _jitstep; "
+                           "echo \"${COMPREPLY[*]}\"; COMP_WORDS[3]=; _jitstep; "
+                           "jitstep() { echo \"\\$(touch made)\"; }; "
+                           "_jitstep; echo \"${COMPREPLY[*]}\"";
+  EXPECT_EQ(in_shell("bash", code, {{"JITSTEP_TEMPLATES", folder / "templates"}}),
+            "zzz\n$(touch made)\n");
+  EXPECT_FALSE(std::filesystem::exists(folder / "made"));
 }
 
 TEST(Completion, WorksInFish) {

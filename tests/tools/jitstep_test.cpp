@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "jit/cache/cache_fixtures.h"
+#include "jit/compiler/isa.h"
 #include "tools/tool.h"
 
 namespace jitstep::jit {
@@ -32,7 +33,9 @@ class Tool : public ::testing::Test {
   // Builds a kernel of a template in `templates`, in a cache folder. Its code contains its name, because the name alone
   // does not change the cache key.
   void make_kernel(const std::string& cache, const std::string& name) {
-    Settings settings = settings_with_cache(cache);
+    make_kernel(settings_with_cache(cache), name);
+  }
+  void make_kernel(Settings settings, const std::string& name) {
     settings.templates = folder / "templates";
     testing::write_file(folder / "templates/rules/mine.cuh", "constexpr int kMine = 1;\n");
     // The name is not part of the key.
@@ -55,6 +58,19 @@ TEST_F(Tool, ReportsAMissingTemplatesFolder) {
           folder / "none");
   EXPECT_TRUE(says(result, "none: it is not a folder. Using the built-in templates."));
   EXPECT_EQ(result.status, 0) << result.output;
+}
+
+TEST_F(Tool, WarnsOfAnInvalidVariableOnceUnlessTheLogIsOff) {
+  const auto count = [](const char* log) {
+    const Finished shown = testing::run_tool({"inspect", "--rule", "sgd", "--target", "cpu"},
+                                             {{"JITSTEP_CPU", "fast"}, {"JITSTEP_LOG", log}});
+    std::size_t times = 0;
+    for (std::size_t at = 0; (at = shown.output.find("JITSTEP_CPU is", at)) != std::string::npos;)
+      ++times, ++at;
+    return times;
+  };
+  EXPECT_EQ(count("warn"), 1u);
+  EXPECT_EQ(count("off"), 0u);
 }
 
 TEST_F(Tool, PrintsItsVersionAndItsCommands) {
@@ -305,6 +321,37 @@ TEST_F(Tool, ExplainReportsDamageAndAMissingCompiler) {
   testing::write_file(file, whole.substr(0, whole.size() - 1) + "?");
   const Finished damaged = run({"cache", "explain", "my_unit"}, folder / "templates");
   EXPECT_TRUE(says(damaged, "not used: damaged")) << damaged.output;
+}
+
+TEST_F(Tool, ExplainWithoutACompilerReportsAnEntryThatTheEngineRefuses) {
+  Settings settings = settings_with_cache(folder / "cache");
+  settings.check = true;
+  make_kernel(settings, "my_unit");
+  const Finished bare = run({"cache", "explain", "my_unit"}, folder / "templates", "/no/compiler");
+  EXPECT_TRUE(says(bare, "not used: its compiler options differ")) << bare.output;
+  EXPECT_FALSE(says(bare, "used for the same source")) << bare.output;
+}
+
+// The engine loads it instead of compiling, but not if the cache has native code.
+TEST_F(Tool, ExplainReportsThatABaselineOfTheReadOnlyLayerIsUsed) {
+  if (this_processor().empty()) GTEST_SKIP() << "baselines exist only for x86-64";
+  Settings baseline = testing::settings_of_this_computer(folder / "below");
+  baseline.cpu = "x86-64-v2";
+  make_kernel(baseline, "my_unit");
+  const auto explained = [&](const std::string& readonly_folder, const std::string& own) {
+    Variables variables = testing::kPlainCompiler;
+    variables.insert(variables.end(), {{"JITSTEP_CACHE_DIR", own},
+                                       {"JITSTEP_CACHE_READONLY", readonly_folder},
+                                       {"JITSTEP_TEMPLATES", folder / "templates"},
+                                       {"JITSTEP_CPU", ""}});
+    const Finished result = testing::run_tool({"cache", "explain", "my_unit", "--json"}, variables);
+    const auto entries = nlohmann::json::parse(result.output).at("entries");
+    return entries.back().at("used").get<bool>();
+  };
+  EXPECT_TRUE(explained(folder / "below", folder / "cache"));
+  EXPECT_FALSE(explained("", folder / "below")) << "the user's own folder";
+  make_kernel(testing::settings_of_this_computer(folder / "cache"), "my_unit");
+  EXPECT_FALSE(explained(folder / "below", folder / "cache"));
 }
 
 TEST_F(Tool, ExplainReportsAMissingEntry) {

@@ -187,6 +187,34 @@ TEST_F(TuneTool, CtrlCStopsARunAndTheNextOneContinues) {
     EXPECT_EQ(after[0].trials[i], before[0].trials[i]);
 }
 
+// The compiler reports its identity, but compiles for ever.
+TEST_F(TuneTool, ASecondCtrlCEndsTheProcess) {
+  testing::write_file(folder / "c++",
+                      "#!/bin/sh\ncase \"$*\" in *' -E '*) exec c++ \"$@\";; esac\n"
+                      "touch \"" +
+                          (folder / "started") + "\"\nexec sleep 60\n");
+  ::chmod((folder / "c++").c_str(), 0700);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::setenv("JITSTEP_CACHE_DIR", (folder / "cache").c_str(), 1);
+    ::setenv("JITSTEP_CXX", (folder / "c++").c_str(), 1);
+    ::close(STDOUT_FILENO);
+    ::close(STDERR_FILENO);
+    ::execl(JITSTEP_TOOL, JITSTEP_TOOL, "tune", "--sizes", "4k", "--threads", "1",
+            static_cast<char*>(nullptr));
+    ::_exit(99);
+  }
+  for (int i = 0; i < 1000 && !testing::fs::exists(folder / "started"); ++i) ::usleep(50'000);
+  ASSERT_TRUE(testing::fs::exists(folder / "started"));
+  ::kill(pid, SIGINT);
+  ::usleep(300'000);
+  int status = 0;
+  EXPECT_EQ(::waitpid(pid, &status, WNOHANG), 0) << "the first one ends the run after this trial";
+  ::kill(pid, SIGINT);
+  ::waitpid(pid, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;
+}
+
 TEST_F(TuneTool, BenchTimesStepsAndTheBandwidthBaseline) {
   const Finished result = run({"bench", "--states", "fp32,int8", "--sizes", "16k,8x2k", "--rounds",
                                "3", "--threads", "1", "--json"});
@@ -217,6 +245,55 @@ TEST_F(TuneTool, AReportThatCannotBeWrittenIsAnError) {
   const Finished directory = run(tune({"--report", folder.path()}));
   EXPECT_EQ(directory.status, 1);
   EXPECT_TRUE(records().records.empty()) << "the check must come before the measurements";
+}
+
+// A report replaces the file, which takes a folder that can be written to. Root can write to each folder, so that
+// another user runs the tool.
+TEST_F(TuneTool, AWritableReportInAReadOnlyFolderIsAnErrorBeforeTheMeasurements) {
+  const std::string reports = folder / "reports", report = reports + "/out.json";
+  testing::write_file(report, "mine\n");
+  ::chmod(reports.c_str(), 0500);
+  std::vector<std::string> program = {JITSTEP_TOOL};
+  if (::geteuid() == 0) {
+    program = {"/usr/bin/env",  "setpriv",        "--reuid=12345",
+               "--regid=12345", "--clear-groups", JITSTEP_TOOL};
+    for (const std::string& path : {folder.path(), reports, report})
+      ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);
+  }
+  const auto run_it = [&](const std::vector<std::string>& args) {
+    std::vector<std::string> all = program;
+    all.insert(all.end(), args.begin(), args.end());
+    return run_program(all, "", own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"}}));
+  };
+  if (run_it({"--version"}).status != 0) GTEST_SKIP() << "another user cannot start the tool";
+  const Finished result = run_it(tune({"--report", report}));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.output.find("cannot write " + report + ". Name a file in an existing folder"),
+            std::string::npos)
+      << result.output;
+  EXPECT_FALSE(testing::fs::exists(folder / "cache/tuning.jsonl"));
+  ::chmod(reports.c_str(), 0700);
+}
+
+TEST_F(TuneTool, AReportMayGoToAPipe) {
+  const Finished result = run_program(
+      {"/bin/sh", "-c",
+       JITSTEP_TOOL " bench --sizes 4k --rounds 1 --threads 1 --plot /dev/stdout | cat"},
+      "", own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"}}));
+  EXPECT_NE(result.output.find("\"results\": ["), std::string::npos) << result.output;
+}
+
+TEST_F(TuneTool, ARelativeReportNeedsAWorkingDirectory) {
+  const std::string gone = folder / "gone";
+  const Finished result =
+      run_program({"/bin/sh", "-c",
+                   "mkdir " + gone + " && cd " + gone + " && rmdir " + gone +
+                       " && exec " JITSTEP_TOOL " bench --sizes 4k --plot out.json"},
+                  "", own_variables({{"JITSTEP_CACHE_DIR", folder / "cache"}}));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.output.find("cannot write out.json: the working directory is missing"),
+            std::string::npos)
+      << result.output;
 }
 
 }  // namespace

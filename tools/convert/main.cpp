@@ -1,4 +1,5 @@
 // jitstep-convert: the program behind `jitstep convert`. It is separate because it needs torch.
+#include <jit/base/lines.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jitstep/jit/error.h>
@@ -73,8 +74,8 @@ struct Silence : c10::WarningHandler {
 // report_error() adds.
 std::string one_line(const std::exception& error) {
   const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
-  const std::string all = torchs != nullptr ? torchs->what_without_backtrace() : error.what();
-  const std::string line = all.substr(0, all.find('\n'));
+  const std::string line =
+      jit::first_line(torchs != nullptr ? torchs->what_without_backtrace() : error.what());
   const std::string prefix = "jitstep: ";
   return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
 }

@@ -39,7 +39,7 @@ Environment:
   JITSTEP_TUNE             1: optimizers tune their kernels in their first steps
   JITSTEP_LOG              log level: off, warn, info or debug (default: warn)
   WORLD_SIZE               above 1: tuning in steps needs an agreement of all ranks
-  TMPDIR                   folder of the compiler's temporary files (default: /tmp))";
+  TMPDIR                   temporary files of the compiler (default: /dev/shm, else /tmp))";
 
 // The innermost command that was parsed. It holds the unexpected arguments.
 const CLI::App& last_parsed(const CLI::App& app) {

@@ -1,11 +1,11 @@
 // jitstep bench: times steps against a bandwidth baseline in the same run.
+#include <jit/base/numbers.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/tuning/tuning_record.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
-#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -54,11 +54,6 @@ struct Measured {
   }
   double rate() const { return bytes / seconds; }
 };
-
-double quantile(std::vector<double>& values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
-}
 
 Measured measured(tuning::HostDevice& device, CpuBackend& cpu, const Workload& workload,
                   int rounds) {
@@ -152,7 +147,8 @@ void add_bench_command(CLI::App& app, int& status) {
       ->check(in_range(0, kMostThreads));
   add_scratch_arg(*command, request->scratch_mib);
   command->add_option("--plot", request->plot, "Write JSON for tools/plot_report.py")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
   add_json_flag(*command, request->json);
   command->callback([request, &status] {
     bench(*request);

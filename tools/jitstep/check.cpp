@@ -16,6 +16,7 @@
 #include "check/workbench.h"
 #include "command.h"
 #include "flag_values.h"
+#include "in_range.h"
 #include "progress_line.h"
 #include "usage.h"
 #include "workload_args.h"
@@ -140,6 +141,7 @@ void add_check_command(CLI::App& app, int& status) {
   };
   command->add_option("file", request->file, "File with a rule or a codec")
       ->type_name("FILE")
+      ->check(not_empty_argument())
       ->required();
   add_list("--states", *states,
            "State formats for a rule: names, files or JSON as in {\"codec\": \"int8\", \"block\": "

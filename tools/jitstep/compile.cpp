@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "in_range.h"
 #include "inspect/sections.h"
 #include "json_output.h"
 #include "report_file.h"
@@ -98,6 +99,7 @@ void add_compile_command(CLI::App& app, int& status) {
   add_kernel_args(*command, request->kernel);
   command->add_option("--out", request->out, "Folder for the binary, which is named by its key")
       ->type_name("FOLDER")
+      ->check(not_empty())
       ->capture_default_str();
   add_json_flag(*command, request->json);
   command->callback([request, &status] {

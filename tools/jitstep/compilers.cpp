@@ -1,5 +1,6 @@
 #include "compilers.h"
 
+#include <jit/base/lines.h>
 #include <jit/base/text.h>
 #include <jit/compiler/host_compiler.h>
 #include <jit/compiler/nvrtc_compiler.h>
@@ -10,17 +11,21 @@ namespace jitstep::tool {
 
 using namespace jitstep::jit;
 
-static NvrtcCompiler nvrtc_with(const Settings& settings) {
-  return NvrtcCompiler(settings, [] { return installed_driver_version(); });
+static std::unique_ptr<NvrtcCompiler> nvrtc_with(const Settings& settings) {
+  return std::make_unique<NvrtcCompiler>(settings, [] { return installed_driver_version(); });
+}
+
+std::unique_ptr<Compiler> compiler_for(const Target& target, const Settings& settings) {
+  if (target.is_cuda()) return nvrtc_with(settings);
+  return std::make_unique<HostCompiler>(settings);
 }
 
 std::string compiler_identity(const Target& target, const Settings& settings) {
-  return target.is_cuda() ? nvrtc_with(settings).identity(target)
-                          : HostCompiler(settings).identity(target);
+  return compiler_for(target, settings)->identity(target);
 }
 
 std::string ptx_of(const std::string& preprocessed, const std::string& name, const Target& target) {
-  return nvrtc_with(Settings::from_environment()).ptx(preprocessed, name, target);
+  return nvrtc_with(Settings::from_environment())->ptx(preprocessed, name, target);
 }
 
 std::string assembly_of(const std::string& preprocessed, const std::string& name,
@@ -34,10 +39,8 @@ static LoopReport loops_of(const std::string& preprocessed, const Report& report
   try {
     return {scalar_loops(preprocessed, report()), ""};
   } catch (const Error& error) {
-    const std::string what = error.what();
     return {{},
-            str_cat("the compiler gave no report of vectorized loops: ",
-                    what.substr(0, what.find('\n')))};
+            str_cat("the compiler gave no report of vectorized loops: ", first_line(error.what()))};
   }
 }
 

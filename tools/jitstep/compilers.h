@@ -2,13 +2,19 @@
 #pragma once
 
 #include <jit/compiler/loop_report.h>
+#include <jitstep/jit/compiler.h>
 #include <jitstep/jit/settings.h>
 #include <jitstep/jit/target.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace jitstep::tool {
+
+/// The compiler of a target. It may be missing: see Compiler::available.
+std::unique_ptr<jit::Compiler> compiler_for(const jit::Target& target,
+                                            const jit::Settings& settings);
 
 /// Version, build and options of the compiler for a target, see Compiler::identity. Throws an Error if there is none.
 std::string compiler_identity(const jit::Target& target,

@@ -16,11 +16,14 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
+// Without `compgen -W`, which executes `$(...)` in its candidates. Some candidates are names of files.
 constexpr const char* kBash = R"sh(# bash completion of jitstep: source <(jitstep completion bash)
 _jitstep() {
-  local IFS=$'\n'
-  local word=${COMP_WORDS[COMP_CWORD]}
-  COMPREPLY=($(compgen -W "$(jitstep --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "$word"))
+  local word=${COMP_WORDS[COMP_CWORD]} candidate
+  COMPREPLY=()
+  while IFS= read -r candidate; do
+    if [[ $candidate == "$word"* ]]; then COMPREPLY+=("$candidate"); fi
+  done < <(jitstep --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -o default -F _jitstep jitstep
 )sh";

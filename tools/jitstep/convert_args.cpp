@@ -24,13 +24,18 @@ void add_convert_args(CLI::App& command, ConvertArgs& args) {
   command
       .add_option("from", args.from, "Checkpoint of an optimizer: a file, or a folder with parts")
       ->type_name("PATH")
+      ->check(not_empty_argument())
       ->required();
-  command.add_option("to", args.to, "New checkpoint")->type_name("PATH")->required();
+  command.add_option("to", args.to, "New checkpoint")
+      ->type_name("PATH")
+      ->check(not_empty_argument())
+      ->required();
   add_state_args(command, args.formats);
   command
       .add_option("--weights", args.formats.weights,
                   "Weight format without residual: native or stochastic")
-      ->type_name("FORMAT");
+      ->type_name("FORMAT")
+      ->check(not_empty());
   command
       .add_option(
           "--min-quantized-size", args.min_quantized_size,
@@ -40,10 +45,12 @@ void add_convert_args(CLI::App& command, ConvertArgs& args) {
   command
       .add_option("--rule", args.formats.rule,
                   "Optimizer of a checkpoint that names none, such as one of torch")
-      ->type_name("RULE");
+      ->type_name("RULE")
+      ->check(not_empty());
   command.add_option("--load", args.load, "File of a rule or codec that the checkpoint names")
       ->type_name("FILE")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(not_empty());
   command
       .add_option("--ranks", args.ranks,
                   "Write a folder with a part for each of so many ranks, instead of a file")

@@ -30,13 +30,14 @@ inline CLI::Validator in_range(std::int64_t low,
 }
 
 /// Refuses an empty text, such as that of an unset variable of a shell.
-inline CLI::Validator not_empty() {
+inline CLI::Validator not_empty(const char* advice = "Give one, or leave the option out") {
   return CLI::Validator(
-      [](const std::string& text) {
-        return text.empty() ? std::string("the value is empty. Give one, or leave the option out")
-                            : std::string();
+      [advice](const std::string& text) {
+        return text.empty() ? jit::str_cat("the value is empty. ", advice) : std::string();
       },
       "");
 }
+/// The same for an argument that is required.
+inline CLI::Validator not_empty_argument() { return not_empty("Give a name or path"); }
 
 }  // namespace jitstep::tool

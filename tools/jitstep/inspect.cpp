@@ -70,28 +70,31 @@ nlohmann::json json_of(const Subject& subject) {
   return out;
 }
 
-// A single text section is printed without heading, so that its output can be redirected to a file.
-void print(const Subject& subject, const std::vector<std::string>& show) {
+// All sections, so that none is printed if one fails. A single text section has no heading, so that its output can be
+// redirected to a file.
+std::string to_text(const Subject& subject, const std::vector<std::string>& show) {
   const bool bare = show.size() == 1 && show[0] != "resources" && show[0] != "model";
-  if (!bare) std::cout << heading(subject);
+  std::string out = bare ? "" : heading(subject);
   for (const std::string& name : show) {
-    if (!bare) std::cout << "\n";
-    if (show.size() > 1) std::cout << "---- " << name << "\n";
-    std::cout << section_text(name, subject);
+    if (!bare) out += "\n";
+    if (show.size() > 1) out += "---- " + name + "\n";
+    out += section_text(name, subject);
   }
+  return out;
 }
 
 std::string difference(const std::string& name, const Subject& subject, const Subject& other) {
   return inspect::line_diff(section_text(name, subject), section_text(name, other));
 }
 
-void print_difference(const Subject& subject, const Subject& other,
-                      const std::vector<std::string>& show) {
-  std::cout << inspect::line_diff(heading(subject), heading(other));
+std::string to_text(const Subject& subject, const Subject& other,
+                    const std::vector<std::string>& show) {
+  std::string out = inspect::line_diff(heading(subject), heading(other));
   for (const std::string& name : show) {
     const std::string differs = difference(name, subject, other);
-    std::cout << "\n---- " << name << (differs.empty() ? ": the same" : "") << "\n" << differs;
+    out += str_cat("\n---- ", name, differs.empty() ? ": the same" : "", "\n", differs);
   }
+  return out;
 }
 
 void run(Args args) {
@@ -103,8 +106,10 @@ void run(Args args) {
     args.kernel.config_flag = "--diff";
     other = inspect::subject(args.kernel);
   }
-  if (!args.json)
-    return other ? print_difference(subject, *other, args.show) : print(subject, args.show);
+  if (!args.json) {
+    std::cout << (other ? to_text(subject, *other, args.show) : to_text(subject, args.show));
+    return;
+  }
   nlohmann::json out = json_of(subject);
   if (other) out["other"] = json_of(*other);
   for (const std::string& name : args.show)

@@ -36,7 +36,8 @@ void add_kernel_args(CLI::App& command, KernelArgs& args) {
   command
       .add_option("--override", args.override_file,
                   "Compile this edited source instead of the kernel's own")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
 }
 
 RequestedOptimizer optimizer_of(const KernelArgs& args) {

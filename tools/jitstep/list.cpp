@@ -1,4 +1,5 @@
 // jitstep list: all rules, codecs, weight formats and targets, one per line.
+#include <jit/base/lines.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/compiler/nvrtc_library.h>
@@ -70,8 +71,7 @@ std::string readiness(const Target& target) {
     compiler_identity(target);
     return "ready";
   } catch (const Error& error) {
-    const std::string problem = error.what();
-    return problem.substr(0, problem.find('\n'));
+    return first_line(error.what());
   }
 }
 

@@ -37,9 +37,8 @@ constexpr const char* kFooter =
     "Kernel configs never change results. jitstep compares each config with the default on "
     "scratch\n"
     "tensors before it is timed. Tuning records go to tuning.jsonl in the cache folder, and\n"
-    "optimizers use them from then on. Ctrl-C stops tuning (exit status 130), and the same "
-    "command\n"
-    "continues it.\n\n"
+    "optimizers use them from then on. Ctrl-C stops tuning after the current trial (exit status\n"
+    "130), and the same command continues it. A second Ctrl-C stops it at once.\n\n"
     "Examples:\n"
     "  jitstep tune --rule adamw --state int8 --sizes 4k,1M,16M --budget 60s\n"
     "  jitstep tune --rule lamb --states fp32,int8 --model shapes.json --report lamb.json\n"
@@ -57,6 +56,12 @@ struct Request {
 
 volatile std::sig_atomic_t interrupted = 0;
 
+// A compile may take minutes, so the second signal ends the process.
+void interrupt(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
+
 std::string records_file(const Request& request) {
   const std::string own =
       request.records.empty() ? user_records(default_engine().settings()) : request.records;
@@ -73,7 +78,7 @@ tuning::HostLimits limits_of(const Request& request) {
 
 // ---- dry run -----------------------------------------------------------------------------------
 
-Hardware hardware_for(const Target& target, const Request& request) {
+Hardware hardware_of_dry_run(const Target& target, const Request& request) {
   if (target.is_cuda()) return gpu_hardware(target, 132, 50 << 20);  // data of an H100
   return host_hardware(limits_of(request).threads);
 }
@@ -123,7 +128,7 @@ json to_json(const Candidates& candidates) {
 }
 
 void dry_run(const Request& request) {
-  const Hardware hardware = hardware_for(parse_target(request.target), request);
+  const Hardware hardware = hardware_of_dry_run(parse_target(request.target), request);
   const double end = tuning::steady_seconds() + parse_seconds(request.budget);
   json out = json::array();
   for (const Workload& workload : workloads_of(request.workloads)) {
@@ -251,8 +256,8 @@ int tune(const Request& request) {
   if (auto problem = records_problem(options.records)) throw Error(*problem);
   if (!request.report.empty()) check_report_path(request.report);
   const auto device = device_for(request, work.size());
-  std::signal(SIGINT, [](int) { interrupted = 1; });
-  std::signal(SIGTERM, [](int) { interrupted = 1; });
+  std::signal(SIGINT, &interrupt);
+  std::signal(SIGTERM, &interrupt);
   const auto all = tuning::tune(work, *device, options);
   if (::isatty(STDERR_FILENO)) std::cerr << "\r\x1b[K";
   const std::string report = json_text({{"workloads", to_json(all)}});
@@ -291,8 +296,10 @@ void add_tune_command(CLI::App& app, int& status) {
   add("--threads", request->threads, "Number of threads (default: all processors)", "N")
       ->check(in_range(0, kMostThreads));
   add_scratch_arg(*command, request->scratch_mib);
-  add("--records", request->records, "Tuning records (default: in the cache folder)", "FILE");
-  add("--report", request->report, "Write all trials as JSON for tools/plot_report.py", "FILE");
+  add("--records", request->records, "Tuning records (default: in the cache folder)", "FILE")
+      ->check(not_empty());
+  add("--report", request->report, "Write all trials as JSON for tools/plot_report.py", "FILE")
+      ->check(not_empty());
   command->add_flag("--force", request->force, "Also tune workloads that have a record");
   command->add_flag("--dry-run", request->dry_run, "Only print the candidates in order");
   add_json_flag(*command, request->json);

@@ -5,6 +5,7 @@
 #include <jitstep/jit/error.h>
 #include <jitstep/jit/settings.h>
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +34,13 @@ bool matches(const jit::ListedEntry& entry, const std::string& prefix);
 /// The decoded entry. Empty if the file is damaged or cannot be read.
 std::optional<jit::CacheEntry> content_of(const jit::ListedEntry& entry);
 
-/// Adds the subcommand `show`, which prints the metadata of an entry.
+/// Prints a line of `jitstep cache list`, or makes its JSON.
+void print_line(const jit::ListedEntry& entry);
+nlohmann::json entry_json(const jit::ListedEntry& entry);
+
+/// Adds the subcommand `explain`, which compares entries with the current templates and compiler.
+void add_explain(CLI::App& cache, int& status);
+/// Adds `show`, which prints the metadata of an entry.
 void add_show(CLI::App& cache, int& status);
 /// Adds `warm`, which compiles kernels into the cache before a program needs them.
 void add_warm(CLI::App& cache, int& status);

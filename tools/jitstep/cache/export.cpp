@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../command.h"
+#include "../in_range.h"
 #include "../json_output.h"
 #include "../usage.h"
 #include "actions.h"
@@ -41,7 +42,8 @@ void publish(const fs::path& path, fs::perms execute = fs::perms::none) {
 // The folder and those that have it, as far as they do not exist.
 std::vector<fs::path> missing(const fs::path& folder) {
   std::vector<fs::path> all;
-  for (fs::path one = fs::absolute(folder).lexically_normal(); !one.empty() && !fs::exists(one);
+  const fs::path whole = absolute_folder(folder);
+  for (fs::path one = whole.lexically_normal(); !one.empty() && !fs::exists(one);
        one = one.parent_path())
     all.push_back(one);
   return all;
@@ -102,6 +104,7 @@ void add_export(CLI::App& cache, int& status) {
   const auto request = std::make_shared<Request>();
   command->add_option("folder", request->folder, "The folder, which is created if it is missing")
       ->type_name("FOLDER")
+      ->check(not_empty_argument())
       ->required();
   command->add_option("entry", request->prefixes, "Beginnings of names or keys (default: all)")
       ->type_name("ENTRY");

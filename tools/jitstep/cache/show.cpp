@@ -6,7 +6,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
+#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -47,6 +50,38 @@ std::optional<CacheEntry> content_of(const ListedEntry& entry) {
   if (!entry.header || !entry.problem.empty()) return {};
   const auto bytes = read_trusted(entry.file.path, Trust::own_or_root, kLargestEntry);
   return bytes ? decode_entry(*bytes, entry.header->key) : std::nullopt;
+}
+
+static std::string time_text(std::chrono::system_clock::time_point time, const char* format) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, format, &parts);
+  return text;
+}
+
+json entry_json(const ListedEntry& entry) {
+  json out = {
+      {"key", digest_of(entry)},    {"file", entry.file.path},
+      {"bytes", entry.file.bytes},  {"last_used", time_text(entry.file.used, "%Y-%m-%dT%H:%M:%SZ")},
+      {"readonly", entry.readonly}, {"problem", entry.problem}};
+  if (entry.header) {
+    out["name"] = entry.header->name;
+    out["target"] = to_string(entry.header->key.target);
+    out["compiler"] = entry.header->key.compiler;
+    out["compile_ms"] = entry.header->compile_ms;
+  }
+  return out;
+}
+
+void print_line(const ListedEntry& entry) {
+  const bool known = entry.header.has_value();
+  std::cout << digest_of(entry).substr(0, 12) << "  " << std::setw(9) << entry.file.bytes << "  "
+            << time_text(entry.file.used, "%Y-%m-%d %H:%M") << "  " << std::setw(8)
+            << (known ? to_string(entry.header->key.target) : "?") << "  "
+            << (known ? entry.header->name : "?") << (entry.readonly ? "  (read-only layer)" : "")
+            << (entry.problem.empty() ? "" : "  [" + entry.problem + "]") << "\n";
 }
 
 namespace {

@@ -1,4 +1,5 @@
 // jitstep cache warm: compiles kernels before a program needs them.
+#include <jit/base/lines.h>
 #include <jit/base/parallel.h>
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
@@ -27,6 +28,7 @@
 
 #include "../command.h"
 #include "../flag_values.h"
+#include "../in_range.h"
 #include "../json_output.h"
 #include "../machine_records.h"
 #include "../progress_line.h"
@@ -253,10 +255,9 @@ void build(Engine& engine, WantedKernel& one) {
 }
 
 std::string line_of(const WantedKernel& one) {
-  const std::string result = !one.problem.empty()
-                                 ? "failed: " + one.problem.substr(0, one.problem.find('\n'))
-                             : one.from_cache ? "cached"
-                                              : fixed(one.compile_ms, 0) + " ms";
+  const std::string result = !one.problem.empty() ? "failed: " + first_line(one.problem)
+                             : one.from_cache     ? "cached"
+                                                  : fixed(one.compile_ms, 0) + " ms";
   return str_cat(one.name, "  ", to_string(one.target), "  ", one.cpu, one.cpu.empty() ? "" : "  ",
                  one.tuned ? one.config + " (tuned)  " : "", result, "\n");
 }
@@ -313,9 +314,12 @@ void add_warm(CLI::App& cache, int& status) {
                        "Optimizers as JSON, as in {\"rule\": \"adamw\", \"state\": \"int8\"}")
           ->type_name("SPEC");
   add_spec_args(*command, *spec, request->optimizer);
-  command->add_option("--from", request->file, "File with a spec per line")->type_name("FILE");
+  command->add_option("--from", request->file, "File with a spec per line")
+      ->type_name("FILE")
+      ->check(not_empty());
   command->add_option("--kernels", request->kernels, "File that jitstep::write_kernels() wrote")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
   CLI::Option* const targets =
       command->add_option("--target", request->targets, "cpu, emulated or sm_ with a number")
           ->type_name("TARGET,...")

@@ -1,6 +1,6 @@
 #include "disassembler.h"
 
-#include <jit/base/file_io.h>
+#include <jit/base/elf.h>
 #include <jit/base/private_files.h>
 #include <jit/base/process.h>
 #include <jit/base/scratch.h>
@@ -55,9 +55,7 @@ std::string find_nvdisasm() {
 }
 
 std::string disassembled(const Built& built) {
-  if (!text_of(built.binary.image)
-           .starts_with("\x7f"
-                        "ELF"))
+  if (!begins_as_elf(built.binary.image))
     throw Error(str_cat("cannot disassemble for ", to_string(built.target),
                         ": this NVRTC supports only older GPUs and compiled PTX. Use --show ptx."));
   const std::string program = find_nvdisasm();

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <utility>
 
 #include "../machine_records.h"
@@ -41,6 +42,7 @@ KernelConfig config_of(const KernelArgs& args, KernelConfig config) {
   const std::vector<std::string>& changes = args.config;
   const auto fields = config_fields();
   std::vector<std::string> names;
+  std::set<std::string> given;
   for (const ConfigField& field : fields) names.emplace_back(field.name);
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const std::size_t sign = changes[i].find('=');
@@ -51,6 +53,8 @@ KernelConfig config_of(const KernelArgs& args, KernelConfig config) {
       throw UsageError(str_cat(args.config_flag, ": there is no \"", name, "\"",
                                did_you_mean(name, names), ". Give ", joined(names, "=N, "),
                                "=N, or the first four numbers in this order."));
+    if (!given.insert(name).second)
+      throw UsageError(str_cat(args.config_flag, ": ", name, " is given twice. Remove one."));
     config.*fields[static_cast<std::size_t>(found - names.begin())].member =
         number_of(args.config_flag, name, bare ? changes[i] : changes[i].substr(sign + 1));
   }
