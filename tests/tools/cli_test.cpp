@@ -48,6 +48,7 @@ TEST(CommandLine, ReportsEveryMistakeAsAUsageError) {
        "there is no flag \"--stat\" (did you mean \"--state\"?). Run `jitstep inspect --help`."},
       {{"inspect", "--show", "flta"}, "there is no \"flta\" (did you mean \"flat\"?); there are "},
       {{"inspect", "--target", "cpuu"}, "there is no target \"cpuu\" (did you mean \"cpu\"?)"},
+      {{"inspect", "adamw", "--state", "int8"}, "To name a rule, use --rule"},
       {{"inspect", "--rule", "adamww"}, "there is no rule \"adamww\" (did you mean \"adamw\"?)"},
       {{"inspect", "--config", "tile_lane=4"},
        "there is no \"tile_lane\" (did you mean \"tile_lanes\"?)"},
