@@ -1,5 +1,5 @@
-// bfloat16 state, rounded to nearest even. With beta2 above 0.996, a second moment in this format never decays: a
-// step removes less than half an ulp. Use a wider format for it, or `bf16_sr`.
+// bfloat16 state, rounded to nearest even. An average with a factor (beta2) above 0.996 stops decaying before it is
+// zero: a step removes less than half an ulp. Above 0.998 it never decays. Use a wider format for it, or `bf16_sr`.
 #pragma once
 #include "../lang/contract.cuh"
 

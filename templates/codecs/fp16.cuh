@@ -1,6 +1,8 @@
 // float16 state, rounded to nearest even. A value that is too large becomes the largest number. With positive_floor, a
 // positive value of a non-negative slot is never stored as zero. Without it, a second moment below 3e-8 becomes
-// zero, and the next update divides by eps alone.
+// zero, and the next update divides by eps alone. Steps below 6e-5 have the size 6e-8. So with beta2 = 0.999, a second
+// moment below 3e-5 does not decay, and does not grow from gradients below 0.005. Averages with a factor above 0.9998
+// never decay.
 #pragma once
 #include "../lang/contract.cuh"
 

@@ -1,7 +1,8 @@
 // Block-scaled 8-bit floats, E4M3: the largest magnitude of a block becomes 448 (torchao's AdamWFp8). It rounds to
 // nearest even. Unlike torchao's, a scale may be as small as its block's values. With positive_floor, a positive
 // value of a non-negative slot is never stored as zero, because the next update would divide by eps alone. A value that
-// is not finite is stored as NaN. stochastic selects stochastic rounding.
+// is not finite is stored as NaN. stochastic selects stochastic rounding. Its mean is exact, except for values that
+// positive_floor raises.
 #pragma once
 #include "support/scaled_float8.cuh"
 

@@ -1,7 +1,7 @@
 // Block-scaled 8-bit floats, E5M2: the largest magnitude of a block becomes 57344. It rounds to nearest even. A scale
 // may be as small as its block's values. With positive_floor, a positive value of a non-negative slot is never stored
 // as zero, because the next update would divide by eps alone. A value that is not finite is stored as NaN. stochastic
-// selects stochastic rounding.
+// selects stochastic rounding. Its mean is exact, except for values that positive_floor raises.
 #pragma once
 #include "support/scaled_float8.cuh"
 

@@ -1,8 +1,9 @@
 // Block-scaled 4-bit state (arXiv 2309.01507; torchao, lpmm): dynamic-exponent values for a signed slot, (i + 1) / 16
 // for a non-negative one, so it is never zero. It rounds to nearest, ties to the larger value. Two codes share a
-// byte, the even element in the low half. A signed slot has no code for -1: a negative largest value becomes a ninth
-// smaller. With signed_scale that value is exact too. stochastic selects stochastic rounding. It is biased only for
-// values of a non-negative slot below a sixteenth of the scale.
+// byte, the even element in the low half. A signed slot has no code for -1. So a block whose largest magnitude is
+// negative shrinks by up to a ninth at each encoding, until its largest value is positive. With signed_scale it does
+// not. stochastic selects stochastic rounding. Its mean is exact, except below the least code: a sixteenth of the scale
+// in a non-negative slot, -0.8875 of it in a signed one.
 #pragma once
 #include "support/codebook.cuh"
 

@@ -1,7 +1,7 @@
-// 4-bit state with double quantization (QLoRA, arXiv 2305.14314): the scale of a block has 8 bits. It is relative to
-// the tensor's largest magnitude, in steps of a quarter of a power of two, down to 2^-63. It is never below the block's
-// largest magnitude. So blocks of 32 need the memory of `int4` with blocks of 128. Otherwise as `int4`. QLoRA has a
-// float per 256 blocks where this codec has one per tensor.
+// 4-bit state with double quantization (QLoRA, arXiv 2305.14314): the scale of a block has 8 bits. Divided by the
+// tensor's largest magnitude, it is 1, 1.25, 1.5 or 1.75 times a power of two, down to 2^-63. It is never below the
+// block's largest magnitude. So blocks of 32 need the memory of `int4` with blocks of 128. Otherwise as `int4` without
+// signed_scale. QLoRA has scales in 8-bit floats, and a float per 256 blocks where this codec has one per tensor.
 #pragma once
 #include "support/normalized_int4.cuh"
 
@@ -13,8 +13,9 @@ struct Options {
 };
 using Code = Nibble;
 struct Meta {
-  uint8
-      scale;  // 255: the tensor's; each step below it is a quarter of a power of two; 0: a block of zeros
+  // 255: the tensor's largest magnitude. The 2 low bits of 255 - scale are a significand's, the others an exponent's.
+  // 0: a block of zeros.
+  uint8 scale;
 };
 struct Largest {
   real magnitude;

@@ -1,7 +1,7 @@
 // 4-bit state with rank-1 normalization (arXiv 2309.01507; lpmm). There is one scale per index of each dimension, the
 // largest magnitude along it, and none per block. An element's scale is the smallest of its scales. Otherwise as
-// `int4`. A value that is not finite does not change a scale. Of more than four dimensions, the first four have
-// scales.
+// `int4` without signed_scale: a negative value whose magnitude is its scale becomes a ninth smaller at each encoding.
+// A value that is not finite does not change a scale. Of more than four dimensions, the first four have scales.
 // vectors: int4
 #pragma once
 #include "support/normalized_int4.cuh"

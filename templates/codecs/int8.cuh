@@ -1,8 +1,10 @@
 // Block-scaled 8-bit dynamic-exponent state (arXiv 2110.02861; torchao and bitsandbytes), with a signed and an
 // unsigned codebook. It rounds to nearest, ties to the larger value. Unlike the originals, it has positive_floor: a
 // positive value of a non-negative slot is never stored as zero, because the next update would divide by eps alone. The
-// codebook has no -1. With signed_scale, a negative value of the largest magnitude is exact too. stochastic selects
-// stochastic rounding.
+// codebook has no -1, as the originals'. So a block whose largest magnitude is negative shrinks by 0.7 % at each
+// encoding, while nothing is added to it. With signed_scale it does not: use it for slow averages. stochastic selects
+// stochastic rounding. Its mean is exact, except for values that positive_floor raises or that are below the least
+// code.
 #pragma once
 #include "support/codebook.cuh"
 

@@ -1,7 +1,8 @@
 // `int8` with the signed codebook for non-negative slots too, which halves their values (bitsandbytes' one-state
 // RMSprop and Adagrad). It rounds to nearest, ties to the larger value. With positive_floor, a positive value of such
-// a slot is never stored as zero, because the next update would divide by eps alone. signed_scale and stochastic are as
-// in `int8`.
+// a slot is never stored as zero, because the next update would divide by eps alone. A signed block whose largest
+// magnitude is negative shrinks by 0.7 % at each encoding, unless signed_scale is set. signed_scale and stochastic are
+// as in `int8`.
 #pragma once
 #include "support/codebook.cuh"
 

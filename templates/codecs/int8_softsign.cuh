@@ -1,9 +1,9 @@
 // FlashOptim's 8-bit state (github.com/databricks/flashoptim): signed values through softsign, non-negative values as
 // square roots, in equal steps of the block's largest magnitude. It rounds to nearest, ties to the larger value.
 // jitstep's scale has float16's ten bits of fraction over a wider range, 2^-50 to 2^23. The original's scale becomes
-// coarse below 6e-5 and zero below 3e-8. With positive_floor, a positive value is never stored as zero. With beta2
-// above 0.999, a second moment may not decay: ten bits of scale are too few. stochastic selects stochastic rounding,
-// without bias except for the scale's rounding.
+// coarse below 6e-5 and zero below 3e-8. With positive_floor, a positive value is never stored as zero. An average with
+// a factor above 0.9995, or 0.999 for a second moment, may not decay: ten bits of scale are too few. stochastic selects
+// stochastic rounding. Its mean is exact, except for the scale's rounding and values that positive_floor raises.
 #pragma once
 #include "support/absmax.cuh"
 

@@ -72,8 +72,8 @@ struct NonNegative : Slot {};
 // An input of a step in addition to the gradient, such as an estimate of the Hessian's diagonal.
 struct Input {
   real value;  // 0 if not given
-  bool
-      given;  // whether the program has given the input for this step; the same for all elements of a tensor
+  // Whether the program has given the input for this step. It is the same for all elements of a tensor.
+  bool given;
 };
 
 // State: the rule's auxiliary state, with `prev` of the element's own entries, or NoAuxState. Transforms: the results

@@ -13,7 +13,7 @@ struct Hyper {
 };
 struct Slots {
   NonNegative v;  // torch: square_avg
-  Signed acc;     // torch: acc_delta; average of squared updates
+  Signed acc;     // torch: acc_delta; average of squared updates; Signed, so that int4 stores its 0
 };
 struct Scalars {
   real lr, rho, fresh, eps, weight_decay;

@@ -1,6 +1,7 @@
 // Adafactor (arXiv 1804.04235), as torch.optim.Adafactor. The second moment of a matrix (a tensor's last two
 // dimensions) is the product of its row and column means. A vector has a full second moment. The step size is
-// relative to the parameter's root mean square. `d` limits the update's root mean square.   class: Adafactor
+// relative to the parameter's root mean square. `d` limits the update's root mean square. If eps[0] is null, it is
+// the epsilon of the arithmetic: float's for 16-bit parameters, where torch takes their dtype's.   class: Adafactor
 #pragma once
 #include "../lang/contract.cuh"
 

@@ -36,8 +36,9 @@ struct Layer {
   real cosine, radial;
 };
 struct Projection {
-  real channel, layer, shrink;
-};  // 1 for the projection that applies, otherwise 0
+  bool channel, layer;  // at most one of them
+  real shrink;
+};
 struct Reductions {
   Sum<first, 4, Channel> channel;                                  // if matrix
   Sum<tensor, 4, Layer> layer;                                     // if matrix
@@ -98,15 +99,18 @@ struct Rule {
     const bool channel = most[0] < c.channel_limit;
     const bool layer = !channel && c.layer.cosine < c.layer_limit;
     const double ratio = channel || layer ? c.wd_ratio : 1.0;
-    return {real(channel ? 1 : 0), real(layer ? 1 : 0), static_cast<real>(1 - c.decay * ratio)};
+    return {channel, layer, static_cast<real>(1 - c.decay * ratio)};
   }
 
+  // Selected, not multiplied by 0: a radial part that is not used may be NaN.
+  KHD static real applied_radial(const auto& c) {
+    const real layer = chosen(c.projection.layer, c.layer.radial, real(0));
+    return chosen(c.projection.channel, c.channel.radial, layer);
+  }
   KHD static void update_param(auto& e, const auto& c) {
     const real u = direction(e, c);
     if constexpr (F.matrix) {
-      const real radial =
-          c.projection.channel * c.channel.radial + c.projection.layer * c.layer.radial;
-      e.p = e.p * c.projection.shrink - c.step_size * (u - radial * e.p);
+      e.p = e.p * c.projection.shrink - c.step_size * (u - applied_radial(c) * e.p);
     } else {
       e.p = e.p * static_cast<real>(1 - c.decay) - c.step_size * u;
     }

@@ -14,7 +14,7 @@ struct Hyper {
   double weight_decay = 0;  // >= 0
 };
 struct Slots {
-  Signed ax;
+  Signed ax;  // codec: fp32
 };
 struct AuxState {
   Entry<tensor, double> eta;  // initial: lr

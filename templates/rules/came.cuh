@@ -16,7 +16,7 @@ struct Hyper {
 struct Flags {
   bool weight_decouple = true;
   bool fixed_decay = false;
-  bool factored = false;  // lifted: dims >= 2
+  bool factored = false;  // lifted: dims > 1
 };
 struct Slots {
   Signed m;       // torch: exp_avg

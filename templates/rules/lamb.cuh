@@ -2,7 +2,7 @@
 // phi is the identity, as in TensorFlow and optax. Without bias_correction and with weight_norm_max = 10 it is
 // cybertronai's pytorch-lamb.   class: LAMB
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::lamb {
 
@@ -54,7 +54,7 @@ struct Rule {
   }
   KHD static real update(const auto& e, const auto& c) {
     const real direction = e.m.next * c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
-    return fma(c.weight_decay, e.p, direction);
+    return formulas::decayed(c.weight_decay, e.p, direction);
   }
   KHD static Reals<2> terms(Of<Trust>, const auto& e, const auto& c) {
     const real u = update(e, c);

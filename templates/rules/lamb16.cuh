@@ -9,7 +9,7 @@
 // default state: int8_softsign
 // class: LAMB16
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::lamb16 {
 
@@ -64,7 +64,7 @@ struct Rule {
   }
   KHD static real update(const auto& e, const auto& c) {
     const real direction = e.m.next * c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
-    return fma(c.weight_decay, e.p, direction);
+    return formulas::decayed(c.weight_decay, e.p, direction);
   }
   KHD static real square(real x, const auto& c) {
     const real square = x * x;

@@ -2,7 +2,7 @@
 // With `clip`, a step is never longer than lr would make it. If a tensor's weights or gradient are all 0, its gradient
 // is not scaled and gets no weight decay.   class: LARC
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::larc {
 
@@ -56,8 +56,8 @@ struct Rule {
             static_cast<real>(c.weight_decay)};
   }
   KHD static real gradient(const auto& e, const auto& c) {
-    return F.adapt ? c.adapted.scale * fma(c.adapted.weight_decay, e.p, e.g)
-                   : fma(static_cast<real>(c.weight_decay), e.p, e.g);
+    return F.adapt ? c.adapted.scale * formulas::decayed(c.adapted.weight_decay, e.p, e.g)
+                   : formulas::decayed(static_cast<real>(c.weight_decay), e.p, e.g);
   }
   KHD static void update_state(auto& e, const auto& c) {
     e.m.next = fma(c.momentum, e.m.prev, gradient(e, c));

@@ -4,7 +4,7 @@
 // divides by: `separate` ||g|| + wd ||p||, `combined` ||g + wd p||, or that of the `update` (Model Garden's popular
 // form).   class: LARS
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::lars {
 
@@ -59,7 +59,9 @@ struct Rule {
     s.eps = h.eps;
     return s;
   }
-  KHD static real decayed(const auto& e, const auto& c) { return fma(c.weight_decay, e.p, e.g); }
+  KHD static real decayed(const auto& e, const auto& c) {
+    return formulas::decayed(c.weight_decay, e.p, e.g);
+  }
   KHD static double ratio(double weights, double norm, double norms, const auto& c) {
     return weights == 0 || norm == 0 ? 1.0 : c.trust_coefficient * weights / (norms + c.eps);
   }

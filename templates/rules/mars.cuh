@@ -21,7 +21,7 @@ struct Flags {
   Type mars_type = Type::adamw;
   bool optimize_1d = false;
   bool caution = false;
-  bool corrected = false;  // lifted: optimize_1d || dims >= 2
+  bool corrected = false;  // lifted: optimize_1d || dims > 1
   bool signs = false;      // lifted: corrected && mars_type == lion
 };
 struct Slots {

@@ -2,7 +2,7 @@
 // no clipping, where Apex would make the gradients zero. A tensor without weight decay gets Adam's step, unless
 // `use_nvlamb` is set. Without `adam_w_mode`, weight decay is coupled.   class: NVLAMB
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::nvlamb {
 
@@ -63,13 +63,14 @@ struct Rule {
   }
   KHD static void update_state(auto& e, const auto& c) {
     const real normalized = F.normalized ? e.g * c.norm.factor : e.g;
-    const real g = F.adam_w_mode ? normalized : fma(c.weight_decay, e.p, normalized);
+    const real g =
+        F.adam_w_mode ? normalized : formulas::decayed(c.weight_decay, e.p, normalized);
     e.m.next = fma(c.beta1, e.m.prev, c.fresh1 * g);
     e.v.next = fma(c.beta2, e.v.prev, c.fresh2 * (g * g));
   }
   KHD static real update(const auto& e, const auto& c) {
     const real direction = e.m.next * c.correction / (sqrt(e.v.next) / c.root_correction + c.eps);
-    return F.adam_w_mode ? fma(c.weight_decay, e.p, direction) : direction;
+    return F.adam_w_mode ? formulas::decayed(c.weight_decay, e.p, direction) : direction;
   }
   KHD static Reals<2> terms(Of<Trust>, const auto& e, const auto& c) {
     const real u = update(e, c);

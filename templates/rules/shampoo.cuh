@@ -5,7 +5,7 @@
 // A scalar counts as a vector of one element.   class: Shampoo
 // host transform: shampoo
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::shampoo {
 
@@ -55,7 +55,7 @@ struct Rule {
   }
   KHD static real transformed(const auto& e, const auto& c) {
     const real mixed = F.has_momentum ? fma(c.keep, e.m.prev, c.fresh * e.g) : e.g;
-    return fma(c.coupled, e.p, mixed);
+    return formulas::decayed(c.coupled, e.p, mixed);
   }
   KHD static void update_state_after(auto& e, const auto&) {
     if (F.has_momentum) e.m.next = e.transformed;

@@ -2,7 +2,7 @@
 // if that is above 1. The averages have debiased betas instead of bias corrections, as pytorch_optimizer.
 // class: StableAdamW
 #pragma once
-#include "../lang/contract.cuh"
+#include "../formulas/decay.cuh"
 
 namespace jitstep::rules::stable_adamw {
 
@@ -51,7 +51,7 @@ struct Rule {
     return s;
   }
   KHD static real gradient(const auto& e, const auto& c) {
-    return F.weight_decouple ? e.g : fma(c.coupled, e.p, e.g);
+    return F.weight_decouple ? e.g : formulas::decayed(c.coupled, e.p, e.g);
   }
   KHD static void update_state(auto& e, const auto& c) {
     const real g = gradient(e, c);

@@ -1,7 +1,8 @@
 // A bfloat16 parameter, and a bfloat16 of its accumulated rounding error, so that small updates add up (Kahan
 // summation; `shift` in github.com/arogozhnikov/adamw_bfloat16, `kahan_comp` in optimi). The originals round each
 // operation. Here a step computes with the sum of both, and rounds each once. An error of more than half an ulp does
-// not belong to this parameter: a program has overwritten it, and only its new value counts.   for: bfloat16
+// not belong to this parameter: a program has overwritten it, and only its new value counts. A smaller error is added
+// to the new value.   for: bfloat16
 #pragma once
 #include "../lang/contract.cuh"
 

@@ -155,6 +155,64 @@ TEST(RmsProp, CentersEvenIfACodecRoundsItsAveragesInconsistently) {
   EXPECT_GT(steps.p[0][1], -10);
 }
 
+// The cosine and the radial part of a row of zeros are 0 / 0. The original then projects nothing.
+TEST(AdamP, MovesARowOfZerosIfEpsIsZero) {
+  OwnTemplates own;
+  jit::CpuBackend cpu(own.engine);
+  const auto options = options_of(own, "adamp", {{"lr", 0.5}, {"eps", 0.0}, {"delta", 0.0}});
+  PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{2, 3}});
+  steps.p[0] = {0, 0, 0, 1, 1, 1};
+  steps.g[0] = {2, -3, 4, 5, -6, 7};
+  steps.step(1);  // Adam's first step is the gradient's sign
+  const std::vector<float> expected = {-0.5f, 0.5f, -0.5f, 0.5f, 1.5f, 0.5f};
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(steps.p[0][i], expected[i], 1e-6) << i;
+}
+
+TEST(AdamP, KeepsANaNInItsElement) {
+  OwnTemplates own;
+  jit::CpuBackend cpu(own.engine);
+  const auto options = options_of(own, "adamp", {{"lr", 0.5}});
+  PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{2, 3}});
+  steps.p[0] = {1, 1, 1, 1, 1, 1};
+  steps.g[0] = {std::nanf(""), -3, 4, 5, -6, 7};
+  steps.step(1);
+  EXPECT_TRUE(std::isnan(steps.p[0][0]));
+  for (std::size_t i = 1; i < 6; ++i) EXPECT_TRUE(std::isfinite(steps.p[0][i])) << i;
+}
+
+// The average is the result of the training, and its updates become too small for few bits.
+TEST(Asgd, KeepsItsAverageInFloat32) {
+  const jit::OptionValues options("asgd");
+  EXPECT_EQ(jit::resolve(options, jit::CodecChoice{"int8"}).codec(0)->name, "fp32");
+}
+
+// A product of 0 and infinity would be NaN, and reductions and host transforms would spread it.
+TEST(WeightDecay, OfZeroLeavesAnInfiniteParameterOut) {
+  const std::vector<std::pair<const char*, jit::NamedValues>> rules = {
+      {"lamb", {{"adapt", false}}},
+      {"lamb16", {{"adapt", false}}},
+      {"nvlamb", {{"weight_decay", 0.0}}},
+      {"nvlamb", {{"weight_decay", 0.0}, {"adam_w_mode", false}, {"max_grad_norm", 0.0}}},
+      {"lars", {{"adapt", false}}},
+      {"larc", {{"adapt", false}}},
+      {"shampoo", {}},
+      {"stable_adamw", {{"weight_decay", 0.0}, {"weight_decouple", false}}}};
+  OwnTemplates own;
+  jit::CpuBackend cpu(own.engine);
+  for (const auto& [rule, values] : rules) {
+    SCOPED_TRACE(rule);
+    const auto options = options_of(own, rule, values);
+    // The second tensor is the first one with a finite parameter.
+    PlainSteps<float> steps(own, cpu, plain_spec(options), options, {{2, 2}, {2, 2}});
+    steps.p = {{INFINITY, -2, 3, 4}, {1, -2, 3, 4}};
+    steps.g = {{1, -1, 2, 1}, {1, -1, 2, 1}};
+    for (int t = 1; t <= 2; ++t) steps.step(t);
+    EXPECT_EQ(steps.p[0][0], INFINITY);
+    steps.p[0][0] = steps.p[1][0];
+    EXPECT_EQ(steps.p[0], steps.p[1]);
+  }
+}
+
 // Three steps of a format with a residual. The residual is garbage before step 1.
 TEST(WeightFormats, StartFromTheParameterAlone) {
   std::ostringstream text;

@@ -21,8 +21,8 @@ KHD float inverse_of(const Scale& s) { return s.scale >= 0x1p-126f ? 1 / s.scale
 KHD float scaled(float value, const Scale& s) { return fma(value, s.scale, 0.0f); }
 
 // Stochastic rounding of y to the code of the value below or above it. The mean is y, to 2^-17 of their distance.
-// `value` ascends from code `least` to code `most`. A y outside these values gets the first or last code. `nearest`:
-// the code whose value is nearest to y.
+// `value` ascends from code `least` to code `most`. A y outside these values gets the first or last code, so the mean
+// is not y. `nearest`: the code whose value is nearest to y.
 template <class Value>
 KHD int stochastic_code(float y, int nearest, int least, int most, uint32 random_bits,
                         Value&& value) {

@@ -11,8 +11,8 @@ namespace jitstep {
 struct TilePosition {
   int64 base;
   uint32 valid;
-  bool
-      whole;  // all elements exist, dense and aligned: in all tiles of teams in lockstep, or in none
+  // All elements exist, dense and aligned: in all tiles of teams in lockstep, or in none.
+  bool whole;
 };
 
 // A tile of elements base, base + 1, ... In a Whole tile all exist, dense and aligned.
