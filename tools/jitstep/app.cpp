@@ -68,14 +68,15 @@ std::string unexpected_argument(const CLI::App& command, const std::string& argu
   return str_cat("there is no command \"", argument, "\"", did_you_mean(argument, names));
 }
 
-// CLI11 says "spec excludes --rule".
+// CLI11 says "spec excludes --rule". Other commands take the name of a rule in the place of the JSON.
 std::string excluded(const CLI::ExcludesError& error) {
   const std::string what = error.what();
   const std::string_view between = " excludes ";
   const std::size_t at = what.find(between);
   if (at == what.npos) return what;
-  return str_cat(what.substr(at + between.size()), " cannot be given together with ",
-                 what.substr(0, at));
+  const std::string first = what.substr(0, at);
+  return str_cat(what.substr(at + between.size()), " cannot be given together with ", first,
+                 first == "spec" ? ", which is JSON. To name a rule, use --rule" : "");
 }
 
 std::string problem_of(const CLI::App& command, const CLI::ParseError& error) {

@@ -6,22 +6,6 @@
 #include "in_range.h"
 
 namespace jitstep::tool {
-namespace {
-
-// Other commands take the name of a rule in the place of the JSON.
-CLI::Validator is_json_object() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        const std::size_t first = text.find_first_not_of(" \t\r\n");
-        if (first != text.npos && text[first] == '{') return std::string();
-        return jit::str_cat("\"", text,
-                            "\" is not JSON such as {\"rule\": \"adamw\"}. To name a rule, ",
-                            "use --rule");
-      },
-      "");
-}
-
-}  // namespace
 
 void add_kernel_args(CLI::App& command, KernelArgs& args) {
   CLI::Option* const spec =
@@ -29,7 +13,7 @@ void add_kernel_args(CLI::App& command, KernelArgs& args) {
           .add_option("spec", args.spec,
                       "The optimizer as JSON, as in {\"rule\": \"adamw\", \"state\": \"int8\"}")
           ->type_name("SPEC")
-          ->check(is_json_object());
+          ->check(not_empty());
   add_spec_args(command, *spec, args.optimizer);
   command.add_option("--target", args.target, "cpu, emulated or sm_ with a number")
       ->type_name("TARGET")
