@@ -5,7 +5,8 @@ namespace jitstep::jit {
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-/// Letters, digits and _.
-constexpr bool in_word(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
+/// The first character of a name: letters and _.
+constexpr bool is_word_start(char c) { return is_letter(c) || c == '_'; }
+constexpr bool in_word(char c) { return is_word_start(c) || is_digit(c); }
 
 }  // namespace jitstep::jit

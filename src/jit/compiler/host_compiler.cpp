@@ -10,7 +10,6 @@
 
 #include "jit/base/digest.h"
 #include "jit/base/file_io.h"
-#include "jit/base/private_files.h"
 #include "jit/base/process.h"
 #include "jit/base/scratch.h"
 #include "jit/base/text.h"
@@ -130,9 +129,7 @@ std::vector<std::byte> read_image(const std::string& path) {
 
 }  // namespace
 
-HostCompiler::HostCompiler(Settings settings) : settings_(std::move(settings)) {
-  settings_.cache_dir = absolute_folder(settings_.cache_dir);
-}
+HostCompiler::HostCompiler(Settings settings) : settings_(std::move(settings)) {}
 
 // The file that the compiler writes with `options` in addition to the code options.
 std::vector<std::byte> HostCompiler::run(const std::string& source, const std::string& name,

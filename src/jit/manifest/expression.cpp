@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "jit/base/args.h"
+#include "jit/base/characters.h"
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_names.h"
 #include "jitstep/jit/error.h"
@@ -16,9 +17,6 @@ namespace {
 constexpr int kMaxDepth = 32;  // of nested parentheses and negations; bounds the recursion
 constexpr std::size_t kMaxNodes = 256;
 constexpr std::size_t kLongestQuote = 83;  // bytes of a condition in a message
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "jit/base/characters.h"
 #include "jit/base/kernel_language.h"
 #include "jit/base/text.h"
 #include "jit/manifest/reserved_names.h"
@@ -13,8 +14,6 @@ namespace {
 
 using View = std::string_view;
 using Words = std::vector<View>;
-
-bool in_word(char c) { return is_word(View(&c, 1)) || (c >= '0' && c <= '9'); }
 
 Words words_of(View code) {
   Words words;

@@ -4,16 +4,11 @@
 #include <charconv>
 #include <cmath>
 
+#include "jit/base/characters.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
-namespace {
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-}  // namespace
 
 // A quoted line may be very long or contain control characters. A long message is shortened in the middle, because the
 // fix is at its end.
@@ -48,8 +43,7 @@ bool Cursor::take_word(std::string_view word) {
   skip_spaces();
   const std::string_view left = text_.substr(at_);
   if (!left.starts_with(word)) return false;
-  if (left.size() > word.size() && (is_letter(left[word.size()]) || is_digit(left[word.size()])))
-    return false;
+  if (left.size() > word.size() && in_word(left[word.size()])) return false;
   at_ += word.size();
   return true;
 }
@@ -62,7 +56,7 @@ std::string Cursor::identifier(const std::string& what) {
   skip_spaces();
   const std::size_t begin = at_;
   std::size_t end = begin;
-  while (end < text_.size() && (is_letter(text_[end]) || (end > begin && is_digit(text_[end]))))
+  while (end < text_.size() && (is_word_start(text_[end]) || (end > begin && is_digit(text_[end]))))
     ++end;
   if (end == begin) fail(what);
   at_ = end;
@@ -80,7 +74,7 @@ double Cursor::number() {
   if (octal || !starts || problem != std::errc() || !std::isfinite(x))
     fail("a finite decimal number");
   at_ += static_cast<std::size_t>(end - left.data());
-  if (at_ < text_.size() && (is_letter(text_[at_]) || text_[at_] == '\''))
+  if (at_ < text_.size() && (is_word_start(text_[at_]) || text_[at_] == '\''))
     fail("a decimal number without a suffix");
   return x;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "jit/base/characters.h"
 #include "jit/base/kernel_language.h"
 
 namespace jitstep::jit {
@@ -173,9 +174,6 @@ bool among(const std::array<View, N>& words, View name) {
   return std::find(words.begin(), words.end(), name) != words.end();
 }
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool in_word(char c) { return is_letter(c) || is_digit(c); }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // `float4`, `make_int2`, `ulonglong3`: CUDA's small vectors.

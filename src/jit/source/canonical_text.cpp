@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "jit/base/characters.h"
 #include "jit/source/source_lines.h"
 
 namespace jitstep::jit {
@@ -11,11 +12,9 @@ namespace {
 using View = std::string_view;
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // g++ accepts UTF-8, `$` and escapes such as \u00e9 in identifiers.
 bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '$' ||
-         c == '\\' || static_cast<unsigned char>(c) >= 0x80;
+  return in_word(c) || c == '$' || c == '\\' || static_cast<unsigned char>(c) >= 0x80;
 }
 bool is_quote(char c) { return c == '"' || c == '\''; }
 bool is_operator(char c) { return View("+-*/%&|^<>=!~?:.#").find(c) != View::npos; }

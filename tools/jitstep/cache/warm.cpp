@@ -1,7 +1,6 @@
 // jitstep cache warm: compiles kernels before a program needs them.
 #include <jit/base/lines.h>
 #include <jit/base/parallel.h>
-#include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
 #include <jit/cache/cache_folder.h>
@@ -235,7 +234,7 @@ class Engines {
 // The engine only warns if it cannot store a kernel.
 void check_stored(const Built& built) {
   const Settings here = settings();
-  const std::string file = entry_path(absolute_folder(here.cache_dir), built.key);
+  const std::string file = entry_path(here.cache_dir, built.key);
   if (std::filesystem::exists(file)) return;
   const std::vector<std::string> rejected = DiskCache(here).rejected();
   throw Error(str_cat(
