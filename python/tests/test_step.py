@@ -47,6 +47,19 @@ def test_infinite_parameters_stay_infinite_as_in_torch(name):
     torch.testing.assert_close(*made)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_adafactors_default_floor_is_the_epsilon_of_the_parameters_dtype(dtype):
+    made = []
+    for optim in (torch.optim, jitstep):
+        p = torch.nn.Parameter(torch.ones(4, 8, dtype=dtype))
+        optimizer = optim.Adafactor([p], lr=0.5)
+        p.grad = torch.full_like(p, 1e-3 if dtype == torch.bfloat16 else 2e-4)
+        optimizer.step()
+        made.append(p.detach())
+    torch.testing.assert_close(*made)
+    assert made[0].min() > 0.6  # a smaller floor permits a step of 0.5
+
+
 def test_an_infinite_average_of_centered_rmsprop_stops_its_element():
     made = []
     for optim in (torch.optim, jitstep):

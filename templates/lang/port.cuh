@@ -5,6 +5,10 @@
 #ifndef JITSTEP_REAL
 #define JITSTEP_REAL float
 #endif
+// The machine epsilon of the parameter's dtype. A unit for 16-bit parameters defines it.
+#ifndef JITSTEP_PARAMETER_EPSILON
+#define JITSTEP_PARAMETER_EPSILON (jitstep::kSame<jitstep::real, float> ? 0x1p-23 : 0x1p-52)
+#endif
 
 // INDEPENDENT: before a loop whose iterations do not write what others access.
 #if defined(__clang__)
@@ -86,6 +90,7 @@ constexpr To bit_cast(From x) {
 }
 inline constexpr double kInfinity = bit_cast<double>(0x7ff0000000000000ull);
 inline constexpr double kNaN = bit_cast<double>(0x7ff8000000000000ull);
+inline constexpr double kParameterEpsilon = JITSTEP_PARAMETER_EPSILON;
 
 // ---- bits and arithmetic -----------------------------------------------------------------------
 

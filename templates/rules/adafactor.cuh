@@ -1,7 +1,7 @@
 // Adafactor (arXiv 1804.04235), as torch.optim.Adafactor. The second moment of a matrix (a tensor's last two
 // dimensions) is the product of its row and column means. A vector has a full second moment. The step size is
 // relative to the parameter's root mean square. `d` limits the update's root mean square. If eps[0] is null, it is
-// the epsilon of the arithmetic: float's for 16-bit parameters, where torch takes their dtype's.   class: Adafactor
+// the machine epsilon of the parameter's dtype: 2^-7 for bfloat16, 2^-10 for float16.   class: Adafactor
 #pragma once
 #include "../lang/contract.cuh"
 
@@ -51,8 +51,7 @@ template <Flags F>
 struct Rule {
   KHD static Scalars prepare(const Hyper& h, int64 t) {
     const double steps = static_cast<double>(t), weight = pow(steps, h.beta2_decay);
-    const double epsilon = kSame<real, float> ? 0x1p-23 : 0x1p-52;
-    const double root_floor = h.eps[0] == h.eps[0] ? h.eps[0] : epsilon;
+    const double root_floor = h.eps[0] == h.eps[0] ? h.eps[0] : kParameterEpsilon;
     Scalars s;
     s.keep = static_cast<real>(1 - weight);
     s.fresh = static_cast<real>(weight);

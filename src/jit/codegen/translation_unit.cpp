@@ -256,6 +256,8 @@ std::string include_text(const Plan& plan) {
   const KernelSpec& spec = plan.spec;
   std::string out = str_cat("#define JITSTEP_REAL ",
                             real_bytes(spec.state.dtype) == 8 ? "double" : "float", "\n");
+  if (spec.state.dtype == Dtype::bfloat16) out += "#define JITSTEP_PARAMETER_EPSILON 0x1p-7\n";
+  if (spec.state.dtype == Dtype::float16) out += "#define JITSTEP_PARAMETER_EPSILON 0x1p-10\n";
   const auto include = [&](const Manifest& component) {
     out += str_cat("#include \"", component.source, "\"\n");
   };

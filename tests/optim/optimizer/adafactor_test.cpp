@@ -29,6 +29,21 @@ TEST(Adafactor, UsesOnlyTheLastGradientIfItHasAllOfTheWeight) {
   }
 }
 
+// Without a floor of its own, the root mean square of a gradient is at least the epsilon of the parameter's dtype, as in
+// torch. The gradients are smaller, so that the update is their ratio to it.
+TEST(Adafactor, HasTheEpsilonOfTheParametersDtypeAsItsFloor) {
+  for (const auto& [dtype, epsilon] : {std::pair{torch::kFloat64, 0x1p-52},
+                                       {torch::kFloat32, 0x1p-23},
+                                       {torch::kBFloat16, 0x1p-7},
+                                       {torch::kFloat16, 0x1p-10}}) {
+    const auto p = torch::ones({8}, dtype).requires_grad_();
+    Adafactor optimizer({p}, AdafactorOptions(0.5));
+    p.mutable_grad() = torch::full({8}, epsilon / 4, dtype);
+    optimizer.step();
+    EXPECT_TRUE(torch::allclose(p, torch::full({8}, 1 - 0.5 / 4, dtype))) << dtype << p;
+  }
+}
+
 // torch's lerp computes from the nearer end. The result must follow it for any weight of the new gradient.
 TEST(Adafactor, AveragesLikeTorchLerp) {
   for (const double decay : {-1e-9, -0.3, -0.8, -2.0}) {
