@@ -25,15 +25,15 @@ def _state_dict_in(path: str, key: str | None) -> dict[str, Any]:
     import torch
 
     try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
+        content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, EOFError, KeyError, RuntimeError) as error:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"jitstep: {path} is no file of torch.save or torch::save: {cause}") from None
-    if not isinstance(held, dict):
-        raise ValueError(f"jitstep: {path} has an object of type {type(held).__name__}, and no state_dict.")
-    if key is None and "param_groups" not in held:
-        key = next((name for name, value in held.items() if isinstance(value, dict) and "param_groups" in value), None)
-    found: Any = held if key is None else held.get(key)
+    if not isinstance(content, dict):
+        raise ValueError(f"jitstep: {path} has an object of type {type(content).__name__}, and no state_dict.")
+    if key is None and "param_groups" not in content:
+        key = next((name for name, one in content.items() if isinstance(one, dict) and "param_groups" in one), None)
+    found: Any = content if key is None else content.get(key)
     if not isinstance(found, dict) or not found.get("param_groups") or "state" not in found:
         raise ValueError(f"jitstep: {path} has no state_dict of an optimizer. Name its key with --key.")
     return found

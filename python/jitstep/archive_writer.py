@@ -60,13 +60,13 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     archive.write("pytorch_version", LAYOUT)
     archive.write_part("jitstep", _origin(archive, description, groups[0], rules))
     states = archive.part()
-    for number, held in state_dict["state"].items():
+    for number, entries in state_dict["state"].items():
         if not str(number).isdecimal():
             raise ValueError(
                 f"jitstep: the state_dict has state for {number!r}, which is no parameter number. Remove it: an "
                 "archive cannot have it."
             )
-        states.write_part(str(number), _state_part(archive, description, int(number), held))
+        states.write_part(str(number), _state_part(archive, description, int(number), entries))
     archive.write_part("state", states)
     all_groups = archive.part()
     all_groups.write("param_groups/size", torch.tensor(len(groups)))
@@ -143,44 +143,44 @@ def _write_option(options: _Writer, option: dict[str, Any], value: Any) -> None:
         options.write(name, math.nan if value is None else float(value))
 
 
-def _state_part(archive: _Writer, description: dict[str, Any], number: int, held: dict[str, Any]) -> _Writer:
-    if any(hasattr(value, "_local_tensor") for value in held.values()):
+def _state_part(archive: _Writer, description: dict[str, Any], number: int, entries: dict[str, Any]) -> _Writer:
+    if any(hasattr(value, "_local_tensor") for value in entries.values()):
         raise ValueError("jitstep: an archive cannot have sharded state. Gather it: full_state_dict=True.")
     part = archive.part()
-    part.write("step", int(held.get("step", 0)))
+    part.write("step", int(entries.get("step", 0)))
     slots: dict[str, str] = description["slot_names"]
     for name in slots.values():
-        if name in held:
-            part.write(name, held[name].detach())
-    if "sizes" not in held:
+        if name in entries:
+            part.write(name, entries[name].detach())
+    if "sizes" not in entries:
         return part  # as torch's state
     ours = archive.part()
-    sizes = list(held["sizes"])
+    sizes = list(entries["sizes"])
     ours.write("schema", STATE_SCHEMA)
     ours.write("id", number)
-    ours.write("dtype", held["dtype"])
-    ours.write("weights", held.get("residual.format", "native"))
+    ours.write("dtype", entries["dtype"])
+    ours.write("weights", entries.get("residual.format", "native"))
     ours.write_integers("sizes", sizes)
-    ours.write_integers("strides", list(held.get("strides", row_major(sizes))))
+    ours.write_integers("strides", list(entries.get("strides", row_major(sizes))))
     for name, torch_name in slots.items():
-        _write_codes(ours, name, torch_name, held)
+        _write_codes(ours, name, torch_name, entries)
     for name, torch_name in description["aux_names"].items():
-        _write_aux(ours, name, held.get(torch_name), 1 if name in description["matrices"] else 2)
-    if "residual" in held:
-        ours.write("extra", held["residual"])
+        _write_aux(ours, name, entries.get(torch_name), 1 if name in description["matrices"] else 2)
+    if "residual" in entries:
+        ours.write("extra", entries["residual"])
     part.write_part("jitstep", ours)
     return part
 
 
-def _write_codes(ours: _Writer, name: str, torch_name: str, held: dict[str, Any]) -> None:
-    codec = held.get(f"{torch_name}.format")
+def _write_codes(ours: _Writer, name: str, torch_name: str, entries: dict[str, Any]) -> None:
+    codec = entries.get(f"{torch_name}.format")
     if codec is None:
         return
     ours.write(f"codec_{name}", codec)
-    ours.write(f"codes_{name}", held.get(f"{torch_name}.codes", torch.empty(0, dtype=torch.uint8)))
-    if f"{torch_name}.scales" in held:
-        ours.write(f"meta_{name}", held[f"{torch_name}.scales"])
-    for key, value in held.items():
+    ours.write(f"codes_{name}", entries.get(f"{torch_name}.codes", torch.empty(0, dtype=torch.uint8)))
+    if f"{torch_name}.scales" in entries:
+        ours.write(f"meta_{name}", entries[f"{torch_name}.scales"])
+    for key, value in entries.items():
         slot, _, field = key.rpartition(".")
         if slot == torch_name and field not in ("format", "codes", "scales"):
             _write_aux(ours, f"{name}.{field}", value)

@@ -116,7 +116,7 @@ def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
         if ours and f"memory_{name}" in ours
     }
     all_groups, states = archive.part("param_groups"), archive.part("state")
-    held: dict[int, Any] = {}
+    by_number: dict[int, Any] = {}
     groups, number = [], 0
     for g in range(int(all_groups["param_groups/size"])):
         group = all_groups.part(f"param_groups/{g}")
@@ -127,11 +127,11 @@ def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
                 state = states.part(key)
                 if parts:
                     _fill(state, parts, f"{g}.{i}", description["slot_names"])
-                held[number + i] = _read_state(description, state)
+                by_number[number + i] = _read_state(description, state)
         params = list(range(number, number + count))
         groups.append({**_read_options(description, group.part("options")), **own, "params": params})
         number += count
-    return {"state": held, "param_groups": groups}
+    return {"state": by_number, "param_groups": groups}
 
 
 def _fill(state: _Part, parts: Parts, name: str, slots: dict[str, str]) -> None:
@@ -191,11 +191,11 @@ def _read_options(description: dict[str, Any], options: _Part) -> dict[str, Any]
 
 def _read_state(description: dict[str, Any], part: _Part) -> dict[str, Any]:
     slots: dict[str, str] = description["slot_names"]
-    held: dict[str, Any] = {name: part[name] for name in slots.values() if name in part}
-    t = int(part.get("step", bool(held)))
-    held["step"] = torch.tensor(float(t))
+    entries: dict[str, Any] = {name: part[name] for name in slots.values() if name in part}
+    t = int(part.get("step", bool(entries)))
+    entries["step"] = torch.tensor(float(t))
     if "jitstep" not in part:
-        return held
+        return entries
     ours = part.part("jitstep")
     if ours["schema"] > STATE_SCHEMA:
         raise ValueError(f"jitstep: the archive has state of schema {ours['schema']}. Install a newer jitstep.")
@@ -204,20 +204,20 @@ def _read_state(description: dict[str, Any], part: _Part) -> dict[str, Any]:
     for name, torch_name in slots.items():
         if f"codec_{name}" not in ours:
             continue
-        codec = held[f"{torch_name}.format"] = ours[f"codec_{name}"]
+        codec = entries[f"{torch_name}.format"] = ours[f"codec_{name}"]
         for key, what in (("codes", "codes"), ("meta", "scales")):
             if f"{key}_{name}" in ours and ours[f"{key}_{name}"].numel():
-                held[f"{torch_name}.{what}"] = ours[f"{key}_{name}"]
+                entries[f"{torch_name}.{what}"] = ours[f"{key}_{name}"]
         for field in _core.codec_aux(json.loads(codec)["codec"] if "{" in codec else codec):
             aux[f"{name}.{field}"] = f"{torch_name}.{field}"
     for name, torch_name in aux.items():
         half = 0 if name in description["matrices"] else newest
         if f"memory_{name}_{half}" in ours:
-            held[torch_name] = ours[f"memory_{name}_{half}"]
+            entries[torch_name] = ours[f"memory_{name}_{half}"]
     if "extra" in ours:
-        held |= {"residual": ours["extra"], "residual.format": ours["weights"]}
+        entries |= {"residual": ours["extra"], "residual.format": ours["weights"]}
     sizes, strides = list(ours["sizes"]), list(ours["strides"])
     if strides != row_major(sizes):
-        held["strides"] = tuple(strides)
-    held |= {"dtype": ours["dtype"], "sizes": tuple(sizes)}
-    return held
+        entries["strides"] = tuple(strides)
+    entries |= {"dtype": ours["dtype"], "sizes": tuple(sizes)}
+    return entries

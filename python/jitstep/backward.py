@@ -195,11 +195,11 @@ class _Alone:
         optimizer._check_inputs(self.p, plan, self.number)
         check_alone(optimizer, plan, self.number, self.p)
         buffers, conversion = optimizer._bind(self.p, plan)
-        held, grad = optimizer.state[self.p], self.p.grad
+        entries, grad = optimizer.state[self.p], self.p.grad
         assert grad is not None
         self.stepper.begin([core], [core])
-        self.stepper.add(self.p, 0, plan, buffers, held["step"], None, local(grad), held)
-        self.stepper.finish({self.p: held}, False)
+        self.stepper.add(self.p, 0, plan, buffers, entries["step"], None, local(grad), entries)
+        self.stepper.finish({self.p: entries}, False)
         conversion.warn()
 
     def step(self, optimizer: "Optimizer") -> None:
@@ -211,8 +211,8 @@ class _Alone:
         _core.set_threads(torch.get_num_threads())
         with optimizer._dense_gradients([self.p]):
             for _ in range(2):
-                held = {self.p: optimizer.state[self.p]}  # not get(): the state is created here
-                result = self.stepper.step(alone, held, None, None, transform, optimizer._inputs)
+                states = {self.p: optimizer.state[self.p]}  # not get(): the state is created here
+                result = self.stepper.step(alone, states, None, None, transform, optimizer._inputs)
                 if result == _core.Result.done:
                     if transform is not None:
                         transform.keep_matrices()

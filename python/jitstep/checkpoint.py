@@ -34,24 +34,24 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
     """Adds what torch's state_dict() lacks. Auxiliary state is copied: it is a view of a larger storage."""
     parameters: dict[Any, Tensor] = dict(enumerate(p for _, _, p in optimizer._numbered()))
     numbers = dict(zip(optimizer._description["shared"], optimizer._stepper.shared_state(), strict=False))
-    held = {}
+    states = {}
     for key, entries in packed["state"].items():
         if not isinstance(entries, dict):  # a hook of the user may have put anything there
-            held[key] = entries
+            states[key] = entries
             continue
         pairs = optimizer._pairs.get(parameters[key], {}) if key in parameters else {}
-        held[key] = {name: value.clone() if name in pairs else value for name, value in entries.items()}
+        states[key] = {name: value.clone() if name in pairs else value for name, value in entries.items()}
         if key in parameters and sharded.is_dtensor(parameters[key]):
-            held[key] = _distributed(optimizer, parameters[key], held[key])
+            states[key] = _distributed(optimizer, parameters[key], states[key])
         elif key in parameters and optimizer.save_values:
-            held[key] = _as_values(optimizer, parameters[key], held[key])
+            states[key] = _as_values(optimizer, parameters[key], states[key])
         if key in parameters:
-            held[key] |= _form(parameters[key], held[key], bool(pairs))
+            states[key] |= _form(parameters[key], states[key], bool(pairs))
     own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._mode, "shared_state": numbers}
     groups = [{**group, **own} for group in packed["param_groups"]]
     if optimizer.save_values or any(sharded.is_dtensor(p) for p in parameters.values()):
         groups = [{**group, "state": _as_one_entry(group["state"])} for group in groups]
-    return {**packed, "state": held, "param_groups": groups}
+    return {**packed, "state": states, "param_groups": groups}
 
 
 def _as_one_entry(formats: Any) -> Any:
@@ -262,7 +262,7 @@ def export(optimizer: "Optimizer") -> dict[str, Any]:
         raise RuntimeError("export() in evaluation mode. Call train() first.")
     packed = torch.optim.Optimizer.state_dict(optimizer)
     groups = optimizer._core_groups()
-    held = {}
+    states = {}
     for number, g, p in optimizer._numbered():
         if number not in packed["state"] or not packed["state"][number]:
             continue
@@ -273,7 +273,7 @@ def export(optimizer: "Optimizer") -> dict[str, Any]:
             like = {key: sharded.whole(p, value) if value.shape == part else value for key, value in like.items()}
         if not optimizer._description["no_step_number"]:
             like["step"] = packed["state"][number]["step"].clone()
-        held[number] = like
+        states[number] = like
     left_out = {*_FORMAT_KEYS, "seed", "constructed"}
     shown = [{key: value for key, value in group.items() if key not in left_out} for group in packed["param_groups"]]
-    return {"state": held, "param_groups": shown}
+    return {"state": states, "param_groups": shown}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from . import _core
-from .state import taken
+from .state import steps_taken
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -42,41 +42,42 @@ def _state_by_default(optimizer: "Optimizer", p: Tensor, number: int, rule: str)
     return {*slots, *aux}
 
 
-def _lost_of_codecs(plan: _core.ParamPlan, held: dict[str, Any]) -> list[str]:
+def _lost_of_codecs(plan: _core.ParamPlan, entries: dict[str, Any]) -> list[str]:
     """Auxiliary state that loaded codes need."""
     lost = []
     for number, slot in enumerate(plan.slots()):
-        if slot.format and isinstance(held.get(f"{slot.name}.format"), str):
-            if isinstance(held.get(slot.name), Tensor):
+        if slot.format and isinstance(entries.get(f"{slot.name}.format"), str):
+            if isinstance(entries.get(slot.name), Tensor):
                 continue  # values, which replace the codes
-            fields = plan.with_codec(number, held[f"{slot.name}.format"]).aux()
-            lost += [field.name for field in fields if field.slot == number and held.get(field.name) is None]
+            fields = plan.with_codec(number, entries[f"{slot.name}.format"]).aux()
+            lost += [field.name for field in fields if field.slot == number and entries.get(field.name) is None]
     return lost
 
 
 def check(optimizer: "Optimizer", p: Tensor, number: int, plan: _core.ParamPlan, rule: str) -> None:
     """Raises ValueError if state is missing that cannot be new. State that an option adds later starts in any step."""
-    held = optimizer.state[p]
-    if taken(held) == 0:
+    entries = optimizer.state[p]
+    if steps_taken(entries) == 0:
         return
     _check_buffers(optimizer, p, number, plan, rule)
-    if optimizer.rule in _NUMBERED and "step" not in held:
+    if optimizer.rule in _NUMBERED and "step" not in entries:
         raise ValueError(f"loaded state dict has no step for parameter {number}. Set it to the number of steps.")
 
 
 def _check_buffers(optimizer: "Optimizer", p: Tensor, number: int, plan: _core.ParamPlan, rule: str) -> None:
-    held = optimizer.state[p]
+    entries = optimizer.state[p]
     slots, aux = _rule_state(plan)
-    lost = [name for name in slots if not isinstance(held.get(name), Tensor) and f"{name}.format" not in held]
-    lost += [name for name in aux if held.get(name) is None]
+    lost = [name for name in slots if not isinstance(entries.get(name), Tensor) and f"{name}.format" not in entries]
+    lost += [name for name in aux if entries.get(name) is None]
     if slots and len(lost) == len(slots) + len(aux):
         raise ValueError(
             f"loaded state dict has none of the state of {optimizer.rule} for parameter {number}: {', '.join(lost)}"
         )
     by_default = _state_by_default(optimizer, p, number, rule) if lost else None
-    lost = [name for name in lost if by_default is None or name in by_default] + _lost_of_codecs(plan, held)
+    lost = [name for name in lost if by_default is None or name in by_default] + _lost_of_codecs(plan, entries)
     if lost:
         raise ValueError(
             f"loaded state dict has only a part of the state of {optimizer.rule} for parameter {number}, which has "
-            f"taken {taken(held)} steps. It lacks {', '.join(lost)}. Load a complete checkpoint of {optimizer.rule}."
+            f"taken {steps_taken(entries)} steps. It lacks {', '.join(lost)}. Load a complete checkpoint of "
+            f"{optimizer.rule}."
         )

@@ -29,10 +29,10 @@ def on_device(optimizer: "Optimizer", plans: dict[int, _core.ParamPlan]) -> bool
 def counter(optimizer: "Optimizer", p: Tensor) -> Tensor:
     """The number that kernels subtract from a constant: one int64 with 1 - step. Graphs know its address."""
     value = (1 - optimizer.state[p]["step"]).to(torch.int64)
-    held = optimizer._counters.setdefault(p, value)
-    if held is not value:
-        held.copy_(value)
-    return held
+    counter = optimizer._counters.setdefault(p, value)
+    if counter is not value:
+        counter.copy_(value)
+    return counter
 
 
 def count(optimizer: "Optimizer", stepped: list[Tensor], found_inf: Tensor | None) -> None:
@@ -44,5 +44,5 @@ def count(optimizer: "Optimizer", stepped: list[Tensor], found_inf: Tensor | Non
         steps[sharded.local(p).device].append(optimizer.state[p]["step"])
     with torch.no_grad():
         for device, of_device in steps.items():
-            taken = 1.0 if found_inf is None else 1 - found_inf.reshape(()).to(device)
-            torch._foreach_add_(of_device, taken)
+            increment = 1.0 if found_inf is None else 1 - found_inf.reshape(()).to(device)
+            torch._foreach_add_(of_device, increment)

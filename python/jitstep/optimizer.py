@@ -143,12 +143,12 @@ class Optimizer(GroupedOptimizer):
                 continue
             buffers, conversion = self._bind(p, plan, counted=counted)
             converted.include(conversion)
-            held = self.state[p]
+            entries = self.state[p]
             like = sharded.local(p.detach() if p.grad is None else p.grad)
             supported.check_gradient(self._shown, number, p, like)
             try:
                 counter = counting.counter(self, p) if counted else None
-                self._stepper.add(p, g, plan, buffers, held["step"], counter, like, held)
+                self._stepper.add(p, g, plan, buffers, entries["step"], counter, like, entries)
             except ValueError as error:
                 raise self._parameter_error(error, number, p) from None
         names = {plan.name for plan in plans.values()}

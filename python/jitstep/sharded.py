@@ -93,10 +93,10 @@ def whole_rows(p: Tensor, part: Tensor | None, width: int) -> Tensor:
     """A DTensor of [rows of p, width], whose local part has these bytes. None: this process has no row."""
     from torch.distributed.tensor import DTensor
 
-    held = torch.empty(0, dtype=torch.uint8, device=local(p).device) if part is None else part
+    bytes_of_rows = torch.empty(0, dtype=torch.uint8, device=local(p).device) if part is None else part
     rows = p.shape[0]
     made: Tensor = DTensor.from_local(
-        held.reshape(local(p).shape[0], width),
+        bytes_of_rows.reshape(local(p).shape[0], width),
         p.device_mesh,  # type: ignore[attr-defined]
         p.placements,  # type: ignore[attr-defined]
         run_check=False,

@@ -26,7 +26,7 @@ State = dict[str, Any]
 Pairs = dict[str, Tensor]  # both buffers of each field of auxiliary state, or the one of a matrix, by its key
 
 
-def taken(state: State) -> int:
+def steps_taken(state: State) -> int:
     """The steps that a parameter has taken. torch's SGD and Muon keep no number: their state counts as one step."""
     step = state.get("step")
     if step is None:
@@ -55,12 +55,12 @@ class Binding:
         self.state = dict(state)
         if restarts and not self.has_slots():
             self.state.pop("step", None)
-        self.t = taken(self.state)
+        self.t = steps_taken(self.state)
         self.sizes = plan.sizes()
         self.strides = plan.compact_strides()
-        held = state.get("strides")
-        self.held_strides = row_major(self.sizes) if held is None else [int(stride) for stride in held]
-        self.same_order = dense_strides(self.sizes, self.held_strides) == dense_strides(self.sizes, self.strides)
+        stored = state.get("strides")
+        self.stored_strides = row_major(self.sizes) if stored is None else [int(stride) for stride in stored]
+        self.same_order = dense_strides(self.sizes, self.stored_strides) == dense_strides(self.sizes, self.strides)
         self.conversion = Conversion()
         self.made_pairs: Pairs = {}
         self.assigned = [slot.name for slot in plan.slots() if self.has_both(slot.name)]
@@ -79,7 +79,7 @@ class Binding:
         """True if a program has assigned values to a buffer that has codes, or loaded them in addition."""
         return f"{name}.format" in self.state and isinstance(self.state.get(name), Tensor)
 
-    def held_values(self, number: int, slot: _core.SlotInfo) -> Tensor | None:
+    def stored_values(self, number: int, slot: _core.SlotInfo) -> Tensor | None:
         """The values of a state buffer that must be converted, in the plan's order."""
         if f"{slot.name}.format" in self.state:
             values = self.decoded(number, slot.name)
@@ -96,7 +96,7 @@ class Binding:
 
     def decoded(self, number: int, name: str) -> Tensor:
         """The values of codes in the format that the state names."""
-        plan = self.plan.with_codec(number, self.state[f"{name}.format"]).with_strides(self.held_strides)
+        plan = self.plan.with_codec(number, self.state[f"{name}.format"]).with_strides(self.stored_strides)
         info = plan.slots()[number]
         slots: list[tuple[Any, Any]] = [(None, None)] * len(plan.slots())
         slots[number] = (self.bytes(f"{name}.codes", info.codes), self.bytes(f"{name}.scales", info.scales))
@@ -112,12 +112,12 @@ class Binding:
         """The bytes of a checkpoint. None if the format has none."""
         if size == 0:
             return None
-        held = self.state.get(key)
-        if not isinstance(held, Tensor) or held.numel() != size:
-            found = held.numel() if isinstance(held, Tensor) else "none"
+        stored = self.state.get(key)
+        if not isinstance(stored, Tensor) or stored.numel() != size:
+            found = stored.numel() if isinstance(stored, Tensor) else "none"
             raise ValueError(f"the state {key} has {found} of {size} bytes. Load a complete checkpoint.")
-        held = held.to(device=self.p.device, dtype=torch.uint8).contiguous()
-        return held if held.data_ptr() % 16 == 0 else held.clone()  # vector loads
+        stored = stored.to(device=self.p.device, dtype=torch.uint8).contiguous()
+        return stored if stored.data_ptr() % 16 == 0 else stored.clone()  # vector loads
 
     def drop(self, name: str) -> None:
         """Forgets codes, and the auxiliary state of their codec."""
@@ -125,18 +125,18 @@ class Binding:
             del self.state[key]
 
     def keeps_values(self, slot: _core.SlotInfo) -> bool:
-        held = self.state.get(slot.name)
+        stored = self.state.get(slot.name)
         return (
-            isinstance(held, Tensor)
-            and held.dtype == value_dtype(self.p)
-            and held.device == self.p.device
-            and held.shape == self.p.shape
-            and held.stride() == torch_strides(self.p, self.strides)
+            isinstance(stored, Tensor)
+            and stored.dtype == value_dtype(self.p)
+            and stored.device == self.p.device
+            and stored.shape == self.p.shape
+            and stored.stride() == torch_strides(self.p, self.strides)
         )
 
     def bind_values(self, number: int, slot: _core.SlotInfo) -> tuple[Tensor, None]:
         if not self.keeps_values(slot):
-            values = self.held_values(number, slot)
+            values = self.stored_values(number, slot)
             if f"{slot.name}.format" in self.state:
                 self.conversion.add(slot.name, _codec_name(self.state[f"{slot.name}.format"]), "fp32")
                 self.drop(slot.name)
@@ -146,15 +146,15 @@ class Binding:
         return self.state[slot.name], None
 
     def keeps_codes(self, number: int, slot: _core.SlotInfo) -> bool:
-        held = self.state.get(f"{slot.name}.format")
-        return held is not None and self.same_order and self.plan.same_codes(number, held)
+        stored = self.state.get(f"{slot.name}.format")
+        return stored is not None and self.same_order and self.plan.same_codes(number, stored)
 
     def bind_codes(self, number: int, slot: _core.SlotInfo) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """Codes, scales, and the values that they must encode, or None."""
         values = None
         codes_key, scales_key = f"{slot.name}.codes", f"{slot.name}.scales"
         if not self.keeps_codes(number, slot):
-            values = self.held_values(number, slot)
+            values = self.stored_values(number, slot)
             if values is not None and slot.name not in self.assigned:
                 old = self.state.get(f"{slot.name}.format")
                 self.conversion.add(slot.name, _codec_name(old) if old else "fp32", _codec_name(slot.format))
@@ -178,12 +178,12 @@ class Binding:
         if field.is_matrix and 0 in field.sizes:
             self.state.pop(field.name, None)
             return None
-        held, pair = self.state.get(field.name), self.pairs.get(field.name)
-        if pair is None or not is_view(held, pair) or not fits(pair, self.p, field):
-            held, pair = None, new_pair(self.p, field, held)
+        stored, pair = self.state.get(field.name), self.pairs.get(field.name)
+        if pair is None or not is_view(stored, pair) or not fits(pair, self.p, field):
+            stored, pair = None, new_pair(self.p, field, stored)
         newest = pair[(self.t & 1) % len(pair)]
-        if held is not None and held.data_ptr() != newest.data_ptr():
-            newest.copy_(held)  # the caller has changed `step` by an odd number
+        if stored is not None and stored.data_ptr() != newest.data_ptr():
+            newest.copy_(stored)  # the caller has changed `step` by an odd number
         self.made_pairs[field.name] = pair
         self.state[field.name] = newest
         return pair
@@ -192,25 +192,25 @@ class Binding:
 
     def drop_unusable_residual(self) -> None:
         """Forgets the residual of a parameter that has another dtype now, and any residual if the plan has none."""
-        held, own = self.state.get("residual.format"), dtype_name(self.p)
+        stored, own = self.state.get("residual.format"), dtype_name(self.p)
         dtype = self.state.get("residual.dtype", own)
-        if held is None or (self.plan.residual > 0 and dtype == own):
+        if stored is None or (self.plan.residual > 0 and dtype == own):
             return
         for key in ("residual", "residual.format", "residual.dtype"):
             self.state.pop(key, None)
         if self.t > 0:
-            old, new = held, self.plan.weights
+            old, new = stored, self.plan.weights
             if dtype != own:
                 old, new = f"{old} in {dtype}", f"{new} in {own}"
             self.conversion.add("weights", old, f"{new}, without the extra bits")
 
     def bind_residual(self) -> Tensor | None:
         """The residual for the plan's weight format. Rewrites the parameter if another format had one."""
-        held, wanted = self.state.get("residual.format"), self.plan.weights
+        stored, wanted = self.state.get("residual.format"), self.plan.weights
         if self.plan.residual == 0:
             return None
-        if held != wanted or not self.same_order:
-            weights = self.held_weights(held)
+        if stored != wanted or not self.same_order:
+            weights = self.stored_weights(stored)
             self.state["residual"] = torch.zeros(self.plan.residual, dtype=torch.uint8, device=self.p.device)
             self.state["residual.format"] = wanted
             if self.t > 0:
@@ -219,18 +219,18 @@ class Binding:
         self.state["residual.dtype"] = dtype_name(self.p)
         return residual
 
-    def held_weights(self, held: str | None) -> Tensor:
+    def stored_weights(self, stored: str | None) -> Tensor:
         """The parameter as its rule reads it, in float."""
         values = empty(self.p, self.strides, value_dtype(self.p))
-        if held is None or self.t == 0:
+        if stored is None or self.t == 0:
             return values.copy_(self.p.detach())
-        plan = self.plan.with_weights(held).with_strides(self.held_strides)
-        p = empty(self.p, self.held_strides, self.p.dtype).copy_(self.p.detach())
-        decoded = empty(self.p, self.held_strides, value_dtype(self.p))
+        plan = self.plan.with_weights(stored).with_strides(self.stored_strides)
+        p = empty(self.p, self.stored_strides, self.p.dtype).copy_(self.p.detach())
+        decoded = empty(self.p, self.stored_strides, value_dtype(self.p))
         residual = self.bytes("residual", plan.residual)
         plan.decode(_core.Buffers(p, [], [], residual), self.t, -1, decoded)
-        if held != self.plan.weights:
-            self.conversion.add("weights", held, self.plan.weights)
+        if stored != self.plan.weights:
+            self.conversion.add("weights", stored, self.plan.weights)
         return values.copy_(decoded)
 
     def encode_weights(self, values: Tensor) -> None:
@@ -320,7 +320,7 @@ def weights(p: Tensor, plan: _core.ParamPlan, state: State) -> Tensor:
     """The weights with their residual, in float32. Changes nothing."""
     with torch.no_grad():
         binding = Binding(p, plan, state, {})
-        return binding.held_weights(binding.state.get("residual.format")).to(torch.float32)
+        return binding.stored_weights(binding.state.get("residual.format")).to(torch.float32)
 
 
 def values(p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs) -> State:
@@ -329,9 +329,9 @@ def values(p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs) -> Stat
         binding = Binding(p, plan, state, pairs)
         found: State = {}
         for number, slot in enumerate(plan.slots()):
-            held = binding.held_values(number, slot) if slot.format else None
-            if held is not None:
-                found[slot.name] = held
+            stored = binding.stored_values(number, slot) if slot.format else None
+            if stored is not None:
+                found[slot.name] = stored
         for field in plan.aux():
             if field.slot < 0 and field.name in state:
                 found[field.name] = state[field.name].clone()

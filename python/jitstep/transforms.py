@@ -193,31 +193,31 @@ class StepTransforms:
             raise ValueError(f"the host transform {name!r} is unknown. Add it with jitstep.register_host_transform().")
         by_group: dict[int, list[TransformCall]] = defaultdict(list)
         for group, values, step, p in given:
-            by_group[group].append(TransformCall(values, self._groups[group], step, self._held(p)))
+            by_group[group].append(TransformCall(values, self._groups[group], step, self._matrices_of(p)))
         with _exact([values for _, values, _, _ in given]):
             for calls in by_group.values():
                 _transforms[name](calls)
 
-    def _held(self, p: Tensor) -> dict[str, Tensor]:
+    def _matrices_of(self, p: Tensor) -> dict[str, Tensor]:
         if not self._matrices:
             return {}
         if p not in self._of_parameter:
-            held = self._state[p]
-            self._of_parameter[p] = {name: held[key] for name, key in self._matrices.items() if key in held}
+            entries = self._state[p]
+            self._of_parameter[p] = {name: entries[key] for name, key in self._matrices.items() if key in entries}
         return self._of_parameter[p]
 
     def keep_matrices(self) -> None:
         """Stores the matrices that transforms have assigned, also views of the old ones, in the memory of those."""
         with torch.no_grad():
             for p, matrices in self._of_parameter.items():
-                held = {name: self._state[p][self._matrices[name]] for name in matrices}
-                storages = {one.untyped_storage()._cdata for one in held.values()}
+                stored = {name: self._state[p][self._matrices[name]] for name in matrices}
+                storages = {one.untyped_storage()._cdata for one in stored.values()}
                 copies = []
                 for name, made in matrices.items():
-                    if held[name].data_ptr() == made.data_ptr() and held[name].stride() == made.stride():
+                    if stored[name].data_ptr() == made.data_ptr() and stored[name].stride() == made.stride():
                         continue
                     is_view = made.untyped_storage()._cdata in storages
-                    copies.append((held[name], made.clone() if is_view else made))
+                    copies.append((stored[name], made.clone() if is_view else made))
                 for one, made in copies:
                     one.copy_(made)
 
