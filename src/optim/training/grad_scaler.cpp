@@ -94,10 +94,15 @@ Gradients gradients_of(Optimizer& optimizer, bool are_reduced) {
   return gradients;
 }
 
+// The number on a device. A copy to the CPU blocks, because the CPU would read it before the GPU has written it.
+torch::Tensor number_on(const torch::Device& device, const torch::Tensor& number) {
+  return number.to(device, /*non_blocking=*/!device.is_cpu());
+}
+
 // Multiplies the gradients in place. Returns a float32 on their device: 1 if an element is not finite, else 0.
 torch::Tensor multiply(const Gradients& gradients, const torch::Tensor& factor) {
   torch::Tensor found = torch::zeros({}, factor.options().device(*gradients.device));
-  const torch::Tensor here = factor.to(*gradients.device, true);
+  const torch::Tensor here = number_on(*gradients.device, factor);
   for (const auto& [dtype, tensors] : gradients.of_dtype)
     at::_amp_foreach_non_finite_check_and_unscale_(tensors, found, here);
   return found;
@@ -163,7 +168,7 @@ torch::Tensor GradScaler::scale(const torch::Tensor& outputs) {
   TORCH_CHECK(outputs.defined(),
               "jitstep: GradScaler: scale() of an undefined tensor. Pass the loss.");
   move_to(outputs.device());
-  return outputs * scale_.to(outputs.device(), true);
+  return outputs * number_on(outputs.device(), scale_);
 }
 
 void GradScaler::unscale_(Optimizer& optimizer) {
@@ -208,7 +213,7 @@ void GradScaler::step(Optimizer& optimizer) {
   torch::Tensor scale = optimizer.grad_scale(), found = progress.found_inf;
   if (progress.stage == Stage::ready) {
     found = found_inf_in(gradients_of(optimizer, optimizer.reduces_gradients()));
-    const torch::Tensor here = scale_.to(found.device(), true);
+    const torch::Tensor here = number_on(found.device(), scale_);
     scale = scale.defined() ? here * scale : here;
   }
   const ScopedGradScale scoped(optimizer, scale, found);
@@ -226,7 +231,7 @@ void GradScaler::update() {
                 "gradients belong to the current scale. Call step(optimizer) again, or skip that ",
                 "step with update(get_scale()).");
     if (!progress.found_inf.defined()) continue;
-    const torch::Tensor here = progress.found_inf.to(scale_.device(), true);
+    const torch::Tensor here = number_on(scale_.device(), progress.found_inf);
     found = found.defined() ? found + here : here;
   }
   TORCH_CHECK(found.defined(),
