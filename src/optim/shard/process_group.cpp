@@ -43,12 +43,17 @@ class ProcessRanks final : public RankGroup {
   }
 
  private:
+  // The tensor, or a copy on a device that the back ends of the group know: the CPU for gloo, this process's current GPU
+  // for NCCL alone.
   torch::Tensor on_group(const torch::Tensor& tensor) const {
-    const auto types = group_->getDeviceTypes();
-    const bool direct = std::any_of(types.begin(), types.end(), [&](const torch::Device& device) {
-      return device.type() == tensor.device().type();
-    });
-    return direct ? tensor : tensor.cpu();
+    const auto devices = group_->getDeviceTypes();
+    const auto knows = [&](torch::DeviceType type) {
+      return std::any_of(devices.begin(), devices.end(),
+                         [&](const torch::Device& device) { return device.type() == type; });
+    };
+    if (devices.empty() || knows(tensor.device().type())) return tensor;
+    if (knows(torch::kCPU)) return tensor.cpu();
+    return tensor.to(group_->getBoundDeviceId().value_or(devices.front()));
   }
 
   // Calls `collective(group, received, sent)`, whose tensors live until the result is there.
