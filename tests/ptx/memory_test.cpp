@@ -234,7 +234,9 @@ TEST(PtxBlocks, DoNotSeeTheRegistersOfEarlierBlocks) {
 TEST(PtxBlocks, MustNotRunPastTheEndOfAFunction) {
   std::string text = kernel("");
   text.replace(text.find("ret;"), 4, "mov.u32 %r2, %r1;");
-  EXPECT_TRUE(says(Device(text).fault({}), "past the end"));
+  const std::string fault = Device(text).fault({});
+  EXPECT_TRUE(says(fault, "past the end")) << fault;
+  EXPECT_TRUE(says(fault, "(})")) << fault << "\nis not at the closing brace";
 }
 
 TEST(PtxAccesses, AreNamedWithLineBlockAndLane) {

@@ -248,8 +248,9 @@ class ProgramReader {
     decoder_.begin_function(std::max(first, kSpecials * kRegisterBytes));
     program_.functions[which].begin = static_cast<std::uint32_t>(program_.code.size());
     if (!entry) program_.functions[which].return_to = decoder_.declare(kReturnTo, 32);
-    for (int depth = 1; depth > 0;) depth += read_body_part(depth);
-    program_.code.push_back({.run = &run_past_the_end, .line = line()});
+    int last_line = 0;
+    for (int depth = 1; depth > 0; depth += read_body_part(depth)) last_line = line();
+    program_.code.push_back({.run = &run_past_the_end, .line = last_line});
     program_.functions[which].end = static_cast<std::uint32_t>(program_.code.size());
     registers_ = std::max(registers_, up(decoder_.end_function(), kRegisterBytes));
     if (!entry) function_registers_ = registers_;
