@@ -4,12 +4,12 @@
 #include <jitstep/jit/engine.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
 
+#include "jit/base/numbers.h"
 #include "tuning/host_device.h"
 
 namespace jitstep::bench {
@@ -21,11 +21,6 @@ struct Flags {
   std::vector<int> leaves = {64, 256};
   int threads = 1, rounds = 31;
 };
-
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
-}
 
 // The sizes of "4096x4096".
 std::vector<std::int64_t> sizes_of(const std::string& shape) {
@@ -67,13 +62,13 @@ void measure(const tuning::Workload& workload, const std::string& shape, const F
       seconds[next].push_back(device.seconds(configs[next]));
     }
   std::printf("%-12s %-10s %10.1f us", flags.rule.c_str(), shape.c_str(),
-              quantile(seconds[0], 0.5) * 1e6);
+              jit::quantile(seconds[0], 0.5) * 1e6);
   for (std::size_t i = 1; i < configs.size(); ++i) {
     std::vector<double> gains;
     for (std::size_t round = 0; round < seconds[0].size(); ++round)
       gains.push_back(seconds[0][round] / seconds[i][round]);
-    std::printf("  %d: %.2f (%.2f to %.2f)", configs[i].leaves_per_item, quantile(gains, 0.5),
-                quantile(gains, 0.25), quantile(gains, 0.75));
+    std::printf("  %d: %.2f (%.2f to %.2f)", configs[i].leaves_per_item, jit::quantile(gains, 0.5),
+                jit::quantile(gains, 0.25), jit::quantile(gains, 0.75));
   }
   std::printf("\n");
   std::fflush(stdout);

@@ -180,8 +180,9 @@ std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeade
     nearest = &entry;
     least = std::move(phrases);
   }
+  if (entries.empty()) return "there are no entries";
   if (!nearest) {
-    return str_cat("none of the ", entries.size(), " entries has this name and kind of target");
+    return str_cat("no entry of ", entries.size(), " has this name and kind of target");
   }
   return str_cat("the most similar of ", same_name, " with this name, ", short_digest(nearest->key),
                  least.empty() ? ", is equal" : ", differs: " + joined(least, "; "));

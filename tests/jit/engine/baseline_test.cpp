@@ -144,8 +144,8 @@ TEST_F(Baseline, AMissWithoutACompilerNamesKernelFoldersAndReason) {
   };
   Settings settings = without_compiler();
   fs::create_directory(folder / "shipped");
-  expect(miss(settings),
-         {"unit for cpu", folder / "own", folder / "shipped", "none of the 0", "/no/compiler"});
+  expect(miss(settings), {"unit for cpu", folder / "own", folder / "shipped",
+                          "there are no entries", "/no/compiler"});
   warm("shipped", "", adding_unit("2"));
   expect(miss(settings), {"the most similar of 1", "x[i] += 1", "x[i] += 2"});
   warm("shipped", "x86-64-v3");
