@@ -206,28 +206,38 @@ class GradAccumulator:
             additions.append((number, values, grad.detach().resolve_conj().resolve_neg()))
         if not additions:
             return
-        self._wait_for_streams(additions)
+        streams = self._wait_for_streams(additions)
         if self._additions == len(self._tables):
             self._tables.append(self._new_tables())  # type: ignore[no-untyped-call]
         _core.set_threads(torch.get_num_threads())
         self._tables[self._additions].add(additions, self._backwards)
         self._additions += 1
+        for stream, current in streams:
+            stream.wait_stream(current)  # a backward of another GPU does not wait for the current stream of this thread
         for number, _, _ in additions:
             self._sums[number].started = True
             self._sums[number].p.grad = None
 
-    def _wait_for_streams(self, additions: list[tuple[int, Tensor, Tensor]]) -> None:
-        """Gradients of parts of a model that ran on another stream are added on the current one, after that work."""
+    def _wait_for_streams(
+        self, additions: list[tuple[int, Tensor, Tensor]]
+    ) -> list[tuple[torch.cuda.Stream, torch.cuda.Stream]]:
+        """Gradients of parts of a model that ran on another stream are added on the current one, after that work.
+
+        Returns these streams, each with the current one of its device.
+        """
         streams, self._streams = self._streams, {}
+        others = []
         for (device, handle), stream in streams.items():
             current = torch.cuda.current_stream(device)
             if current.cuda_stream == handle:
                 continue
             current.wait_stream(stream)
+            others.append((stream, current))
             for _, values, grad in additions:
                 if grad.device == device:  # the allocator must not reuse their memory earlier
                     values.record_stream(current)
                     grad.record_stream(current)
+        return others
 
     # ---- between backwards
 

@@ -206,10 +206,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
         return list(groups)
 
     def _forget_replaced(self) -> None:
-        """Drops what is held for tensors that are no parameters any more, as programs that grow or prune models do."""
+        """Drops what belongs to tensors that are no parameters any more, as programs that grow or prune models do."""
         present = {p for _, _, p in self._numbered()}
-        held: tuple[dict[Tensor, Any], ...] = (self._pairs, self._inputs, self._counters)
-        for of_parameters in held:
+        owned: tuple[dict[Tensor, Any], ...] = (self._pairs, self._inputs, self._counters)
+        for of_parameters in owned:
             for p in [p for p in of_parameters if p not in present]:
                 del of_parameters[p]
 
@@ -266,7 +266,9 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     def _forget_inputs(self, stepped: list[Tensor]) -> None:
         for p in stepped:
-            self._inputs.pop(p, None)
+            for value in self._inputs.pop(p, {}).values():
+                if value.is_cuda:  # the allocator must not use the memory before the step has read it
+                    value.record_stream(torch.cuda.current_stream(value.device))
 
     # ---- state
 
@@ -323,5 +325,5 @@ class GroupedOptimizer(torch.optim.Optimizer):
         return value
 
     def _values(self, p: Tensor, plan: _core.ParamPlan) -> dict[str, Any]:
-        held = self.state.get(p, {})
-        return state.values(sharded.local(p), plan, held, self._pairs.get(p, {}))
+        entries = self.state.get(p, {})
+        return state.values(sharded.local(p), plan, entries, self._pairs.get(p, {}))

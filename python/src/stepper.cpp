@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "backends.h"
@@ -38,7 +39,20 @@ void Stepper::clear() {
   watch_.clear();
 }
 
+// Replays that are still queued read the tables of captured steps.
+void Stepper::wait_for_replays() const noexcept {
+  try {
+    for (const auto& [device, step] : captured_) wait_for_all(device);
+    for (const DeviceStep& device : devices_)
+      if (device.step && device.step->is_captured()) wait_for_all(device.device);
+  } catch (const std::exception&) {  // the driver has ended, with all replays
+  }
+}
+
+Stepper::~Stepper() { wait_for_replays(); }
+
 void Stepper::release() {
+  wait_for_replays();
   clear();
   tuner_.reset();
   agree_.reset();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exchange.h"
@@ -30,6 +31,12 @@ struct KernelInfo {
 /// One thread at a time may use it. It holds references to parameters, gradients' owners and state.
 class Stepper {
  public:
+  Stepper() = default;
+  Stepper(const Stepper&) = delete;
+  Stepper& operator=(const Stepper&) = delete;
+  /// Waits for replays that read the tables of captured graphs.
+  ~Stepper();
+
   /// Result of step(). rebuild: something has changed; call begin(), add() and finish(), and then step() again.
   enum class Result { done, rebuild, skipped };
 
@@ -159,6 +166,7 @@ class Stepper {
   void make_steps();
   bool move_parameters();
   void retire();
+  void wait_for_replays() const noexcept;
   bool leave_graphs();
   void run(nb::handle transform);
   jit::Step* tuned_step();
@@ -173,7 +181,7 @@ class Stepper {
   std::vector<std::unique_ptr<const Forms>> forms_;
   std::vector<Member> members_;
   std::vector<DeviceStep> devices_;
-  std::vector<jit::Step> captured_;  // their graphs read their tables
+  std::vector<std::pair<Device, jit::Step>> captured_;  // their graphs read their tables
   std::unique_ptr<jit::SharedState> shared_state_;
   Device shared_device_;          // of shared_state_
   std::vector<double> restored_;  // shared state for the next shared_state_, or empty

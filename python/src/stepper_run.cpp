@@ -6,6 +6,7 @@
 
 #include "backends.h"
 #include "cuda_host.h"
+#include "jit/step/capture.h"
 #include "stepper.h"
 
 namespace jitstep::python {
@@ -37,11 +38,10 @@ jit::Step* Stepper::tuned_step() {
   if (!std::exchange(tuning_is_settled_, true)) tuner_ = jit::make_step_tuner(false, {});
   if (!tuner_ || devices_.size() != 1) return nullptr;
   const DeviceStep& device = devices_.front();
-  const jit::TunedTables tables{
-      *device.backend, device.batches, shared_state_.get(),
-      [at = device.device](void* to, const void* from, std::size_t bytes) {
-        download(at, to, from, bytes);
-      }};
+  const jit::TunerInput tables{*device.backend, device.batches, shared_state_.get(),
+                               [at = device.device](void* to, const void* from, std::size_t bytes) {
+                                 download(at, to, from, bytes);
+                               }};
   if (std::exchange(tables_are_new_, false))
     activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
   return tuner_->choose(tables, device.inputs, device.hyper_params);
@@ -59,7 +59,7 @@ bool Stepper::leave_graphs() {
   const std::size_t before = captured_.size();
   for (DeviceStep& device : devices_)
     if (device.step && device.step->is_captured() && !device.backend->is_capturing()) {
-      captured_.push_back(std::move(*device.step));
+      captured_.emplace_back(device.device, std::move(*device.step));
       device.step.reset();
     }
   if (captured_.size() == before) return false;
@@ -78,6 +78,9 @@ void Stepper::run(nb::handle transform) {
   std::vector<std::pair<DeviceStep*, jit::Step*>> steps;
   for (DeviceStep& device : devices_)
     if (device.is_active()) steps.push_back({&device, tuned != nullptr ? tuned : &*device.step});
+  std::vector<jit::Backend*> backends;
+  for (const auto& [device, step] : steps) backends.push_back(device->backend);
+  jit::check_same_capture(std::move(backends));
   // Prepare all devices before the first one changes anything.
   for (const auto& [device, step] : steps) step->prepare(device->inputs, device->hyper_params);
   if (is_trial) wait_for_all(devices_.front().device);

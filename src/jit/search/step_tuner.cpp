@@ -54,7 +54,7 @@ Strategy by_place(std::vector<KernelConfig> candidates) {
 
 // A step of the current tables.
 struct StepTuner::Now {
-  const TunedTables& tables;
+  const TunerInput& tables;
   const std::vector<StepInput>& inputs;
   const std::vector<HyperParams>& hyper_params;
 
@@ -115,7 +115,7 @@ StepTuner::KernelSearch& StepTuner::kernel_of(const Batch& batch) {
   return kernels_.emplace(key, std::move(made)).first->second;
 }
 
-void StepTuner::begin(const TunedTables& tables, const Hardware& hardware) {
+void StepTuner::begin(const TunerInput& tables, const Hardware& hardware) {
   kernel_of_batch_.clear();
   order_.clear();
   specs_.clear();
@@ -143,7 +143,7 @@ bool StepTuner::is_over() const {
                      [](const KernelSearch* kernel) { return kernel->search.done(); });
 }
 
-bool StepTuner::has_elements(const KernelSearch& kernel, const TunedTables& tables) const {
+bool StepTuner::has_elements(const KernelSearch& kernel, const TunerInput& tables) const {
   for (std::size_t b = 0; b < kernel_of_batch_.size(); ++b)
     if (kernel_of_batch_[b] == &kernel && tables.batches[b].size().elements > 0) return true;
   return false;
@@ -223,7 +223,7 @@ KernelConfig StepTuner::config_of(std::size_t batch, const Plan& plan) const {
                                                    : default_kernel_config(plan, hardware_.target);
 }
 
-Step& StepTuner::current_step(const TunedTables& tables) {
+Step& StepTuner::current_step(const TunerInput& tables) {
   std::vector<KernelConfig> configs;
   for (std::size_t i = 0; i < tables.batches.size(); ++i)
     configs.push_back(config_of(i, tables.batches[i].plan));
@@ -238,7 +238,7 @@ Step& StepTuner::current_step(const TunedTables& tables) {
   return step;
 }
 
-Step* StepTuner::choose(const TunedTables& tables, const std::vector<StepInput>& inputs,
+Step* StepTuner::choose(const TunerInput& tables, const std::vector<StepInput>& inputs,
                         const std::vector<HyperParams>& hyper_params) {
   running_ = nullptr;
   if (order_.empty()) return nullptr;

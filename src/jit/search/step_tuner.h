@@ -19,8 +19,8 @@
 
 namespace jitstep::jit {
 
-/// The tensors of one device, as the tuner needs them.
-struct TunedTables {
+/// What the tuner needs of the tensors of one device.
+struct TunerInput {
   Backend& backend;
   const std::vector<Batch>& batches;
   SharedState* shared_state;
@@ -46,12 +46,12 @@ class JITSTEP_API StepTuner {
   StepTuner(Engine& engine, Agreement agree);
 
   /// Starts tuning for these tables on this hardware. Call it again when the tables change.
-  void begin(const TunedTables& tables, const Hardware& hardware);
+  void begin(const TunerInput& tables, const Hardware& hardware);
 
   /// The step to run now instead of the default one. A new configuration is first checked on scratch tensors. Null if
   /// no kernel of these tables is tuned, or if tensors are inactive during the search and there is no Agreement.
   /// `inputs`, `hyper_params`: of this step.
-  Step* choose(const TunedTables& tables, const std::vector<StepInput>& inputs,
+  Step* choose(const TunerInput& tables, const std::vector<StepInput>& inputs,
                const std::vector<HyperParams>& hyper_params);
   /// True if the step from choose() must be timed.
   bool is_trial() const { return running_ != nullptr; }
@@ -78,7 +78,7 @@ class JITSTEP_API StepTuner {
   KernelSearch& kernel_of(const Batch& batch);
   bool is_known(const Batch& batch);
   bool is_over() const;
-  bool has_elements(const KernelSearch& kernel, const TunedTables& tables) const;
+  bool has_elements(const KernelSearch& kernel, const TunerInput& tables) const;
   bool is_active(const KernelSearch& kernel, const Now& now) const;
   bool is_tried_here(const KernelSearch& kernel, const KernelConfig& candidate) const;
   std::optional<Trial> problem_of(const KernelSearch& kernel, const Now& now);
@@ -87,7 +87,7 @@ class JITSTEP_API StepTuner {
   KernelSearch* next_search(const Now& now) const;
   KernelSearch* next_usable(const Now& now);
   KernelConfig config_of(std::size_t batch, const Plan& plan) const;
-  Step& current_step(const TunedTables& tables);
+  Step& current_step(const TunerInput& tables);
   void write(KernelSearch& kernel);
 
   Engine& engine_;

@@ -89,8 +89,13 @@ void Optimizer::Impl::Offload::start_copy(HostCopy& copy, const torch::Tensor& g
     const c10::StreamGuard guard(stream);
     to.copy_(g.detach(), /*non_blocking=*/true);
   }
-  copy.copied.record(stream);
   g.record_stream(stream);  // its memory is not used again before the copy has ended
+  if (copy.copied.device_index() >= 0 && copy.copied.device_index() != device.index()) {
+    copy.copied
+        .synchronize();  // an event belongs to one GPU, and the parameter has moved to another
+    copy.copied = c10::Event(device.type());
+  }
+  copy.copied.record(stream);
 }
 
 // As autograd adds to p.grad().

@@ -185,7 +185,7 @@ void Optimizer::Impl::bind_archived(std::size_t g, ArchivedGroup& group, Convers
       state.bind(read, plan, state.has_id() ? state.buffers.id : param_record.id,
                  record.initial(*plan, param_record.index_in_group));
       if (!read.is_same(p)) state.owner = {};  // the next step binds it to the part
-      if (sharding) keep_part(g, i, state);
+      if (sharding) reduce_to_part(g, i, state);
     });
   }
 }

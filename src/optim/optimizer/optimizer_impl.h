@@ -306,18 +306,18 @@ struct Optimizer::Impl {
   StepExtras extras_of_step() const;
 
   // ---- ranks that share the state (optimizer_shard.cpp). Without them, together() only calls its argument, and
-  // agree(), check_part(), use_parts() and gather_parameters() do nothing.
+  // agree(), check_formats_of_part(), use_parts() and gather_parameters() do nothing.
   void shard(const std::shared_ptr<RankGroup>& ranks, const ShardOptions& options);
   void check_can_shard() const;
   void together(RankCall call, const std::function<void()>& action);
   void agree();
   void check_groups_fixed() const;
-  void find_part(ParamRecord& record, const torch::Tensor& p) const;
-  void check_part(const ParamRecord& record, const jit::Plan& plan) const;
+  void update_part(ParamRecord& record, const torch::Tensor& p) const;
+  void check_formats_of_part(const ParamRecord& record, const jit::Plan& plan) const;
   const torch::Tensor* reduced_gradient(ParamRecord& record);
   void use_parts();
   void gather_parameters();
-  void keep_part(std::size_t group, std::size_t index, ParamState::Data& state) const;
+  void reduce_to_part(std::size_t group, std::size_t index, ParamState::Data& state) const;
   bool gather_states(std::map<void*, ParamState>& whole) const;
   torch::Tensor gather_weights(const void* key, const torch::Tensor& p,
                                const ParamState* state) const;

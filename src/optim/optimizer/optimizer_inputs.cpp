@@ -8,6 +8,7 @@
 #include "jit/base/closest.h"
 #include "jit/base/text.h"
 #include "optim/optimizer/optimizer_impl.h"
+#include "optim/tensor/backends.h"
 #include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
@@ -78,11 +79,15 @@ const std::vector<torch::Tensor>* Optimizer::Impl::inputs_of(const ParamRecord& 
   return &given->second.values;
 }
 
-// The steps of active parameters have read their inputs.
+// The steps of active parameters read their inputs. The allocator must not use the memory before that.
 void Optimizer::Impl::forget_inputs() {
   if (given_inputs.empty()) return;
   for (StepParam* const param : active) {
-    given_inputs.erase(static_cast<ParamRecord*>(param)->key);
+    const auto given = given_inputs.find(static_cast<ParamRecord*>(param)->key);
+    if (given == given_inputs.end()) continue;
+    for (const torch::Tensor& value : given->second.values)
+      if (value.defined() && value.is_cuda()) value.record_stream(current_stream(value.device()));
+    given_inputs.erase(given);
     param->inputs = nullptr;
   }
 }

@@ -137,8 +137,9 @@ void Optimizer::Impl::shard(const std::shared_ptr<RankGroup>& ranks, const Shard
     record.group_revision = -1;
     record.gradient_checked = false;  // it may be reduced from now on
     if (auto* const state = dynamic_cast<ParamState*>(held_state(record.key)))
-      keep_part(name.group, name.index, state->data());
+      reduce_to_part(name.group, name.index, state->data());
   }
+  stepper.drop_captured();
   stepper = Stepper();
   stepper.set_ranks(sharding.get());
   tuning_is_settled = false;
@@ -163,8 +164,8 @@ void Optimizer::Impl::check_groups_fixed() const {
               "rank has parts of them. Add all parameters before shard().");
 }
 
-// Finds the part of a parameter, whose storage may have moved.
-void Optimizer::Impl::find_part(ParamRecord& record, const torch::Tensor& p) const {
+// Updates the view of a part, because the parameter may have other storage now.
+void Optimizer::Impl::update_part(ParamRecord& record, const torch::Tensor& p) const {
   const std::size_t index = sharding->index_of(record.key);
   const jit::Part& own = sharding->part(record.key);
   std::int64_t elements = 0;
@@ -184,7 +185,8 @@ void Optimizer::Impl::find_part(ParamRecord& record, const torch::Tensor& p) con
 }
 
 // Formats may change after shard(). The parts do not.
-void Optimizer::Impl::check_part(const ParamRecord& record, const jit::Plan& plan) const {
+void Optimizer::Impl::check_formats_of_part(const ParamRecord& record,
+                                            const jit::Plan& plan) const {
   if (!sharding || !record.part.defined() || record.part.numel() == 0) return;
   TORCH_CHECK(jit::part_grain(plan) > 0, "jitstep: ", describe(*record.parameter, record.name),
               " cannot change to formats or options with values per row or column after shard(): ",
@@ -237,13 +239,14 @@ void Optimizer::Impl::gather_parameters() {
 }
 
 // The state of a whole parameter, or new state, becomes that of this rank's part.
-void Optimizer::Impl::keep_part(std::size_t g, std::size_t index, ParamState::Data& state) const {
+void Optimizer::Impl::reduce_to_part(std::size_t g, std::size_t index,
+                                     ParamState::Data& state) const {
   const ParamRecord& record = groups[g].param_records[index];
   const torch::Tensor& p = param_groups()[g].params()[index];
   StateBuffers& buffers = state.buffers;
   if (p.numel() == 0 || buffers.whole == p.numel()) return;
   const jit::Part& own = sharding->part(record.key);
-  if (buffers.plan != nullptr && state.same_layout(p)) return state.keep_part(p, own);
+  if (buffers.plan != nullptr && state.same_layout(p)) return state.reduce_to_part(p, own);
   buffers.first = own.first;
   buffers.whole = p.numel();
 }

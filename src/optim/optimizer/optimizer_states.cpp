@@ -90,7 +90,7 @@ void Optimizer::Impl::bind_states() {
     }
     ParamState& state = state_for(record);
     with_context(p, record.name, [&] {
-      if (sharding) keep_part(record.name.group, record.name.index, state.data());
+      if (sharding) reduce_to_part(record.name.group, record.name.index, state.data());
       state.data().bind(p, one.plan, new_ids[next++],
                         group.initial(*one.plan, record.index_in_group));
     });

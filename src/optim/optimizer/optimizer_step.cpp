@@ -81,6 +81,7 @@ void Optimizer::Impl::switch_mode(jit::Mode to) {
 // Binds the states and calls `launch`. Restores the states if either throws.
 void Optimizer::Impl::with_rollback(const std::function<void()>& launch) {
   try {
+    if (!pending.empty()) stepper.wait_for_last_step();  // conversions read its state
     bind_states();
     bind_shared_state();
     launch();
@@ -207,7 +208,7 @@ void Optimizer::Impl::refresh_options(std::size_t g) {
                                                                  Operation operation) {
   record.set_parameter(p);
   const bool storage_unchanged = check_storage(record);
-  if (sharding) find_part(record, p);
+  if (sharding) update_part(record, p);
   record.grad = operation == Operation::step ? gradient_of(record) : &p;
   const bool bound = record.is_bound(held_state(record), group_revision, storage_unchanged);
   if (record.grad == nullptr) {
@@ -255,7 +256,7 @@ bool Optimizer::Impl::add_pending(ParamRecord& record, Operation operation) {
   auto plan =
       with_context(p, record.name, [&] { return groups[record.name.group].record.plan(p); });
   record.needs_all_tensors = jit::needs_all_tensors(*plan);
-  check_part(record, *plan);
+  check_formats_of_part(record, *plan);
   pending.push_back({&record, std::move(plan), false, std::nullopt});
   return true;
 }

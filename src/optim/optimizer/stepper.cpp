@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <map>
 #include <utility>
 
+#include "jit/step/capture.h"
 #include "optim/optimizer/stepper_tables.h"
 #include "optim/reports/kernel_report.h"
 #include "optim/tensor/backends.h"
@@ -82,7 +84,13 @@ std::array<double*, 2> buffers_of(const jit::SharedState* shared_state) {
 }  // namespace
 
 Stepper::Stepper() : state_(std::make_unique<State>()) {}
-Stepper::~Stepper() = default;
+Stepper::~Stepper() {
+  if (state_ == nullptr) return;  // moved from
+  try {
+    drop_captured();
+  } catch (const std::exception&) {  // the driver has ended, with all replays
+  }
+}
 Stepper::Stepper(Stepper&&) noexcept = default;
 Stepper& Stepper::operator=(Stepper&&) noexcept = default;
 
@@ -99,9 +107,13 @@ void Stepper::prepare(const std::vector<StepParam*>& active,
     as_torch_error([&] { device.step.emplace(*device.backend, device.batches, shared_state); });
     device.step->set_exchange(exchange());
   }
+  wait_for_last_step();
+  *state_ = std::move(fresh);
+}
+
+void Stepper::wait_for_last_step() {
   for (DeviceStep& device : state_->devices)
     if (device.step && !device.backend->is_capturing()) device.step->wait_for_last_step();
-  *state_ = std::move(fresh);
 }
 
 jit::Exchange Stepper::exchange() const {
@@ -116,6 +128,15 @@ void Stepper::leave_to_graphs() {
     return device.step && device.step->is_captured() && !device.backend->is_capturing();
   });
   if (left) captured_.push_back(std::exchange(state_, std::make_unique<State>()));
+}
+
+// A replay steps only the devices whose streams the capture has.
+void Stepper::check_captures(const std::vector<StepParam*>& active) const {
+  if (state_->devices.size() < 2) return;
+  std::vector<jit::Backend*> backends;
+  for (const StepParam* const param : active)
+    backends.push_back(state_->devices[param->row.device].backend);
+  as_torch_error([&] { jit::check_same_capture(backends); });
 }
 
 // Updates tables and inputs for the parameters. True if the tables are new.
@@ -135,12 +156,11 @@ jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_sta
                                const StepExtras& extras) {
   if (!tuner_ || state_->devices.size() != 1) return nullptr;
   const DeviceStep& device = state_->devices[0];
-  const jit::TunedTables tables{
-      *device.backend, device.batches, shared_state,
-      [at = device.device](void* to, const void* from, std::size_t bytes) {
-        download(at, to, from, bytes);
-      },
-      exchange()};
+  const jit::TunerInput tables{*device.backend, device.batches, shared_state,
+                               [at = device.device](void* to, const void* from, std::size_t bytes) {
+                                 download(at, to, from, bytes);
+                               },
+                               exchange()};
   if (tables_are_new || tuner_is_new_)
     activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
   tuner_is_new_ = false;
@@ -167,6 +187,7 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   jit::Step* const tuned = tuned_step(rebuilt, shared_state, extras);
   const bool is_trial = tuned != nullptr && tuner_->is_trial();
   activate(tuned);
+  check_captures(now.active);
   // Prepare all devices before the first one changes anything.
   for (DeviceStep& device : state.devices)
     step_of(device, tuned).prepare(device.inputs, state.hyper_params.all());

@@ -96,6 +96,7 @@ class StepRanks {
 class Stepper {
  public:
   Stepper();
+  /// Waits for replays that read the tables of captured graphs.
   ~Stepper();
   Stepper(Stepper&&) noexcept;
   Stepper& operator=(Stepper&&) noexcept;
@@ -137,6 +138,9 @@ class Stepper {
   /// Waits for the devices, and frees the tables of captured graphs. None of them may be replayed.
   void drop_captured();
 
+  /// Later work on the current streams follows the last step, which may have used other streams.
+  void wait_for_last_step();
+
   /// One report per prepared kernel. Empty before the first prepare().
   std::vector<KernelReport> kernels() const;
 
@@ -146,6 +150,7 @@ class Stepper {
   bool update(const StepMembers& members, jit::SharedState* shared_state, const StepExtras& extras,
               int ahead);
   void leave_to_graphs();
+  void check_captures(const std::vector<StepParam*>& active) const;
   jit::Exchange exchange() const;
   jit::Step* tuned_step(bool tables_are_new, jit::SharedState* shared_state,
                         const StepExtras& extras);

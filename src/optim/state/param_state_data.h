@@ -107,7 +107,7 @@ struct ParamState::Data {
   /// A copy for the rollback of a failed step. Only the optimizer has it, so the copy does not mark its source.
   Data snapshot();
   /// Replaces the state of a whole parameter by that of some of its elements. The next bind() binds it to them.
-  void keep_part(const torch::Tensor& parameter, const jit::Part& part);
+  void reduce_to_part(const torch::Tensor& parameter, const jit::Part& part);
 
   const jit::Catalog& catalog() const;
   const jit::Manifest& manifest() const;

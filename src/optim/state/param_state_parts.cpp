@@ -53,7 +53,7 @@ StateBuffers part_of_state(const StateBuffers& whole, const torch::Tensor& p,
   return made;
 }
 
-void ParamState::Data::keep_part(const torch::Tensor& p, const jit::Part& part) {
+void ParamState::Data::reduce_to_part(const torch::Tensor& p, const jit::Part& part) {
   buffers = part_of_state(buffers, p, part);
   if (part.count() == p.numel()) return;
   layout = {{part.count()}, {1}, p.scalar_type(), p.device()};

@@ -57,7 +57,7 @@ class Process {
   }
 
   KernelConfig choose() {
-    const TunedTables tables{
+    const TunerInput tables{
         backend, batches_, nullptr,
         [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }};
     if (!std::exchange(has_begun_, true)) tuner.begin(tables, hardware_);

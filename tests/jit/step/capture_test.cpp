@@ -6,6 +6,7 @@
 
 #include "emulation/emulated_backend.h"
 #include "jit/fixtures.h"
+#include "jit/step/capture.h"
 #include "jit/step/step_fixtures.h"
 #include "jitstep/jit/engine.h"
 #include "support/recording_backend.h"
@@ -65,6 +66,17 @@ TEST_F(Capture, ReplaysClipAndRoundAtRandom) {
   c.spec.state.dtype = c.spec.gradient = Dtype::bfloat16;
   c.spec.state.weights = "stochastic";
   expect_equal(c, cpu);
+}
+
+TEST_F(Capture, MustHaveAllDevicesOfAStep) {
+  RecordingBackend one(cpu), other(cpu);
+  one.record([&] {
+    EXPECT_THROW(check_same_capture({&one, &other, &one}), Error);
+    EXPECT_THROW(check_same_capture({&other, &one}), Error);
+    EXPECT_NO_THROW(check_same_capture({&one, &one}));
+  });
+  EXPECT_NO_THROW(check_same_capture({&one, &other})) << "without a capture";
+  EXPECT_NO_THROW(check_same_capture({}));
 }
 
 TEST_F(Capture, ReplaysOfTheGpuSourceAreStepsToo) {
