@@ -80,7 +80,7 @@ run_part() {
   [ -z "$(on_files "$1" status --porcelain)" ] || fail "commit the files of the part $1 first: ${files[$1]}"
   commit=$(git rev-parse --short=12 HEAD)
   echo "verify: $1 runs, log in $out/$1.log"
-  bash -c "${commands[$1]}" >"$out/$1.log" 2>&1 </dev/null || result=failed
+  JITSTEP_VERIFY=1 bash -c "${commands[$1]}" >"$out/$1.log" 2>&1 </dev/null || result=failed
   if ! same_files_as "$commit" "$1"; then
     echo "verify: $1 has no result, because its files changed while it ran"
     return 1

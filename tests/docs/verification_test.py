@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Tests the results in docs/project/verification.md: no failure, and none is much older than the files it covers.
 
-verification_test.py    needs the tree with its history; without one it is skipped
+verification_test.py    needs the tree with its history; without one it is skipped, and in a part of tools/verify.sh
 """
 
+import os
 import pathlib
 import re
 import subprocess
@@ -100,7 +101,8 @@ def main():
     tables = {path.stem for path in (ROOT / "tests/mutants").glob("*.mutants")}
     found = list(gaps([line.split(" | ", 2)[2] for line in table.splitlines() if not line.startswith("#")], tables))
     results = rows((ROOT / PAGE).read_text())
-    if not has_history([commit for result, commit in results.values() if result != "not run"]):
+    renewed = "JITSTEP_VERIFY" in os.environ  # a part of tools/verify.sh runs, so the page has old results
+    if renewed or not has_history([commit for result, commit in results.values() if result != "not run"]):
         print("\n".join(found))
         sys.exit(1 if found else SKIPPED)
     found += problems(results, parts(table))
