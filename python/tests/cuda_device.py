@@ -20,5 +20,6 @@ if EMULATED:  # what a torch without CUDA lacks
     torch.cuda.is_available = lambda: True
     torch.cuda.synchronize = lambda device=None: None
     torch.cuda.current_stream = lambda device=None: SimpleNamespace(cuda_stream=0)
+    torch.Tensor.record_stream = lambda self, stream: None  # its memory does not come from an allocator of a GPU
 
 EXISTS = torch.cuda.is_available()
