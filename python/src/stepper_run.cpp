@@ -80,7 +80,7 @@ void Stepper::run(nb::handle transform) {
     if (device.is_active()) steps.push_back({&device, tuned != nullptr ? tuned : &*device.step});
   std::vector<jit::Backend*> backends;
   for (const auto& [device, step] : steps) backends.push_back(device->backend);
-  jit::check_same_capture(std::move(backends));
+  jit::check_same_capture(backends);
   // Prepare all devices before the first one changes anything.
   for (const auto& [device, step] : steps) step->prepare(device->inputs, device->hyper_params);
   if (is_trial) wait_for_all(devices_.front().device);

@@ -6,9 +6,8 @@
 
 namespace jitstep::jit {
 
-void check_same_capture(std::vector<Backend*> backends) {
-  std::sort(backends.begin(), backends.end());
-  backends.erase(std::unique(backends.begin(), backends.end()), backends.end());
+void check_same_capture(const std::vector<Backend*>& backends) {
+  if (backends.size() < 2) return;
   const auto capturing = std::count_if(backends.begin(), backends.end(),
                                        [](Backend* backend) { return backend->is_capturing(); });
   if (capturing == 0 || capturing == static_cast<std::ptrdiff_t>(backends.size())) return;

@@ -7,8 +7,8 @@
 
 namespace jitstep::jit {
 
-/// Throws an Error if some of the back ends capture a CUDA graph and others do not. The back ends of a step that
-/// updates tensors: a replay of the graph would step only a part of them.
-JITSTEP_API void check_same_capture(std::vector<Backend*> backends);
+/// Throws an Error if some of the back ends capture a CUDA graph and others do not: a replay would step only the
+/// tensors of some. `backends`: of the devices whose tensors a step updates.
+JITSTEP_API void check_same_capture(const std::vector<Backend*>& backends);
 
 }  // namespace jitstep::jit

@@ -90,9 +90,9 @@ void Optimizer::Impl::Offload::start_copy(HostCopy& copy, const torch::Tensor& g
     to.copy_(g.detach(), /*non_blocking=*/true);
   }
   g.record_stream(stream);  // its memory is not used again before the copy has ended
+  // An event belongs to one GPU, and the parameter may have moved to another.
   if (copy.copied.device_index() >= 0 && copy.copied.device_index() != device.index()) {
-    copy.copied
-        .synchronize();  // an event belongs to one GPU, and the parameter has moved to another
+    copy.copied.synchronize();
     copy.copied = c10::Event(device.type());
   }
   copy.copied.record(stream);

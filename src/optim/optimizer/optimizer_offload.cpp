@@ -39,7 +39,6 @@ void Optimizer::Impl::start_offload(const OffloadOptions& options) {
 // If the state of a parameter cannot move now, the parameter's next step throws the same error.
 void Optimizer::Impl::move_states_to_host() {
   for (std::size_t g = 0; g < groups.size(); ++g) refresh_options(g);
-  stepper.drop_captured();
   stepper = Stepper();  // its tables have the addresses of state on the GPU
   tuning_is_settled = false;
   for (Group& group : groups)

@@ -139,7 +139,6 @@ void Optimizer::Impl::shard(const std::shared_ptr<RankGroup>& ranks, const Shard
     if (auto* const state = dynamic_cast<ParamState*>(held_state(record.key)))
       reduce_to_part(name.group, name.index, state->data());
   }
-  stepper.drop_captured();
   stepper = Stepper();
   stepper.set_ranks(sharding.get());
   tuning_is_settled = false;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "jit/step/capture.h"
@@ -92,7 +93,11 @@ Stepper::~Stepper() {
   }
 }
 Stepper::Stepper(Stepper&&) noexcept = default;
-Stepper& Stepper::operator=(Stepper&&) noexcept = default;
+Stepper& Stepper::operator=(Stepper&& other) noexcept {
+  if (this == &other) return *this;
+  std::destroy_at(this);  // waits for replays
+  return *std::construct_at(this, std::move(other));
+}
 
 void Stepper::prepare(const std::vector<StepParam*>& active,
                       const std::vector<StepParam*>& inactive, jit::SharedState* shared_state,
@@ -132,10 +137,13 @@ void Stepper::leave_to_graphs() {
 
 // A replay steps only the devices whose streams the capture has.
 void Stepper::check_captures(const std::vector<StepParam*>& active) const {
-  if (state_->devices.size() < 2) return;
+  const std::vector<DeviceStep>& devices = state_->devices;
+  if (devices.size() < 2) return;
+  std::vector<bool> steps(devices.size());
+  for (const StepParam* const param : active) steps[param->row.device] = true;
   std::vector<jit::Backend*> backends;
-  for (const StepParam* const param : active)
-    backends.push_back(state_->devices[param->row.device].backend);
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    if (steps[i]) backends.push_back(devices[i].backend);
   as_torch_error([&] { jit::check_same_capture(backends); });
 }
 
