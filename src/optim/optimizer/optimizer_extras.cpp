@@ -44,6 +44,13 @@ bool lacks_counter(const StepCount& t, const StepExtras& extras) {
   return extras.found_inf.defined() && !t.step_offset().defined();
 }
 
+// Transforms of matrices wait for the device: for decompositions, and for the number of the step.
+void check_capture(const jit::Manifest& rule, const torch::Device& device) {
+  TORCH_CHECK(rule.matrices.empty() || !backend_of(device).is_capturing(), "jitstep: ", rule.name,
+              " cannot step inside a CUDA graph capture: its matrices are decomposed in some of "
+              "the steps, which a graph cannot do. Step outside the capture.");
+}
+
 // Creates counters for parameters of one device. `all`: they count all steps. Otherwise they count skipped steps.
 void attach_counters(const torch::Device& device, const std::vector<StepCount*>& counts, bool all) {
   std::vector<std::int64_t> step_offsets;
@@ -129,6 +136,9 @@ void Optimizer::Impl::check_extras() const {
       !extras.capturable || given_inputs.empty(),
       "jitstep: a step with inputs of set_input() does not work with capturable(): a replay "
       "would read the same inputs again. Call capturable(false).");
+  if (extras.capturable)
+    for (const StepParam* const param : active)
+      check_capture(groups[param->name.group].record.values().rule(), param->p->device());
   if (lrs.empty() && !extras.grad_scale.defined() && !extras.found_inf.defined()) return;
   for (const StepParam* const param : active) {
     if (param->name.group < lrs.size()) check_device(lrs[param->name.group], "lr", *param);

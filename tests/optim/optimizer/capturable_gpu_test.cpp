@@ -170,6 +170,16 @@ TEST(CudaGraphsOfSteps, LeaveCheckpointsThatContinue) {
   expect_same_bits(twins.a, parameters);
 }
 
+TEST(CudaGraphsOfSteps, RefuseMatricesThatAreDecomposed) {
+  const c10::StreamGuard use(side_stream());
+  Twins twins(R"({"rule": "soap"})");
+  twins.step(1);
+  twins.step(2);
+  EXPECT_HAS(argument_error([&] { Graph([&] { twins.captured->step(); }); }), "capture");
+  twins.step(3);
+  twins.expect_equal();
+}
+
 TEST(CudaGraphsOfSteps, RequireTheActiveParametersOfTheStepBefore) {
   const c10::StreamGuard use(side_stream());
   Twins twins(R"({"rule": "adamw"})");
