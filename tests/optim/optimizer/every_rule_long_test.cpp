@@ -42,7 +42,7 @@ bool goes_down(const std::string& rule, torch::Dtype dtype, const std::string& s
   const auto optimizer = made(rule, parameters, state);
   if (!optimizer) return false;
   const double before = size_of(parameters);
-  for (int step = 0; step < 25; ++step) {
+  for (int step = 0; step < 50; ++step) {
     for (const auto& p : parameters) p.mutable_grad() = p.detach().clone();
     // An input may be an estimate of the Hessian's diagonal, which is 1.
     for (const jit::RuleInput& input : jit::default_catalog().rule(rule).inputs)
