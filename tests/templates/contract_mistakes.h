@@ -125,6 +125,10 @@ inline const std::vector<Mistake>& mistakes() {
        "{c.first.norm + size(sum)}",
        "{c.second.norm + size(sum)}",
        {"LaterResult", "norm"}},
+      {"ReturnsMoreTermsThanAreDeclared",
+       "terms(Of<First>, const auto& e, const auto&) { return {e.g * e.g}; }",
+       "terms(Of<First>, const auto& e, const auto&) { return {e.g * e.g, e.p}; }",
+       {"returns one for each of the reduction's terms"}},
       // ---- names
       {"ReadsAScalarThatPrepareDoesNotReturn",
        "e.p -= c.lr *",

@@ -58,11 +58,15 @@ Words code_flags(const Target& target, bool check, const std::string& cpu) {
   return flags;
 }
 
-// clang also needs these for the errors of g++. They change no code, so they are not in the identity. Its
+// These change no code, so they are not in the identity. clang needs more of them for the errors of g++: its
 // -Wfloat-conversion does not include double to `real`. Without a limit, it reports all errors.
-Words diagnostics_of_clang() {
-  return {"-Werror=implicit-float-conversion", "-Wno-implicit-int-float-conversion",
-          "-ferror-limit=0", "-Wno-unknown-warning-option"};
+Words diagnostics(bool clang) {
+  Words flags = {"-Werror=return-type"};  // a missing value would be undefined
+  if (clang)
+    flags.insert(flags.end(),
+                 {"-Werror=implicit-float-conversion", "-Wno-implicit-int-float-conversion",
+                  "-ferror-limit=0", "-Wno-unknown-warning-option"});
+  return flags;
 }
 
 // An emulated kernel calls functions of the process that loads it, so only CPU kernels must have no undefined symbols.
@@ -141,7 +145,7 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
   for (const Words& more :
        {Words{"-x", "c++", "-pipe", "-fdiagnostics-color=never"},
         flags_for(words[0], code_flags(target, settings_.check, cpu_of(settings_))),
-        is_clang(target) ? diagnostics_of_clang() : Words(), options, Words{"-o", out, "-"}}) {
+        diagnostics(is_clang(target)), options, Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
   const Finished run = run_compiler(words, source, settings_, folder.path(), output_ends);

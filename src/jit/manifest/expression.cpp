@@ -221,7 +221,7 @@ class ExpressionParser {
       return {add({Op::constant, -1, -1, 0, name == "true"}), Type::boolean};
     const auto found = symbols_.find(name);
     const Symbol* const symbol = found == symbols_.end() ? nullptr : &found->second;
-    if (symbol == nullptr || symbol->type == Symbol::Type::later)
+    if (symbol == nullptr || !symbol->is_usable())
       throw Error(str_cat("in the condition \"", abbreviated(text_, kLongestQuote),
                           "\": ", unknown_name(name, symbols_)));
     if (symbol->type == Symbol::Type::numbers) return element(start, name, *symbol);

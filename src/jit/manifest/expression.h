@@ -13,9 +13,11 @@ namespace jitstep::jit {
 
 /// The type of a name in an expression.
 struct Symbol {
-  /// The types of option values, a size of the parameter, its sizes by dimension: `size(0)`, and an option that is
-  /// declared below the condition.
-  enum class Type { number, nullable, numbers, boolean, choice, size, sizes, later };
+  /// The types of option values, a size of the parameter, its sizes by dimension: `size(0)`, an option that is declared
+  /// below the condition, and an option that is no flag, where only flags decide.
+  enum class Type { number, nullable, numbers, boolean, choice, size, sizes, later, no_flag };
+
+  bool is_usable() const { return type != Type::later && type != Type::no_flag; }
 
   Type type = Type::number;
   int count = 0;                     // how many numbers

@@ -124,7 +124,7 @@ Slot read_slot(const SourceLine& line, const Symbols& flags,
   if (!slot.is_signed && !cursor.take_word("NonNegative")) cursor.fail("Signed or NonNegative");
   slot.name = slot.torch_name = cursor.identifier("the slot's name");
   cursor.end_declaration();
-  for (const auto segment : segments_of(line.notes)) {
+  for (const auto segment : segments_of(line)) {
     if (key_of(segment) == "torch")
       slot.torch_name = read_name(value_of(segment), line.location, "torch's name");
     else if (key_of(segment) == "codec")
@@ -164,7 +164,7 @@ Reduction read_reduction(const SourceLine& line, const Symbols& flags,
   cursor.expect(">");
   reduction.name = cursor.identifier("the reduction's name");
   cursor.end_declaration();
-  for (const auto segment : segments_of(line.notes)) {
+  for (const auto segment : segments_of(line)) {
     if (key_of(segment) == "after")
       read_after(value_of(segment), line.location, earlier, transforms, reduction);
     else if (segment == "update_state")
@@ -215,8 +215,7 @@ RuleInput read_input(const SourceLine& line) {
   if (!cursor.take_word("Input")) cursor.fail("Input");
   input.name = cursor.identifier("the input's name");
   cursor.end_declaration();
-  for (const auto segment : segments_of(line.notes))
-    add_free_text(segment, line.location, &input.note);
+  for (const auto segment : segments_of(line)) add_free_text(segment, line.location, &input.note);
   return input;
 }
 
@@ -227,7 +226,7 @@ RuleTransform read_transform(const SourceLine& line) {
   if (!cursor.take_word("real")) cursor.fail("real");
   transform.name = cursor.identifier("the name of the transformed values");
   cursor.end_declaration();
-  for (const auto segment : segments_of(line.notes))
+  for (const auto segment : segments_of(line))
     if (key_of(segment) == "host")
       transform.host = read_name(value_of(segment), line.location, "a host transform");
     else
@@ -250,7 +249,7 @@ MatrixField read_matrix(const SourceLine& line, const Symbols& flags) {
   cursor.expect(">");
   matrix.name = matrix.torch_name = cursor.identifier("the matrix's name");
   cursor.end_declaration();
-  for (const auto segment : segments_of(line.notes)) {
+  for (const auto segment : segments_of(line)) {
     if (segment.starts_with("largest side: "))
       matrix.largest = read_initial(value_of(segment), line.location);
     else
@@ -273,7 +272,7 @@ AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {
   cursor.expect(">");
   field.name = field.torch_name = cursor.identifier("the field's name");
   cursor.end_declaration();
-  for (const auto segment : segments_of(line.notes)) {
+  for (const auto segment : segments_of(line)) {
     if (segment == "elements")
       field.of_elements = true;
     else

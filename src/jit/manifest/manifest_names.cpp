@@ -23,14 +23,19 @@ void refuse_entries(const std::string& own_name, const std::string& torch_name,
 }
 
 std::string unknown_name(const std::string& name, const Symbols& symbols) {
-  if (symbols.contains(name))
+  const auto known = symbols.find(name);
+  if (known != symbols.end() && known->second.type == Symbol::Type::no_flag)
+    return str_cat("`", name,
+                   "` is not a flag, and only flags can decide this. Declare a flag with ",
+                   "the note `lifted: CONDITION`, and name it here.");
+  if (known != symbols.end())
     return str_cat("`", name, "` is declared below the condition. Declare it above.");
   if (size_symbols().contains(name))
     return str_cat("only `lifted:` and `refuse:` of a rule can read the size `", name,
                    "`. Name a flag with `lifted:` here.");
   std::vector<std::string> names;
   for (const auto& [one, symbol] : symbols)
-    if (symbol.type != Symbol::Type::later) names.push_back(one);
+    if (symbol.is_usable()) names.push_back(one);
   return str_cat("unknown name `", name, "`", did_you_mean(name, names),
                  ". Known names: ", names.empty() ? "none" : joined(names), ".");
 }

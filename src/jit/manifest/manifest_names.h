@@ -18,8 +18,8 @@ void refuse_in_archives(const std::string& name, const Location& location);
 void refuse_entries(const std::string& own_name, const std::string& torch_name,
                     const Location& location);
 
-/// Why a condition cannot use this name, and what to write instead: it is unknown, a size of the parameter, or declared
-/// below the condition.
+/// Why a condition cannot use this name, and what to write instead: it is unknown, a size of the parameter, no flag, or
+/// declared below the condition.
 std::string unknown_name(const std::string& name, const Symbols& symbols);
 
 /// Throws an Error if checkpoints cannot tell `made`, which the manifest has, from other state. They find state by its

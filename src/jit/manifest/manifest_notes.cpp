@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <regex>
+#include <set>
 
 #include "jit/base/closest.h"
 #include "jit/base/text.h"
@@ -69,16 +70,29 @@ bool is_well_formed(std::string_view segment, const NoteForm& note) {
                                                : rest == ":" || rest.starts_with(": ");
 }
 
+// The word that begins a note with a value: "torch" of "torch: exp_avg", "if" of "if nesterov".
+std::string_view keyword_of(std::string_view segment) {
+  return segment.starts_with("if ") ? segment.substr(0, 2) : key_of(segment);
+}
+
+void refuse_repeated_keys(const std::vector<std::string_view>& segments, const Location& location) {
+  std::set<std::string_view> keys;
+  for (const std::string_view segment : segments)
+    if (const auto key = keyword_of(segment); !key.empty() && !keys.insert(key).second)
+      location.fail(str_cat("the note `", key, "` appears twice. Keep one."));
+}
+
 }  // namespace
 
-std::vector<std::string_view> segments_of(std::string_view notes) {
+std::vector<std::string_view> segments_of(const SourceLine& line) {
   std::vector<std::string_view> segments;
-  while (!notes.empty()) {
+  for (std::string_view notes = line.notes; !notes.empty();) {
     const std::size_t end = std::min(notes.find(';'), notes.size());
     if (const auto segment = trimmed(notes.substr(0, end)); !segment.empty())
       segments.push_back(segment);
     notes.remove_prefix(std::min(end + 1, notes.size()));
   }
+  refuse_repeated_keys(segments, line.location);
   return segments;
 }
 

@@ -14,7 +14,8 @@ namespace jitstep::jit {
 /// The name of the transform that a rule's leading comment declares.
 inline constexpr std::string_view kTransformed = "transformed";
 
-std::vector<std::string_view> segments_of(std::string_view notes);
+/// The notes of a declaration. Throws an Error if a key appears twice, because only one could have an effect.
+std::vector<std::string_view> segments_of(const SourceLine& line);
 
 /// "torch" of "torch: exp_avg". Empty if the segment does not start with a word and a colon.
 std::string_view key_of(std::string_view segment);

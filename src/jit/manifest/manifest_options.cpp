@@ -98,7 +98,7 @@ Option read_number(const SourceLine& line) {
   cursor.expect("=");
   option.initial = read_default(cursor, option);
   cursor.end_declaration();
-  for (const auto segment : segments_of(line.notes)) {
+  for (const auto segment : segments_of(line)) {
     if (option.type == Option::Type::nullable && segment.starts_with(kAtConstruction))
       option.at_construction = read_name(value_of(segment), line.location, "an option");
     else if (segment == kSameInGroups && option.type == Option::Type::number)
@@ -120,7 +120,7 @@ Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbol
   cursor.expect("=");
   option.initial = read_flag_default(cursor, option);
   cursor.end_declaration();
-  for (const auto segment : segments_of(line.notes)) {
+  for (const auto segment : segments_of(line)) {
     if (option.type == Option::Type::boolean && !integers && key_of(segment) == "lifted")
       option.lifted = read_condition(value_of(segment), symbols, line.location);
     else if (option.type != Option::Type::number ||

@@ -162,6 +162,9 @@ class Reader {
       flags_[made_.flags.back().name] = symbol_of(made_.flags.back());
     });
     for (const Option& option : made_.hyper) check_construction(option);
+    if (made_.kind != Kind::rule) return;
+    for (const Option& option : made_.hyper)
+      flags_.try_emplace(option.name, Symbol{Symbol::Type::no_flag, 1, {}});
   }
 
   // Conditions of flags above know the names of those below, for their errors.

@@ -79,7 +79,8 @@ class Preprocessor {
     throw Error(str_cat(from, ":", line, ": cannot find the include \"", wanted,
                         "\": there is no template ", relative,
                         relative == from_root ? "" : " and no template " + from_root,
-                        ". Set JITSTEP_TEMPLATES to its folder, or add it at run time."));
+                        ". Copy the code into this file, or put the included file there in a ",
+                        "folder, and name that folder in JITSTEP_TEMPLATES."));
   }
 
   std::optional<std::string> find(const std::string& stored) const {

@@ -51,6 +51,13 @@ TEST(HostCompiler, AnUndefinedFunctionIsACompileErrorForCpuOnly) {
   EXPECT_NO_THROW(compiler.compile(unit, "unit", Target::emulated()));
 }
 
+TEST(HostCompiler, AMissingReturnStatementIsACompileError) {
+  const std::string unit = "static int f(int x) { if (x) return 1; } int entry() { return f(0); }";
+  HostCompiler compiler(Settings::from_environment());
+  for (const Target& target : {Target::cpu(), Target::emulated()})
+    EXPECT_THROW(compiler.compile(unit, "unit", target), CompileError);
+}
+
 TEST(HostCompiler, OnlyTheEmulatedTargetSeesItsMacro) {
   const std::string unit = "#ifndef JITSTEP_EMULATION\n#error none\n#endif\nint x;";
   HostCompiler compiler(Settings::from_environment());

@@ -90,6 +90,13 @@ TEST(Nvrtc, AStaticArrayTooLargeForTheGpuIsACompileError) {
   EXPECT_THROW(nvrtc().compile(unit, "unit", Target::cuda(80)), CompileError);
 }
 
+TEST(Nvrtc, AMissingReturnStatementIsACompileError) {
+  const char* unit =
+      "__device__ int f(int x) { if (x) return 1; } "
+      "extern \"C\" __global__ void k(int* p) { p[0] = f(p[1]); }";
+  EXPECT_THROW(nvrtc().compile(unit, "unit", Target::cuda(90)), CompileError);
+}
+
 TEST(Nvrtc, AGpuNewerThanNvrtcGetsPtx) {
   const Binary binary = nvrtc().compile(kUnit, "unit", Target::cuda(990));
   ASSERT_FALSE(binary.image.empty());

@@ -189,6 +189,10 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, SLOTS "Signed m;  // if numel > 100\n};\n",
        "only `lifted:` and `refuse:` of a rule can read the size `numel`. Name a flag with "
        "`lifted:` here"},
+      {Kind::rule, 6, HYPER "double a = 1;\n};\nstruct Slots {\nSigned m;  // if a != 0\n};\n",
+       "in the condition \"a != 0\": `a` is not a flag, and only flags can decide this"},
+      {Kind::rule, 3, SLOTS "Signed m;  // initial: 1; codec: int8; initial: 2\n};\n",
+       "the note `initial` appears twice"},
       {Kind::rule, 6, SUMS "Sum<rows, 1, A> a;\nSum<rows, 1, B> b;  // after a\n};\n",
        "cannot read `after a`. Write `after: REDUCTION, ...`, for a rule's reductions"},
       {Kind::rule, 5, SUMS "Sum<rows, 1, A> a;  // update_state too\n};\n",
