@@ -5,6 +5,7 @@
 There is one class for each optimizer of jitstep. Everything else is as in torch.optim. docs/python.md has a guide.
 """
 
+import sys
 from typing import Any
 
 from torch.optim import lr_scheduler, swa_utils
@@ -22,6 +23,9 @@ from .transforms import TransformCall, register_host_transform, register_paramet
 
 _core.use_package(package.kernels(), package.compiler(), package.nvrtc())
 globals().update(classes())
+# `from jitstep.lr_scheduler import StepLR` works like `from torch.optim.lr_scheduler import StepLR`.
+sys.modules[f"{__name__}.lr_scheduler"] = lr_scheduler
+sys.modules[f"{__name__}.swa_utils"] = swa_utils
 
 
 def rules() -> list[str]:

@@ -59,13 +59,15 @@ def _torch_sentence(rule: str, name: str, index: int, given: Any, wanted: str) -
         return f"{shown} should be {wanted} but is: {given}"
     if rule == "adafactor":
         return f"{name} should be {wanted} but is: {given}"
-    return f"Invalid {name} value: {given} and should be {wanted}"
+    shown = "epsilon" if name == "eps" else name
+    return f"Invalid {shown} value: {given} and should be {wanted}"
 
 
 def _range_of(rule: str, option: str, given: Any) -> str:
     """The values that an option accepts, such as ">= 0"."""
     accepted = next(str(one["range"]) for one in _core.describe(rule)["options"] if one["name"] == option)
-    return accepted if accepted == "finite" or math.isfinite(given) else f"finite and {accepted}"
+    finite = given is not None and math.isfinite(given)
+    return accepted if accepted == "finite" or finite else f"finite and {accepted}"
 
 
 def option_error(rule: str, error: _core.OptionError, options: Mapping[str, Any]) -> ValueError:

@@ -313,7 +313,8 @@ class Optimizer(GroupedOptimizer):
         return checkpoint.export(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
+        saved = {"save_values": True} if self.save_values else {}
+        return saved | {
             "defaults": self.defaults,
             "state": self.state,
             "param_groups": self.param_groups,
@@ -324,7 +325,6 @@ class Optimizer(GroupedOptimizer):
                 "in_backward": self.steps_in_backward,
             },
             "inputs": self._inputs,
-            "save_values": self.save_values,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:

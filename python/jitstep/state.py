@@ -108,6 +108,11 @@ class Binding:
     def old_pair(self, field: _core.AuxInfo) -> Tensor:
         return new_pair(self.p, field, self.state.get(field.name))
 
+    def note_unused(self, slot: _core.SlotInfo, values: Tensor | None) -> None:
+        """Before step 1, kernels do not read state, so values that a program has set would be lost."""
+        if self.t == 0 and values is not None and bool((values.ne(slot.initial) & values.ne(0)).any()):
+            self.conversion.add_unused(slot.name)
+
     def bytes(self, key: str, size: int) -> Tensor | None:
         """The bytes of a checkpoint. None if the format has none."""
         if size == 0:
@@ -143,6 +148,7 @@ class Binding:
             if values is None:
                 values = empty(self.p, self.strides, value_dtype(self.p)).fill_(slot.initial)
             self.state[slot.name] = values
+        self.note_unused(slot, self.state[slot.name])
         return self.state[slot.name], None
 
     def keeps_codes(self, number: int, slot: _core.SlotInfo) -> bool:
@@ -160,6 +166,7 @@ class Binding:
                 self.conversion.add(slot.name, _codec_name(old) if old else "fp32", _codec_name(slot.format))
             elif slot.initial and self.t > 0:
                 values = empty(self.p, self.strides, value_dtype(self.p)).fill_(slot.initial)
+            self.note_unused(slot, values)
             self.drop(slot.name)
             self.state.pop(slot.name, None)
             for key, size in ((codes_key, slot.codes), (scales_key, slot.scales)):

@@ -80,9 +80,12 @@ nb::object plain_number(nb::handle value) {
 
 // A TypeError of Python does not name the option.
 jit::Value convert(const jit::Option& option, nb::handle object) {
+  if (object.is_none() && option.type == Type::boolean) return false;  // as in torch
   if (object.is_none()) return option.type == Type::choice ? option.initial : jit::Value();
   switch (option.type) {
     case Type::boolean: {
+      if (nb::isinstance<nb::str>(object))
+        throw nb::type_error(("the option " + option.name + ": must be True or False.").c_str());
       const int truth = PyObject_IsTrue(object.ptr());
       if (truth < 0) throw nb::python_error();
       return truth == 1;

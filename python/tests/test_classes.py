@@ -1,5 +1,6 @@
 """Classes, their arguments, files of the user, and errors."""
 
+import importlib
 import inspect
 import pathlib
 import pickle
@@ -117,6 +118,9 @@ def test_a_value_that_depends_on_the_rate_is_that_of_construction():
         (lambda: jitstep.AdamW([weight()], lr=-1), ValueError, "Invalid learning rate: -1"),
         (lambda: jitstep.Adam([weight()], betas=(1.0, 0.0)), ValueError, "Invalid beta parameter at index 0: 1.0"),
         (lambda: jitstep.SGD([weight()], lr=0.1, momentum=-0.5), ValueError, "Invalid momentum value: -0.5"),
+        (lambda: jitstep.Adam([weight()], eps=-1), ValueError, "Invalid epsilon value: -1"),
+        (lambda: jitstep.Adam([weight()], betas=(0.1, None)), ValueError, "Invalid beta parameter at index 1: None"),
+        (lambda: jitstep.Adam([weight()], amsgrad="yes"), TypeError, "the option amsgrad: must be True or False"),
         (lambda: jitstep.SGD([weight()], nesterov=True), ValueError, "Nesterov momentum requires a momentum"),
         (lambda: jitstep.Rprop([weight()], etas=(1.0, 0.5)), ValueError, "Invalid eta values: 1.0, 0.5"),
         (lambda: jitstep.AdamW([]), ValueError, "optimizer got an empty parameter list"),
@@ -242,6 +246,8 @@ def test_a_parameter_on_another_device_is_an_error_of_the_step():
 def test_the_package_has_the_other_names_of_torch_optim_or_says_where_they_are():
     assert jitstep.lr_scheduler is torch.optim.lr_scheduler
     assert jitstep.swa_utils is torch.optim.swa_utils
+    assert importlib.import_module("jitstep.lr_scheduler") is torch.optim.lr_scheduler
+    assert importlib.import_module("jitstep.swa_utils") is torch.optim.swa_utils
     for name in ("LBFGS", "SparseAdam"):
         with pytest.raises(AttributeError, match=rf"torch\.optim\.{name}"):
             getattr(jitstep, name)

@@ -214,3 +214,30 @@ def test_erased_state_starts_again():
     optimizer.state.pop(net[0].weight)
     train(net, optimizer, 1)
     assert optimizer.state[net[0].weight]["step"] == 1
+
+
+@pytest.mark.parametrize("state", ["fp32", "int8"])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_values_of_state_before_the_first_step_are_a_warning(state, in_place):
+    p = torch.nn.Parameter(torch.ones(4096))
+    optimizer = jitstep.Adagrad([p], state=state, initial_accumulator_value=0.5)
+    if in_place and state == "fp32":
+        optimizer.state[p]["sum"].fill_(4.0)
+    else:
+        optimizer.state[p]["sum"] = torch.full((4096,), 4.0)
+    p.grad = torch.ones(4096)
+    with pytest.warns(UserWarning, match="the values of sum have no effect"):
+        optimizer.step()
+    assert torch.allclose(optimizer.value(p, "sum"), torch.tensor(1.5), rtol=0.02)
+
+
+@pytest.mark.parametrize("state", ["fp32", "int8"])
+def test_state_as_jitstep_made_it_is_no_warning_in_the_first_step(state):
+    p = torch.nn.Parameter(torch.ones(4096))
+    optimizers = [jitstep.Adagrad([p], state=state, initial_accumulator_value=0.5), jitstep.AdamW([p], state=state)]
+    optimizers[1].init_state()
+    p.grad = torch.ones(4096)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for optimizer in optimizers:
+            optimizer.step()

@@ -258,6 +258,21 @@ def test_a_copy_of_an_optimizer_has_its_inputs_and_settings(copied):
     assert other.value(q, "hessian_moment").abs().sum() > 0
 
 
+def test_a_copy_has_the_public_attributes_of_the_original():
+    optimizer = jitstep.AdamW([parameter(4)])
+    other = copy.deepcopy(optimizer)
+    public = [{name for name in one.__dict__ if not name.startswith("_")} for one in (optimizer, other)]
+    assert public[0] == public[1]
+
+
+def test_a_flag_that_is_null_is_off_as_in_torch():
+    p = parameter(4)
+    optimizer = jitstep.Adam([p], amsgrad=None)
+    p.grad = torch.ones(4)
+    optimizer.step()
+    assert "max_exp_avg_sq" not in optimizer.state[p]
+
+
 def test_the_memory_report_counts_sparse_gradients():
     table = torch.nn.Embedding(10, 4, sparse=True)
     table(torch.tensor([1])).sum().backward()
