@@ -42,7 +42,7 @@ void Optimizer::Impl::take_in(std::size_t group,
                               std::map<void*, std::unique_ptr<ParamState>> early) {
   register_members(group);
   for (auto& [key, state] : early)
-    if (auto& held = states()[key]; !held) held = std::move(state);
+    if (auto& entry = states()[key]; !entry) entry = std::move(state);
   if (hooks) hook_gradients();
   if (offload) offload->update_hooks();
 }

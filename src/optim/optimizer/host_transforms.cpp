@@ -24,17 +24,17 @@ using Matrices = std::map<std::string, torch::Tensor>;
 // A transform may replace matrices, but not add others.
 void check_matrices(const std::string& transform, const Matrices& before, const Matrices& after) {
   for (const auto& [name, made] : after) {
-    const auto held = before.find(name);
+    const auto old = before.find(name);
     std::vector<std::string> known;
     for (const auto& [other, tensor] : before) known.push_back(other);
-    TORCH_CHECK(held != before.end(), "jitstep: the host transform \"", transform,
+    TORCH_CHECK(old != before.end(), "jitstep: the host transform \"", transform,
                 "\" assigned the matrix \"", name, "\", which this parameter does not have",
                 jit::did_you_mean(name, known),
                 ". Matrices: ", known.empty() ? "none" : jit::joined(known), ".");
-    TORCH_CHECK(made.defined() && made.sizes() == held->second.sizes(),
+    TORCH_CHECK(made.defined() && made.sizes() == old->second.sizes(),
                 "jitstep: the host transform \"", transform, "\" assigned ",
                 made.defined() ? describe(made) : "no tensor", " to the matrix \"", name,
-                "\" of the sizes ", held->second.sizes(), ". Assign a tensor of these sizes.");
+                "\" of the sizes ", old->second.sizes(), ". Assign a tensor of these sizes.");
   }
 }
 

@@ -76,7 +76,7 @@ void Optimizer::Impl::Offload::drop_removed() {
     if (present.contains(one->first)) continue;
     any = true;
     release(one->second);
-    if (impl_.held_state(one->first) == nullptr) copies_.erase(one);
+    if (impl_.find_state(one->first) == nullptr) copies_.erase(one);
   }
   if (!any) return;
   await_uploads();

@@ -97,12 +97,12 @@ bool Optimizer::save_all(OutputArchive& archive) const {
   if (impl_->sharding && !impl_->gather_states(resized)) return false;
   for (const ParamGroup& group : param_groups_)
     for (const torch::Tensor& p : group.params()) {
-      const auto held = state_.find(key_of(p));
-      if (held == state_.end()) continue;
-      const auto* const state = dynamic_cast<const ParamState*>(held->second.get());
+      const auto found = state_.find(key_of(p));
+      if (found == state_.end()) continue;
+      const auto* const state = dynamic_cast<const ParamState*>(found->second.get());
       if (!impl_->sharding && state != nullptr && state->data().has_id() &&
           !has_slots(state->data().buffers) && p.sizes() != state->data().layout.sizes)
-        resized.try_emplace(held->first, *state).first->second.data().resize(p.sizes());
+        resized.try_emplace(found->first, *state).first->second.data().resize(p.sizes());
     }
   write_archive(archive, impl_->default_options(), impl_->mode, {state_, resized}, param_groups_,
                 impl_->shared_state_to_save());

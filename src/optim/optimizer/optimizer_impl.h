@@ -207,12 +207,12 @@ struct Optimizer::Impl {
   // ---- torch's part of the optimizer
   std::vector<ParamGroup>& param_groups() const { return optimizer->param_groups_; }
   States& states() const { return optimizer->state_; }
-  torch::optim::OptimizerParamState* held_state(void* key) const {
+  torch::optim::OptimizerParamState* find_state(void* key) const {
     const auto found = states().find(key);
     return found == states().end() ? nullptr : found->second.get();
   }
   // The same without a search, if the state is where it was in the last step.
-  torch::optim::OptimizerParamState* held_state(ParamRecord& record) const {
+  torch::optim::OptimizerParamState* find_state(ParamRecord& record) const {
     const StateEntry* const known = record.entry;
     if (known != nullptr && known->has_value() && known->value.first == record.key)
       return known->value.second.get();
@@ -300,7 +300,7 @@ struct Optimizer::Impl {
   // ---- state in host memory (optimizer_offload.cpp). Without offload(), these do nothing.
   void start_offload(const OffloadOptions& options);
   void move_states_to_host();
-  void bind_held_state(const ParamRecord& record, const torch::Tensor& p);
+  void bind_stored_state(const ParamRecord& record, const torch::Tensor& p);
   void use_host_copies();
   void return_parameters();
   StepExtras extras_of_step() const;

@@ -49,7 +49,7 @@ void Optimizer::Impl::move_states_to_host() {
   for (Group& group : groups)
     for (ParamRecord& record : group.param_records)
       if (!record.repeated && record.host != nullptr)
-        bind_held_state(record, record.host->parameter);
+        bind_stored_state(record, record.host->parameter);
 }
 
 // From here on, a step sees tensors in host memory only.

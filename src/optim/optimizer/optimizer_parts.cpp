@@ -42,12 +42,13 @@ std::uint64_t first_of(std::uint64_t own, RankGroup& ranks) {
 }
 
 bool has_formats(const ParamState::Data& state, const jit::Plan& plan) {
-  const auto &held = state.declared_slots(), &made = plan.rule().slots;
+  const auto &stored = state.declared_slots(), &made = plan.rule().slots;
   const auto& to = plan.spec.state.slots;
-  if (held.size() != made.size() || state.buffers.format.slots.size() != made.size()) return false;
+  if (stored.size() != made.size() || state.buffers.format.slots.size() != made.size())
+    return false;
   for (std::size_t i = 0; i < made.size(); ++i) {
     const auto& from = state.buffers.format.slots[i];
-    if (held[i].name != made[i].name || (to[i] && !from) ||
+    if (stored[i].name != made[i].name || (to[i] && !from) ||
         (to[i] && !jit::same_codes(*from, *to[i], *plan.catalog)))
       return false;
   }
@@ -62,10 +63,10 @@ bool has_codec_aux_state(const jit::Plan& plan) {
 // True if the elements of a part can be read and converted without the others.
 bool converts_alone(const PartedState& parted, const ParamState::Data& state,
                     const torch::Tensor& p, const jit::Plan& plan, const jit::Part& part) {
-  const StateBuffers& held = state.buffers;
+  const StateBuffers& stored = state.buffers;
   if (part.count() == p.numel() || p.sizes() != state.layout.sizes ||
-      p.strides() != state.layout.strides || held.format.dtype != plan.spec.state.dtype ||
-      held.format.weights != plan.spec.state.weights)
+      p.strides() != state.layout.strides || stored.format.dtype != plan.spec.state.dtype ||
+      stored.format.weights != plan.spec.state.weights)
     return false;
   const bool same = has_formats(state, plan);
   if (part.count() == 0) return same;
@@ -85,7 +86,7 @@ class Optimizer::Impl::PartsToSave {
     for (std::size_t g = 0; g < impl.groups.size(); ++g)
       for (const ParamRecord& record : impl.groups[g].param_records) {
         const torch::Tensor& p = impl.param_groups()[record.name.group].params()[record.name.index];
-        const auto* const state = dynamic_cast<const ParamState*>(impl.held_state(record.key));
+        const auto* const state = dynamic_cast<const ParamState*>(impl.find_state(record.key));
         if (record.repeated || state == nullptr || p.numel() == 0) continue;
         check(p, record.name, *state);
         saved_.push_back({&record, &p, &state->data()});
@@ -128,7 +129,7 @@ class Optimizer::Impl::PartsToSave {
     std::map<void*, ParamState> made;
     for (std::size_t i = 0; i < saved_.size(); ++i) {
       void* const key = saved_[i].record->key;
-      const auto& state = static_cast<const ParamState&>(*impl_.held_state(key));
+      const auto& state = static_cast<const ParamState&>(*impl_.find_state(key));
       keep_outline(made.insert_or_assign(key, state).first->second.data(), *saved_[i].p,
                    index.states.at(name_of(i)));
     }

@@ -64,12 +64,12 @@ std::vector<KernelReport> Optimizer::kernels() {
 }
 
 MemoryReport Optimizer::memory_report() const {
-  std::map<const void*, MemoryMeasure::Held>
+  std::map<const void*, MemoryMeasure::StateView>
       states;  // states whose parameter was not found in a group yet
-  for (const auto& [key, held] : state_)
-    if (const auto* const state = dynamic_cast<const ParamState*>(held.get()))
-      states.emplace(key,
-                     MemoryMeasure::Held{state->data().buffers, state->data().declared_slots()});
+  for (const auto& [key, entry] : state_)
+    if (const auto* const state = dynamic_cast<const ParamState*>(entry.get()))
+      states.emplace(
+          key, MemoryMeasure::StateView{state->data().buffers, state->data().declared_slots()});
   MemoryReport report;
   MemoryMeasure measure;
   std::set<const void*> listed;
@@ -78,13 +78,13 @@ MemoryReport Optimizer::memory_report() const {
       const torch::Tensor& p = param_groups_[g].params()[i];
       if (!listed.insert(key_of(p)).second) continue;
       const auto own = states.extract(key_of(p));
-      const MemoryMeasure::Held* const held = own.empty() ? nullptr : &own.mapped();
-      MemoryMeasure::Entries entries = measure.parameter(p, held);
+      const MemoryMeasure::StateView* const state = own.empty() ? nullptr : &own.mapped();
+      MemoryMeasure::Entries entries = measure.parameter(p, state);
       if (impl_->offload) impl_->offload->measure(key_of(p), measure, entries);
       report.parameters.push_back({g, i, p.sizes().vec(), p.numel(), impl_->rule_of(g),
-                                   held != nullptr, std::move(entries)});
+                                   state != nullptr, std::move(entries)});
     }
-  for (const auto& [key, held] : states) measure.add_state(report.others, held);
+  for (const auto& [key, state] : states) measure.add_state(report.others, state);
   const SharedStateTensors& shared_state = impl_->shared_state;
   measure.add(report.others, MemoryReport::Kind::aux_state,
               jit::joined(shared_names(impl_->default_options().manifest())), "float64",

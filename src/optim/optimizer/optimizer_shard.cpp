@@ -124,7 +124,7 @@ void Optimizer::Impl::shard(const std::shared_ptr<RankGroup>& ranks, const Shard
                                                 options.in_backward());
       for (const ParameterName& name : sharding->names()) {
         const torch::Tensor& p = sharding->parameter(name);
-        bind_held_state(groups[name.group].param_records[name.index], p);
+        bind_stored_state(groups[name.group].param_records[name.index], p);
       }
     });
   } catch (...) {
@@ -136,7 +136,7 @@ void Optimizer::Impl::shard(const std::shared_ptr<RankGroup>& ranks, const Shard
     ParamRecord& record = groups[name.group].param_records[name.index];
     record.group_revision = -1;
     record.gradient_checked = false;  // it may be reduced from now on
-    if (auto* const state = dynamic_cast<ParamState*>(held_state(record.key)))
+    if (auto* const state = dynamic_cast<ParamState*>(find_state(record.key)))
       reduce_to_part(name.group, name.index, state->data());
   }
   stepper = Stepper();
@@ -254,7 +254,7 @@ void Optimizer::Impl::reduce_to_part(std::size_t g, std::size_t index,
 bool Optimizer::Impl::gather_states(std::map<void*, ParamState>& whole) const {
   for (const ParameterName& name : sharding->names()) {
     void* const key = groups[name.group].param_records[name.index].key;
-    const auto* const state = dynamic_cast<const ParamState*>(held_state(key));
+    const auto* const state = dynamic_cast<const ParamState*>(find_state(key));
     if (state == nullptr) continue;
     const torch::Tensor& p = sharding->parameter(name);
     TORCH_CHECK(state->data().buffers.plan != nullptr, "jitstep: the state of ", describe(p, name),

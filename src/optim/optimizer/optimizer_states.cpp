@@ -14,12 +14,12 @@ namespace jitstep {
 
 // Sets the record's state to that of torch's table. Throws if that is not state of the rule, or invalid.
 void Optimizer::Impl::look_up(ParamRecord& record) const {
-  auto* const held = held_state(record);
-  auto* const state = dynamic_cast<ParamState*>(held);
+  auto* const entry = find_state(record);
+  auto* const state = dynamic_cast<ParamState*>(entry);
   const std::string& of_group = groups[record.name.group].rule;
   with_context(*record.p, record.name, [&] {
     TORCH_CHECK(
-        held == nullptr || (state != nullptr && state->rule() == of_group),
+        entry == nullptr || (state != nullptr && state->rule() == of_group),
         "jitstep: the state of a parameter was replaced by another optimizer's. Use the state ",
         "class of ", of_group, ".");
     record.set_state(state);
@@ -29,16 +29,16 @@ void Optimizer::Impl::look_up(ParamRecord& record) const {
 
 // Found by the parameter's key: the record's tensor may be this rank's part.
 ParamState& Optimizer::Impl::state_for(const ParamRecord& record) {
-  auto& held = states()[record.key];
-  if (!held) held = make_param_state(groups[record.name.group].rule, default_options().catalog());
-  return static_cast<ParamState&>(*held);
+  auto& entry = states()[record.key];
+  if (!entry) entry = make_param_state(groups[record.name.group].rule, default_options().catalog());
+  return static_cast<ParamState&>(*entry);
 }
 
 // Ids of all states but `excluded`. A state that was never bound has none.
 std::set<int> Optimizer::Impl::ids_except(const std::set<const ParamState*>& excluded) const {
   std::set<int> used;
-  for (const auto& [key, held] : states()) {
-    const auto* const state = dynamic_cast<const ParamState*>(held.get());
+  for (const auto& [key, entry] : states()) {
+    const auto* const state = dynamic_cast<const ParamState*>(entry.get());
     if (state != nullptr && state->data().has_id() && !excluded.contains(state))
       used.insert(state->id());
   }
@@ -131,8 +131,8 @@ void Optimizer::Impl::bind_shared_state() {
 }
 
 // Binds a state that exists already to p in the group's current formats, outside of a step.
-void Optimizer::Impl::bind_held_state(const ParamRecord& record, const torch::Tensor& p) {
-  auto* const state = dynamic_cast<ParamState*>(held_state(record.key));
+void Optimizer::Impl::bind_stored_state(const ParamRecord& record, const torch::Tensor& p) {
+  auto* const state = dynamic_cast<ParamState*>(find_state(record.key));
   if (state == nullptr) return;
   const GroupRecord& group = groups[record.name.group].record;
   with_context(p, record.name, [&] {

@@ -210,7 +210,7 @@ void Optimizer::Impl::refresh_options(std::size_t g) {
   const bool storage_unchanged = check_storage(record);
   if (sharding) update_part(record, p);
   record.grad = operation == Operation::step ? gradient_of(record) : &p;
-  const bool bound = record.is_bound(held_state(record), group_revision, storage_unchanged);
+  const bool bound = record.is_bound(find_state(record), group_revision, storage_unchanged);
   if (record.grad == nullptr) {
     if (bound) inactive.push_back(&record);
     return;

@@ -214,7 +214,7 @@ std::vector<ParameterDigest> Optimizer::Impl::Sharding::digests() {
     add_digests_of_step(all);
   else
     for (std::size_t i = 0; i < names_.size(); ++i)
-      all[i].gradient = impl_.held_state(key_of(parameter(names_[i]))) != nullptr ? 1 : 0;
+      all[i].gradient = impl_.find_state(key_of(parameter(names_[i]))) != nullptr ? 1 : 0;
   return all;
 }
 

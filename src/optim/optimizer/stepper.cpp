@@ -38,15 +38,16 @@ void begin_matrices(const StepParam& param) {
   param.matrices.clear();
   const jit::Plan& plan = *param.buffers->plan;
   for (std::size_t i = 0; i < plan.aux_state.size(); ++i) {
-    const torch::Tensor& held = param.buffers->aux_state[i].buffers[0];
-    if (const auto& sides = plan.aux_state[i].matrix; sides && held.numel() > 0)
+    const torch::Tensor& stored = param.buffers->aux_state[i].buffers[0];
+    if (const auto& sides = plan.aux_state[i].matrix; sides && stored.numel() > 0)
       param.matrices[plan.aux_state[i].name] =
-          held.view({param.p->dim() == 0 ? 1 : param.p->size(sides->rows), -1});
+          stored.view({param.p->dim() == 0 ? 1 : param.p->size(sides->rows), -1});
   }
 }
 
-bool is_view_of_all(const torch::Tensor& held, const torch::Tensor& matrix) {
-  return matrix.is_alias_of(held) && matrix.is_contiguous() && matrix.data_ptr() == held.data_ptr();
+bool is_view_of_all(const torch::Tensor& stored, const torch::Tensor& matrix) {
+  return matrix.is_alias_of(stored) && matrix.is_contiguous() &&
+         matrix.data_ptr() == stored.data_ptr();
 }
 
 // The matrices that transforms have assigned, which may be views of the old ones. The caller copies them into the memory
@@ -54,14 +55,14 @@ bool is_view_of_all(const torch::Tensor& held, const torch::Tensor& matrix) {
 void take_matrices(const StepParam& param, MatrixCopies& copies) {
   const auto& fields = param.buffers->aux_state;
   for (const auto& field : fields) {
-    const torch::Tensor& held = field.buffers[0];
+    const torch::Tensor& stored = field.buffers[0];
     const auto made = param.matrices.find(field.key);
-    if (made == param.matrices.end() || is_view_of_all(held, made->second)) continue;
+    if (made == param.matrices.end() || is_view_of_all(stored, made->second)) continue;
     const bool is_view = std::any_of(fields.begin(), fields.end(), [&](const auto& other) {
       return made->second.is_alias_of(other.buffers[0]);
     });
     const torch::Tensor values = made->second.reshape({-1});
-    copies.emplace_back(held, is_view ? values.clone() : values);
+    copies.emplace_back(stored, is_view ? values.clone() : values);
   }
   param.matrices.clear();
 }
@@ -209,7 +210,7 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
     param->buffers->t.count();
     bump_version(*param->p);
   }
-  for (const auto& [held, values] : matrices) held.copy_(values);
+  for (const auto& [stored, values] : matrices) stored.copy_(values);
   for (const StepParam* const param : now.active) store_outputs(*param, extras);
   if (is_trial && !is_skipped(extras)) trial_seconds_ = seconds.count();
 }

@@ -208,8 +208,8 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
   for (std::size_t i = 0; i < options.size(); ++i) {
     const jit::Option& option = *options[i].option;
     if (!archive.try_read(option.name, value)) continue;
-    const jit::Value held = archived(option, value);
-    as_torch_error([&] { all.set(option.name, held); });
+    const jit::Value converted = archived(option, value);
+    as_torch_error([&] { all.set(option.name, converted); });
     mark(i);
   }
   unpack(all.packed());

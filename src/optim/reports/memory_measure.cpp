@@ -39,35 +39,36 @@ void MemoryMeasure::add(Entries& entries, Kind kind, const std::string& name,
   entries.push_back({kind, name, format, 1, bytes});
 }
 
-void MemoryMeasure::add_state(Entries& entries, const Held& held) {
-  const StateBuffers& state = held.buffers;
-  for (std::size_t i = 0; i < state.slots.size(); ++i) {
-    const auto& [codes, meta] = state.slots[i];
+void MemoryMeasure::add_state(Entries& entries, const StateView& state) {
+  const StateBuffers& buffers = state.buffers;
+  for (std::size_t i = 0; i < buffers.slots.size(); ++i) {
+    const auto& [codes, meta] = buffers.slots[i];
     if (!codes.defined()) continue;
     // The codec is called fp32 but stores real_dtype, which is float64 for float64 parameters.
-    const std::string format =
-        codes.scalar_type() == torch::kFloat64 ? dtype_name(codes) : state.format.slots.at(i)->name;
-    add(entries, Kind::state, held.slots[i].name, format, codes);
-    add(entries, Kind::scales, held.slots[i].name, format, meta);
+    const std::string format = codes.scalar_type() == torch::kFloat64
+                                   ? dtype_name(codes)
+                                   : buffers.format.slots.at(i)->name;
+    add(entries, Kind::state, state.slots[i].name, format, codes);
+    add(entries, Kind::scales, state.slots[i].name, format, meta);
   }
-  add(entries, Kind::residual, "", state.format.weights, state.residual);
-  for (const auto& field : state.aux_state)
+  add(entries, Kind::residual, "", buffers.format.weights, buffers.residual);
+  for (const auto& field : buffers.aux_state)
     for (const torch::Tensor& half : field.buffers) {
       if (half.defined()) add(entries, Kind::aux_state, field.key, dtype_name(half), half);
       if (field.is_matrix()) break;
     }
-  add(entries, Kind::aux_state, "skipped steps", "int64", state.t.step_offset());
+  add(entries, Kind::aux_state, "skipped steps", "int64", buffers.t.step_offset());
 }
 
 void MemoryMeasure::add_host_copy(Entries& entries, Kind kind, const torch::Tensor& copy) {
   if (copy.defined()) add(entries, kind, "host copy", dtype_name(copy) + " in host memory", copy);
 }
 
-MemoryMeasure::Entries MemoryMeasure::parameter(const torch::Tensor& p, const Held* held) {
+MemoryMeasure::Entries MemoryMeasure::parameter(const torch::Tensor& p, const StateView* state) {
   Entries entries;
   add(entries, Kind::parameters, "", dtype_name(p), p);
   if (p.grad().defined()) add(entries, Kind::gradients, "", dtype_name(p.grad()), p.grad());
-  if (held != nullptr) add_state(entries, *held);
+  if (state != nullptr) add_state(entries, *state);
   return entries;
 }
 

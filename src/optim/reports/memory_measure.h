@@ -23,14 +23,14 @@ class MemoryMeasure {
   using Entries = std::vector<MemoryReport::Entry>;
 
   /// The state of a parameter.
-  struct Held {
+  struct StateView {
     const StateBuffers& buffers;
     const std::vector<jit::Slot>& slots;  // declared by its rule
   };
 
-  /// The entries of a parameter. `held`: null if it has no state.
-  Entries parameter(const torch::Tensor& p, const Held* held);
-  void add_state(Entries& entries, const Held& held);
+  /// The entries of a parameter. `state`: null if it has no state.
+  Entries parameter(const torch::Tensor& p, const StateView* state);
+  void add_state(Entries& entries, const StateView& state);
   /// A copy in host memory of a parameter or gradient on a GPU.
   void add_host_copy(Entries& entries, Kind kind, const torch::Tensor& copy);
   /// An undefined tensor adds no entry.

@@ -137,8 +137,8 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
 }
 
 // Users may write to the table of states.
-const ParamState& checked_state(const torch::optim::OptimizerParamState& held) {
-  const auto* const state = dynamic_cast<const ParamState*>(&held);
+const ParamState& checked_state(const torch::optim::OptimizerParamState& entry) {
+  const auto* const state = dynamic_cast<const ParamState*>(&entry);
   TORCH_CHECK(state != nullptr,
               "jitstep: the state of a parameter was replaced by another optimizer's. Use the ",
               "state class of this optimizer.");
@@ -147,11 +147,11 @@ const ParamState& checked_state(const torch::optim::OptimizerParamState& held) {
 
 // Uses the keys of torch::optim::detail::serialize: the parameter's address.
 void write_states(OutputArchive& archive, const StatesToSave& states) {
-  for (const auto& [key, held] : states.all) {
-    if (held == nullptr) continue;
+  for (const auto& [key, entry] : states.all) {
+    if (entry == nullptr) continue;
     OutputArchive one(archive.compilation_unit());
     const auto replaced = states.replaced.find(key);
-    (replaced != states.replaced.end() ? replaced->second : checked_state(*held)).serialize(one);
+    (replaced != states.replaced.end() ? replaced->second : checked_state(*entry)).serialize(one);
     archive.write(std::to_string(reinterpret_cast<std::size_t>(key)), one);
   }
 }

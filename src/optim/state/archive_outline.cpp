@@ -32,17 +32,17 @@ std::int64_t elements_of(const Sizes& sizes) {
 // Checks the shape against the stored bytes before a tensor of that shape is allocated. A byte has at most two codes. A
 // slot without codes stores at least one value per row and column, so elements <= bytes^2.
 void check_held(const ParamState& state, std::int64_t elements) {
-  const StateBuffers& held = state.data().buffers;
-  const auto most = static_cast<double>(held.bytes());
-  for (std::size_t i = 0; i < held.slots.size(); ++i) {
-    const torch::Tensor& codes = held.slots[i].codes;
+  const StateBuffers& stored = state.data().buffers;
+  const auto most = static_cast<double>(stored.bytes());
+  for (std::size_t i = 0; i < stored.slots.size(); ++i) {
+    const torch::Tensor& codes = stored.slots[i].codes;
     if (!codes.defined()) continue;
-    const auto& codec = jit::default_catalog().codec(held.format.slots.at(i).value().name);
-    const bool coded = codec.code_bits(held.format.dtype) > 0;
+    const auto& codec = jit::default_catalog().codec(stored.format.slots.at(i).value().name);
+    const bool coded = codec.code_bits(stored.format.dtype) > 0;
     TORCH_CHECK(coded ? elements <= 2 * codes.numel() : elements <= most * most,
-                "jitstep: the checkpoint is damaged: it has ", coded ? codes.numel() : held.bytes(),
-                " bytes of ", coded ? "codes" : "state", " in a slot for ", elements,
-                " elements. Save the optimizer again.");
+                "jitstep: the checkpoint is damaged: it has ",
+                coded ? codes.numel() : stored.bytes(), " bytes of ", coded ? "codes" : "state",
+                " in a slot for ", elements, " elements. Save the optimizer again.");
   }
 }
 

@@ -59,7 +59,7 @@ void ParamState::set_slot_value(std::size_t slot, const torch::Tensor& values) {
 }
 
 const jit::Catalog& ParamState::Data::catalog() const {
-  return held_catalog ? *held_catalog : jit::default_catalog();
+  return rule_catalog ? *rule_catalog : jit::default_catalog();
 }
 
 const jit::Manifest& ParamState::Data::manifest() const { return catalog().rule(rule); }
@@ -123,8 +123,8 @@ void ParamState::Data::set_slot_value(std::size_t slot, const torch::Tensor& val
     return;
   }
   if (has_id() && values.defined() && values.sizes() != layout.sizes) resize(values.sizes());
-  if (!held_catalog)
-    held_catalog = jit::default_catalog().snapshot();  // fixes the numbers of slots
+  if (!rule_catalog)
+    rule_catalog = jit::default_catalog().snapshot();  // fixes the numbers of slots
   buffers.slots.resize(declared_slots().size());
   buffers.format.slots.resize(buffers.slots.size());
   buffers.slots[slot] = {values, {}};

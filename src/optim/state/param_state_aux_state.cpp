@@ -59,12 +59,12 @@ const jit::ResolvedAuxState& ParamState::Data::resolved_aux_state(const std::str
 
 // A codec's fields are missing after the user has set a copy's slots to values of another shape.
 std::size_t ParamState::Data::aux_index(const jit::ResolvedAuxState& field) const {
-  const auto held = std::find_if(buffers.aux_state.begin(), buffers.aux_state.end(),
-                                 [&](const auto& one) { return one.key == field.key; });
-  TORCH_CHECK(held != buffers.aux_state.end(), "jitstep: the auxiliary state ", field.key,
+  const auto stored = std::find_if(buffers.aux_state.begin(), buffers.aux_state.end(),
+                                   [&](const auto& one) { return one.key == field.key; });
+  TORCH_CHECK(stored != buffers.aux_state.end(), "jitstep: the auxiliary state ", field.key,
               " was dropped when the slot's values were replaced. Read it after an optimizer has ",
               "used the state.");
-  return static_cast<std::size_t>(held - buffers.aux_state.begin());
+  return static_cast<std::size_t>(stored - buffers.aux_state.begin());
 }
 
 torch::Tensor ParamState::aux_state(const std::string& name) const {
@@ -79,14 +79,14 @@ torch::Tensor ParamState::aux_state(const std::string& name) const {
 void ParamState::set_aux_state(const std::string& name, const torch::Tensor& values) {
   const OwnOperations own;
   torch::Tensor now = aux_state(name);
-  auto& held = data_->buffers.aux_state[data_->aux_index(data_->resolved_aux_state(name))];
-  if (!data_->is_bound() && held.is_matrix()) {
+  auto& stored = data_->buffers.aux_state[data_->aux_index(data_->resolved_aux_state(name))];
+  if (!data_->is_bound() && stored.is_matrix()) {
     const torch::Tensor matrix = values.to(now.options(), false, true).contiguous();
-    held.buffers = {matrix, matrix};
+    stored.buffers = {matrix, matrix};
     return;
   }
   if (!data_->is_bound()) {
-    for (torch::Tensor& half : held.buffers)
+    for (torch::Tensor& half : stored.buffers)
       half = values.to(now.options(), false, true).contiguous();
     return;
   }
@@ -124,15 +124,16 @@ void ParamState::Data::check_aux_state(const StateBuffers& fresh) const {
   if (buffers.plan == nullptr || step() == 0) return;
   for (const jit::ResolvedAuxState& field : buffers.plan->aux_state) {
     const auto same = [&](const auto& other) { return other.key == field.key; };
-    const auto held = std::find_if(buffers.aux_state.begin(), buffers.aux_state.end(), same);
+    const auto stored = std::find_if(buffers.aux_state.begin(), buffers.aux_state.end(), same);
     const auto made = std::find_if(fresh.aux_state.begin(), fresh.aux_state.end(), same);
-    if (field.component != jit::kRuleComponent || held == buffers.aux_state.end() ||
+    if (field.component != jit::kRuleComponent || stored == buffers.aux_state.end() ||
         made == fresh.aux_state.end())
       continue;
     // A matrix may come or go with the option for the largest side.
-    if (field.matrix && (held->buffers[0].numel() == 0 || made->buffers[0].numel() == 0)) continue;
-    TORCH_CHECK(held->buffers[0].numel() == made->buffers[0].numel(), "jitstep: the state has ",
-                held->buffers[0].numel(), " values of the auxiliary state \"", field.key,
+    if (field.matrix && (stored->buffers[0].numel() == 0 || made->buffers[0].numel() == 0))
+      continue;
+    TORCH_CHECK(stored->buffers[0].numel() == made->buffers[0].numel(), "jitstep: the state has ",
+                stored->buffers[0].numel(), " values of the auxiliary state \"", field.key,
                 "\", but the parameter needs ", made->buffers[0].numel(),
                 ". Call set_aux_state() of a copy of the state, or erase it to start again.");
   }
@@ -142,11 +143,11 @@ void ParamState::Data::copy_aux_state(StateBuffers& fresh) const {
   // buffers[t & 1] is the newest. If `fresh` has another parity of t, the two buffers change places.
   const int parity = static_cast<int>((buffers.t ^ fresh.t) & 1);
   for (auto& [key, made] : fresh.aux_state) {
-    const auto held = std::find_if(buffers.aux_state.begin(), buffers.aux_state.end(),
-                                   [&key = key](const auto& field) { return field.key == key; });
-    if (held == buffers.aux_state.end()) continue;
+    const auto stored = std::find_if(buffers.aux_state.begin(), buffers.aux_state.end(),
+                                     [&key = key](const auto& field) { return field.key == key; });
+    if (stored == buffers.aux_state.end()) continue;
     for (int half = 0; half < 2; ++half) {
-      const torch::Tensor& from = held->buffers[half ^ parity];
+      const torch::Tensor& from = stored->buffers[half ^ parity];
       TORCH_CHECK(from.numel() == 0 || has_data(from),
                   "jitstep: the storage of the auxiliary state \"", key,
                   "\" was freed. Erase the state to start again.");
@@ -158,16 +159,16 @@ void ParamState::Data::copy_aux_state(StateBuffers& fresh) const {
 // The residual for a state that came from another parameter. An element's residual is only valid if the element has the
 // same bits in both parameters. Otherwise it becomes zero. If the other parameter no longer exists, there is nothing to
 // compare with, and the residual is used unchanged.
-torch::Tensor ParamState::Data::valid_residual(const StateBuffers& held,
+torch::Tensor ParamState::Data::valid_residual(const StateBuffers& stored,
                                                const torch::Tensor& p) const {
   const torch::Tensor source = owner.source();
   if (!source.defined() || source.is_same(p) || source.sizes() != p.sizes() ||
       source.scalar_type() != p.scalar_type() || (p.numel() > 0 && !has_data(source)))
-    return held.residual;
+    return stored.residual;
   // 16-bit dtypes are the only ones with a residual.
   const auto bits = [&](const torch::Tensor& one) { return one.detach().view(torch::kInt16); };
   const torch::Tensor same = bits(source).to(p.device()) == bits(p);
-  return same.all().item<bool>() ? held.residual : masked_residual(held, layout.strides, same);
+  return same.all().item<bool>() ? stored.residual : masked_residual(stored, layout.strides, same);
 }
 
 // The residual of a parameter of another dtype or shape has no meaning for this one.

@@ -110,7 +110,7 @@ bool ParamState::Data::fits(const torch::Tensor& p) const {
   return same;
 }
 
-// The plan that describes the held buffers. An archive has no flags, and no formats for slots that it lacks. The
+// The plan that describes the stored buffers. An archive has no flags, and no formats for slots that it lacks. The
 // current flags and formats replace them.
 std::shared_ptr<const jit::Plan> ParamState::Data::stored_plan(const StateBuffers& fresh) const {
   if (buffers.plan != nullptr) return buffers.plan;
@@ -119,16 +119,16 @@ std::shared_ptr<const jit::Plan> ParamState::Data::stored_plan(const StateBuffer
   spec.gradient = spec.state.dtype;
   const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (const auto held = number_among(declared_slots(), slots[i]); held >= 0)
-      if (auto& codec = spec.state.slots.at(static_cast<std::size_t>(held)); !codec)
+    if (const auto number = number_among(declared_slots(), slots[i]); number >= 0)
+      if (auto& codec = spec.state.slots.at(static_cast<std::size_t>(number)); !codec)
         codec = fresh.format.slots[i];
   return as_torch_error([&] {
     return std::make_shared<jit::Plan>(
-        jit::resolve(spec, held_catalog ? *held_catalog : *fresh.plan->catalog));
+        jit::resolve(spec, rule_catalog ? *rule_catalog : *fresh.plan->catalog));
   });
 }
 
-// Decodes a held slot with its old codec and its old storage order.
+// Decodes a stored slot with its old codec and its old storage order.
 torch::Tensor ParamState::Data::decoded_values(std::size_t slot,
                                                std::shared_ptr<const jit::Plan> plan,
                                                const torch::Device& device) const {
@@ -144,15 +144,15 @@ torch::Tensor ParamState::Data::decoded_values(std::size_t slot,
   return decode_slot(old, like, static_cast<int>(slot));
 }
 
-// True if the held codes of a slot are valid for `fresh`. `slot`: its number in `fresh`. The files of the codec and of
+// True if the stored codes of a slot are valid for `fresh`. `slot`: its number in `fresh`. The files of the codec and of
 // the rule may have been reloaded since the codes were written.
 bool ParamState::Data::same_codec(const StateBuffers& fresh, std::size_t slot) const {
   const jit::Slot& declared = fresh.plan->rule().slots[slot];
   const auto number = number_among(declared_slots(), declared);
   const auto index = static_cast<std::size_t>(number);
-  const auto& held = buffers.format.slots[index];
+  const auto& stored = buffers.format.slots[index];
   const auto& made = fresh.format.slots[slot];
-  return held && made && jit::same_codes(*held, *made, *fresh.plan->catalog) &&
+  return stored && made && jit::same_codes(*stored, *made, *fresh.plan->catalog) &&
          declared_slots()[index].is_signed == declared.is_signed &&
          (buffers.plan == nullptr || buffers.plan->codec(static_cast<int>(number)) ==
                                          fresh.plan->codec(static_cast<int>(slot)));
@@ -165,23 +165,23 @@ void ParamState::Data::convert_slot(StateBuffers& fresh, std::size_t slot,
   const auto number = number_among(declared_slots(), declared);
   if (number < 0) return;
   const auto from = static_cast<std::size_t>(number);
-  const auto& held = buffers.slots[from];
+  const auto& stored = buffers.slots[from];
   auto& made = fresh.slots[slot];
-  if (!held.codes.defined() || !made.codes.defined()) return;
+  if (!stored.codes.defined() || !made.codes.defined()) return;
   if (fresh.t == 0 && !made.codes.is_floating_point())
     return;  // before step 1, codes are zeros whatever value the slot starts from
   if (holds_values(from)) {
-    TORCH_CHECK(p.numel() == 0 || has_data(held.codes), "jitstep: the storage of the slot ",
+    TORCH_CHECK(p.numel() == 0 || has_data(stored.codes), "jitstep: the storage of the slot ",
                 declared.torch_name,
                 " was freed. Set its values, or erase the state to start again.");
-    if (declared_slots()[from].is_signed) check_sign(declared, held.codes);
-    if (same_form(held.codes, made.codes) && held.codes.device() == p.device())
-      made.codes = held.codes;
+    if (declared_slots()[from].is_signed) check_sign(declared, stored.codes);
+    if (same_form(stored.codes, made.codes) && stored.codes.device() == p.device())
+      made.codes = stored.codes;
     else
-      encode_slot(fresh, p, static_cast<int>(slot), held.codes.to(p.device()));
-  } else if (same_codec(fresh, slot) && same_layout(p) && same_form(held.codes, made.codes) &&
-             same_form(held.meta, made.meta)) {
-    made = {on(held.codes, p.device()), on(held.meta, p.device())};
+      encode_slot(fresh, p, static_cast<int>(slot), stored.codes.to(p.device()));
+  } else if (same_codec(fresh, slot) && same_layout(p) && same_form(stored.codes, made.codes) &&
+             same_form(stored.meta, made.meta)) {
+    made = {on(stored.codes, p.device()), on(stored.meta, p.device())};
   } else {
     const auto values = decoded_values(from, stored_plan(fresh), p.device());
     if (declared_slots()[from].is_signed) check_sign(declared, values);
@@ -247,9 +247,9 @@ void ParamState::Data::check_complete(const StateBuffers& fresh) const {
   const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; step() > 0 && i < fresh.slots.size(); ++i) {
     const auto number = number_among(declared_slots(), slots[i]);
-    if (number < 0) continue;  // the held version of the rule has no such slot
-    const bool held = has_codes(buffers, number);
-    TORCH_CHECK(held || !fresh.slots[i].codes.defined() || slots[i].condition,
+    if (number < 0) continue;  // the version of the rule that made the state has no such slot
+    const bool has = has_codes(buffers, number);
+    TORCH_CHECK(has || !fresh.slots[i].codes.defined() || slots[i].condition,
                 "jitstep: the state after step ", step(), " lacks the slot ", slots[i].torch_name,
                 ". Set it, or erase the whole state to start again.");
   }
@@ -287,12 +287,12 @@ void ParamState::Data::initialize_new_slots(StateBuffers& fresh, const torch::Te
   const auto& slots = fresh.plan->rule().slots;
   for (std::size_t i = 0; i < fresh.slots.size(); ++i) {
     const torch::Tensor& codes = fresh.slots[i].codes;
-    const bool held = has_codes(buffers, number_among(declared_slots(), slots[i]));
+    const bool has = has_codes(buffers, number_among(declared_slots(), slots[i]));
     if (!codes.defined()) continue;
     // Use a new tensor: the old one is needed for the rollback if a later operation fails.
     if (fresh.t == 0 && manifest().early_state && codes.is_floating_point())
       fresh.slots[i].codes = torch::full_like(codes, initial[i]);
-    else if (fresh.t > 0 && !held && initial[i] != 0)
+    else if (fresh.t > 0 && !has && initial[i] != 0)
       encode_slot(fresh, p, static_cast<int>(i),
                   torch::full({}, initial[i], torch::kFloat64).expand(p.sizes()));
   }
@@ -338,7 +338,7 @@ void ParamState::Data::bind(const torch::Tensor& p, std::shared_ptr<const jit::P
   convert_residual(fresh, p);
   if (escaped.is_set()) check_no_sharing(fresh, p);
   buffers = std::move(fresh);
-  held_catalog = buffers.plan->catalog;
+  rule_catalog = buffers.plan->catalog;
   fingerprints = std::make_shared<std::vector<TensorFingerprint>>(fingerprints_of(p, buffers));
   layout = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   owner = StateOwner(p);

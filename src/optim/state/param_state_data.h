@@ -79,7 +79,7 @@ struct ParamState::Data {
   };
 
   std::string rule;
-  std::shared_ptr<const jit::Catalog> held_catalog = {};  // a snapshot; empty: the default catalog
+  std::shared_ptr<const jit::Catalog> rule_catalog = {};  // a snapshot; empty: the default catalog
   StateBuffers buffers = {};
   Layout layout = {};
   StateOwner owner = {};
@@ -141,7 +141,7 @@ struct ParamState::Data {
                             const std::vector<double>& initial) const;
   void copy_aux_state(StateBuffers& fresh) const;
   void convert_residual(StateBuffers& fresh, const torch::Tensor& parameter) const;
-  torch::Tensor valid_residual(const StateBuffers& held, const torch::Tensor& parameter) const;
+  torch::Tensor valid_residual(const StateBuffers& stored, const torch::Tensor& parameter) const;
   std::shared_ptr<const jit::Plan> stored_plan(const StateBuffers& fresh) const;
   torch::Tensor decoded_values(std::size_t slot, std::shared_ptr<const jit::Plan> plan,
                                const c10::Device& device) const;

@@ -46,14 +46,14 @@ void SharedStateTensors::bind(const torch::Device& device, const std::vector<dou
   if (here && initial == started_ && aux_state_.steps > 0) return;
   const bool fresh = !values_set_ && !has_stepped();
   if (!here) {
-    const auto held = fresh ? std::nullopt : values();
+    const auto known = fresh ? std::nullopt : values();
     const bool on_device = on_device_;
     count_on_device(false);  // its counter is on the old device
     buffers_ = torch::empty({2, static_cast<std::int64_t>(initial.size())},
                             torch::dtype(torch::kFloat64).device(device));
     auto* const first = buffers_.data_ptr<double>();
     aux_state_.buffers = {first, first + initial.size()};
-    if (held) write(*held);
+    if (known) write(*known);
     count_on_device(on_device);
   }
   if (fresh) write(initial), started_ = initial;

@@ -20,12 +20,12 @@ bool has_slots(const StateBuffers& buffers) {
   return std::any_of(slots.begin(), slots.end(), [](auto& slot) { return slot.codes.defined(); });
 }
 
-std::vector<double> in_order_of(const std::vector<jit::Slot>& held,
+std::vector<double> in_order_of(const std::vector<jit::Slot>& order,
                                 const std::vector<jit::Slot>& slots,
                                 const std::vector<double>& initial) {
-  std::vector<double> ordered(held.size());
+  std::vector<double> ordered(order.size());
   for (std::size_t i = 0; i < slots.size(); ++i)
-    if (const auto number = number_among(held, slots[i]); number >= 0)
+    if (const auto number = number_among(order, slots[i]); number >= 0)
       ordered[static_cast<std::size_t>(number)] = initial.at(i);
   return ordered;
 }

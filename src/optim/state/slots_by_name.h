@@ -18,8 +18,8 @@ bool has_codes(const StateBuffers& buffers, std::ptrdiff_t slot);
 /// True if any slot has stored codes.
 bool has_slots(const StateBuffers& buffers);
 
-/// Reorders `initial` from the order of `slots` to that of `held`. A slot that is not in `slots` gets 0.
-std::vector<double> in_order_of(const std::vector<jit::Slot>& held,
+/// Reorders `initial` from the order of `slots` to that of `order`. A slot that is not in `slots` gets 0.
+std::vector<double> in_order_of(const std::vector<jit::Slot>& order,
                                 const std::vector<jit::Slot>& slots,
                                 const std::vector<double>& initial);
 

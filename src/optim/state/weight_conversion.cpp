@@ -39,63 +39,64 @@ torch::Tensor by_element(const torch::Tensor& bytes, std::int64_t element_bytes,
 
 }  // namespace
 
-bool rewrites_parameter(const StateBuffers& held, const jit::Plan& plan) {
-  return held.residual.defined() && plan.weights->residual_bytes() > 0 &&
-         held.format.weights != plan.spec.state.weights &&
-         held.format.dtype == plan.spec.state.dtype;
+bool rewrites_parameter(const StateBuffers& stored, const jit::Plan& plan) {
+  return stored.residual.defined() && plan.weights->residual_bytes() > 0 &&
+         stored.format.weights != plan.spec.state.weights &&
+         stored.format.dtype == plan.spec.state.dtype;
 }
 
-std::string weight_conversion_text(const StateBuffers& held, const jit::Plan& plan) {
+std::string weight_conversion_text(const StateBuffers& stored, const jit::Plan& plan) {
   const jit::StateFormat& made = plan.spec.state;
-  const bool same_dtype = held.format.dtype == made.dtype;
-  if (!held.residual.defined() || (same_dtype && held.format.weights == made.weights)) return {};
+  const bool same_dtype = stored.format.dtype == made.dtype;
+  if (!stored.residual.defined() || (same_dtype && stored.format.weights == made.weights))
+    return {};
   const auto name = [&](const jit::StateFormat& format) {
     return same_dtype ? format.weights : format.weights + " in " + jit::to_string(format.dtype);
   };
-  const bool kept = rewrites_parameter(held, plan);
-  return "weights from " + name(held.format) + " to " + name(made) +
+  const bool kept = rewrites_parameter(stored, plan);
+  return "weights from " + name(stored.format) + " to " + name(made) +
          (kept ? "" : ", without the extra bits");
 }
 
-torch::Tensor copy_if_rewritten(const StateBuffers& held, const jit::Plan& plan,
+torch::Tensor copy_if_rewritten(const StateBuffers& stored, const jit::Plan& plan,
                                 const torch::Tensor& p) {
-  return rewrites_parameter(held, plan) ? p.detach().clone() : torch::Tensor();
+  return rewrites_parameter(stored, plan) ? p.detach().clone() : torch::Tensor();
 }
 
 void put_back(const torch::Tensor& p, const torch::Tensor& copy) {
   if (copy.defined()) p.detach().copy_(copy);
 }
 
-void check_residual(const StateBuffers& held, std::int64_t elements) {
-  const std::int64_t bytes = held.plan->weights->residual_bytes() * elements;
-  const torch::Tensor& residual = held.residual;
+void check_residual(const StateBuffers& stored, std::int64_t elements) {
+  const std::int64_t bytes = stored.plan->weights->residual_bytes() * elements;
+  const torch::Tensor& residual = stored.residual;
   if (bytes == 0 && !residual.defined()) return;
   TORCH_CHECK(residual.numel() == bytes && residual.scalar_type() == torch::kUInt8 &&
                   residual.is_contiguous() && (bytes == 0 || has_data(residual)),
               "jitstep: the state has a residual of ", residual.numel(), " elements of ",
-              residual.dtype(), ", but the weight format ", held.format.weights, " needs ", bytes,
+              residual.dtype(), ", but the weight format ", stored.format.weights, " needs ", bytes,
               " bytes. Load a complete checkpoint, or erase the state.");
 }
 
-torch::Tensor weights_of(const StateBuffers& held, const std::vector<std::int64_t>& strides,
+torch::Tensor weights_of(const StateBuffers& stored, const std::vector<std::int64_t>& strides,
                          const torch::Tensor& p) {
-  check_residual(held, p.numel());
-  return in_order(decode_weights(held, in_order(p, strides)), p.strides().vec());
+  check_residual(stored, p.numel());
+  return in_order(decode_weights(stored, in_order(p, strides)), p.strides().vec());
 }
 
-torch::Tensor reordered_residual(const StateBuffers& held, const std::vector<std::int64_t>& strides,
-                                 const torch::Tensor& p) {
-  const std::int64_t element_bytes = held.plan->weights->residual_bytes();
-  const torch::Tensor made = torch::empty_like(held.residual);
+torch::Tensor reordered_residual(const StateBuffers& stored,
+                                 const std::vector<std::int64_t>& strides, const torch::Tensor& p) {
+  const std::int64_t element_bytes = stored.plan->weights->residual_bytes();
+  const torch::Tensor made = torch::empty_like(stored.residual);
   by_element(made, element_bytes, p.sizes(), p.strides().vec())
-      .copy_(by_element(held.residual, element_bytes, p.sizes(), strides));
+      .copy_(by_element(stored.residual, element_bytes, p.sizes(), strides));
   return made;
 }
 
-torch::Tensor masked_residual(const StateBuffers& held, const std::vector<std::int64_t>& strides,
+torch::Tensor masked_residual(const StateBuffers& stored, const std::vector<std::int64_t>& strides,
                               const torch::Tensor& same) {
-  torch::Tensor made = held.residual.clone();
-  by_element(made, held.plan->weights->residual_bytes(), same.sizes(), strides)
+  torch::Tensor made = stored.residual.clone();
+  by_element(made, stored.plan->weights->residual_bytes(), same.sizes(), strides)
       .mul_(same.unsqueeze(-1));
   return made;
 }

@@ -50,15 +50,15 @@ void refuse_clearing(const StepMemory& a, const StepMemory& b) {
 
 // The same tensor may be listed more than once.
 void check_memory(const std::vector<StepMemory>& all, OnOverlap* on_overlap) {
-  std::vector<const StepMemory*> held;
+  std::vector<const StepMemory*> with_data;
   std::vector<jit::Elements> elements;
   for (const StepMemory& one : all)
     if (has_data(*one.tensor)) {
-      held.push_back(&one);
+      with_data.push_back(&one);
       elements.push_back(elements_in_memory(*one.tensor));
     }
   jit::find_shared(elements, [&](std::size_t i, std::size_t j) {
-    if (held[i]->tensor != held[j]->tensor) on_overlap(*held[i], *held[j]);
+    if (with_data[i]->tensor != with_data[j]->tensor) on_overlap(*with_data[i], *with_data[j]);
   });
 }
 
@@ -83,7 +83,7 @@ void ParameterMemory::check(const torch::Tensor& gradient, const NamedParameter&
   if (!has_data(gradient)) return;
   const auto found = storages_.find(storage_of(gradient));
   if (found == storages_.end()) return;
-  for (const Held& other : found->second)
+  for (const Parameter& other : found->second)
     TORCH_CHECK(
         (other.tensor.is_same(*own.tensor) && is_the_parameter(gradient, other.tensor)) ||
             !share_memory(other.tensor, gradient),
@@ -96,7 +96,7 @@ void ParameterMemory::check_number(const torch::Tensor& number, const std::strin
   if (!number.defined() || !has_data(number)) return;
   const auto found = storages_.find(storage_of(number));
   if (found == storages_.end()) return;
-  for (const Held& one : found->second)
+  for (const Parameter& one : found->second)
     TORCH_CHECK(!share_memory(one.tensor, number), "jitstep: ", name, " shares memory with ",
                 describe(one.tensor, one.name),
                 ", and the step would write to it while it reads the number. clone() the number.");

@@ -61,11 +61,11 @@ class ParameterMemory {
 
  private:
   // Holds a copy of the tensor handle, because the optimizer's handle may move when parameters are added.
-  struct Held {
+  struct Parameter {
     torch::Tensor tensor;
     ParameterName name;
   };
-  ska::flat_hash_map<const void*, std::vector<Held>> storages_;
+  ska::flat_hash_map<const void*, std::vector<Parameter>> storages_;
 };
 
 /// False if the two storages do not overlap. A few comparisons, without a look at the elements.
