@@ -103,7 +103,8 @@ def check_rule(class_name: str, rule: Any, has_params: bool) -> None:
     """Raises TypeError for a call of Optimizer without the rule, or without parameters."""
     if not isinstance(rule, str):
         shown = f'{class_name}: the first argument is the name of the rule, as in Optimizer("adamw", params), not a'
-        raise TypeError(f"{shown} {type(rule).__name__}. Rules: jitstep.rules().")
+        base = "Derive an optimizer written in Python from torch.optim.Optimizer."
+        raise TypeError(f"{shown} {type(rule).__name__}. Rules: jitstep.rules(). {base}")
     if not has_params:
         raise TypeError(f"{class_name}: the argument params is missing, as in Optimizer({rule!r}, params).")
 

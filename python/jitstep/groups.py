@@ -121,10 +121,13 @@ class GroupedOptimizer(torch.optim.Optimizer):
         self._stepper.drop()
 
     def _remove_last_group(self) -> None:
-        for p in self.param_groups.pop()["params"]:
+        self._forget_state(self.param_groups.pop()["params"])
+        del self._groups[len(self.param_groups) :]
+
+    def _forget_state(self, parameters: list[Tensor]) -> None:
+        for p in parameters:
             self.state.pop(p, None)
             self._pairs.pop(p, None)
-        del self._groups[len(self.param_groups) :]
 
     def _warn_of_misspelled(self, group: dict[str, Any]) -> None:
         """torch permits keys of the user. Those that look like an option are probably a mistake."""

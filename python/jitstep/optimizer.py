@@ -122,7 +122,17 @@ class Optimizer(GroupedOptimizer):
                 p.grad = grad
 
     def _prepare(self, scaled: bool) -> None:
-        """Builds the tables for the current gradients, and the state of parameters that have none yet."""
+        """Builds the tables for the current gradients, and the state of parameters that have none yet. An error leaves
+        no new state."""
+        without_state = [p for _, _, p in self._numbered() if not self.state.get(p)]
+        try:
+            converted = self._build_tables(scaled)
+        except BaseException:
+            self._forget_state(without_state)
+            raise
+        converted.warn()
+
+    def _build_tables(self, scaled: bool) -> Conversion:
         self._forget_replaced()
         groups = self._core_groups()
         self._stepper.begin(groups, groups)
@@ -154,7 +164,7 @@ class Optimizer(GroupedOptimizer):
         names = {plan.name for plan in plans.values()}
         with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, None):
             self._stepper.finish(self.state, scaled)
-        converted.warn()
+        return converted
 
     @_disable_dynamo
     def add_param_group(self, param_group: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _core
 from .aux_pairs import fits, is_view, new_pair
@@ -110,7 +111,9 @@ class Binding:
 
     def note_unused(self, slot: _core.SlotInfo, values: Tensor | None) -> None:
         """Before step 1, kernels do not read state, so values that a program has set would be lost."""
-        if self.t == 0 and values is not None and bool((values.ne(slot.initial) & values.ne(0)).any()):
+        if self.t > 0 or values is None or isinstance(values, FakeTensor):
+            return
+        if bool((values.ne(slot.initial) & values.ne(0)).any()):
             self.conversion.add_unused(slot.name)
 
     def bytes(self, key: str, size: int) -> Tensor | None:
@@ -140,15 +143,17 @@ class Binding:
         )
 
     def bind_values(self, number: int, slot: _core.SlotInfo) -> tuple[Tensor, None]:
-        if not self.keeps_values(slot):
+        if self.keeps_values(slot):
+            self.note_unused(slot, self.state[slot.name])
+        else:
             values = self.stored_values(number, slot)
+            self.note_unused(slot, values)
             if f"{slot.name}.format" in self.state:
                 self.conversion.add(slot.name, _codec_name(self.state[f"{slot.name}.format"]), "fp32")
                 self.drop(slot.name)
             if values is None:
                 values = empty(self.p, self.strides, value_dtype(self.p)).fill_(slot.initial)
             self.state[slot.name] = values
-        self.note_unused(slot, self.state[slot.name])
         return self.state[slot.name], None
 
     def keeps_codes(self, number: int, slot: _core.SlotInfo) -> bool:

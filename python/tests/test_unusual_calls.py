@@ -131,6 +131,25 @@ def test_a_group_that_is_refused_leaves_no_state():
     assert len(optimizer.state_dict()["state"]) == 2
 
 
+def test_a_step_that_fails_leaves_no_state_of_new_parameters():
+    p = parameter(16)
+    optimizer = jitstep.SGD([p], lr=0.1, momentum=0.9)
+    p.grad = torch.ones(16)
+    optimizer.step()
+    view = torch.nn.Parameter(p.detach()[:8])
+    optimizer.add_param_group({"params": [view]})
+    view.grad = torch.ones(8)
+    before = p.detach().clone()
+    with pytest.raises(ValueError, match="memory"):
+        optimizer.step()
+    assert torch.equal(p, before)
+    assert list(optimizer.state) == [p]
+    optimizer.param_groups.pop()
+    optimizer.step()
+    assert optimizer.state[p]["step"] == 2
+    assert optimizer.state_dict()["state"].keys() == {0}
+
+
 def test_a_step_in_backward_follows_the_order_of_groups():
     a, b = parameter(2), parameter(2)
     optimizer = jitstep.SGD([{"params": [a], "lr": 1.0}, {"params": [b], "lr": 10.0}])
