@@ -128,7 +128,7 @@ inline const std::vector<Mistake>& mistakes() {
       {"ReturnsMoreTermsThanAreDeclared",
        "terms(Of<First>, const auto& e, const auto&) { return {e.g * e.g}; }",
        "terms(Of<First>, const auto& e, const auto&) { return {e.g * e.g, e.p}; }",
-       {"returns one for each of the reduction's terms"}},
+       {"one value for each of the reduction's terms"}},
       // ---- names
       {"ReadsAScalarThatPrepareDoesNotReturn",
        "e.p -= c.lr *",

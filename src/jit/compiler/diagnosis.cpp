@@ -29,17 +29,13 @@ constexpr View kMember = "name a member: e.SLOT.prev, e.SLOT.next or c.RESULT.FI
 constexpr View kEarly =
     "`update_state` sets `next`, after the reductions marked `update_state`. After a host "
     "transform, `update_state_after` does";
-constexpr View kTerms =
-    "more values than the type has: `terms` returns one for each of the reduction's terms, "
-    "`Sum<DOMAIN, TERMS, ...>`";
+constexpr View kTerms = "`terms` returns one value for each of the reduction's terms";
 constexpr View kCopied = "`e` cannot be copied: writes to a copy are lost";
 constexpr std::array kHints = {
     Hint{"ScalarsOfOneTensor",
          "`prepare` reads a tensor's AuxState. A `finalize` over `all` has none: return the "
          "sum, and use scalars in `update_param`"},
-    Hint{"LaterResult",
-         "this result is not known here yet. If `update_state` reads it, mark its reduction with "
-         "`update_state`. If another reduction reads it, give that one `after: NAME`"},
+    Hint{"LaterResult", "known later: mark its reduction `update_state`, or its reader `after:`"},
     Hint{"to 'jitstep::Reals<", kTerms, "rules/"},
     Hint{"excess elements in struct initializer", kTerms, "rules/"},
     Hint{"too many initializer values", kTerms, "rules/"},

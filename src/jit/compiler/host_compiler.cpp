@@ -38,12 +38,13 @@ Words code_flags(const Target& target, bool check, const std::string& cpu) {
   Words flags = {"-std=c++20",         "-fPIC",
                  "-ffp-contract=off",  "-fno-math-errno",
                  "-fno-trapping-math", "-fvisibility=hidden"};
-  // Errors for what NVRTC rejects by default, for unset variables, and for implicit conversions of double to `real`.
+  // Errors for what NVRTC rejects by default, for unset variables and missing return statements, and for implicit
+  // conversions of double to `real`.
   // Not -Wmaybe-uninitialized, because its results differ between versions of g++.
   // Checked kernels report unset variables themselves, by the names that the rule's author knows.
   flags.insert(flags.end(),
                {"-pedantic-errors", check ? "-Wno-uninitialized" : "-Werror=uninitialized",
-                "-Wno-maybe-uninitialized", "-Werror=float-conversion"});
+                "-Wno-maybe-uninitialized", "-Werror=return-type", "-Werror=float-conversion"});
   // Without -fno-elide-constructors, return values are constructed in place and never filled with the pattern.
   if (check)
     flags.insert(flags.end(),
@@ -58,15 +59,11 @@ Words code_flags(const Target& target, bool check, const std::string& cpu) {
   return flags;
 }
 
-// These change no code, so they are not in the identity. clang needs more of them for the errors of g++: its
+// clang also needs these for the errors of g++. They change no code, so they are not in the identity. Its
 // -Wfloat-conversion does not include double to `real`. Without a limit, it reports all errors.
-Words diagnostics(bool clang) {
-  Words flags = {"-Werror=return-type"};  // a missing value would be undefined
-  if (clang)
-    flags.insert(flags.end(),
-                 {"-Werror=implicit-float-conversion", "-Wno-implicit-int-float-conversion",
-                  "-ferror-limit=0", "-Wno-unknown-warning-option"});
-  return flags;
+Words diagnostics_of_clang() {
+  return {"-Werror=implicit-float-conversion", "-Wno-implicit-int-float-conversion",
+          "-ferror-limit=0", "-Wno-unknown-warning-option"};
 }
 
 // An emulated kernel calls functions of the process that loads it, so only CPU kernels must have no undefined symbols.
@@ -145,7 +142,7 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
   for (const Words& more :
        {Words{"-x", "c++", "-pipe", "-fdiagnostics-color=never"},
         flags_for(words[0], code_flags(target, settings_.check, cpu_of(settings_))),
-        diagnostics(is_clang(target)), options, Words{"-o", out, "-"}}) {
+        is_clang(target) ? diagnostics_of_clang() : Words(), options, Words{"-o", out, "-"}}) {
     words.insert(words.end(), more.begin(), more.end());
   }
   const Finished run = run_compiler(words, source, settings_, folder.path(), output_ends);
