@@ -112,7 +112,7 @@ inline const std::vector<Mistake>& mistakes() {
       {"ReadsAResultOfALaterReduction",
        "const auto&) { return {e.g * e.g}; }",
        "const auto& c) { return {c.second.norm}; }",
-       {"LaterResult", "norm", "Add `after:`, or mark it `update_state`"}},
+       {"LaterResult", "norm", "or its reader `after:`"}},
       {"ReadsItsOwnResultInTerms",
        "const auto&) { return {e.m.next}; }",
        "const auto& c) { return {c.second.norm}; }",
