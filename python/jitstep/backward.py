@@ -217,7 +217,8 @@ class _Alone:
                     if transform is not None:
                         transform.keep_matrices()
                     break
-                self.prepare(optimizer, g)
+                with optimizer._undo_new_state([self.p]):
+                    self.prepare(optimizer, g)
             else:
                 raise RuntimeError("jitstep: parameters or state changed during a step. Use one thread.")
         torch.autograd.graph.increment_version([self.p])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
@@ -123,6 +124,16 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def _remove_last_group(self) -> None:
         self._forget_state(self.param_groups.pop()["params"])
         del self._groups[len(self.param_groups) :]
+
+    @contextmanager
+    def _undo_new_state(self, parameters: list[Tensor]) -> Iterator[None]:
+        """An error inside leaves no state of parameters that had none."""
+        without_state = [p for p in parameters if not self.state.get(p)]
+        try:
+            yield
+        except BaseException:
+            self._forget_state(without_state)
+            raise
 
     def _forget_state(self, parameters: list[Tensor]) -> None:
         for p in parameters:

@@ -64,7 +64,8 @@ class Optimizer(GroupedOptimizer):
         result = self._stepper.step(self.param_groups, *given)
         if result == _core.Result.rebuild:
             with self._dense_gradients():
-                self._prepare(scale is not None)
+                with self._undo_new_state([p for _, _, p in self._numbered()]):
+                    self._prepare(scale is not None)
                 result = self._stepper.step(self.param_groups, *given)
                 if result == _core.Result.rebuild:
                     raise RuntimeError("jitstep: parameters or state changed during step(). Use one thread.")
@@ -122,17 +123,7 @@ class Optimizer(GroupedOptimizer):
                 p.grad = grad
 
     def _prepare(self, scaled: bool) -> None:
-        """Builds the tables for the current gradients, and the state of parameters that have none yet. An error leaves
-        no new state."""
-        without_state = [p for _, _, p in self._numbered() if not self.state.get(p)]
-        try:
-            converted = self._build_tables(scaled)
-        except BaseException:
-            self._forget_state(without_state)
-            raise
-        converted.warn()
-
-    def _build_tables(self, scaled: bool) -> Conversion:
+        """Builds the tables for the current gradients, and the state of parameters that have none yet."""
         self._forget_replaced()
         groups = self._core_groups()
         self._stepper.begin(groups, groups)
@@ -164,7 +155,7 @@ class Optimizer(GroupedOptimizer):
         names = {plan.name for plan in plans.values()}
         with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, None):
             self._stepper.finish(self.state, scaled)
-        return converted
+        converted.warn()
 
     @_disable_dynamo
     def add_param_group(self, param_group: dict[str, Any]) -> None:

@@ -143,11 +143,10 @@ class Binding:
         )
 
     def bind_values(self, number: int, slot: _core.SlotInfo) -> tuple[Tensor, None]:
-        if self.keeps_values(slot):
-            self.note_unused(slot, self.state[slot.name])
-        else:
-            values = self.stored_values(number, slot)
-            self.note_unused(slot, values)
+        keeps = self.keeps_values(slot)
+        values = self.state[slot.name] if keeps else self.stored_values(number, slot)
+        self.note_unused(slot, values)
+        if not keeps:
             if f"{slot.name}.format" in self.state:
                 self.conversion.add(slot.name, _codec_name(self.state[f"{slot.name}.format"]), "fp32")
                 self.drop(slot.name)

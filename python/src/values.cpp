@@ -78,21 +78,23 @@ nb::object plain_number(nb::handle value) {
   return nb::float_(to_number(value));
 }
 
+nb::builtin_exception wrong_type(const jit::Option& option, const std::string& cause) {
+  return nb::type_error(("the option " + option.name + ": " + cause + ".").c_str());
+}
+
 // A TypeError of Python does not name the option.
 jit::Value convert(const jit::Option& option, nb::handle object) {
-  if (object.is_none() && option.type == Type::boolean) return false;  // as in torch
-  if (object.is_none()) return option.type == Type::choice ? option.initial : jit::Value();
+  if (object.is_none() && option.type != Type::boolean)  // torch's flags may be None
+    return option.type == Type::choice ? option.initial : jit::Value();
   switch (option.type) {
     case Type::boolean: {
-      if (nb::isinstance<nb::str>(object))
-        throw nb::type_error(("the option " + option.name + ": must be True or False.").c_str());
+      if (nb::isinstance<nb::str>(object)) throw wrong_type(option, "must be True or False");
       const int truth = PyObject_IsTrue(object.ptr());
       if (truth < 0) throw nb::python_error();
       return truth == 1;
     }
     case Type::choice:
-      if (!nb::isinstance<nb::str>(object))
-        throw nb::type_error(("the option " + option.name + ": must be a string.").c_str());
+      if (!nb::isinstance<nb::str>(object)) throw wrong_type(option, "must be a string");
       return nb::cast<std::string>(object);
     case Type::number:
     case Type::nullable:
@@ -111,7 +113,7 @@ jit::Value to_value(const jit::Option& option, nb::handle object) try {
 } catch (const nb::python_error& error) {
   if (!error.matches(PyExc_TypeError)) throw;
   const nb::str cause(error.value());
-  throw nb::type_error(("the option " + option.name + ": " + cause.c_str() + ".").c_str());
+  throw wrong_type(option, cause.c_str());
 }
 
 nb::object from_value(const jit::Value& value) {

@@ -344,3 +344,18 @@ def test_a_rule_that_does_not_compile_raises_an_error_with_the_compilers_log(tmp
     with pytest.raises(jitstep.CompileError, match="no_such_name") as caught:
         optimizer.compile()
     assert "no_such_name" in caught.value.log
+
+
+@pytest.mark.parametrize("in_backward", [False, True])
+def test_a_step_whose_kernel_does_not_compile_leaves_no_state(tmp_path, in_backward):
+    rule = f"faulty{int(in_backward)}"
+    path = tmp_path / f"{rule}.cuh"
+    path.write_text(SOURCE.format(name=rule.title(), rule=rule, term="no_such_name"))
+    p = weight()
+    optimizer = jitstep.load_rule(path)([p])
+    optimizer.step_in_backward(in_backward)
+    with pytest.raises(jitstep.CompileError):
+        p.sum().backward()
+        optimizer.step()
+    assert len(optimizer.state) == 0
+    optimizer.step_in_backward(False)
