@@ -1,5 +1,6 @@
 // Offloaded optimizers of every rule and state format, and every weight format, give the bits of the CPU. bits_gpu_test
 // compares these with the device.
+#include "optim/rule_inputs.h"
 #include "optim_cuda/offload.h"
 
 namespace jitstep::tests {
@@ -26,11 +27,7 @@ bool gives_the_bits(const std::string& rule, const GenericOptions& options, torc
   }
   offloaded->offload(OffloadOptions().in_backward(true));
   for (int step = 1; step <= 3; ++step) {
-    for (const jit::RuleInput& input : jit::default_catalog().rule(rule).inputs)
-      for (std::size_t i = 0; i < here.size(); ++i) {
-        host->set_input(here[i], input.name, torch::ones_like(here[i].detach()));
-        offloaded->set_input(there[i], input.name, torch::ones(there[i].sizes()).to(kGpu));
-      }
+    set_inputs(*host, here, 1), set_inputs(*offloaded, there, 1);
     backward_same(here, step), backward_same(there, step);
     host->step(), offloaded->step();
     host->zero_grad();

@@ -3,6 +3,7 @@
 // The state takes the bytes of its tensors and of its layout.
 #include <ostream>
 
+#include "optim/rule_inputs.h"
 #include "optim/state_bytes.h"
 
 namespace jitstep::tests {
@@ -44,10 +45,7 @@ bool goes_down(const std::string& rule, torch::Dtype dtype, const std::string& s
   const double before = size_of(parameters);
   for (int step = 0; step < 50; ++step) {
     for (const auto& p : parameters) p.mutable_grad() = p.detach().clone();
-    // An input may be an estimate of the Hessian's diagonal, which is 1.
-    for (const jit::RuleInput& input : jit::default_catalog().rule(rule).inputs)
-      for (const auto& p : parameters)
-        optimizer->set_input(p, input.name, torch::ones_like(p.detach()));
+    set_inputs(*optimizer, parameters, 1);  // the diagonal of the Hessian
     optimizer->step();
   }
   expect_bytes_of_tensors(*optimizer, parameters, state);

@@ -7,6 +7,7 @@
 
 #include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
+#include "optim/rule_inputs.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -102,9 +103,7 @@ inline const ParamState& state_of(Optimizer& optimizer, const torch::Tensor& par
 inline void train_with_inputs(Optimizer& optimizer, const Tensors& parameters, int first,
                               int last) {
   for (int step = first; step <= last; ++step) {
-    for (const jit::RuleInput& input : jit::default_catalog().rule(optimizer.rule()).inputs)
-      for (const torch::Tensor& p : parameters)
-        optimizer.set_input(p, input.name, torch::full_like(p.detach(), 0.5 * step));
+    set_inputs(optimizer, parameters, 0.5 * step);
     train(optimizer, parameters, step, step);
   }
 }
