@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from . import _core, distributed, supported, transforms
-from .sharded import local
+from . import _core, distributed, errors, inputs, supported, tables, transforms
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -169,6 +168,7 @@ class _Alone:
         self.number, self.p = number, p
         self.place = (0, 0)  # group and index in the last step
         self.stepper = _core.Stepper()
+        self.stepper.tune(False, None)  # whatever the environment says
 
     def group(self, groups: list[dict[str, Any]]) -> int:
         """The number of the group that has the parameter now."""
@@ -192,14 +192,12 @@ class _Alone:
         core.refresh(options)
         core.first = sum(len(group["params"]) for group in optimizer.param_groups[:g])
         plan = optimizer._plan(core, self.p, self.number)
-        optimizer._check_inputs(self.p, plan, self.number)
+        inputs.check(optimizer, self.p, plan, self.number)
         check_alone(optimizer, plan, self.number, self.p)
         buffers, conversion = optimizer._bind(self.p, plan)
-        entries, grad = optimizer.state[self.p], self.p.grad
-        assert grad is not None
         self.stepper.begin([core], [core])
-        self.stepper.add(self.p, 0, plan, buffers, entries["step"], None, local(grad), entries)
-        self.stepper.finish({self.p: entries}, False)
+        tables.add(optimizer, self.stepper, self.number, self.p, plan, buffers)
+        self.stepper.finish({self.p: optimizer.state[self.p]}, False)
         conversion.warn()
 
     def step(self, optimizer: "Optimizer") -> None:
@@ -220,9 +218,9 @@ class _Alone:
                 with optimizer._undo_new_state([self.p]):
                     self.prepare(optimizer, g)
             else:
-                raise RuntimeError("jitstep: parameters or state changed during a step. Use one thread.")
+                raise errors.changed_during_step()
         torch.autograd.graph.increment_version([self.p])
-        optimizer._forget_inputs([self.p])
+        inputs.forget(optimizer, [self.p])
         self.p.grad = None
         optimizer._opt_called = True  # type: ignore[attr-defined]  # what torch's schedulers set in step()
 

@@ -8,12 +8,10 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-import torch
-
 from . import _core
 from .errors import did_you_mean
 from .optimizer import Optimizer
-from .options import FORMATS, TORCH_FLAGS, option_defaults
+from .options import FORMATS, TORCH_FLAGS, class_name, option_defaults, torchs_class
 
 _WIDTH = 100  # columns of a docstring's text
 _FORMAT_NOTES = {
@@ -33,7 +31,7 @@ _TORCH_NOTES = {
 
 def _torch_order(class_name: str, known: set[str]) -> list[str] | None:
     """The positional arguments of torch's optimizer of this name, as far as this one has them."""
-    theirs = getattr(torch.optim, class_name, None)
+    theirs = torchs_class(class_name)
     if theirs is None:
         return None
     names = []
@@ -46,8 +44,8 @@ def _torch_order(class_name: str, known: set[str]) -> list[str] | None:
 
 def _parameters(description: dict[str, Any], class_name: str) -> list[Parameter]:
     options = option_defaults(description)
-    late = {o["name"]: None for o in description["options"] if o["at_construction"]}
-    defaults = {**options, **FORMATS, **TORCH_FLAGS, **late}
+    derived = {o["name"]: None for o in description["options"] if o["at_construction"]}  # from other options
+    defaults = {**options, **FORMATS, **TORCH_FLAGS, **derived}
     positional = _torch_order(class_name, set(defaults))
     if positional is None:
         positional = [o["name"] for o in description["options"] if not o["common"] and o["name"] in options]
@@ -79,11 +77,6 @@ def _docstring(description: dict[str, Any], formulas: str) -> str:
     lines += [f"    {name}: {note}" for name, note in {**_FORMAT_NOTES, **_TORCH_NOTES}.items()]
     buffers = ", ".join(description["slots"]) or "none"
     return "\n".join([*lines, "", f"State buffers: {buffers}. Formulas: {formulas}"])
-
-
-def class_name(rule: str, named: str) -> str:
-    """The class of a rule. `named`: what its file calls it, or empty."""
-    return named or "".join(word.title() for word in rule.split("_"))
 
 
 def make_class(description: dict[str, Any], formulas: str) -> type[Optimizer]:

@@ -8,7 +8,9 @@ state_dict() has torch's layout. Each parameter group has these additional keys:
 """
 
 import json
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from . import completeness, errors, sharded, supported
+from . import completeness, errors, sharded, state, supported
 from .conversion import Conversion
-from .options import decoupled_rule
+from .options import class_name, decoupled_rule, torchs_class
 from .storage import dtype_name
 
 if TYPE_CHECKING:
@@ -26,14 +28,15 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _OWN_KEYS = ("rule", "schema", "mode", "shared_state")
-_LATE_OPTIONS = ("amsgrad", "decoupled_weight_decay", "maximize")  # false in checkpoints of torch that lack them
+# Newer than torch's first optimizers: false in checkpoints of torch that lack them.
+_ADDED_BY_TORCH = ("amsgrad", "decoupled_weight_decay", "maximize")
 _FORMAT_KEYS = ("state", "weights", "min_quantized_size")
 
 
 def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
     """Adds what torch's state_dict() lacks. Auxiliary state is copied: it is a view of a larger storage."""
     parameters: dict[Any, Tensor] = dict(enumerate(p for _, _, p in optimizer._numbered()))
-    numbers = dict(zip(optimizer._description["shared"], optimizer._stepper.shared_state(), strict=False))
+    numbers = dict(zip(optimizer._description["shared"], _shared_state(optimizer), strict=False))
     states = {}
     for key, entries in packed["state"].items():
         if not isinstance(entries, dict):  # a hook of the user may have put anything there
@@ -47,11 +50,18 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
             states[key] = _as_values(optimizer, parameters[key], states[key])
         if key in parameters:
             states[key] |= _form(parameters[key], states[key], bool(pairs))
-    own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._mode, "shared_state": numbers}
+    own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._status.mode, "shared_state": numbers}
     groups = [{**group, **own} for group in packed["param_groups"]]
     if optimizer.save_values or any(sharded.is_dtensor(p) for p in parameters.values()):
-        groups = [{**group, "state": _as_one_entry(group["state"])} for group in groups]
+        groups = [{**group, "state": _as_one_entry(group.get("state"))} for group in groups]
     return {**packed, "state": states, "param_groups": groups}
+
+
+def _shared_state(optimizer: "Optimizer") -> list[float]:
+    """Before the first step: initial values. torch.distributed.checkpoint loads only entries that exist."""
+    if not optimizer._description["shared"] or not optimizer.param_groups:
+        return []
+    return optimizer._stepper.shared_state() or optimizer._core_groups()[0].initial_shared_state()
 
 
 def _as_one_entry(formats: Any) -> Any:
@@ -72,10 +82,10 @@ def _as_values(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> di
     if not coded:
         return entries
     values = optimizer._values(p, optimizer.plan_of(p))
-    made = {name: value for name, value in entries.items() if name.rpartition(".")[0] not in coded}
-    if "residual" not in made:
-        made.pop("strides", None)
-    return made | {name: values[name] for name in coded if name in values}
+    kept = {name: value for name, value in entries.items() if name.rpartition(".")[0] not in coded}
+    if "residual" not in kept:
+        kept.pop("strides", None)
+    return kept | {name: values[name] for name in coded if name in values}
 
 
 def _distributed(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +129,10 @@ def _check_groups(optimizer: "Optimizer", saved: list[dict[str, Any]]) -> None:
     for group, own in zip(saved, groups, strict=True):
         rule = group.get("rule", optimizer.rule)
         if rule != optimizer.rule and decoupled_rule(rule, group) != optimizer._rule_of(own):
-            raise ValueError(f"loaded state dict is of {rule}, and this optimizer is {optimizer.rule}")
+            raise ValueError(
+                f"loaded state dict is of {rule}, and this optimizer is {optimizer.rule}. Load it into an optimizer of "
+                "that rule."
+            )
         if group.get("schema", SCHEMA) > SCHEMA:
             raise ValueError(f"loaded state dict has the schema {group['schema']}. Install a newer jitstep.")
 
@@ -184,13 +197,13 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
 def _loaded_group(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     """Options and seed of the checkpoint, formats of the optimizer. An option that the checkpoint lacks stays."""
     new = {**group, **{name: value for name, value in saved.items() if name not in _OWN_KEYS}}
-    for name in _LATE_OPTIONS:
+    for name in _ADDED_BY_TORCH:
         if "rule" not in saved and name in group and name not in saved:
             new[name] = False
     for name in (*_FORMAT_KEYS, "params"):
-        new[name] = group[name]
+        new[name] = group.get(name)
     if saved.get("seed") is None:
-        new["seed"] = group["seed"]
+        new["seed"] = group.get("seed")
     if "param_names" in group and "param_names" not in saved:
         new["param_names"] = group["param_names"]
     return new
@@ -205,14 +218,21 @@ def _convert(optimizer: "Optimizer") -> None:
             continue
         plan = optimizer._plan(groups[g], p, number)
         completeness.check(optimizer, p, number, plan, groups[g].rule)
-        _, conversion = optimizer._bind(p, plan, with_weights=False)
+        conversion = optimizer._with_state(state.convert_loaded, p, plan)
         if not sharded.is_dtensor(p):  # its codes are saved as values
             total.include(conversion)
     total.warn()
 
 
+def _has_stepped(states: dict[Any, Any]) -> bool:
+    numbered = [one for one in states.values() if isinstance(one, dict) and one.get("step") is not None]
+    return any(state.steps_taken(one) > 0 for one in numbered)
+
+
 def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
     """See Optimizer.load_state_dict. Calls torch's hooks. An error leaves the optimizer unchanged."""
+    if not isinstance(state_dict, Mapping):
+        raise errors.no_state_dict(state_dict)
     state_dict = state_dict.copy()
     for pre_hook in optimizer._optimizer_load_state_dict_pre_hooks.values():
         changed = pre_hook(optimizer, state_dict)
@@ -223,7 +243,7 @@ def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
     _check_groups(optimizer, saved_groups)
     first = saved_groups[0] if saved_groups else {}
     numbers, names = first.get("shared_state") or {}, optimizer._description["shared"]
-    if numbers and set(numbers) != set(names):
+    if set(numbers) != set(names) and (numbers or ("rule" in first and _has_stepped(state_dict["state"]))):
         raise ValueError(f"loaded state dict has the shared state {sorted(numbers)}, and needs {sorted(names)}")
     own = {
         "rule": optimizer.rule,
@@ -231,17 +251,18 @@ def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
         "shared": [float(numbers[name]) for name in names] if numbers else [],
     }
     groups = [_loaded_group(group, saved) for group, saved in zip(optimizer.param_groups, saved_groups, strict=True)]
-    before = dict(optimizer.__dict__)
+    before, status = dict(optimizer.__dict__), optimizer._status
+    mode = status.mode
     try:
         loaded = _loaded_state(optimizer, {"param_groups": saved_groups, "state": state_dict["state"]})
-        optimizer.__setstate__({"state": loaded, "param_groups": groups, "jitstep": own})
-        for name in ("_backward", "_tuning", "_inputs"):
-            setattr(optimizer, name, before[name])
-        if optimizer._tuning is not None:
-            optimizer._stepper.tune(True, optimizer._tuning.agree)
+        new = {"state": loaded, "param_groups": groups, "jitstep": own, "inputs": optimizer._inputs}
+        optimizer.__setstate__(new)
+        if status.tunes is not None:
+            optimizer._stepper.tune(status.tunes, status.tuning.agree if status.tuning else None)
         _convert(optimizer)
-    except Exception:
+    except BaseException:
         optimizer.__dict__.update(before)
+        status.mode = mode
         raise
     for post_hook in optimizer._optimizer_load_state_dict_post_hooks.values():
         post_hook(optimizer)
@@ -254,13 +275,26 @@ def _torch_like(value: Tensor, p: Tensor) -> Tensor:
     return value.to(p.dtype)
 
 
+@contextmanager
+def without_hooks(optimizer: "Optimizer") -> Iterator[None]:
+    """Hooks of state_dict() may change its form."""
+    names = ("_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks")
+    hooks = {name: getattr(optimizer, name) for name in names}
+    optimizer.__dict__.update({name: OrderedDict() for name in names})
+    try:
+        yield
+    finally:
+        optimizer.__dict__.update(hooks)
+
+
 def export(optimizer: "Optimizer") -> dict[str, Any]:
     """See Optimizer.export."""
-    if optimizer.rule not in (name.lower() for name in dir(torch.optim)):
+    if torchs_class(class_name(optimizer.rule, optimizer._description["class"])) is None:
         raise TypeError(f"torch.optim has no {type(optimizer).__name__}. Use state_dict() to save this optimizer.")
-    if optimizer._mode == "eval":
+    if optimizer._status.mode == "eval":
         raise RuntimeError("export() in evaluation mode. Call train() first.")
-    packed = torch.optim.Optimizer.state_dict(optimizer)
+    with without_hooks(optimizer):
+        packed = torch.optim.Optimizer.state_dict(optimizer)
     groups = optimizer._core_groups()
     states = {}
     for number, g, p in optimizer._numbered():

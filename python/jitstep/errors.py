@@ -40,6 +40,13 @@ def no_attribute(name: str, known: Iterable[str]) -> AttributeError:
     return AttributeError(f"{text}{did_you_mean(name, known) or loaded}")
 
 
+def changed_during_step() -> RuntimeError:
+    return RuntimeError(
+        "jitstep: parameters or state changed during step(): another thread, or a function that the step calls, has "
+        "changed them. Change them before step()."
+    )
+
+
 def stacklevel() -> int:
     """The `stacklevel` of a warning of the caller that names the program's line, not one of jitstep or torch."""
     level, frame = 1, sys._getframe(1)
@@ -140,16 +147,19 @@ def unmet_weights(asked: str, dtype: torch.dtype) -> str:
 
 def check_groups_in(state_dict: Any) -> None:
     """Raises ValueError for a checkpoint that is no state_dict of an optimizer."""
-    if isinstance(state_dict, Mapping) and "param_groups" in state_dict and "state" in state_dict:
-        return
-    what = f"a {type(state_dict).__name__}"
+    if not isinstance(state_dict, Mapping) or "param_groups" not in state_dict or "state" not in state_dict:
+        raise no_state_dict(state_dict)
+
+
+def no_state_dict(state_dict: Any) -> ValueError:
+    what = f"an object of the type {type(state_dict).__name__}"
     hint = "Pass the state_dict() of an optimizer."
     if isinstance(state_dict, Mapping):
         keys = ", ".join(map(repr, list(state_dict)[:8]))
         what = f"a dict with the keys {keys}" if keys else "an empty dict"
         inner = [key for key, value in state_dict.items() if isinstance(value, Mapping) and "param_groups" in value]
         hint = f"Pass its entry {inner[0]!r}." if inner else hint
-    raise ValueError(f"jitstep: {what} is no state_dict of an optimizer: 'param_groups' or 'state' is missing. {hint}")
+    return ValueError(f"jitstep: {what} is no state_dict of an optimizer: 'param_groups' or 'state' is missing. {hint}")
 
 
 def shown_parameter(number: int, p: Any, name: str = "") -> str:

@@ -1,9 +1,10 @@
 """Parameter groups, and the state of their parameters: the base of Optimizer."""
 
 import re
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 from warnings import warn
 
 import torch
@@ -11,38 +12,39 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 
 from . import _core, errors, inputs, sharded, state, supported
+from .conversion import Conversion
 from .inspect import ParameterFormats
-from .options import FORMATS, OTHER_KEYS, TORCH_FLAGS, decoupled_rule, option_defaults, refuse_coupled, torchs_keys
+from .options import (
+    FORMATS,
+    NOT_GIVEN,
+    OTHER_KEYS,
+    TORCH_FLAGS,
+    decoupled_rule,
+    option_defaults,
+    refuse_coupled,
+    torchs_keys,
+)
+from .status import Status
 
-if TYPE_CHECKING:
-    from .backward import BackwardSteps
-    from .inspect import Tuning
-
-_NOT_GIVEN: Any = object()
+_T = TypeVar("_T")
 
 
 class GroupedOptimizer(torch.optim.Optimizer):
     """torch's groups, with options that are checked, and state in the formats of the kernels."""
 
-    rule: str = ""
-    save_values: bool = False
-    """state_dict() has float32 values in place of a codec's bytes. Set it to load a checkpoint of another format, or to
-    exchange one between FSDP2 and whole parameters, with torch.distributed.checkpoint, which loads only entries that
-    the optimizer has."""
+    rule: str
     _description: dict[str, Any]
     _groups: list[_core.Group]
     _stepper: _core.Stepper
     _pairs: dict[Tensor, state.Pairs]
-    _mode: str
-    _backward: "BackwardSteps | None"
-    _tuning: "Tuning | None"
+    _status: Status
     _inputs: dict[Tensor, dict[int, Tensor]]
     _counters: dict[Tensor, Tensor]
     _warned: set[torch.dtype]
 
-    def __init__(self, rule: str, params: Any = _NOT_GIVEN, **options: Any) -> None:
+    def __init__(self, rule: str, params: Any = NOT_GIVEN, **options: Any) -> None:
         name = type(self).__name__
-        errors.check_rule(name, rule, params is not _NOT_GIVEN)
+        errors.check_rule(name, rule, params is not NOT_GIVEN)
         self._setup(rule)
         if options.get("fused") and options.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
@@ -61,8 +63,8 @@ class GroupedOptimizer(torch.optim.Optimizer):
         super().__init__(params, defaults)
 
     def _known_options(self) -> set[str]:
-        rules = {o["name"] for o in self._description["options"]} | set(option_defaults(self._description))
-        return rules | set(FORMATS) | set(TORCH_FLAGS)
+        options = {o["name"] for o in self._description["options"]} | set(option_defaults(self._description))
+        return options | set(FORMATS) | set(TORCH_FLAGS)
 
     def _setup(self, rule: str) -> None:
         # Through __dict__, because torch's own __setstate__ may run before __init__.
@@ -72,9 +74,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             _groups=[],
             _stepper=_core.Stepper(),
             _pairs={},
-            _mode="train",
-            _backward=None,
-            _tuning=None,
+            _status=self.__dict__.get("_status") or Status(weakref.ref(self)),
             _inputs={},
             _counters={},
             _warned=self.__dict__.get("_warned", set()),
@@ -82,8 +82,24 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        """With fused=True, GradScaler leaves the unscaling and the check for infinities to the step, as in torch."""
-        return bool(self.defaults.get("fused"))
+        """With fused=True, GradScaler leaves the unscaling and the check for infinities to the step, as in torch.
+
+        True also for steps in backward(), so that GradScaler calls step(), which raises an error that helps.
+        """
+        return self._status.backward is not None or bool(self.defaults.get("fused"))
+
+    @property
+    def save_values(self) -> bool:
+        """True if state_dict() has float32 values in place of a codec's bytes.
+
+        Set it to load a checkpoint of another format, or to exchange one between FSDP2 and whole parameters, with
+        torch.distributed.checkpoint, which loads only entries that the optimizer has.
+        """
+        return self._status.save_values
+
+    @save_values.setter
+    def save_values(self, on: bool) -> None:
+        self._status.save_values = on
 
     # ---- parameter groups
 
@@ -116,7 +132,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         try:
             self._warn_of_misspelled(self.param_groups[-1])
             self._accept_group(self.param_groups[-1])
-        except Exception:
+        except BaseException:
             self._remove_last_group()
             raise
         self._stepper.drop()
@@ -240,7 +256,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
         for number, g, p in self._numbered():
             if p is parameter:
                 return number, g
-        raise ValueError("the tensor is not a parameter of this optimizer")
+        raise ValueError(
+            f"jitstep: the tensor of the shape {list(parameter.shape)} is not a parameter of this optimizer. Pass "
+            "one of param_groups."
+        )
 
     def plan_of(self, parameter: Tensor) -> _core.ParamPlan:
         """The kernel and the state layout of a parameter, for tools."""
@@ -275,26 +294,19 @@ class GroupedOptimizer(torch.optim.Optimizer):
         """
         inputs.set_input(self, parameter, name, value)
 
-    def _check_inputs(self, p: Tensor, plan: _core.ParamPlan, number: int) -> None:
-        inputs.check(self, p, plan, number)
-
-    def _forget_inputs(self, stepped: list[Tensor]) -> None:
-        for p in stepped:
-            for value in self._inputs.pop(p, {}).values():
-                if value.is_cuda:  # the allocator must not use the memory before the step has read it
-                    value.record_stream(torch.cuda.current_stream(value.device))
-
     # ---- state
 
-    def _bind(self, p: Tensor, plan: _core.ParamPlan, *, with_weights: bool = True, counted: bool = False) -> Any:
+    def _bind(self, p: Tensor, plan: _core.ParamPlan, *, counted: bool = False) -> tuple[_core.Buffers, Conversion]:
+        return self._with_state(state.bind, p, plan, counted=counted)
+
+    def _with_state(self, change: Callable[..., _T], p: Tensor, plan: _core.ParamPlan, **options: Any) -> _T:
+        """Calls state.bind or state.convert_loaded for a parameter."""
         pairs = self._pairs.setdefault(p, {})
         local = sharded.local(p)
-        _core.refuse_capture(local.detach())
+        _core.check_not_capturing(local.detach())
         restarts = bool(self._description["no_step_number"]) and not self._description["aux_names"]
         try:
-            return state.bind(
-                local, plan, self.state[p], pairs, with_weights=with_weights, counted=counted, restarts=restarts
-            )
+            return change(local, plan, self.state[p], pairs, restarts=restarts, **options)
         except ValueError as error:
             raise ValueError(f"jitstep: {self._shown(self._place(p)[0], p)}: {error}") from None
 
@@ -314,7 +326,8 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def fp32_weights(self) -> list[Tensor]:
         """The weights that the optimizer computes with, in the order of the parameters: new float32 tensors.
 
-        They include the residual of the weight format, so they can be more precise than the parameters.
+        They include the residual of the weight format, so they can be more precise than the parameters. The weights of
+        complex parameters are complex.
         """
         groups = self._core_groups()
         found = []

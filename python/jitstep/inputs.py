@@ -45,3 +45,11 @@ def check(optimizer: "GroupedOptimizer", p: Tensor, plan: _core.ParamPlan, numbe
                 f"jitstep: parameter {number} has another shape, dtype, device or memory format than in "
                 "set_input(). Call it again."
             )
+
+
+def forget(optimizer: "GroupedOptimizer", stepped: list[Tensor]) -> None:
+    """Drops the inputs that a step has read."""
+    for p in stepped:
+        for value in optimizer._inputs.pop(p, {}).values():
+            if value.is_cuda:  # the allocator must not use the memory before the step has read it
+                value.record_stream(torch.cuda.current_stream(value.device))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _core, progress, sharded, supported
+from . import _core, progress, sharded, supported, tables
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -145,15 +145,14 @@ def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
     names = set()
     with optimizer._dense_gradients():
         for number, g, p in optimizer._numbered():
-            if supported.never_trains(p):
+            if supported.never_trains(p) or (p.grad is None and not p.requires_grad):
                 stepper.add_inactive(p)
                 continue
             supported.check_device(number, p, False)
             plan = optimizer._plan(groups[g], p, number)
             names.add(plan.name)
             buffers = _core.Buffers(sharded.local(p), [], [], None)
-            like = sharded.local(p.detach() if p.grad is None else p.grad)
-            stepper.add(p, g, plan, buffers, None, None, like, {})
+            tables.add(optimizer, stepper, number, p, plan, buffers, group=g, entries={})
     with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, show):
         stepper.finish({}, False)
     return stepper
@@ -188,8 +187,8 @@ class Tuning:
 def kernels(optimizer: "Optimizer") -> KernelReports:
     """See Optimizer.kernels."""
     found = optimizer._stepper.kernels()
-    if not found and optimizer._backward is not None:
-        found = optimizer._backward.kernels()
+    if not found and optimizer._status.backward is not None:
+        found = optimizer._status.backward.kernels()
     reports: dict[str, KernelReport] = {}
     for info in found or preview(optimizer).kernels():
         report = reports.setdefault(info.key, _report(info))

@@ -1,6 +1,6 @@
 """torch.optim.Optimizer over jitstep::jit. torch keeps groups, state and hooks. A step is one call of the module."""
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, checkpoint, counting, inspect, progress, sharded, supported, transforms
+from . import _core, checkpoint, counting, errors, inputs, inspect, progress, sharded, supported, tables, transforms
 from .backward import BackwardSteps, has_consumer
 from .conversion import Conversion
 from .groups import GroupedOptimizer
@@ -51,13 +51,15 @@ class Optimizer(GroupedOptimizer):
     def _step(self) -> None:
         self._check_training()
         scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
-        if self._backward is not None:
+        if self._status.backward is not None:
             if found_inf is not None:
                 for name in ("grad_scale", "found_inf"):  # GradScaler removes them only after a step
                     self.__dict__.pop(name, None)
                 raise RuntimeError("jitstep: GradScaler needs all gradients at once. Call step_in_backward(False).")
             if all(p.grad is None for _, _, p in self._numbered()):
                 return
+        if not isinstance(found_inf, Tensor):  # GradScaler gives the number 0 if there are no gradients
+            found_inf = torch.tensor(float(found_inf)) if found_inf else None
         _core.set_threads(torch.get_num_threads())
         transform = transforms.of_step(self._description, self.param_groups, self.state)
         given = (self.state, scale, found_inf, transform, self._inputs)
@@ -68,16 +70,16 @@ class Optimizer(GroupedOptimizer):
                     self._prepare(scale is not None)
                 result = self._stepper.step(self.param_groups, *given)
                 if result == _core.Result.rebuild:
-                    raise RuntimeError("jitstep: parameters or state changed during step(). Use one thread.")
+                    raise errors.changed_during_step()
         if result == _core.Result.done:
             if transform is not None:
                 transform.keep_matrices()
             self._after_step(scale, found_inf)
         elif self._inputs:  # the step is skipped
-            self._forget_inputs(self._stepper.stepped())
+            inputs.forget(self, self._stepper.stepped())
 
     def _check_training(self) -> None:
-        if self._mode == "eval":
+        if self._status.mode == "eval":
             raise RuntimeError(f"step() of {type(self).__name__} in evaluation mode. Call train() first.")
 
     def _after_step(self, scale: Tensor | None, found_inf: Tensor | None) -> None:
@@ -87,7 +89,7 @@ class Optimizer(GroupedOptimizer):
         counting.count(self, stepped, found_inf)
         torch.autograd.graph.increment_version(stepped)
         if self._inputs:
-            self._forget_inputs(stepped)
+            inputs.forget(self, stepped)
         if scale is not None:  # torch's fused optimizers leave unscaled gradients
             grads: dict[torch.device, list[Tensor]] = defaultdict(list)
             for grad in (sharded.local(p.grad) for p in stepped if p.grad is not None):
@@ -96,8 +98,8 @@ class Optimizer(GroupedOptimizer):
                 for device, of_device in grads.items():
                     torch._foreach_div_(of_device, scale.reshape(()).to(device))
         self._stepper.finish_trial()  # may call the user's function
-        if self._tuning is not None:
-            self._tuning.show(*self._stepper.tuning_progress())
+        if self._status.tuning is not None:
+            self._status.tuning.show(*self._stepper.tuning_progress())
 
     @contextmanager
     def _dense_gradients(self, parameters: list[Tensor] | None = None) -> Iterator[None]:
@@ -135,7 +137,7 @@ class Optimizer(GroupedOptimizer):
             supported.check_device(number, p, bool(self.param_groups[g].get("fused")))
             plans[number] = self._plan(groups[g], p, number)
             self._warn_of_weights(p, plans[number], self.param_groups[g])
-            self._check_inputs(p, plans[number], number)
+            inputs.check(self, p, plans[number], number)
         counted = counting.on_device(self, plans)
         for number, g, p in self._numbered():
             plan = plans.get(number)
@@ -144,14 +146,8 @@ class Optimizer(GroupedOptimizer):
                 continue
             buffers, conversion = self._bind(p, plan, counted=counted)
             converted.include(conversion)
-            entries = self.state[p]
-            like = sharded.local(p.detach() if p.grad is None else p.grad)
-            supported.check_gradient(self._shown, number, p, like)
-            try:
-                counter = counting.counter(self, p) if counted else None
-                self._stepper.add(p, g, plan, buffers, entries["step"], counter, like, entries)
-            except ValueError as error:
-                raise self._parameter_error(error, number, p) from None
+            counter = counting.counter(self, p) if counted else None
+            tables.add(self, self._stepper, number, p, plan, buffers, group=g, counter=counter)
         names = {plan.name for plan in plans.values()}
         with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, None):
             self._stepper.finish(self.state, scaled)
@@ -160,11 +156,11 @@ class Optimizer(GroupedOptimizer):
     @_disable_dynamo
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
-        if self._backward is None:
+        if self._status.backward is None:
             return
         try:
             self.step_in_backward()
-        except Exception:
+        except BaseException:
             self._remove_last_group()
             self.step_in_backward()
             raise
@@ -182,21 +178,16 @@ class Optimizer(GroupedOptimizer):
         if a nested backward(), as of re-entrant checkpoints, gives a parameter a second gradient. Hooks of step() are
         not called.
         """
-        if self._backward is not None:
-            self._backward.close()
-            self._backward = None
+        if self._status.backward is not None:
+            self._status.backward.close()
+            self._status.backward = None
         if on:
-            self._backward = BackwardSteps(self)
-
-    @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """True also for steps in backward(), so that GradScaler calls step(), which raises an error that helps."""
-        return self._backward is not None or super()._step_supports_amp_scaling
+            self._status.backward = BackwardSteps(self._status.owner())
 
     @property
     def steps_in_backward(self) -> bool:
         """True after step_in_backward()."""
-        return self._backward is not None
+        return self._status.backward is not None
 
     @_disable_dynamo
     def tune(
@@ -213,9 +204,10 @@ class Optimizer(GroupedOptimizer):
         tried, and which must return the same numbers in all of them. `progress` shows a bar of tqdm. Default: in a
         terminal or notebook.
         """
-        if self._tuning is not None:
-            self._tuning.close()
-        self._tuning = inspect.Tuning(agree, progress) if on else None
+        if self._status.tuning is not None:
+            self._status.tuning.close()
+        self._status.tuning = inspect.Tuning(agree, progress) if on else None
+        self._status.tunes = on
         self._stepper.tune(on, agree)
 
     def tuning_progress(self) -> tuple[int, int]:
@@ -227,7 +219,7 @@ class Optimizer(GroupedOptimizer):
     @property
     def training(self) -> bool:
         """True at first and after train(). False after eval()."""
-        return self._mode == "train"
+        return self._status.mode == "train"
 
     def train(self, mode: bool = True) -> None:
         """Gives the parameters the values for training. Call it before step(). Only for schedule-free optimizers."""
@@ -239,13 +231,14 @@ class Optimizer(GroupedOptimizer):
 
     @_disable_dynamo
     def _switch_mode(self, mode: str) -> None:
-        if not self._description["modes"] or mode == self._mode:
+        if not self._description["modes"] or mode == self._status.mode:
             return
         _core.set_threads(torch.get_num_threads())
         with self._dense_gradients():
-            self._prepare(False)
+            with self._undo_new_state([p for _, _, p in self._numbered()]):
+                self._prepare(False)
             self._stepper.switch_mode(mode == "train")
-        self._mode = mode
+        self._status.mode = mode
         moved = [p for _, _, p in self._numbered() if self.state.get(p)]
         if moved:
             torch.autograd.graph.increment_version(moved)
@@ -276,8 +269,9 @@ class Optimizer(GroupedOptimizer):
     def compile(self, *, progress: bool | None = None) -> None:
         """Compiles the kernels of all parameters before the first step. Creates no state.
 
-        A parameter without a gradient counts as one with a gradient like itself. `progress` shows a bar of tqdm.
-        Default: in a terminal or notebook.
+        A parameter without a gradient counts as one with a gradient like itself, and a frozen one is left out. With
+        fused=True, the first step with a GradScaler compiles other kernels. `progress` shows a bar of tqdm. Default: in
+        a terminal or notebook.
         """
         inspect.preview(self, progress)
 
@@ -290,14 +284,13 @@ class Optimizer(GroupedOptimizer):
     @_disable_dynamo
     def state_dict(self) -> dict[str, Any]:
         """As in torch: plain tensors and numbers. Has everything that the next step needs, in any format."""
-        hooks, self._optimizer_state_dict_post_hooks = self._optimizer_state_dict_post_hooks, OrderedDict()
-        try:
+        for pre_hook in self._optimizer_state_dict_pre_hooks.values():
+            pre_hook(self)
+        with checkpoint.without_hooks(self):
             packed = super().state_dict()
-        finally:
-            self._optimizer_state_dict_post_hooks = hooks
         packed = checkpoint.complete(self, packed)
-        for hook in hooks.values():  # they may return anything
-            changed = hook(self, packed)
+        for post_hook in self._optimizer_state_dict_post_hooks.values():  # they may return anything
+            changed = post_hook(self, packed)
             packed = packed if changed is None else changed
         return packed
 
@@ -307,23 +300,24 @@ class Optimizer(GroupedOptimizer):
 
         State is converted to this optimizer's formats, with one warning. Options and seed come from the checkpoint.
         """
-        checkpoint.load(self, state_dict)
+        checkpoint.load(self._status.owner(), state_dict)
 
     def export(self) -> dict[str, Any]:
         """A state_dict for torch's optimizer of the same name, with values in the parameters' dtypes."""
         return checkpoint.export(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        saved = {"save_values": True} if self.save_values else {}
-        return saved | {
+        return {
             "defaults": self.defaults,
             "state": self.state,
             "param_groups": self.param_groups,
             "jitstep": {
                 "rule": self.rule,
-                "mode": self._mode,
+                "mode": self._status.mode,
                 "shared": self._stepper.shared_state(),
                 "in_backward": self.steps_in_backward,
+                "save_values": self.save_values,
+                "tunes": self._status.tunes,
             },
             "inputs": self._inputs,
         }
@@ -339,7 +333,10 @@ class Optimizer(GroupedOptimizer):
             for name, default in defaults.items():
                 group.setdefault(name, default)
             settle_decay(self.rule, group)
-        self._mode = own["mode"]
+        self._status.mode = own["mode"]
+        self.save_values = own.get("save_values", self.save_values)
+        if own.get("tunes") is False:
+            self.tune(False)
         if own["shared"]:
             self._stepper.set_shared_state(own["shared"])
         # copy.copy() keeps the parameters: then the first optimizer steps them.

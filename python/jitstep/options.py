@@ -3,6 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+# The default of `params`, so that its absence has an error of our own.
+NOT_GIVEN: Any = _NotGiven()
 # Arguments of all classes, in addition to the options of their rule.
 FORMATS: dict[str, Any] = {"state": None, "weights": None, "seed": None, "min_quantized_size": None}
 # torch's own arguments that select an implementation. jitstep has one, which is fused.
@@ -19,6 +29,17 @@ _TORCHS_DEFAULTS: dict[str, dict[str, Any]] = {
     "adam": {"decoupled_weight_decay": False},
     "muon": {"adjust_lr_fn": None},  # "original"
 }
+
+
+def class_name(rule: str, named: str) -> str:
+    """The class of a rule. `named`: what its file calls it, or empty."""
+    return named or "".join(word.title() for word in rule.split("_"))
+
+
+def torchs_class(class_name: str) -> type[torch.optim.Optimizer] | None:
+    """torch's optimizer of this name."""
+    found = getattr(torch.optim, class_name, None)
+    return found if isinstance(found, type) and issubclass(found, torch.optim.Optimizer) else None
 
 
 def option_defaults(description: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class Binding:
         counted: bool = False,
         restarts: bool = False,
     ):
+        _core.set_threads(torch.get_num_threads())  # of conversions
         self.p, self.plan, self.pairs, self.counted = p, plan, pairs, counted
         self.state = dict(state)
         if restarts and not self.has_slots():
@@ -68,6 +69,13 @@ class Binding:
         for name in self.assigned:
             self.drop(name)
         self.drop_unusable_residual()
+
+    def keep(self, state: State, pairs: Pairs) -> None:
+        """Replaces the content of both dicts."""
+        state.clear()
+        state.update(self.state)
+        pairs.clear()
+        pairs.update(self.made_pairs)
 
     # ---- state buffers
 
@@ -304,34 +312,43 @@ def bind(
     state: State,
     pairs: Pairs,
     *,
-    with_weights: bool = True,
     counted: bool = False,
     restarts: bool = False,
-) -> tuple[_core.Buffers | None, Conversion]:
+) -> tuple[_core.Buffers, Conversion]:
     """Brings the state of a parameter into the plan's formats. An error changes nothing.
 
     `counted`: the tensor `step` belongs on the parameter's device, and not on the CPU. `restarts`: the first step with
-    buffers is step 1, as in torch's SGD, whose momentum may be set later. `with_weights=False` is for
-    checkpoints, whose parameter may not be loaded yet. It leaves the residual as it is. A residual in another storage
-    order needs the parameter: then this changes nothing, and returns no buffers.
+    buffers is step 1, as in torch's SGD, whose momentum may be set later.
     """
     with torch.no_grad():
         binding = Binding(p, plan, state, pairs, counted=counted, restarts=restarts)
-        if not with_weights and not binding.same_order and "residual" in binding.state:
-            return None, binding.conversion  # codes and residual change their order together
-        buffers = binding.run(with_weights)
-    state.clear()
-    state.update(binding.state)
-    pairs.clear()
-    pairs.update(binding.made_pairs)
+        buffers = binding.run(with_weights=True)
+    binding.keep(state, pairs)
     return buffers, binding.conversion
 
 
+def convert_loaded(
+    p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs, *, restarts: bool = False
+) -> Conversion:
+    """The same for a checkpoint, whose parameter may not be loaded yet. Leaves the residual as it is.
+
+    A residual in another storage order needs the parameter. Codes and residual change their order together, so this
+    leaves both.
+    """
+    with torch.no_grad():
+        binding = Binding(p, plan, state, pairs, restarts=restarts)
+        if binding.same_order or "residual" not in binding.state:
+            binding.run(with_weights=False)
+            binding.keep(state, pairs)
+    return binding.conversion
+
+
 def weights(p: Tensor, plan: _core.ParamPlan, state: State) -> Tensor:
-    """The weights with their residual, in float32. Changes nothing."""
+    """The weights with their residual, in float32 (complex ones in their dtype). Changes nothing."""
     with torch.no_grad():
         binding = Binding(p, plan, state, {})
-        return binding.stored_weights(binding.state.get("residual.format")).to(torch.float32)
+        stored = binding.stored_weights(binding.state.get("residual.format"))
+        return stored if stored.is_complex() else stored.to(torch.float32)
 
 
 def values(p: Tensor, plan: _core.ParamPlan, state: State, pairs: Pairs) -> State:

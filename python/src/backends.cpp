@@ -103,21 +103,19 @@ jit::Backend& backend_of(const Device& device) {
     const std::lock_guard lock(mutex);
     if (const auto known = backends.find(device); known != backends.end()) return *known->second;
   }
-  auto made = make_backend(device);
+  auto fresh = make_backend(device);
   const std::lock_guard lock(mutex);
-  return *backends.try_emplace(device, std::move(made)).first->second;
+  return *backends.try_emplace(device, std::move(fresh)).first->second;
 }
 
-void refuse_capture(const Device& device) {
+void check_not_capturing(const Device& device) {
   if (!device.is_cpu() && backend_of(device).is_capturing())
     throw jit::Error(
-        "step() inside a CUDA graph capture failed: a graph cannot repeat compilation, allocation "
-        "of "
-        "state, or step numbers on the host. Set capturable=True in all parameter groups, and call "
-        "step() once with the same parameters before the capture. Optimizers with auxiliary state, "
-        "shared state, inputs, modes or matrix iterations always have step numbers on the host: "
-        "call "
-        "step() after the replay.");
+        "a CUDA graph capture cannot contain this call, because a graph cannot repeat compilation, "
+        "new state, or step numbers on the CPU. To capture step(), set capturable=True in all "
+        "parameter groups, and call step() once with the same parameters before the capture. "
+        "Optimizers with auxiliary state, shared state, inputs, modes or matrix iterations always "
+        "have step numbers on the CPU. Call their step() after the replay.");
 }
 
 jit::Hardware hardware_of(const Device& device) {

@@ -16,7 +16,7 @@ jit::Backend& backend_of(const Device& device);
 
 /// Throws an Error if the device's current stream is captured into a CUDA graph. Call it before state is made or a step
 /// begins: a graph could not repeat either.
-void refuse_capture(const Device& device);
+void check_not_capturing(const Device& device);
 
 /// The hardware of a device, for tuning.
 jit::Hardware hardware_of(const Device& device);

@@ -15,10 +15,10 @@ PyObject *error, *compile_error, *cuda_error, *missing_compiler_error, *option_e
 
 PyObject* add(nb::module_& module, const char* name, const char* doc, PyObject* base) {
   const std::string full_name = std::string("jitstep.") + name;
-  PyObject* const made = PyErr_NewExceptionWithDoc(full_name.c_str(), doc, base, nullptr);
-  if (made == nullptr) throw nb::python_error();
-  module.attr(name) = nb::borrow(made);
-  return made;
+  PyObject* const type = PyErr_NewExceptionWithDoc(full_name.c_str(), doc, base, nullptr);
+  if (type == nullptr) throw nb::python_error();
+  module.attr(name) = nb::borrow(type);
+  return type;
 }
 
 // Messages may have bytes of files and compilers that are not UTF-8.

@@ -166,7 +166,7 @@ void set_view(TensorView& view, const Found& found) {
   view.bytes = bits / 8;
 }
 
-[[noreturn]] void refuse(nb::handle tensor) {
+[[noreturn]] void throw_type_error(nb::handle tensor) {
   const auto type = nb::cast<std::string>(nb::str(nb::handle(tensor.type()).attr("__name__")));
   throw nb::type_error(("jitstep: cannot read a " + type +
                         ": it is not a strided tensor with memory. Use a dense tensor.")
@@ -193,7 +193,7 @@ jit::Shape TensorView::shape() const {
 Form::Form(nb::handle tensor) {
   Found found;
   OwnDims own;
-  if (!find(tensor.ptr(), found, own)) refuse(tensor);
+  if (!find(tensor.ptr(), found, own)) throw_type_error(tensor);
   device_ = found.device;
   code_ = found.code;
   bits_ = found.bits;
@@ -253,7 +253,7 @@ bool try_read(PyObject* tensor, TensorView& view) {
 
 TensorView read(nb::handle tensor) {
   TensorView view;
-  if (!try_read(tensor.ptr(), view)) refuse(tensor);
+  if (!try_read(tensor.ptr(), view)) throw_type_error(tensor);
   return view;
 }
 

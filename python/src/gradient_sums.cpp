@@ -11,7 +11,7 @@
 namespace jitstep::python {
 namespace {
 
-[[noreturn]] void refuse(int number, const std::string& cause) {
+[[noreturn]] void throw_error(int number, const std::string& cause) {
   throw jit::Error("cannot add the gradient of parameter " + std::to_string(number) + ": " + cause);
 }
 
@@ -31,10 +31,10 @@ GradientSums::Row GradientSums::read_row(nb::handle addition) {
   const TensorView sum = read(addition[1]), gradient = read(addition[2]);
   if (!sum.dtype || !gradient.dtype || !sum.device.is_supported() ||
       sum.device != gradient.device || sum.is_complex != gradient.is_complex)
-    refuse(number, "its dtype or device is not supported. Use " + std::string(jit::kDtypeList) +
-                       " on the CPU or an NVIDIA GPU.");
+    throw_error(number, "its dtype or device is not supported. Use " +
+                            std::string(jit::kDtypeList) + " on the CPU or an NVIDIA GPU.");
   if (sum.shape().sizes != gradient.shape().sizes)
-    refuse(number, "it has another shape than the sum. Call reset() after parameters change.");
+    throw_error(number, "it has another shape than the sum. Call reset() after parameters change.");
   Row row{sum.device, {}, *sum.dtype, *gradient.dtype, gradient.data};
   row.tensor.p = sum.data;
   row.tensor.shape = sum.shape();
@@ -104,7 +104,7 @@ void GradientSums::add(nb::list additions, std::int64_t t) {
   }
   params_.t = t;
   const nb::gil_scoped_release release;
-  for (const DeviceSums& device : devices_) refuse_capture(device.device);
+  for (const DeviceSums& device : devices_) check_not_capturing(device.device);
   for (DeviceSums& device : devices_) device.step->prepare(device.inputs, {params_});
   for (DeviceSums& device : devices_) device.step->launch();
 }

@@ -143,12 +143,12 @@ void Group::refresh(nb::dict group, bool check) {
 }
 
 nb::dict Group::constructed() const {
-  nb::dict made;
+  nb::dict result;
   for (const Key& key : keys_) {
     if (key.option == nullptr || key.option->at_construction.empty()) continue;
-    made[key.name.c_str()] = from_value(values_.get(key.name));
+    result[key.name.c_str()] = from_value(values_.get(key.name));
   }
-  return made;
+  return result;
 }
 
 std::shared_ptr<const jit::Plan> Group::plan(jit::Dtype dtype,

@@ -105,7 +105,8 @@ void add_process(nb::module_& m) {
         "folder to search "
         "for NVRTC.");
   m.def(
-      "refuse_capture", [](nb::handle tensor) { refuse_capture(read(tensor).device); }, "tensor"_a,
+      "check_not_capturing", [](nb::handle tensor) { check_not_capturing(read(tensor).device); },
+      "tensor"_a,
       "Raises ValueError if the stream of the tensor's device is captured into a CUDA graph.");
   m.def("set_threads", &set_threads, "count"_a);
   m.def("has_openmp", &has_openmp);
@@ -119,6 +120,8 @@ void add_group(nb::module_& m) {
   nb::class_<Group>(m, "Group", nb::type_slots(group_slots))
       .def(nb::init<const std::string&>(), "rule"_a)
       .def("refresh", &Group::refresh, "group"_a, "check"_a = false)
+      .def("initial_shared_state",
+           [](const Group& group) { return jit::initial_shared_state(group.values()); })
       .def("constructed", &Group::constructed)
       .def_rw("first", &Group::first)
       .def_prop_ro("rule", &Group::rule);
@@ -143,9 +146,9 @@ void add_plan(nb::module_& m) {
   nb::class_<Buffers>(m, "Buffers")
       .def(
           "__init__",
-          [](Buffers* made, nb::object p, std::vector<std::pair<nb::object, nb::object>> slots,
+          [](Buffers* self, nb::object p, std::vector<std::pair<nb::object, nb::object>> slots,
              std::vector<nb::object> aux, nb::object residual) {
-            new (made) Buffers{std::move(p), std::move(slots), std::move(aux), std::move(residual)};
+            new (self) Buffers{std::move(p), std::move(slots), std::move(aux), std::move(residual)};
           },
           "p"_a.none(), "slots"_a, "aux"_a, "residual"_a.none());
   nb::class_<ParamPlan>(m, "ParamPlan")

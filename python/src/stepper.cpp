@@ -21,7 +21,7 @@ void Stepper::begin(std::vector<Group*> groups, nb::list owners) {
 
 // Later work on the current stream, such as that of new tables, follows the steps of the current tables.
 void Stepper::retire() {
-  for (const DeviceStep& device : devices_) refuse_capture(device.device);
+  for (const DeviceStep& device : devices_) check_not_capturing(device.device);
   activate(nullptr);
   for (DeviceStep& device : devices_)
     if (device.step && !device.device.is_cpu()) device.step->wait_for_last_step();
@@ -58,79 +58,6 @@ void Stepper::release() {
   agree_.reset();
 }
 
-namespace {
-
-std::uintptr_t bits_of(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
-
-std::uintptr_t state_bits_of(const jit::StepTensor& tensor) {
-  std::uintptr_t bits = bits_of(tensor.residual);
-  for (const auto& slot : tensor.slots) bits |= bits_of(slot.codes);
-  return bits;
-}
-
-}  // namespace
-
-void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers,
-                  nb::object step, nb::object counter, nb::handle gradient, nb::object state) {
-  const TensorView like = read(gradient);
-  if (!like.dtype) throw jit::Error("its gradient has an unsupported dtype.");
-  if (like.shape().sizes != plan.shape.sizes)
-    throw jit::Error(
-        "its gradient has another shape. Call zero_grad() after you change parameters.");
-  if (like.data == nullptr && plan.shape.elements() > 0)
-    throw jit::Error(
-        "its gradient has no memory, as some subclasses of Tensor. Use a plain torch.Tensor.");
-  Member member;
-  member.sharded = p.ptr() != buffers.p.ptr();
-  member.p = std::move(p);
-  member.group = group;
-  member.forms = shared_forms({Form(buffers.p), Form(gradient)});
-  member.described = std::make_unique<Described>(
-      Described{plan, plan.tensor(buffers), plan.plan->spec.state.dtype, *like.dtype});
-  jit::StepTensor& tensor = member.described->tensor;
-  if (tensor.p == nullptr && tensor.shape.elements() > 0)
-    throw jit::Error("it has no memory, as some subclasses of Tensor. Use a plain torch.Tensor.");
-  tensor.g_strides = like.shape().strides;
-  member.data = static_cast<char*>(tensor.p);
-  member.state_bits = state_bits_of(tensor);
-  if (!counter.is_none()) {
-    member.counter = reinterpret_cast<int64*>(read(counter).data);
-    device_counts_ = true;
-  } else if (!step.is_none()) {
-    member.count = StepNumber(step);
-  }
-  watch_.add(step);
-  watch_.add(counter);
-  for (const auto& [codes, scales] : buffers.slots) watch_.add(codes), watch_.add(scales);
-  watch_.add(buffers.residual);
-  const std::vector<AuxInfo> fields = plan.aux();
-  for (std::size_t i = 0; i < buffers.aux.size(); ++i) {
-    if (buffers.aux[i].is_none()) continue;  // a matrix that this parameter has not
-    watch_.add(buffers.aux[i]);
-    member.newest.push_back(
-        {state,
-         nb::cast(fields[i].name.c_str()),
-         {buffers.aux[i][nb::int_(0)], buffers.aux[i][nb::int_(fields[i].is_matrix ? 0 : 1)]}});
-  }
-  if (!member.newest.empty()) member.newest_half = static_cast<std::int8_t>(member.count.get() & 1);
-  members_.push_back(std::move(member));
-}
-
-// The forms of the last parameters are the likely ones.
-const Stepper::Forms* Stepper::shared_forms(Forms forms) {
-  constexpr std::size_t kTried = 16;
-  const std::size_t tried = std::min(kTried, forms_.size());
-  for (auto known = forms_.end(); known != forms_.end() - static_cast<std::ptrdiff_t>(tried);)
-    if (**--known == forms) return known->get();
-  return forms_.emplace_back(std::make_unique<const Forms>(std::move(forms))).get();
-}
-
-void Stepper::add_inactive(nb::object p) {
-  Member member;
-  member.p = std::move(p);
-  members_.push_back(std::move(member));
-}
-
 bool Stepper::read_groups(nb::list param_groups) {
   if (nb::len(param_groups) != groups_.size()) return false;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -147,9 +74,9 @@ int Stepper::DeviceStep::hyper_index(int group, std::int64_t t, const HyperParam
   auto& known = hyper_of_group[static_cast<std::size_t>(group)];
   for (const int index : known)
     if (hyper_params[static_cast<std::size_t>(index)].t == t) return index;
-  HyperParams& made = hyper_params.emplace_back(of_group);
-  made.t = t;
-  made.grad_scale = grad_scale.address;
+  HyperParams& added = hyper_params.emplace_back(of_group);
+  added.t = t;
+  added.grad_scale = grad_scale.address;
   known.push_back(static_cast<int>(hyper_params.size()) - 1);
   return known.back();
 }
@@ -157,11 +84,11 @@ int Stepper::DeviceStep::hyper_index(int group, std::int64_t t, const HyperParam
 // The device subtracts the counter, 1 - step, from this number.
 int Stepper::DeviceStep::counted_hyper_index(int64* counter, const Group& group) {
   constexpr std::int64_t kNext = 2;
-  HyperParams& made = hyper_params.emplace_back(group.hyper_params_on(device));
-  made.t = kNext;
-  made.step_offset = counter;
-  made.grad_scale = grad_scale.address;
-  made.found_inf = found_inf.address;
+  HyperParams& added = hyper_params.emplace_back(group.hyper_params_on(device));
+  added.t = kNext;
+  added.step_offset = counter;
+  added.grad_scale = grad_scale.address;
+  added.found_inf = found_inf.address;
   return static_cast<int>(hyper_params.size()) - 1;
 }
 
@@ -260,7 +187,8 @@ bool Stepper::read_member(Member& member, PyObject* p) {
   moved_ |= data != member.data;
   DeviceStep& device = devices_[member.device];
   const int index = hyper_index(member, taken + 1);
-  const auto bits = member.state_bits | bits_of(member.data) | bits_of(g);
+  const auto bits = member.state_bits | reinterpret_cast<std::uintptr_t>(member.data) |
+                    reinterpret_cast<std::uintptr_t>(g);
   device.inputs[member.index] = {.g = g, .hyper_index = index, .aligned = bits % 16 == 0};
   other_stepped_ |= std::exchange(member.inactive, false);
   return true;

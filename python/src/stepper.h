@@ -154,6 +154,8 @@ class Stepper {
   bool read_member(Member& member, PyObject* p);
   void set_inactive(Member& member);
   const Forms* shared_forms(Forms forms);
+  void watch_buffers(Member& member, const ParamPlan& plan, const Buffers& buffers,
+                     const nb::object& state);
   int hyper_index(const Member& member, std::int64_t t);
   void read_given(nb::dict given);
   std::uint32_t device_of(const Described& described);

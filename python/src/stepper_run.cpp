@@ -71,7 +71,7 @@ void Stepper::run(nb::handle transform) {
   const nb::gil_scoped_release release;
   trial_seconds_.reset();
   if (!device_counts_)
-    for (const DeviceStep& device : devices_) refuse_capture(device.device);
+    for (const DeviceStep& device : devices_) check_not_capturing(device.device);
   jit::Step* const tuned = tuned_step();
   const bool is_trial = tuned != nullptr && tuner_->is_trial();
   activate(tuned);

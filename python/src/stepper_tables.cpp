@@ -140,10 +140,10 @@ void Stepper::make_shared_state(const DeviceStep& device) {
   if (!held.empty() && held.size() != wanted)
     throw jit::Error("the checkpoint has " + std::to_string(held.size()) + " of " +
                      std::to_string(wanted) + " numbers of shared state. Save it again.");
-  auto made = std::make_unique<jit::SharedState>(jit::make_shared_state(*device.backend, values));
-  for (double* const buffer : made->buffers)
+  auto result = std::make_unique<jit::SharedState>(jit::make_shared_state(*device.backend, values));
+  for (double* const buffer : result->buffers)
     upload(device.device, buffer, held.data(), held.size() * sizeof(double));
-  shared_state_ = std::move(made);
+  shared_state_ = std::move(result);
   shared_device_ = device.device;
   restored_.clear();
 }

@@ -2,7 +2,10 @@
 
 import _thread
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -140,3 +143,20 @@ def test_a_copy_with_the_same_parameters_does_not_step_them_again():
     assert not shallow.steps_in_backward
     p.sum().backward()
     assert torch.equal(p.detach(), torch.zeros(3))
+
+
+def test_the_environment_does_not_tune_steps_in_backward():
+    program = """
+import torch, jitstep
+p = torch.nn.Parameter(torch.ones(4000))
+optimizer = jitstep.AdamW([p], lr=0.1)
+optimizer.step_in_backward()
+for _ in range(3):
+    p.sum().backward()
+(alone,) = optimizer._status.backward._alone
+assert alone.stepper.tuning_progress() == (0, 0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "JITSTEP_TUNE": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

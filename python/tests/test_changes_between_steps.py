@@ -157,6 +157,49 @@ def test_hooks_of_state_dict_see_all_of_it_and_may_replace_it():
     packed = optimizer.state_dict()
     assert list(packed) == ["wrapped"]
     assert packed["wrapped"]["param_groups"][0]["rule"] == "adam"
+    p.grad = torch.ones(3)
+    optimizer.step()
+    assert "exp_avg" in optimizer.export()["state"][0]
+    assert list(optimizer.state_dict()) == ["wrapped"]
+
+
+def test_a_hook_before_state_dict_may_register_one_after_it():
+    optimizer = jitstep.Adam([parameter(3)])
+    seen = []
+
+    def register(one):
+        one.register_state_dict_post_hook(lambda _, packed: seen.append(packed["param_groups"][0]["rule"]))
+
+    handle = optimizer.register_state_dict_pre_hook(register)
+    optimizer.state_dict()
+    handle.remove()
+    optimizer.state_dict()
+    assert seen == ["adam", "adam"]
+
+
+def test_a_hook_of_state_dict_may_call_it_again():
+    optimizer = jitstep.Adam([parameter(3)])
+    inside = []
+
+    def nested(one, packed):
+        if not inside:
+            inside.append(None)
+            inside[0] = one.state_dict()
+
+    optimizer.register_state_dict_post_hook(nested)
+    optimizer.register_state_dict_post_hook(lambda _, packed: None)
+    assert optimizer.state_dict() == inside[0]
+
+
+def test_a_group_that_the_program_appended_is_saved_and_loaded():
+    p, q = parameter(3), parameter(2)
+    optimizer = jitstep.SGD([p], lr=0.25)
+    optimizer.param_groups.append({"params": [q], "lr": 0.5})
+    optimizer.save_values = True
+    optimizer.load_state_dict(optimizer.state_dict())
+    q.grad = torch.ones(2)
+    optimizer.step()
+    assert q.tolist() == [-0.5, -0.5]
 
 
 def test_params_may_be_any_sequence():

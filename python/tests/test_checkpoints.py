@@ -232,16 +232,6 @@ def test_state_of_an_option_that_is_switched_on_later_may_be_missing(name, optio
     assert all(optimizer.param_groups[0][option] == value for option, value in options.items())
 
 
-def test_incomplete_shared_state_is_refused():
-    net = make()
-    optimizer = jitstep.Prodigy(net.parameters())
-    train(net, optimizer, 1)
-    damaged = copy.deepcopy(optimizer.state_dict())
-    del damaged["param_groups"][0]["shared_state"]["d"]
-    with pytest.raises(ValueError, match="shared state"):
-        optimizer.load_state_dict(damaged)
-
-
 def test_hooks_of_checkpoints_are_called():
     net = make()
     optimizer = jitstep.AdamW(net.parameters())

@@ -399,6 +399,19 @@ def check_tuning(configurations=None):
     assert_same(plain, tuned)
 
 
+def test_a_gradient_on_another_device_is_refused():
+    p = torch.nn.Parameter(torch.ones(5, device=GPU))
+    p.grad = torch.ones(5, device=GPU)
+    optimizer = jitstep.SGD([p], lr=1.0)
+    p.data = torch.ones(5)
+    with pytest.raises(ValueError, match="its gradient is on cuda:0, and the parameter is on cpu"):
+        optimizer.step()
+    optimizer.zero_grad()
+    p.grad = torch.ones(5)
+    optimizer.step()
+    assert torch.equal(p, torch.zeros(5))
+
+
 def test_tuning_keeps_the_bits_of_the_cpu():
     check_tuning(3)
 

@@ -214,3 +214,15 @@ def test_the_host_reads_a_rate_that_is_a_tensor_on_the_cpu():
         optimizer.param_groups[0]["lr"].fill_(0.5)
         train(params_of(optimizer), optimizer, 1, seed=9)
     assert_same(cpu, gpu)
+
+
+def test_a_step_without_gradients_may_have_the_number_0_as_found_inf():
+    """GradScaler gives it, for example to the discriminator of a GAN in a step of the generator."""
+    params = parameters(GPU, [(300,)])
+    optimizer = jitstep.AdamW(params, fused=True, capturable=True)
+    train(params, optimizer, 2)
+    before = params[0].detach().clone()
+    params[0].grad = None
+    optimizer.grad_scale, optimizer.found_inf = torch.tensor(2.0, device=GPU), 0
+    optimizer.step()
+    assert same_bits(params[0], before)

@@ -80,3 +80,36 @@ def test_a_warm_up_of_a_fraction_of_a_step_is_a_step():
     assert optimizer.value(p, "z").item() == pytest.approx(1 - 1 / 1.5)
     stepped(optimizer, p, [[1.0]])
     assert optimizer.value(p, "z").item() == pytest.approx(1 - 1 / 1.5 - 2 / 1.5)
+
+
+def test_fp32_weights_of_complex_parameters_are_complex():
+    p = torch.nn.Parameter(torch.tensor([1 + 2j]))
+    (weights,) = jitstep.SGD([p], lr=0.1).fp32_weights()
+    assert torch.equal(weights, p.detach())
+
+
+def test_a_frozen_parameter_is_not_compiled():
+    frozen = torch.nn.Parameter(torch.ones(4, dtype=torch.bfloat16), requires_grad=False)
+    elsewhere = torch.nn.Parameter(torch.ones(4, device="meta"), requires_grad=False)
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = jitstep.SGD([frozen, elsewhere, p], lr=0.1)
+    optimizer.compile(progress=False)
+    assert [report.parameters for report in optimizer.kernels()] == [[2]]
+
+
+def test_an_interrupted_load_changes_nothing(monkeypatch):
+    p = torch.nn.Parameter(torch.ones(300, 300))
+    optimizer, other = jitstep.AdamW([p], lr=0.1, state="int8"), jitstep.AdamW([p], lr=0.2)
+    stepped(optimizer, p, [torch.ones(300, 300)])
+    stepped(other, p, [torch.ones(300, 300)])
+    before = optimizer.state[p]["exp_avg.codes"].clone()
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jitstep.state, "convert_loaded", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        optimizer.load_state_dict(other.state_dict())
+    monkeypatch.undo()
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    assert torch.equal(optimizer.state[p]["exp_avg.codes"], before)

@@ -196,3 +196,24 @@ def test_a_model_that_becomes_float16_later_is_a_warning_of_the_step():
     with pytest.warns(UserWarning, match="split16 does not support float16"):
         step(optimizer)
     step(optimizer)
+
+
+@pytest.mark.parametrize("given", [None, [1], "optimizer"])
+def test_what_is_no_state_dict_is_named_by_its_type(given):
+    optimizer = jitstep.SGD([weight()])
+    given = jitstep.AdamW([weight()]) if given == "optimizer" else given
+    with pytest.raises(ValueError, match=f"of the type {type(given).__name__} is no state_dict"):
+        optimizer.load_state_dict(given)
+
+
+def test_an_error_in_backward_names_the_parameter():
+    p = weight(4)
+
+    def grow(tensor):
+        tensor.data = torch.ones(7)
+
+    p.register_post_accumulate_grad_hook(grow)
+    optimizer = jitstep.SGD([{"params": [weight(2)]}, {"params": [p]}])
+    optimizer.step_in_backward()
+    with pytest.raises(ValueError, match=r"parameter 1 .*its gradient has another shape"):
+        p.sum().backward()

@@ -21,6 +21,16 @@ def test_a_grad_scaler_trains_as_torchs_fused_optimizer(fused):
         torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize(("found_inf", "stepped"), [(0, True), (1.0, False), (True, False)])
+def test_found_inf_may_be_a_number(found_inf, stepped):
+    p = torch.nn.Parameter(torch.zeros(3))
+    p.grad = torch.ones(3)
+    optimizer = jitstep.SGD([p], lr=1.0, fused=True)
+    optimizer.found_inf = found_inf
+    optimizer.step()
+    assert p.tolist() == [-1.0 * stepped] * 3
+
+
 @pytest.mark.parametrize("fused", [None, True])
 def test_a_step_with_an_infinite_gradient_is_skipped(fused):
     net = make()
