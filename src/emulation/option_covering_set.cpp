@@ -149,12 +149,12 @@ class RuleCoveringSet {
       for (const Value& value : values_of(flag)) {
         const std::string word = word_of(flag.name, value);
         if (seen_.contains(word)) continue;
-        const Search made = search(rule_, {flag.name}, [&](const RuleOptions& options) {
+        const Search result = search(rule_, {flag.name}, [&](const RuleOptions& options) {
           const auto all = valid(options);
           return all && words_of(flags_of(*all, options)).contains(word);
         });
-        if (made.found) take(*made.found);
-        if (!made.found && !made.complete) unreached_.push_back(word);
+        if (result.found) take(*result.found);
+        if (!result.found && !result.complete) unreached_.push_back(word);
       }
   }
 
@@ -172,7 +172,8 @@ class RuleCoveringSet {
     std::vector<std::string> names;
     for (const Option& flag : rule_.flags)
       if (condition.reads(flag.name)) names.push_back(flag.name);
-    if (const Search made = search(rule_, names, holds); made.found) found_.push_back(*made.found);
+    if (const Search result = search(rule_, names, holds); result.found)
+      found_.push_back(*result.found);
   }
 
   // One entry that activates all gradient options.

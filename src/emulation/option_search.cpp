@@ -168,14 +168,15 @@ class Tries {
       : rule_(rule), variables_(std::move(variables)), wanted_(wanted) {}
 
   Search run() {
-    Search made;
+    Search result;
     const std::size_t most = std::min(kMostChanges, variables_.size());
-    for (std::size_t changes = 0; changes <= most && !made.found && tries_ < kMostTries; ++changes)
-      made.found = from(0, changes, {});
+    for (std::size_t changes = 0; changes <= most && !result.found && tries_ < kMostTries;
+         ++changes)
+      result.found = from(0, changes, {});
     const bool finite = std::all_of(variables_.begin(), variables_.end(),
                                     [](const Variable& one) { return one.finite; });
-    made.complete = finite && tries_ < kMostTries && most == variables_.size();
-    return made;
+    result.complete = finite && tries_ < kMostTries && most == variables_.size();
+    return result;
   }
 
  private:

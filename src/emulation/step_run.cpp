@@ -181,11 +181,11 @@ void StepRun::State::make_step(const std::vector<TensorData*>& stepped,
     given.insert(given.end(), inputs[i].begin(), inputs[i].end());
   }
   if (is_captured() && !to) return repeat_step(used, given, hyper_params);
-  jit::Step made(backend, used, &shared_state);
+  jit::Step current(backend, used, &shared_state);
   if (to)
-    made.run(*to, given, hyper_params);
+    current.run(*to, given, hyper_params);
   else
-    made.run(given, hyper_params, transform_for(used));
+    current.run(given, hyper_params, transform_for(used));
 }
 
 // Runs the first step, captures the second one, and replays it from then on.

@@ -1,5 +1,6 @@
 // The driver as a program sees it: launches, devices, streams, exhausted memory, and errors of every call.
 #include "jit/engine/cuda_driver.h"
+#include "jit/engine/engine_parts.h"
 
 #include <gtest/gtest.h>
 

@@ -11,6 +11,7 @@
 
 #include "emulation/step_run.h"
 #include "jit/engine/cuda_driver.h"
+#include "jit/engine/engine_parts.h"
 #include "jit/step/cuda_backend.h"
 #include "jitstep/jit/engine.h"
 #include "support/ptx_driver/control.h"

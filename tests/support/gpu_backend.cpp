@@ -7,6 +7,7 @@
 #include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/engine/cuda_driver.h"
+#include "jit/engine/engine_parts.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::support {

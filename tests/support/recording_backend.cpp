@@ -43,7 +43,7 @@ emulation::Graphs RecordingBackend::graphs() {
 
 std::shared_ptr<const jit::Kernel> RecordingBackend::load(const std::string& text,
                                                           const std::string& name) {
-  refuse_capture();
+  check_not_capturing();
   return on_.load(text, name);
 }
 

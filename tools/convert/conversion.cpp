@@ -104,14 +104,14 @@ void stand_in_for_transforms(const jit::Manifest& rule) {
 
 Optimizer optimizer_of(const Groups& groups, const std::vector<std::string>& rules,
                        const Formats& requested) {
-  std::vector<Optimizer::ParamGroup> made;
+  std::vector<Optimizer::ParamGroup> result;
   for (const OutlinedGroup& group : groups) {
     stand_in_for_transforms(group.options->manifest());
     auto options = group.options->copy();
     options->edit_formats() = formats_for(*options, requested);
-    made.emplace_back(group.parameters, std::move(options));
+    result.emplace_back(group.parameters, std::move(options));
   }
-  return rules.size() == 1 ? Optimizer(rules.front(), made) : Optimizer(made);
+  return rules.size() == 1 ? Optimizer(rules.front(), result) : Optimizer(result);
 }
 
 // ---- the report --------------------------------------------------------------------------------
@@ -161,26 +161,26 @@ void count(const ParamState& before, const ParamState& now, Counts& counts) {
 
 Conversion report(const Groups& groups, const Optimizer& optimizer,
                   const std::vector<std::string>& rules) {
-  Conversion made;
-  made.rules = rules;
+  Conversion result;
+  result.rules = rules;
   Counts counts;
   for (const OutlinedGroup& group : groups)
     for (std::size_t i = 0; i < group.states.size(); ++i) {
-      ++made.parameters;
+      ++result.parameters;
       if (!group.states[i]) continue;
       const torch::Tensor& p = group.parameters[i];
       const auto& now =
           static_cast<const ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-      ++made.with_state;
-      made.elements += p.numel();
-      made.state_bytes_before += group.states[i]->bytes();
-      made.state_bytes += now.bytes();
+      ++result.with_state;
+      result.elements += p.numel();
+      result.state_bytes_before += group.states[i]->bytes();
+      result.state_bytes += now.bytes();
       count(*group.states[i], now, counts);
     }
-  made.entries = std::move(counts.entries);
-  std::stable_sort(made.entries.begin(), made.entries.end(),
+  result.entries = std::move(counts.entries);
+  std::stable_sort(result.entries.begin(), result.entries.end(),
                    [](const Entry& a, const Entry& b) { return a.what < b.what; });
-  return made;
+  return result;
 }
 
 }  // namespace

@@ -32,35 +32,35 @@ Request request_of(const ConvertArgs& args) {
   return request;
 }
 
-std::string to_text(const Conversion& made) {
+std::string to_text(const Conversion& conversion) {
   std::vector<std::vector<std::string>> rows = {{"", "from", "to", "parameters"}};
-  for (const Entry& entry : made.entries)
+  for (const Entry& entry : conversion.entries)
     rows.push_back({entry.what, entry.from.empty() ? "-" : entry.from,
                     entry.to.empty() ? "-" : entry.to, std::to_string(entry.parameters)});
-  const double elements = std::max<double>(1, static_cast<double>(made.elements));
+  const double elements = std::max<double>(1, static_cast<double>(conversion.elements));
   const auto each = [&](std::int64_t bytes) {
     return jit::fixed(static_cast<double>(bytes) / elements, 4);
   };
-  return jit::str_cat(jit::joined(made.rules), ", ", jit::counted(made.parameters, "parameter"),
-                      ", ", made.with_state, " with state, ",
-                      jit::counted(made.elements, "element"), "\n\n", jit::text_table(rows, {3}),
-                      "\nstate: from ", each(made.state_bytes_before), " to ",
-                      each(made.state_bytes), " bytes/parameter\n");
+  return jit::str_cat(
+      jit::joined(conversion.rules), ", ", jit::counted(conversion.parameters, "parameter"), ", ",
+      conversion.with_state, " with state, ", jit::counted(conversion.elements, "element"), "\n\n",
+      jit::text_table(rows, {3}), "\nstate: from ", each(conversion.state_bytes_before), " to ",
+      each(conversion.state_bytes), " bytes/parameter\n");
 }
 
-std::string to_json(const Conversion& made) {
+std::string to_json(const Conversion& conversion) {
   json entries = json::array();
-  for (const Entry& entry : made.entries)
+  for (const Entry& entry : conversion.entries)
     entries.push_back({{"what", entry.what},
                        {"from", entry.from},
                        {"to", entry.to},
                        {"parameters", entry.parameters}});
-  return json_text({{"rules", made.rules},
-                    {"parameters", made.parameters},
-                    {"with_state", made.with_state},
-                    {"elements", made.elements},
-                    {"state_bytes_before", made.state_bytes_before},
-                    {"state_bytes", made.state_bytes},
+  return json_text({{"rules", conversion.rules},
+                    {"parameters", conversion.parameters},
+                    {"with_state", conversion.with_state},
+                    {"elements", conversion.elements},
+                    {"state_bytes_before", conversion.state_bytes_before},
+                    {"state_bytes", conversion.state_bytes},
                     {"parts", entries}});
 }
 
@@ -92,8 +92,8 @@ int run(int argc, char** argv) {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   try {
-    const Conversion made = convert(request_of(args));
-    std::cout << (args.json ? to_json(made) : to_text(made));
+    const Conversion result = convert(request_of(args));
+    std::cout << (args.json ? to_json(result) : to_text(result));
   } catch (const UsageError& error) {
     return report_error(error.what(), kUsage, args.json);
   } catch (const std::exception& error) {

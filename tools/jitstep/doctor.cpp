@@ -60,8 +60,8 @@ void compile_a_kernel(Settings settings) {
   settings.log = LogLevel::off;
   const Plan plan =
       resolve({.rule = "adamw", .state = {{CodecChoice{"fp32"}, CodecChoice{"fp32"}, {}}}});
-  const Unit made = unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
-  Engine(settings).kernel(made.text, made.name, Target::cpu());
+  const Unit generated = unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
+  Engine(settings).kernel(generated.text, generated.name, Target::cpu());
 }
 
 Finding compiler(const Settings& settings) {

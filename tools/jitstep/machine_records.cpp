@@ -1,6 +1,7 @@
 #include "machine_records.h"
 
 #include <jit/engine/cuda_driver.h>
+#include <jit/engine/engine_parts.h>
 #include <jit/tuning/config_chooser.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>

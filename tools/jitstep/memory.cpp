@@ -85,9 +85,9 @@ void add_memory_command(CLI::App& app, int& status) {
       ->type_name("N");
   add_json_flag(*command, args->json);
   command->callback([args, &status] {
-    const memory::MemoryPlan made =
+    const memory::MemoryPlan plan =
         as_usage([&] { return memory::memory_plan(request_of(*args)); });
-    std::cout << (args->json ? to_json(made) : to_text(made));
+    std::cout << (args->json ? to_json(plan) : to_text(plan));
     status = kSuccess;
   });
 }

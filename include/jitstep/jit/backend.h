@@ -75,8 +75,8 @@ class JITSTEP_API Backend {
   /// True if copies and launches are currently captured for later replay, as in a CUDA graph capture. Each replay of a
   /// copy reads its source again.
   virtual bool is_capturing() { return false; }
-  /// Throws an Error for users of steps if is_capturing().
-  void refuse_capture();
+  /// Throws an Error with advice if is_capturing(). For work that a graph cannot repeat.
+  void check_not_capturing();
   /// Marks memory from `allocate` as used on the current stream, so that it is not reused before the work there is
   /// done.
   virtual void record_stream(const std::shared_ptr<void>&) {}

@@ -88,6 +88,7 @@ class JITSTEP_API Engine {
 
  private:
   friend CudaDriver& driver_of(Engine& engine);
+  friend Compiler& compiler_of(Engine& engine, const Target& target);
 
   struct State;
   std::unique_ptr<State> state_;

@@ -106,7 +106,8 @@ JITSTEP_API std::uint64_t launch_count();
 /// distribution of tensors over batches, or on their order. Gradient transforms with such sums (clipping) are active in
 /// all batches if they are active in one. Each batch uses its own numbers.
 ///
-/// Shared state advances once per step, with the hyperparameters of the active tensor of lowest id that has elements.
+/// Shared state advances once per step. It uses the hyperparameters of one tensor of its rule: of those that are active
+/// and have elements, the one of lowest id.
 ///
 /// A step of parts of tensors (StepTensor::whole) needs all tensors, those without elements here as empty parts. The
 /// results are those of whole tensors, bit by bit: sums add the same numbers in the same order, and random bits belong
@@ -149,8 +150,8 @@ class JITSTEP_API Step {
   /// and the call can be repeated.
   void prepare(const std::vector<StepInput>& inputs, const std::vector<HyperParams>& hyper_params);
 
-  /// Prepares a switch of all parameters to another mode, which they must not be in. Each tensor needs the HyperParams
-  /// of its last step. Gradients are not read. Batches of rules without modes stay unchanged.
+  /// Prepares a switch of all parameters to the mode `to` from the other mode. Each tensor needs the HyperParams of its
+  /// last step. Gradients are not read. Batches of rules without modes stay unchanged.
   void prepare(Mode to, const std::vector<StepInput>& inputs,
                const std::vector<HyperParams>& hyper_params);
 

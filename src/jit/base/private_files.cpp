@@ -32,10 +32,11 @@ bool writable_by_others(const struct stat& status) {
 // Why an open file must not be read, or empty. Sets the status of the file.
 std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit,
                      struct stat& status) {
-  if (!file && errno == ELOOP) return "it is a symbolic link. Replace it by the file";
+  if (!file && errno == ELOOP)
+    return "it is a symbolic link, or links lead back to it. Replace it by the file";
   if (!file || ::fstat(file.get(), &status) != 0) return failure_advice(errno);
   if (!S_ISREG(status.st_mode)) return "it is not a regular file";
-  if (!trusted_owner(status, trust)) return "it belongs to another user";
+  if (!trusted_owner(status, trust)) return "it belongs to another user. Use a copy of your own";
   if (trust != Trust::anyone && writable_by_others(status))
     return "other users can write to it. Run chmod go-w on it";
   if (static_cast<std::uint64_t>(status.st_size) > limit)
@@ -71,11 +72,11 @@ std::string absolute_folder(const std::string& folder) {
 std::optional<std::string> make_folder(const std::string& path) {
   std::error_code failure;
   const fs::path folder = fs::absolute(path, failure).lexically_normal();
-  fs::path made;
+  fs::path prefix;
   for (const fs::path& part : folder) {
-    made /= part;
-    if (fs::is_directory(made, failure)) continue;
-    if (::mkdir(made.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    prefix /= part;
+    if (fs::is_directory(prefix, failure)) continue;
+    if (::mkdir(prefix.c_str(), S_IRWXU) != 0 && errno != EEXIST)
       return reason("create the folder", path);
   }
   return {};
@@ -127,22 +128,14 @@ std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trus
 }
 
 std::string read_code_file(const std::string& path) {
-  const auto fail = [&](const std::string& why) {
-    return Error(str_cat("cannot load ", path, ": ", why));
-  };
+  constexpr std::uint64_t kLargest = std::uint64_t{64} << 20;
   // Non-blocking as above. Follows links, because the user named the file.
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0) throw fail(std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) throw fail("it is not a regular file");
-  if (!trusted_owner(status, Trust::own_or_root)) {
-    throw fail("it is code and belongs to another user. Use a copy of your own");
-  }
-  if (writable_by_others(status)) {
-    throw fail("it is code and other users can write to it. Run chmod go-w on it");
-  }
-  const auto bytes = read_all(file.get());
-  if (!bytes) throw fail(std::strerror(errno));
+  std::string problem = distrust(file, Trust::own_or_root, kLargest, status);
+  const auto bytes = problem.empty() ? read_all(file.get()) : std::nullopt;
+  if (!bytes && problem.empty()) problem = failure_advice(errno);
+  if (!bytes) throw Error(str_cat("cannot load ", path, ": ", problem));
   return text_of(*bytes);
 }
 

@@ -55,7 +55,7 @@ std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trus
                                                    std::uint64_t limit, std::string* why = nullptr);
 
 /// The content of a source file that the user named, such as a template. Throws an Error with the reason unless it is a
-/// regular file of this user or root that others cannot write to.
+/// regular file of this user or root that others cannot write to, of at most 64 MiB.
 std::string read_code_file(const std::string& path);
 
 /// Writes a file atomically: writes a hidden .tmp file, syncs it and renames it. Returns the reason of a failure with

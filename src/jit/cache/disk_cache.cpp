@@ -18,18 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::byte>;
-using Layer = DiskCache::Layer;
 
 // Most headers are shorter, with their sources and the compiler's output.
 constexpr std::uint64_t kMostHeaders = 32 << 10;
 
-TrustedFile opened(Layer layer, const std::string& file) {
-  constexpr Trust kTrust[] = {Trust::own, Trust::own_or_root, Trust::anyone};
-  return TrustedFile(file, kTrust[static_cast<std::size_t>(layer)], kLargestEntry);
-}
-
-std::optional<Bytes> content(Layer layer, const std::string& file) {
-  return opened(layer, file).start(kLargestEntry);
+std::optional<Bytes> content(const std::string& file, Trust trust) {
+  return TrustedFile(file, trust, kLargestEntry).start(kLargestEntry);
 }
 
 // The bytes of a file from its start to the end of its header, or more.
@@ -65,14 +59,14 @@ std::string content_problem(std::span<const std::byte> bytes, const Key& key) {
 
 // An entry that fits a request. Only its header was read.
 struct DiskCache::Candidate {
-  Layer layer;
   std::string file;
+  Trust trust;
   Key key;
   int rank = 0;
 
   // Reads the whole entry. Nothing if it is damaged, or if another one has replaced it.
   std::optional<Found> found() const {
-    const auto bytes = content(layer, file);
+    const auto bytes = content(file, trust);
     auto entry = bytes ? decode_entry(*bytes, key) : std::nullopt;
     if (!entry) return {};
     const bool whole = image_problem(entry->binary.image, key.target).empty();
@@ -80,12 +74,16 @@ struct DiskCache::Candidate {
   }
 };
 
-DiskCache::DiskCache(Settings settings) : settings_(std::move(settings)) {}
+DiskCache::DiskCache(Settings settings)
+    : settings_(std::move(settings)),
+      folders_{{{settings_.cache_dir, Trust::own, Links::ignore},
+                {settings_.cache_readonly, Trust::own_or_root, Links::ignore},
+                {settings_.packaged_kernels, Trust::anyone, Links::follow}}} {}
 
 std::optional<CacheEntry> DiskCache::find(const Key& key) {
   open_folders();
-  for (const Layer layer : kLayers)
-    if (auto entry = read(layer, key)) return entry;
+  for (const Folder& from : folders_)
+    if (auto entry = read(from, key)) return entry;
   return {};
 }
 
@@ -93,7 +91,7 @@ std::optional<DiskCache::Found> DiskCache::find_best(const Key& key, const Rank&
                                                      std::span<const Layer> layers) {
   open_folders();
   std::vector<Candidate> candidates;
-  for (const Layer layer : layers) scan(layer, key, rank, candidates);
+  for (const Layer layer : layers) scan(folder(layer), key, rank, candidates);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](auto& a, auto& b) { return a.rank > b.rank; });
   // If no undamaged entry fits, returns a damaged one, so that the error can name the damage.
@@ -103,14 +101,14 @@ std::optional<DiskCache::Found> DiskCache::find_best(const Key& key, const Rank&
     if (next && (next->whole || !found)) found = std::move(next);
     if (found && found->whole) break;
   }
-  if (found && usable(Layer::own)) mark_used(entry_path(folder(Layer::own), found->key));
+  if (found && own().usable) mark_used(entry_path(own().path, found->key));
   return found;
 }
 
 void DiskCache::publish(const Key& key, const CacheEntry& entry) {
   open_folders();
-  if (!usable(Layer::own)) return warn_unusable();
-  const std::string file = entry_path(folder(Layer::own), key);
+  if (!own().usable) return warn_unusable();
+  const std::string file = entry_path(own().path, key);
   const auto bytes = encode_entry(key, entry);
   if (bytes.size() > std::min(settings_.cache_bytes, kLargestEntry)) {
     note(settings_.log, LogLevel::info,
@@ -135,54 +133,60 @@ std::optional<std::string> DiskCache::write(const std::string& file,
                                             std::span<const std::byte> bytes) const {
   const auto failure = write_atomically(file, bytes);
   if (!failure || errno != ENOENT) return failure;
-  if (auto problem = make_own_folder(folder(Layer::own))) return problem;
+  if (auto problem = make_own_folder(own().path)) return problem;
   return write_atomically(file, bytes);
 }
 
 void DiskCache::discard(const Key& key) {
   open_folders();
   std::error_code ignored;
-  if (usable(Layer::own)) fs::remove(entry_path(folder(Layer::own), key), ignored);
+  if (own().usable) fs::remove(entry_path(own().path, key), ignored);
 }
 
 void DiskCache::trim(std::uint64_t bytes, const std::string& keep) {
   open_folders();
-  if (!usable(Layer::own)) return;
-  sweep_left_overs(folder(Layer::own));
-  evict(folder(Layer::own), bytes, keep);
+  if (!own().usable) return;
+  sweep_left_overs(own().path);
+  evict(own().path, bytes, keep);
 }
 
 void DiskCache::clear() {
   trim(0);
-  if (usable(Layer::own)) remove_identities(folder(Layer::own));
+  if (own().usable) remove_identities(own().path);
 }
 
 std::vector<ListedEntry> DiskCache::list(bool check) {
   open_folders();
   warn_unusable();
   std::vector<ListedEntry> all;
-  for (const Layer layer : kLayers) {
-    if (!usable(layer)) continue;
-    for (const EntryFile& file : files_of(layer)) {
-      all.push_back(listed(layer, file, check));
-    }
+  for (const Folder& from : folders_) {
+    if (!from.usable) continue;
+    for (const EntryFile& file : entry_files(from.path, from.links))
+      all.push_back(listed(from, file, check));
   }
   return all;
 }
 
-std::string DiskCache::explain(const EntryHeader& wanted, const Misfit& misfit) {
+std::string DiskCache::explain(const EntryHeader& wanted, const WhyUnusable& why_unusable) {
   std::vector<EntryHeader> headers;
+  std::vector<std::string> unusable;
   for (ListedEntry& entry : list(false)) {
     if (entry.header) headers.push_back(std::move(*entry.header));
+    std::error_code failure;
+    if (!entry.problem.empty() && fs::exists(entry.file.path, failure))  // else it was evicted
+      unusable.push_back(entry.file.path + ": " + entry.problem);
   }
-  return explain_miss(wanted, headers, misfit);
+  const std::string reason = explain_miss(wanted, headers, why_unusable);
+  if (unusable.empty()) return reason;
+  return str_cat(reason, ". ", counted(unusable.size(), "file"), " cannot be used, such as ",
+                 unusable.front());
 }
 
 std::string DiskCache::folders() {
   open_folders();
   std::vector<std::string> all;
-  for (const Layer layer : kLayers)
-    if (usable(layer)) all.push_back(folder(layer));
+  for (const Folder& one : folders_)
+    if (one.usable) all.push_back(one.path);
   return all.empty() ? "no folder" : joined(all, " and ");
 }
 
@@ -190,40 +194,37 @@ std::string DiskCache::folders() {
 bool DiskCache::open() {
   std::lock_guard lock(mutex_);
   if (std::exchange(opened_, true)) return false;
-  std::optional<std::string> problem =
-      "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME do not name a folder";
-  if (!settings_.cache_dir.empty()) problem = make_own_folder(settings_.cache_dir);
-  usable_[0] = !problem;
-  own_problem_ = problem.value_or("");
-  if (!settings_.cache_readonly.empty()) {
-    problem = folder_problem(settings_.cache_readonly, Trust::own_or_root);
-    usable_[1] = !problem;
-    readonly_problem_ = problem.value_or("");
-  }
+  auto& [own, readonly, packaged] = folders_;
+  own.problem = own.path.empty() ? "JITSTEP_CACHE_DIR, XDG_CACHE_HOME and HOME do not name a folder"
+                                 : make_own_folder(own.path).value_or("");
+  if (!readonly.path.empty())
+    readonly.problem = folder_problem(readonly.path, readonly.trust).value_or("");
+  own.usable = own.problem.empty();
+  readonly.usable = !readonly.path.empty() && readonly.problem.empty();
   std::error_code absent;
-  usable_[2] =
-      !settings_.packaged_kernels.empty() && fs::is_directory(settings_.packaged_kernels, absent);
+  packaged.usable = !packaged.path.empty() && fs::is_directory(packaged.path, absent);
   return true;
 }
 
 // Note: warnings are sent after unlocking, because the handler is user code.
 void DiskCache::open_folders() {
   if (!open()) return;
-  if (!readonly_problem_.empty())
+  const Folder& readonly = folder(Layer::readonly);
+  if (!readonly.problem.empty())
     warn(settings_.log,
-         str_cat("cannot use JITSTEP_CACHE_READONLY: ", readonly_problem_,
+         str_cat("cannot use JITSTEP_CACHE_READONLY: ", readonly.problem,
                  ". Its kernels are not used. Set it to a folder of this user or of root."));
-  if (!usable(Layer::readonly) && !usable(Layer::packaged)) warn_unusable();
+  if (!readonly.usable && !folder(Layer::packaged).usable) warn_unusable();
 }
 
 // Called late: if the read-only layer has every kernel, the own folder is not needed.
 void DiskCache::warn_unusable() {
   {
     std::lock_guard lock(mutex_);
-    if (own_problem_.empty() || std::exchange(warned_unusable_, true)) return;
+    if (own().problem.empty() || std::exchange(warned_unusable_, true)) return;
   }
   warn(settings_.log,
-       str_cat("cannot cache kernels on disk: ", own_problem_,
+       str_cat("cannot cache kernels on disk: ", own().problem,
                ". Kernels are cached only in memory. Set JITSTEP_CACHE_DIR to a folder that only ",
                "you can write to."));
 }
@@ -231,67 +232,55 @@ void DiskCache::warn_unusable() {
 std::vector<std::string> DiskCache::rejected() {
   open();
   std::vector<std::string> all;
-  for (const std::string* const problem : {&own_problem_, &readonly_problem_})
-    if (!problem->empty()) all.push_back(*problem);
+  for (const Folder& one : folders_)
+    if (!one.problem.empty()) all.push_back(one.problem);
   return all;
 }
 
-bool DiskCache::usable(Layer layer) const { return usable_[static_cast<std::size_t>(layer)]; }
-
-const std::string& DiskCache::folder(Layer layer) const {
-  const std::string* const folders[] = {&settings_.cache_dir, &settings_.cache_readonly,
-                                        &settings_.packaged_kernels};
-  return *folders[static_cast<std::size_t>(layer)];
-}
-
-std::vector<EntryFile> DiskCache::files_of(Layer layer) const {
-  return entry_files(folder(layer), layer == Layer::packaged ? Links::follow : Links::ignore);
-}
-
-std::optional<CacheEntry> DiskCache::read(Layer layer, const Key& key) const {
-  if (!usable(layer)) return {};
-  const bool own = layer == Layer::own;
-  const std::string file = entry_path(folder(layer), key);
-  const auto bytes = content(layer, file);
+std::optional<CacheEntry> DiskCache::read(const Folder& from, const Key& key) const {
+  if (!from.usable) return {};
+  const bool is_own = &from == &own();
+  const std::string file = entry_path(from.path, key);
+  const auto bytes = content(file, from.trust);
   if (!bytes) return {};
   auto entry = decode_entry(*bytes, key);
-  if (entry && own) mark_used(file);
+  if (entry && is_own) mark_used(file);
   if (!entry) {
     note(settings_.log, LogLevel::info,
-         str_cat("the cache file ", file, " is damaged. It is ", own ? "deleted." : "ignored."));
+         str_cat("the cache file ", file, " is damaged. It is ", is_own ? "deleted." : "ignored."));
     std::error_code ignored;
-    if (own) fs::remove(file, ignored);
+    if (is_own) fs::remove(file, ignored);
   }
   return entry;
 }
 
 // Files are visited in order of name, so the choice is deterministic.
-void DiskCache::scan(Layer layer, const Key& key, const Rank& rank,
-                     std::vector<Candidate>& found) const {
-  if (!usable(layer)) return;
-  for (const EntryFile& entry : files_of(layer)) {
-    const TrustedFile file = opened(layer, entry.path);
+void DiskCache::scan(const Folder& from, const Key& key, const Rank& rank,
+                     std::vector<Candidate>& found) {
+  if (!from.usable) return;
+  for (const EntryFile& entry : entry_files(from.path, from.links)) {
+    const TrustedFile file(entry.path, from.trust, kLargestEntry);
     const auto start = start_of(file);
     if (!start || !mentions(*start, key.token_digest)) continue;
     const auto header = header_of(*start, file.size());
     if (!header || header->key.token_digest != key.token_digest) continue;
-    const int own = header->key.target == key.target ? rank(header->key.compiler) : 0;
-    if (own > 0) found.push_back({layer, entry.path, header->key, own});
+    const int entry_rank = header->key.target == key.target ? rank(header->key.compiler) : 0;
+    if (entry_rank > 0) found.push_back({entry.path, from.trust, header->key, entry_rank});
   }
 }
 
-ListedEntry DiskCache::listed(Layer layer, const EntryFile& file, bool check) const {
-  ListedEntry entry{file, layer != Layer::own};
-  const TrustedFile opened_file = opened(layer, file.path);
+ListedEntry DiskCache::listed(const Folder& from, const EntryFile& file, bool check) const {
+  ListedEntry entry{file, &from != &own()};
+  const TrustedFile opened_file(file.path, from.trust, kLargestEntry);
   const auto bytes = check ? opened_file.start(kLargestEntry) : start_of(opened_file);
   if (!bytes) {
-    entry.problem = "not readable, of another user, or writable by others";
+    entry.problem = opened_file.problem().empty() ? failure_advice(errno) : opened_file.problem();
     return entry;
   }
   entry.header = header_of(*bytes, opened_file.size());
   if (!entry.header) {
     entry.problem = problem_of(*bytes);
-  } else if (entry_path(folder(layer), entry.header->key) != file.path) {
+  } else if (entry_path(from.path, entry.header->key) != file.path) {
     entry.problem = "its name belongs to another entry";
   } else if (check) {
     entry.problem = content_problem(*bytes, entry.header->key);

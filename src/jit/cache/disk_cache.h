@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jit/base/fork_guard.h"
+#include "jit/base/private_files.h"
 #include "jit/cache/cache_entry.h"
 #include "jit/cache/cache_folder.h"
 #include "jit/cache/explain.h"
@@ -75,9 +76,9 @@ class DiskCache {
   /// All entries, the user's own first. `check` also finds damage. Without it, reads only headers. Changes no entry.
   std::vector<ListedEntry> list(bool check);
 
-  /// Why find() has nothing for `wanted`: how the most similar entry differs, as a part of a sentence. Reads all
-  /// headers.
-  std::string explain(const EntryHeader& wanted, const Misfit& misfit = {});
+  /// Why find() has nothing for `wanted`: how the most similar entry differs, as a part of a sentence. Another sentence
+  /// follows if there are files that cannot be used. Reads all headers.
+  std::string explain(const EntryHeader& wanted, const WhyUnusable& why_unusable = {});
 
   /// The folders that are searched, for messages. "no folder" if there is none.
   std::string folders();
@@ -86,24 +87,32 @@ class DiskCache {
   std::vector<std::string> rejected();
 
  private:
+  // The folder of a layer.
+  struct Folder {
+    std::string path;
+    Trust trust;               // of its files
+    Links links;               // of its files
+    bool usable = false;       // once it is opened
+    std::string problem = "";  // why it is not usable, for messages
+  };
+  struct Candidate;
+
   bool open();
   void open_folders();
-  bool usable(Layer layer) const;
-  const std::string& folder(Layer layer) const;
-  std::vector<EntryFile> files_of(Layer layer) const;
-  std::optional<CacheEntry> read(Layer layer, const Key& key) const;
-  struct Candidate;
-  void scan(Layer layer, const Key& key, const Rank& rank, std::vector<Candidate>& found) const;
+  Folder& folder(Layer layer) { return folders_[static_cast<std::size_t>(layer)]; }
+  const Folder& own() const { return folders_.front(); }
+  std::optional<CacheEntry> read(const Folder& from, const Key& key) const;
+  static void scan(const Folder& from, const Key& key, const Rank& rank,
+                   std::vector<Candidate>& found);
   void warn_unusable();
   std::optional<std::string> write(const std::string& file, std::span<const std::byte> bytes) const;
-  ListedEntry listed(Layer layer, const EntryFile& file, bool check) const;
+  ListedEntry listed(const Folder& from, const EntryFile& file, bool check) const;
 
   Settings settings_;
   ForkSafeMutex mutex_;
+  std::array<Folder, std::size(kLayers)> folders_;
   bool opened_ = false;
-  std::array<bool, std::size(kLayers)> usable_ = {};
   bool warned_publish_ = false;
-  std::string own_problem_, readonly_problem_;  // why they are not usable
   bool warned_unusable_ = false;
 };
 

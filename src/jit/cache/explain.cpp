@@ -146,16 +146,16 @@ std::string short_digest(const Key& key) { return key.digest().substr(0, 12); }
 }  // namespace
 
 std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader& wanted,
-                                     const Misfit& misfit) {
+                                     const WhyUnusable& why_unusable) {
   Phrases out;
   if (entry.key == wanted.key) return out;
   if (entry.key.target != wanted.key.target) {
     out.push_back(
         str_cat("it is for ", to_string(entry.key.target), ", not ", to_string(wanted.key.target)));
   }
-  if (!misfit) {
+  if (!why_unusable) {
     compare_compilers(entry.key.compiler, wanted.key.compiler, out);
-  } else if (const std::string phrase = misfit(entry.key.compiler); !phrase.empty()) {
+  } else if (const std::string phrase = why_unusable(entry.key.compiler); !phrase.empty()) {
     out.push_back(phrase);
   }
   if (entry.key.token_digest != wanted.key.token_digest) {
@@ -168,14 +168,14 @@ std::vector<std::string> differences(const EntryHeader& entry, const EntryHeader
 }
 
 std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeader>& entries,
-                         const Misfit& misfit) {
+                         const WhyUnusable& why_unusable) {
   const EntryHeader* nearest = nullptr;
   Phrases least;
   std::size_t same_name = 0;
   for (const EntryHeader& entry : entries) {
     if (entry.name != wanted.name || entry.key.target.kind != wanted.key.target.kind) continue;
     ++same_name;
-    Phrases phrases = differences(entry, wanted, misfit);
+    Phrases phrases = differences(entry, wanted, why_unusable);
     if (nearest && phrases.size() >= least.size()) continue;
     nearest = &entry;
     least = std::move(phrases);
@@ -185,7 +185,8 @@ std::string explain_miss(const EntryHeader& wanted, const std::vector<EntryHeade
     return str_cat("no entry of ", entries.size(), " has this name and kind of target");
   }
   return str_cat("the most similar of ", same_name, " with this name, ", short_digest(nearest->key),
-                 least.empty() ? ", is equal" : ", differs: " + joined(least, "; "));
+                 least.empty() ? ", has this key. Its file may be damaged"
+                               : ", differs: " + joined(least, "; "));
 }
 
 EntryHeader renewed(const EntryHeader& entry, const TemplateStore& store,

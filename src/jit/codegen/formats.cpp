@@ -196,21 +196,21 @@ Plan resolve(const OptionValues& values, const Formats& formats, const Parameter
   const NamedValues flags = values.flags_for(sizes);
   StateFormat state = state_format(values, flags, formats, parameter);
   const auto plan = [&] {
-    Plan made = resolve({.rule = values.rule().name,
-                         .flags = flags,
-                         .gradient_flags = values.gradient_flags(),
-                         .state = state,
-                         .gradient = parameter.dtype},
-                        values.catalog());
-    made.sizes = known;
-    return made;
+    Plan result = resolve({.rule = values.rule().name,
+                           .flags = flags,
+                           .gradient_flags = values.gradient_flags(),
+                           .state = state,
+                           .gradient = parameter.dtype},
+                          values.catalog());
+    result.sizes = known;
+    return result;
   };
-  Plan made = plan();
+  Plan result = plan();
   const bool any_shape =
       parameter.sizes.empty() || least_elements(formats, values.rule(), flags) == 0;
-  if (!any_shape && use_vector_codecs(state, made, parameter)) made = plan();
-  check_dimensions(made);
-  return made;
+  if (!any_shape && use_vector_codecs(state, result, parameter)) result = plan();
+  check_dimensions(result);
+  return result;
 }
 
 }  // namespace jitstep::jit

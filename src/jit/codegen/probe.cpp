@@ -230,17 +230,18 @@ class ProbeWriter {
 
 Probe probe_of(const Plan& plan) {
   ProbeWriter writer(plan);
-  Probe made{plan.name + "_probe", {}, {}};
+  Probe result{plan.name + "_probe", {}, {}};
   const KernelConfig config = default_kernel_config(plan, Target::cpu());
-  made.text = str_cat(include_text(plan), "#include \"kernel/check/contract_probe.cuh\"\n",
-                      spec_types(plan, config, Traversal::tiles), writer.run(),
-                      "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
-                      "    const void* args, long long, long long) {\n"
-                      "  jitstep::probe<UnitSpec, UnitWatch, ",
-                      plan.passes, ", ", plan.slots_known, ", ", plan.slots_known_after,
-                      ">(*static_cast<const jitstep::ProbeArgs*>(args));\n}\n");
-  made.findings = std::move(writer).findings();
-  return made;
+  result.text =
+      str_cat(include_text(plan), "#include \"kernel/check/contract_probe.cuh\"\n",
+              spec_types(plan, config, Traversal::tiles), writer.run(),
+              "extern \"C\" __attribute__((visibility(\"default\"))) void jitstep_probe(\n"
+              "    const void* args, long long, long long) {\n"
+              "  jitstep::probe<UnitSpec, UnitWatch, ",
+              plan.passes, ", ", plan.slots_known, ", ", plan.slots_known_after,
+              ">(*static_cast<const jitstep::ProbeArgs*>(args));\n}\n");
+  result.findings = std::move(writer).findings();
+  return result;
 }
 
 }  // namespace jitstep::jit

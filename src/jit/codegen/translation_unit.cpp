@@ -166,7 +166,8 @@ void assert_component(std::set<std::string>& asserts, const Manifest& component,
   const auto add = [&](const std::string& name, int bytes) {
     asserts.insert(str_cat("static_assert(sizeof(", namespace_of(component), name, ") == ", bytes,
                            ", \"", component.path, ": '", name,
-                           "' is not what its declaration in one line a field says\");\n"));
+                           "' has another size than the fields that jitstep reads. Declare each "
+                           "field on a line of its own\");\n"));
   };
   if (component.doubles() > 0) add("Hyper", 8 * component.doubles());
   if (component.has_meta) add("Meta", component.meta_bytes());
@@ -188,7 +189,8 @@ std::string asserts_text(const Plan& plan) {
                            ";'\");\n"));
   }
   asserts.insert(str_cat("static_assert(sizeof(UnitSpec::Weights::Residual) == ",
-                         std::max(1, plan.weights->residual_bytes()), ");\n"));
+                         std::max(1, plan.weights->residual_bytes()), ", \"", plan.weights->path,
+                         ": 'Residual' has another size than its declaration says\");\n"));
   std::string out;
   for (const auto& one : asserts) out += one;
   return out;

@@ -8,34 +8,34 @@ namespace jitstep::jit {
 
 Unit unit(const Plan& plan, const KernelConfig& config, const Target& target) {
   check_config(plan, config, target);
-  Unit made{plan.name, {}, {}};
+  Unit result{plan.name, {}, {}};
   const Traversal traversal = traversal_of(plan, config);
   const char* const step = traversal == Traversal::loops ? "step_loop" : "step_tile";
-  made.text = str_cat(
+  result.text = str_cat(
       compiler_text(plan, config), include_text(plan), "#include \"kernel/", step,
       ".cuh\"\n#include \"kernel/check/contract_check.cuh\"\n", spec_types(plan, config, traversal),
       "using Kernel = jitstep::Step<UnitSpec, ", plan.passes, ">;\n", contract_text(plan));
   const auto add = [&](const std::string& entry, const std::string& function) {
-    made.entries.push_back(entry);
-    made.text += str_cat("JITSTEP_ENTRY(", entry, ", ", function, ")\n");
-    return static_cast<int>(made.entries.size()) - 1;
+    result.entries.push_back(entry);
+    result.text += str_cat("JITSTEP_ENTRY(", entry, ", ", function, ")\n");
+    return static_cast<int>(result.entries.size()) - 1;
   };
   for (int pass = 0; pass < plan.passes; ++pass) {
-    made.index.partials.push_back(
+    result.index.partials.push_back(
         add(str_cat("jitstep_partials_", pass), str_cat("partials<", pass, ">")));
-    made.index.finalize.push_back(
+    result.index.finalize.push_back(
         add(str_cat("jitstep_finalize_", pass), str_cat("finalize<", pass, ">")));
   }
   for (std::size_t i = 0; i < plan.transform_passes.size(); ++i)
-    made.index.host_transforms.push_back(
+    result.index.host_transforms.push_back(
         add(str_cat("jitstep_host_transform", i == 0 ? "" : str_cat("_", i)),
             str_cat("host_transform<", i, ">")));
-  made.index.apply = add("jitstep_apply", "apply");
+  result.index.apply = add("jitstep_apply", "apply");
   if (plan.rule().modes) {
-    made.index.eval = add("jitstep_eval", "eval");
-    made.index.train = add("jitstep_train", "train");
+    result.index.eval = add("jitstep_eval", "eval");
+    result.index.train = add("jitstep_train", "train");
   }
-  return made;
+  return result;
 }
 
 Unit count_unit() {

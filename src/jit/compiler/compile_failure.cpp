@@ -31,14 +31,17 @@ std::string advice(const std::string& line, const std::string& folder) {
   if (says_any(line, {"Too many open files"}))
     return "Close files, or raise the limit (ulimit -n).";
   if (says_any(line, {"Cannot allocate memory", "out of memory", "virtual memory exhausted",
-                      "Killed signal terminated program"}))
+                      "Killed signal terminated program", "terminated with signal 9 ["}))
     return "Free memory.";
   if (says_any(line, {"File size limit exceeded", "File too large"}))
     return "Raise the limit on file sizes (ulimit -f).";
   if (says_any(line, {"No space left on device", "Disk quota exceeded", "Read-only file system",
-                      "Input/output error", "terminated with signal"}))
+                      "Input/output error", "terminated with signal 7 ["}))
     return str_cat("Free disk space there (", free_space(folder),
                    " are free), or set TMPDIR to a folder on another disk.");
+  if (says_any(line, {"terminated with signal 11 [", "terminated with signal 6 ["}))
+    return "A program of the compiler crashed. Set JITSTEP_CXX to another compiler.";
+  if (says_any(line, {"terminated with signal"})) return "It was stopped. Try again.";
   return "";
 }
 
@@ -55,8 +58,8 @@ std::string environment_failure(const std::string& source, const std::string& ou
 
 }  // namespace
 
-void refuse_failed(const std::string& source, const std::string& name, const Target& target,
-                   const Finished& run, const std::string& folder) {
+void throw_compile_failure(const std::string& source, const std::string& name, const Target& target,
+                           const Finished& run, const std::string& folder) {
   if (run.status > 128 && run.status - 128 < NSIG) {
     throw ToolchainError(str_cat("the host compiler was killed by signal ", run.status - 128, " (",
                                  strsignal(run.status - 128), ") while compiling ", name,
@@ -73,8 +76,8 @@ void refuse_failed(const std::string& source, const std::string& name, const Tar
       run.output, numbered_sources(source, run.output));
 }
 
-void refuse_stopped(const std::vector<std::string>& words, std::int64_t seconds,
-                    const Finished& run) {
+void throw_timeout(const std::vector<std::string>& words, std::int64_t seconds,
+                   const Finished& run) {
   throw ToolchainError(
       str_cat("the host compiler did not finish within ", seconds,
               " s and was killed: ", joined(words, " "),

@@ -12,12 +12,12 @@ namespace jitstep::jit {
 
 /// Throws a CompileError if the source is wrong, or a ToolchainError with advice if the machine lacks resources.
 /// `folder` is the compiler's work folder.
-[[noreturn]] void refuse_failed(const std::string& source, const std::string& name,
-                                const Target& target, const Finished& run,
-                                const std::string& folder);
+[[noreturn]] void throw_compile_failure(const std::string& source, const std::string& name,
+                                        const Target& target, const Finished& run,
+                                        const std::string& folder);
 
 /// Throws the ToolchainError for a compiler that was killed after this time.
-[[noreturn]] void refuse_stopped(const std::vector<std::string>& words, std::int64_t seconds,
-                                 const Finished& run);
+[[noreturn]] void throw_timeout(const std::vector<std::string>& words, std::int64_t seconds,
+                                const Finished& run);
 
 }  // namespace jitstep::jit

@@ -115,12 +115,25 @@ std::optional<SourceLocation> codec_in(const Files& files, View words) {
   return {};
 }
 
-// The text of a failed assertion, bare (g++) or quoted (clang, NVRTC). Empty for other errors.
+// Without clang's quote of the condition: ` due to requirement 'sizeof(int) == 8': text`.
+View after_requirement(View rest) {
+  if (!rest.starts_with(" due to requirement '")) return rest;
+  const std::size_t end = std::min(rest.find("': "), rest.find("' \""));
+  return end == rest.npos ? View() : rest.substr(end + 1);
+}
+
+// The text of a failed assertion, bare (g++, clang) or quoted (NVRTC, older versions of clang). Empty for other errors,
+// and for an assertion without a text.
 View asserted(View what) {
-  if (!has(what, "static assertion failed") && !has(what, "static_assert failed")) return {};
-  const std::size_t open = what.find('"');
-  if (open == what.npos) return what.substr(std::min(what.find(": ") + 2, what.size()));
-  return what.substr(open + 1, what.rfind('"') - open - 1);
+  for (const View words : {View("static assertion failed"), View("static_assert failed")}) {
+    const std::size_t at = what.find(words);
+    if (at == what.npos) continue;
+    View rest = after_requirement(what.substr(at + words.size()));
+    if (rest.starts_with(": ")) return rest.substr(2);
+    const std::size_t open = rest.find('"');
+    return open == rest.npos ? View() : rest.substr(open + 1, rest.rfind('"') - open - 1);
+  }
+  return {};
 }
 
 // The error's own location if it is in a rule, codec or weight format, else the first such location in the log, which

@@ -109,7 +109,7 @@ Finished run_compiler(const Words& words, std::string_view input, const Settings
                       const std::string& folder, std::size_t output_ends) {
   Finished run = run_program(words, input, environment(settings, folder, words[0]),
                              {std::chrono::seconds(settings.compile_seconds), output_ends});
-  if (run.stopped) refuse_stopped(words, settings.compile_seconds, run);
+  if (run.stopped) throw_timeout(words, settings.compile_seconds, run);
   return run;
 }
 
@@ -148,7 +148,7 @@ std::vector<std::byte> HostCompiler::run(const std::string& source, const std::s
   const Finished run = run_compiler(words, source, settings_, folder.path(), output_ends);
   std::vector<std::byte> written = read_image(out);
   const bool failed = run.status > 0 || (run.status < 0 && written.empty());
-  if (failed) refuse_failed(source, name, target, run, folder.path());
+  if (failed) throw_compile_failure(source, name, target, run, folder.path());
   if (written.empty()) {
     throw ToolchainError(
         str_cat(words[0], " wrote no binary for ", name, ". Its output: ", run.output));

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <vector>
 
+#include "jit/base/lock_free_static.h"
 #include "jit/base/text.h"
 
 namespace jitstep::jit {
@@ -102,6 +103,11 @@ std::set<std::string> features_needed(std::string_view identity) {
   return features;
 }
 
+std::string cpuinfo() {
+  std::ifstream in("/proc/cpuinfo");
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
 }  // namespace
 
 std::string this_processor() {
@@ -147,11 +153,7 @@ std::string machine_lacks(std::string_view identity, std::string_view cpuinfo) {
 }
 
 std::string this_machine_lacks(std::string_view identity) {
-  static const std::string& cpuinfo = *new std::string([] {
-    std::ifstream in("/proc/cpuinfo");
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  }());
-  return machine_lacks(identity, cpuinfo);
+  return machine_lacks(identity, lock_free_static<cpuinfo>());
 }
 
 }  // namespace jitstep::jit

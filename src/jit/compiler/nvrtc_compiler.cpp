@@ -79,8 +79,9 @@ std::string list_of(const std::vector<int>& archs) {
   return joined(archs, ", ", [](int arch) { return str_cat("sm_", arch); });
 }
 
-[[noreturn]] void refuse(const NvrtcLibrary& library, int code, const std::string& source,
-                         const std::string& name, const Target& target, const std::string& log) {
+[[noreturn]] void throw_compile_failure(const NvrtcLibrary& library, int code,
+                                        const std::string& source, const std::string& name,
+                                        const Target& target, const std::string& log) {
   const std::string what = library.api.nvrtcGetErrorString(code);
   if (code == kBuiltinFailure) {
     throw ToolchainError(str_cat("NVRTC ", library.version(), " cannot open libnvrtc-builtins.so.",
@@ -102,7 +103,7 @@ std::string build_of(const NvrtcLibrary& library) {
   Program program(library.api, "", "build");
   const int newest = library.archs.back();
   if (const int code = program.compile(str_cat("compute_", newest), false))
-    refuse(library, code, "", "an empty file", Target::cuda(newest), program.log());
+    throw_compile_failure(library, code, "", "an empty file", Target::cuda(newest), program.log());
   const std::vector<std::byte> ptx = program.image(true);
   std::istringstream lines(std::string(reinterpret_cast<const char*>(ptx.data()), ptx.size()));
   std::string build;
@@ -138,7 +139,7 @@ std::vector<std::byte> NvrtcCompiler::run(const std::string& source, const std::
   Program program(library.api, source, name);
   const int code = program.compile(architecture, settings_.check);
   log = program.log();
-  if (code != 0) refuse(library, code, source, name, target, log);
+  if (code != 0) throw_compile_failure(library, code, source, name, target, log);
   std::vector<std::byte> image = program.image(architecture.starts_with("compute_"));
   // Note: after a failure NVRTC reports success and size 0 here.
   if (image.empty()) throw ToolchainError(str_cat("NVRTC returned an empty binary for ", name));

@@ -40,12 +40,15 @@ std::optional<DiskCache::Found> find_readonly_baseline(DiskCache& disk, const Co
   return found;
 }
 
-void refuse_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted, LogLevel log) {
+void throw_cache_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted,
+                      LogLevel log) {
   const Target& target = wanted.key.target;
-  const auto misfit = [&](const std::string& of) { return compiler.fitness(of, target).problem; };
+  const auto why_unusable = [&](const std::string& of) {
+    return compiler.fitness(of, target).problem;
+  };
   const std::string miss =
       str_cat("the kernel ", wanted.name, " for ", to_string(target), " is not in ", disk.folders(),
-              ": ", disk.explain(wanted, misfit));
+              ": ", disk.explain(wanted, why_unusable));
   note(log, LogLevel::info, miss);
   const std::string message =
       str_cat(miss, ". It cannot be compiled here: ", why_missing(compiler, target));

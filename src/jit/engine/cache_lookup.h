@@ -21,7 +21,7 @@ std::optional<DiskCache::Found> find_readonly_baseline(DiskCache& disk, const Co
 /// Throws a MissingCompilerError (CPU) or a ToolchainError for a kernel that is not cached and cannot be compiled. It
 /// has the name, the folders, how the most similar entry differs, and why there is no compiler. The log gets the same
 /// without the compiler's part.
-[[noreturn]] void refuse_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted,
-                              LogLevel log);
+[[noreturn]] void throw_cache_miss(DiskCache& disk, Compiler& compiler, const EntryHeader& wanted,
+                                   LogLevel log);
 
 }  // namespace jitstep::jit

@@ -279,9 +279,9 @@ CudaDriver& cuda_driver() {
   // driver, and one wins. Never destroyed: modules may be unloaded while the process ends.
   static std::atomic<CudaDriver*> driver{nullptr};
   if (CudaDriver* const known = driver) return *known;
-  auto made = std::make_unique<CudaDriver>(open_cuda_api());
+  auto fresh = std::make_unique<CudaDriver>(open_cuda_api());
   CudaDriver* first = nullptr;
-  if (driver.compare_exchange_strong(first, made.get())) first = made.release();
+  if (driver.compare_exchange_strong(first, fresh.get())) first = fresh.release();
   return *first;
 }
 

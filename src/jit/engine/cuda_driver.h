@@ -131,7 +131,4 @@ class JITSTEP_API CudaEntry {
   void* function_ = nullptr;
 };
 
-/// The CUDA driver of an engine. Throws an Error with installation advice if there is none.
-JITSTEP_API CudaDriver& driver_of(class Engine& engine);
-
 }  // namespace jitstep::jit

@@ -32,7 +32,7 @@ struct Defaults {
   bool used = false;
   // Not a static variable: a child that is forked while another thread makes a static variable waits for it forever.
   SingleFlight<Made> making;
-  std::atomic<Engine*> made = nullptr;
+  std::atomic<Engine*> engine = nullptr;
 };
 
 Defaults& defaults() {
@@ -71,11 +71,11 @@ std::shared_ptr<const Made> make_engine() {
 }  // namespace
 
 Engine& default_engine() {
-  if (Engine* const known = defaults().made) return *known;
+  if (Engine* const known = defaults().engine) return *known;
   bool found = false;
   const auto made = defaults().making.get("", make_engine, found);
   Engine& engine = *made->engine;
-  defaults().made = &engine;
+  defaults().engine = &engine;
   if (!found) {  // only now, because the handler may use the engine
     for (const std::string& warning : made->warnings) warn_once(engine.settings().log, warning);
   }

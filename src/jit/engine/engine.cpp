@@ -17,6 +17,7 @@
 #include "jit/compiler/isa.h"
 #include "jit/compiler/nvrtc_compiler.h"
 #include "jit/engine/cache_lookup.h"
+#include "jit/engine/engine_parts.h"
 #include "jit/engine/kernel_dump.h"
 #include "jit/engine/module.h"
 #include "jit/engine/preprocessed_text.h"
@@ -35,17 +36,18 @@ struct Engine::State {
   using BuiltPointer = std::shared_ptr<const Built>;
   using KernelPointer = std::shared_ptr<const Kernel>;
 
-  State(Settings s, const Toolchain& b)
-      : settings(with_absolute_paths(std::move(s))),
+  State(Settings given, Toolchain tools)
+      : settings(with_absolute_paths(std::move(given))),
         templates(settings.templates),
         preprocessed_sources(templates, settings),
         disk(settings),
         dump(settings),
-        driver(b.driver) {
-    host = b.host ? b.host : std::make_shared<HostCompiler>(settings);
+        host(std::move(tools.host)),
+        driver(std::move(tools.driver)) {
+    if (!host) host = std::make_shared<HostCompiler>(settings);
     own_nvrtc = std::make_shared<NvrtcCompiler>(
         settings, [this] { return driver ? driver->version() : installed_driver_version(); });
-    nvrtc = b.nvrtc ? b.nvrtc : own_nvrtc;
+    nvrtc = tools.nvrtc ? std::move(tools.nvrtc) : own_nvrtc;
   }
 
   Compiler& compiler_for(const Target& target) { return target.is_cuda() ? *nvrtc : *host; }
@@ -106,10 +108,10 @@ Engine::State::BuiltPointer Engine::State::build(const PreprocessedPointer& prep
   const bool has_compiler = compiler.available(target);
   const Key key{preprocessed->token_digest, target, has_compiler ? compiler.identity(target) : ""};
   const auto make_it = [&] {
-    const auto made = has_compiler ? make(preprocessed, name, key)
-                                   : make_without_compiler(preprocessed, name, key);
-    dump.write(*made, preprocessed->token_digest);
-    return made;
+    const auto result = has_compiler ? make(preprocessed, name, key)
+                                     : make_without_compiler(preprocessed, name, key);
+    dump.write(*result, preprocessed->token_digest);
+    return result;
   };
   return built.get(key.digest() + memory_id(*preprocessed), make_it, found);
 }
@@ -166,8 +168,8 @@ Engine::State::BuiltPointer Engine::State::make_without_compiler(
   Compiler& compiler = compiler_for(key.target);
   if (auto found = find_without_compiler(disk, compiler, key))
     return found_of(preprocessed, name, found->key, std::move(found->entry));
-  refuse_miss(disk, compiler, {key, name, 0, preprocessed->sources(), preprocessed->unit},
-              settings.log);
+  throw_cache_miss(disk, compiler, {key, name, 0, preprocessed->sources(), preprocessed->unit},
+                   settings.log);
 }
 
 Binary Engine::State::compiled(const PreprocessedPointer& preprocessed, const std::string& name,
@@ -312,6 +314,10 @@ void Engine::add_nvrtc_folder(const std::string& folder) { state_->own_nvrtc->ad
 Target Engine::cuda_target(int device) { return Target::cuda(state_->cuda().device(device).sm); }
 
 CudaDriver& driver_of(Engine& engine) { return engine.state_->cuda(); }
+
+Compiler& compiler_of(Engine& engine, const Target& target) {
+  return engine.state_->compiler_for(target);
+}
 
 Statistics Engine::statistics() const {
   std::lock_guard lock(state_->mutex);

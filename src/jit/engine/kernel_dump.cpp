@@ -89,9 +89,12 @@ std::optional<std::string> KernelDump::write_files(const Built& built,
     files.insert(files.end(), {{target + ending_of(built), built.binary.image},
                                {target + ".log", bytes_of(built.binary.log)},
                                {target + ".json", bytes_of(summary)}});
+  std::error_code failure;
+  for (const char* ending : {".json", ".so", ".cubin", ".ptx", ".log", ".failed.log"})
+    fs::remove(folder / (target + ending), failure);  // of another compiler
   for (const auto& [name, content] : files) {
-    std::error_code failure;
-    if (fs::exists(folder / name, failure)) continue;  // the user may have edited it
+    const bool is_source = name.ends_with(".cuh");
+    if (is_source && fs::exists(folder / name, failure)) continue;  // the user may have edited it
     if (auto problem = write_atomically((folder / name).string(), content)) return problem;
   }
   return {};

@@ -28,10 +28,10 @@ class KernelDump {
  public:
   explicit KernelDump(Settings settings);
 
-  /// Writes missing files to the source's folder: unit.cuh, flat.cuh (the preprocessed source) and, for its target, the
-  /// binary, the log and a summary, such as sm_90.cubin, sm_90.log and sm_90.json. A `built` without an image did not
-  /// compile: its target has only the compiler's output, sm_90.failed.log. Writes each file atomically. Never throws.
-  /// The first failure causes a warning.
+  /// Writes to the source's folder unit.cuh and flat.cuh (the preprocessed source), unless they exist. Replaces the
+  /// files of the target: the binary, the log and a summary, such as sm_90.cubin, sm_90.log and sm_90.json. A `built`
+  /// without an image did not compile: its target has only the compiler's output, sm_90.failed.log. Writes each file
+  /// atomically. Never throws. The first failure causes a warning.
   void write(const Built& built, const std::string& token_digest) noexcept;
 
  private:

@@ -34,15 +34,15 @@ PreprocessedPointer PreprocessedSources::get(const std::string& translation_unit
     version_ = version;
     if (const auto known = known_.find(id); known != known_.end()) return known->second;
   }
-  auto made = std::make_shared<PreprocessedSource>();
-  made->text = preprocess(translation_unit, name, templates_, made->included);
-  made->token_digest = code_digest(made->text);
-  made->unit = translation_unit;
-  override_with_edited(*made, name);
-  made->full_text_digest = sha256_hex(made->text);
+  auto result = std::make_shared<PreprocessedSource>();
+  result->text = preprocess(translation_unit, name, templates_, result->included);
+  result->token_digest = code_digest(result->text);
+  result->unit = translation_unit;
+  override_with_edited(*result, name);
+  result->full_text_digest = sha256_hex(result->text);
   std::lock_guard lock(mutex_);
-  if (version == version_) known_[id] = made;
-  return made;
+  if (version == version_) known_[id] = result;
+  return result;
 }
 
 void PreprocessedSources::override_with_edited(PreprocessedSource& preprocessed,

@@ -92,9 +92,9 @@ std::shared_ptr<const Catalog> Catalog::snapshot() const {
   if (is_snapshot_) return shared_from_this();
   std::lock_guard lock(manifests_->mutex);
   if (!snapshot_) {
-    const std::shared_ptr<Catalog> made(new Catalog(*this));
-    made->is_snapshot_ = true;
-    snapshot_ = made;
+    const std::shared_ptr<Catalog> copy(new Catalog(*this));
+    copy->is_snapshot_ = true;
+    snapshot_ = copy;
   }
   return snapshot_;
 }
@@ -208,9 +208,9 @@ const Manifest* Catalog::known(const std::string& path) const {
 // If two threads read the same file, the first manifest stays, because callers already hold references to it.
 const Manifest& Catalog::remember(Manifest manifest) const {
   const std::string source = manifest.source;
-  auto made = std::make_unique<const Manifest>(std::move(manifest));
+  auto stored = std::make_unique<const Manifest>(std::move(manifest));
   std::lock_guard lock(manifests_->mutex);
-  return *manifests_->by_source.try_emplace(source, std::move(made)).first->second;
+  return *manifests_->by_source.try_emplace(source, std::move(stored)).first->second;
 }
 
 // The source of a file's first revision is its path.

@@ -8,13 +8,13 @@ namespace jitstep::jit {
 namespace {
 
 // A field that elements read is a member of each element.
-void check_of_elements(const Manifest& made, const AuxField& field, const Location& location) {
+void check_of_elements(const Manifest& manifest, const AuxField& field, const Location& location) {
   if (!field.of_elements) return;
-  if (made.kind != Manifest::Kind::rule)
+  if (manifest.kind != Manifest::Kind::rule)
     location.fail("only elements of a rule read auxiliary state. Remove the note `elements`.");
   check_member(field.name, "field", location);
-  check_no_transform(made, field.name, location);
-  if (made.input(field.name) >= 0)
+  check_no_transform(manifest, field.name, location);
+  if (manifest.input(field.name) >= 0)
     location.fail(str_cat("`", field.name, "` is also an input. Rename one."));
 }
 
@@ -30,23 +30,24 @@ void check_member(const std::string& name, std::string_view what, const Location
   if (name == "p" || name == "g") refuse("the parameter or the gradient");
 }
 
-void check_no_transform(const Manifest& made, const std::string& name, const Location& location) {
-  for (const RuleTransform& transform : made.transforms)
+void check_no_transform(const Manifest& manifest, const std::string& name,
+                        const Location& location) {
+  for (const RuleTransform& transform : manifest.transforms)
     if (transform.name == name)
       location.fail(str_cat("`", name, "` is also a transform. Rename one."));
 }
 
-void check_aux_state(const Manifest& made, const Location& location) {
-  const AuxField& field = made.aux_state.back();
-  check_initial(made, field.initial, true, location);
-  check_of_elements(made, field, location);
-  const bool prepared = made.kind == Manifest::Kind::rule &&
+void check_aux_state(const Manifest& manifest, const Location& location) {
+  const AuxField& field = manifest.aux_state.back();
+  check_initial(manifest, field.initial, true, location);
+  check_of_elements(manifest, field, location);
+  const bool prepared = manifest.kind == Manifest::Kind::rule &&
                         (field.domain.kind == Domain::Kind::tensor || field.is_shared());
-  if (field.is_shared() && made.kind != Manifest::Kind::rule)
+  if (field.is_shared() && manifest.kind != Manifest::Kind::rule)
     location.fail(
         "a codec's auxiliary state belongs to one tensor. Use another domain than `all`.");
   const bool finished =
-      std::any_of(made.reductions.begin(), made.reductions.end(),
+      std::any_of(manifest.reductions.begin(), manifest.reductions.end(),
                   [&](const Reduction& reduction) { return reduction.domain == field.domain; });
   if (!prepared && !finished)
     location.fail(
@@ -55,10 +56,10 @@ void check_aux_state(const Manifest& made, const Location& location) {
                 "`all` in a rule."));
 }
 
-void check_initial(const Manifest& made, const Initial& initial, bool list,
+void check_initial(const Manifest& manifest, const Initial& initial, bool list,
                    const Location& location) {
   if (initial.option.empty()) return;
-  const Option* const option = made.find(initial.option);
+  const Option* const option = manifest.find(initial.option);
   const bool right = option != nullptr && (option->type == Option::Type::number ||
                                            (list && option->type == Option::Type::list));
   if (!right)

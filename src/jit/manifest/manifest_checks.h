@@ -13,14 +13,15 @@ namespace jitstep::jit {
 void check_member(const std::string& name, std::string_view what, const Location& location);
 
 /// A member of elements has no transform's name.
-void check_no_transform(const Manifest& made, const std::string& name, const Location& location);
+void check_no_transform(const Manifest& manifest, const std::string& name,
+                        const Location& location);
 
 /// The last field of auxiliary state has a writer: a reduction over the same domain or, for a rule's fields per tensor
 /// and its shared state, `prepare`. If elements read it, its name is free.
-void check_aux_state(const Manifest& made, const Location& location);
+void check_aux_state(const Manifest& manifest, const Location& location);
 
 /// An initial value names a number or, if `list`, a list among the options.
-void check_initial(const Manifest& made, const Initial& initial, bool list,
+void check_initial(const Manifest& manifest, const Initial& initial, bool list,
                    const Location& location);
 
 }  // namespace jitstep::jit

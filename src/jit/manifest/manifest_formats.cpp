@@ -22,12 +22,12 @@ const SourceLine* alias(const SourceLines& lines, std::string_view name) {
   return nullptr;
 }
 
-std::string alias_among(const SourceLines& lines, const Manifest& made, std::string_view name,
+std::string alias_among(const SourceLines& lines, const Manifest& manifest, std::string_view name,
                         const std::vector<std::string_view>& types) {
   const SourceLine* const line = alias(lines, name);
   const std::string known = joined(types);
   if (line == nullptr)
-    Location{made.path, 1}.fail(str_cat("expected `using ", name, " = ...;`, one of ", known));
+    Location{manifest.path, 1}.fail(str_cat("expected `using ", name, " = ...;`, one of ", known));
   if (std::find(types.begin(), types.end(), line->code) == types.end())
     line->location.fail(str_cat("expected one of ", known, ", found `", line->code, "`"));
   return line->code;
@@ -48,37 +48,39 @@ void check_no_code(const SourceLines& lines) {
                 : "a codec with NoCode stores its data in `struct AuxState`. Declare it.");
 }
 
-void check_block(const SourceLines& lines, const Manifest& made) {
-  const Option* const block = made.find("block");
-  if (made.has_meta && block == nullptr)
+void check_block(const SourceLines& lines, const Manifest& manifest) {
+  const Option* const block = manifest.find("block");
+  if (manifest.has_meta && block == nullptr)
     lines.structs.find("Meta")->second.location.fail(
         "a codec with Meta needs the option `int block`. Declare it in Options.");
   if (block != nullptr && (block->type != Option::Type::number || !block->constraint.power_of_two ||
                            !block->constraint.low || !block->constraint.high))
-    Location{made.path, block->line}.fail("expected `int block = N;  // power of two in [a, b]`");
+    Location{manifest.path, block->line}.fail(
+        "expected `int block = N;  // power of two in [a, b]`");
 }
 
 }  // namespace
 
-void read_codec(const SourceLines& lines, Manifest& made) {
-  made.code = alias_among(lines, made, "Code", {"uint8", "uint16", "real", "Nibble", "NoCode"});
-  if (made.code == "NoCode") check_no_code(lines);
+void read_codec(const SourceLines& lines, Manifest& manifest) {
+  manifest.code =
+      alias_among(lines, manifest, "Code", {"uint8", "uint16", "real", "Nibble", "NoCode"});
+  if (manifest.code == "NoCode") check_no_code(lines);
   const auto meta = lines.structs.find("Meta");
-  made.has_meta = meta != lines.structs.end();
-  if (made.has_meta) {
+  manifest.has_meta = meta != lines.structs.end();
+  if (manifest.has_meta) {
     for (const SourceLine& line : meta->second.fields)
       for (Field& field : read_fields(line, {"float", "double", "uint8", "uint16", "uint32"}))
-        made.meta.push_back(std::move(field));
+        manifest.meta.push_back(std::move(field));
   }
-  check_block(lines, made);
-  made.random = is_random(lines);
+  check_block(lines, manifest);
+  manifest.random = is_random(lines);
 }
 
-void read_weights(const SourceLines& lines, Manifest& made) {
-  const std::string residual =
-      alias_among(lines, made, "Residual", {"NoResidual", "float", "uint8", "uint16", "uint32"});
-  if (residual != "NoResidual") made.residual = residual;
-  made.random = is_random(lines);
+void read_weights(const SourceLines& lines, Manifest& manifest) {
+  const std::string residual = alias_among(lines, manifest, "Residual",
+                                           {"NoResidual", "float", "uint8", "uint16", "uint32"});
+  if (residual != "NoResidual") manifest.residual = residual;
+  manifest.random = is_random(lines);
 }
 
 }  // namespace jitstep::jit

@@ -16,9 +16,9 @@ using Kind = Manifest::Kind;
 // "CODEC" or "CODEC if CONDITION".
 RuleDefault rule_default(std::string_view value, const Symbols& flags, const Location& location) {
   const std::size_t end = std::min(value.find(" if "), value.size());
-  RuleDefault made{.value = std::string(trimmed(value.substr(0, end))), .line = location.line};
-  if (end < value.size()) made.condition = read_condition(value.substr(end + 4), flags, location);
-  return made;
+  RuleDefault result{.value = std::string(trimmed(value.substr(0, end))), .line = location.line};
+  if (end < value.size()) result.condition = read_condition(value.substr(end + 4), flags, location);
+  return result;
 }
 
 Value read_option_value(Cursor& cursor) {
@@ -32,38 +32,38 @@ Value read_option_value(Cursor& cursor) {
 
 // "CODEC(option = value, ...)", optionally with a condition.
 RuleDefault state_default(std::string_view value, const Symbols& flags, const Location& location) {
-  RuleDefault made = rule_default(value, flags, location);
-  const std::string codec = made.value;
+  RuleDefault result = rule_default(value, flags, location);
+  const std::string codec = result.value;
   Cursor cursor(codec, location);
-  made.value = cursor.identifier("a codec");
+  result.value = cursor.identifier("a codec");
   if (cursor.take("(")) {
     do {
       const std::string name = cursor.identifier("an option of the codec");
       cursor.expect("=");
-      if (!made.options.emplace(name, read_option_value(cursor)).second)
+      if (!result.options.emplace(name, read_option_value(cursor)).second)
         location.fail(str_cat("the option `", name, "` is given twice. Keep one."));
     } while (cursor.take(","));
     cursor.expect(")");
   }
   cursor.expect_end();
-  return made;
+  return result;
 }
 
 // A rule's options for a codec do not depend on the condition, so that they may be given only once.
-void add_state_default(RuleDefault state, const Location& location, Manifest& made) {
-  if (!state.options.empty() && !made.codec_options(state.value).empty())
+void add_state_default(RuleDefault state, const Location& location, Manifest& manifest) {
+  if (!state.options.empty() && !manifest.codec_options(state.value).empty())
     location.fail(str_cat("the options of ", state.value, " are given twice. Keep one."));
-  made.default_states.push_back(std::move(state));
+  manifest.default_states.push_back(std::move(state));
 }
 
 // Reads a key whose value is a name and that may occur only once.
 void read_name(std::string_view value, const char* key, const char* of, const Location& location,
-               Manifest& made, std::string Manifest::*name) {
-  const char* const kind = made.kind == Kind::rule ? "rule" : "codec";
-  if (!(made.*name).empty())
+               Manifest& manifest, std::string Manifest::*name) {
+  const char* const kind = manifest.kind == Kind::rule ? "rule" : "codec";
+  if (!(manifest.*name).empty())
     location.fail(str_cat("a ", kind, " has more than one `", key, ":`. Keep one."));
-  made.*name = read_name(value, location, of);
-  made.key_lines[key] = location.line;
+  manifest.*name = read_name(value, location, of);
+  manifest.key_lines[key] = location.line;
 }
 
 // Reads a key that has only one valid value.
@@ -75,12 +75,12 @@ bool read_only(std::string_view value, const char* key, std::string_view only,
   return true;
 }
 
-void read_dtypes(std::string_view value, const Location& location, Manifest& made) {
+void read_dtypes(std::string_view value, const Location& location, Manifest& manifest) {
   Cursor cursor(value, location);
   do {
     const std::string name = cursor.identifier("a dtype");
     try {
-      made.dtypes.push_back(parse_dtype(name));
+      manifest.dtypes.push_back(parse_dtype(name));
     } catch (const Error& error) {
       location.fail(error.what());
     }
@@ -90,41 +90,42 @@ void read_dtypes(std::string_view value, const Location& location, Manifest& mad
 
 // Reads the piece if it is a key of this kind of file. Returns whether it is.
 bool read_key(std::string_view piece, const Symbols& flags, const Location& location,
-              Manifest& made) {
-  const bool rule = made.kind == Kind::rule;
+              Manifest& manifest) {
+  const bool rule = manifest.kind == Kind::rule;
   const auto starts = [&](std::string_view key) { return piece.starts_with(key); };
   const std::string_view value = trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
   if (rule && starts("class: ")) {
-    read_name(value, "class", "the name of a C++ class", location, made, &Manifest::class_name);
+    read_name(value, "class", "the name of a C++ class", location, manifest, &Manifest::class_name);
   } else if (rule && starts("default state: ")) {
-    add_state_default(state_default(value, flags, location), location, made);
+    add_state_default(state_default(value, flags, location), location, manifest);
   } else if (rule && starts("default weights: ")) {
-    read_name(value, "default weights", "a weight format", location, made,
+    read_name(value, "default weights", "a weight format", location, manifest,
               &Manifest::default_weights);
   } else if (rule && starts("min_quantized_size: ")) {
-    made.min_quantized_sizes.push_back(rule_default(value, flags, location));
-    Cursor(made.min_quantized_sizes.back().value, location).integer(0, 1 << 30);
+    manifest.min_quantized_sizes.push_back(rule_default(value, flags, location));
+    Cursor(manifest.min_quantized_sizes.back().value, location).integer(0, 1 << 30);
   } else if (rule && starts("host transform: ")) {
-    if (!made.transforms.empty())
+    if (!manifest.transforms.empty())
       location.fail(
           "a rule has more than one `host transform:`. Keep one, or declare several in a struct "
           "`Transforms`.");
-    made.transforms = {{std::string(kTransformed),
-                        read_name(value, location, "the name of a host transform"), location.line}};
+    manifest.transforms = {{std::string(kTransformed),
+                            read_name(value, location, "the name of a host transform"),
+                            location.line}};
   } else if (rule && starts("host stage: ")) {
     location.fail("`host stage:` is now called `host transform:`");
   } else if (rule && starts("modes: ")) {
-    made.modes = read_only(value, "modes", "train, eval", location);
+    manifest.modes = read_only(value, "modes", "train, eval", location);
   } else if (rule && starts("initial state: ")) {
-    made.early_state = read_only(value, "initial state", "at construction", location);
+    manifest.early_state = read_only(value, "initial state", "at construction", location);
   } else if (rule && starts("step number: ")) {
-    made.no_step_number = read_only(value, "step number", "none", location);
-  } else if (made.kind == Kind::weights && starts("for: ")) {
-    read_dtypes(value, location, made);
-  } else if (made.kind == Kind::codec && starts("vectors: ")) {
-    read_name(value, "vectors", "a codec", location, made, &Manifest::vectors);
-  } else if (made.kind == Kind::codec && starts("signed: ")) {
-    read_name(value, "signed", "a codec", location, made, &Manifest::signed_slots);
+    manifest.no_step_number = read_only(value, "step number", "none", location);
+  } else if (manifest.kind == Kind::weights && starts("for: ")) {
+    read_dtypes(value, location, manifest);
+  } else if (manifest.kind == Kind::codec && starts("vectors: ")) {
+    read_name(value, "vectors", "a codec", location, manifest, &Manifest::vectors);
+  } else if (manifest.kind == Kind::codec && starts("signed: ")) {
+    read_name(value, "signed", "a codec", location, manifest, &Manifest::signed_slots);
   } else {
     return false;
   }
@@ -152,38 +153,38 @@ std::vector<std::string> keys_of(Kind kind) {
 }
 
 // Declarations with `after: transformed` need a host transform.
-void check_after_transform(const Manifest& made) {
-  if (!made.transforms.empty()) return;
+void check_after_transform(const Manifest& manifest) {
+  if (!manifest.transforms.empty()) return;
   const auto check = [&](const auto& all) {
     for (const auto& one : all)
       if (one.section > 0)
-        Location{made.path, one.line}.fail(
+        Location{manifest.path, one.line}.fail(
             str_cat("`", one.name, "` is declared `after: transformed`, but the rule has no host ",
                     "transform. Add `host transform: NAME` to the leading comment."));
   };
-  check(made.slots);
-  check(made.reductions);
+  check(manifest.slots);
+  check(manifest.reductions);
 }
 
 }  // namespace
 
-void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& made) {
+void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& manifest) {
   for (const SourceLine& line : header) {
     std::string_view left = line.notes;
     while (!left.empty()) {  // two or more spaces separate keys
       const std::size_t gap = std::min(left.find("  "), left.size());
       const std::string_view piece = trimmed(left.substr(0, gap));
       left = trimmed(left.substr(gap));
-      if (read_key(piece, flags, line.location, made)) continue;
-      if (made.kind == Kind::rule) refuse_key(piece, line.location);
-      refuse_misspelled_key(piece, keys_of(made.kind), line.location);
-      made.description += (made.description.empty() ? "" : " ") + std::string(piece);
+      if (read_key(piece, flags, line.location, manifest)) continue;
+      if (manifest.kind == Kind::rule) refuse_key(piece, line.location);
+      refuse_misspelled_key(piece, keys_of(manifest.kind), line.location);
+      manifest.description += (manifest.description.empty() ? "" : " ") + std::string(piece);
     }
   }
-  if (made.kind == Kind::weights && made.dtypes.empty())
-    Location{made.path, 1}.fail(
+  if (manifest.kind == Kind::weights && manifest.dtypes.empty())
+    Location{manifest.path, 1}.fail(
         "expected `for: float32, ...` in the leading comment, with the supported dtypes");
-  check_after_transform(made);
+  check_after_transform(manifest);
 }
 
 }  // namespace jitstep::jit

@@ -10,8 +10,8 @@
 
 namespace jitstep::jit {
 
-/// Reads the comment into `made`, whose other fields are set. `flags`: the names that conditions may use. Throws an
+/// Reads the comment into `manifest`, whose other fields are set. `flags`: the names that conditions may use. Throws an
 /// Error with file and line for a malformed key, and for declarations that need a key that is missing.
-void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& made);
+void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& manifest);
 
 }  // namespace jitstep::jit

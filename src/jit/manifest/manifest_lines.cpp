@@ -185,21 +185,21 @@ class Cutter {
     if (strict && conditions_ != 0)
       location_.fail(
           str_cat("`struct ", name, "` is inside #if, which is not evaluated. Move it out of it."));
-    SourceStruct made{location_, {}};
+    SourceStruct parsed{location_, {}};
     if (body.size() > 1)
-      one_line(name, body, strict, made);
+      one_line(name, body, strict, parsed);
     else if (strict)
-      many_lines(name, made);
+      many_lines(name, parsed);
     else
-      loose_lines(made);
+      loose_lines(parsed);
     if (result_.structs.contains(name)) {
-      if (strict) made.location.fail(str_cat("`struct ", name, "` is declared twice. Keep one."));
+      if (strict) parsed.location.fail(str_cat("`struct ", name, "` is declared twice. Keep one."));
       return;
     }
-    result_.structs.emplace(name, std::move(made));
+    result_.structs.emplace(name, std::move(parsed));
   }
 
-  void one_line(const std::string& name, std::string_view body, bool strict, SourceStruct& made) {
+  void one_line(const std::string& name, std::string_view body, bool strict, SourceStruct& parsed) {
     std::string_view inside = body.substr(1);
     if (!inside.ends_with("};")) {
       if (strict) location_.fail(str_cat("expected `struct ", name, " {` alone or closed by `};`"));
@@ -207,23 +207,23 @@ class Cutter {
     }
     inside = trimmed(inside.substr(0, inside.size() - 2));
     if (!inside.empty())
-      made.fields.push_back({location_, std::string(inside), std::string(here_.comment)});
+      parsed.fields.push_back({location_, std::string(inside), std::string(here_.comment)});
   }
 
-  void many_lines(const std::string& name, SourceStruct& made) {
+  void many_lines(const std::string& name, SourceStruct& parsed) {
     std::size_t indent = 0;
     while (next()) {
       if (read_refusal()) continue;
       if (here_.code == "};") {
         return;
       } else if (!here_.code.empty()) {
-        add_line(made.fields);
+        add_line(parsed.fields);
         indent = here_.indent;
-      } else if (!made.fields.empty() && here_.has_comment && here_.column > indent) {
-        made.fields.back().notes += " " + std::string(here_.comment);  // continued notes
+      } else if (!parsed.fields.empty() && here_.has_comment && here_.column > indent) {
+        parsed.fields.back().notes += " " + std::string(here_.comment);  // continued notes
       }
     }
-    made.location.fail(str_cat("`struct ", name, "` is not closed. Add `};` on its own line."));
+    parsed.location.fail(str_cat("`struct ", name, "` is not closed. Add `};` on its own line."));
   }
 
   // Appends a line. A declaration may span several lines, because formatters break long ones. It ends with a semicolon.
@@ -238,11 +238,11 @@ class Cutter {
   }
 
   // Looks ahead without consuming lines, because the struct's own lines are also part of the file's code.
-  void loose_lines(SourceStruct& made) {
+  void loose_lines(SourceStruct& parsed) {
     const auto saved = std::pair(at_, location_);
     while (next() && here_.code != "};") {
-      if (!here_.code.empty()) made.fields.push_back({location_, std::string(here_.code), ""});
-      if (made.fields.size() > 16) break;
+      if (!here_.code.empty()) parsed.fields.push_back({location_, std::string(here_.code), ""});
+      if (parsed.fields.size() > 16) break;
     }
     std::tie(at_, location_) = saved;
   }

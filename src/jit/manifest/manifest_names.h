@@ -22,20 +22,21 @@ void refuse_entries(const std::string& own_name, const std::string& torch_name,
 /// declared below the condition.
 std::string unknown_name(const std::string& name, const Symbols& symbols);
 
-/// Throws an Error if checkpoints cannot tell `made`, which the manifest has, from other state. They find state by its
-/// own name and by torch's name, and each parameter's state has entries of jitstep.
+/// Throws an Error if checkpoints cannot tell `declared`, which the manifest has, from other state. They find state by
+/// its own name and by torch's name, and each parameter's state has entries of jitstep.
 template <class T>
-void check_archived(const Manifest& manifest, const T& made, const Location& location) {
-  if (const auto problem = name_problem(made.torch_name); !problem.empty())
-    location.fail("`" + made.torch_name + "` " + problem + ". Rename it.");
-  refuse_in_archives(made.torch_name, location);
-  if (manifest.kind == Manifest::Kind::rule) refuse_entries(made.name, made.torch_name, location);
+void check_archived(const Manifest& manifest, const T& declared, const Location& location) {
+  if (const auto problem = name_problem(declared.torch_name); !problem.empty())
+    location.fail("`" + declared.torch_name + "` " + problem + ". Rename it.");
+  refuse_in_archives(declared.torch_name, location);
+  if (manifest.kind == Manifest::Kind::rule)
+    refuse_entries(declared.name, declared.torch_name, location);
   const auto compare = [&](const auto& all) {
     for (const auto& other : all)
       for (const std::string& name : {other.name, other.torch_name})
-        if (static_cast<const void*>(&other) != &made &&
-            (name == made.name || name == made.torch_name))
-          location.fail("`" + name + "` names both `" + other.name + "` and `" + made.name +
+        if (static_cast<const void*>(&other) != &declared &&
+            (name == declared.name || name == declared.torch_name))
+          location.fail("`" + name + "` names both `" + other.name + "` and `" + declared.name +
                         "`, so that checkpoints cannot tell them apart. Rename one.");
   };
   compare(manifest.slots);

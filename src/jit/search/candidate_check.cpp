@@ -26,11 +26,11 @@ TrialStatus status_of(const Error& error) {
 std::vector<std::int64_t> scratch_sizes(const std::vector<std::int64_t>& sizes, int chunk) {
   const std::int64_t wanted = std::int64_t{2} * chunk * kLeaf + 77;
   if (Shape{sizes, {}}.elements() <= wanted) return sizes;
-  std::vector<std::int64_t> made(sizes.size(), 1);
+  std::vector<std::int64_t> result(sizes.size(), 1);
   constexpr std::int64_t kColumns = 96;
-  made.back() = sizes.size() == 1 ? wanted : kColumns;
-  if (sizes.size() > 1) made[made.size() - 2] = wanted / kColumns;
-  return made;
+  result.back() = sizes.size() == 1 ? wanted : kColumns;
+  if (sizes.size() > 1) result[result.size() - 2] = wanted / kColumns;
+  return result;
 }
 
 std::vector<std::byte> left_by(Backend& backend, const Candidate& kernel,

@@ -52,9 +52,9 @@ std::vector<KernelConfig> common_candidates(const Plan& plan, const Target& targ
   const ConfigSpace space =
       space_of(plan, target, cpu ? cpu_parameters(true, true) : gpu_parameters());
   const KernelConfig default_config = default_kernel_config(plan, target);
-  std::vector<KernelConfig> made = space.single_changes(default_config);
-  made.resize(kCommonCandidates, default_config);
-  return made;
+  std::vector<KernelConfig> result = space.single_changes(default_config);
+  result.resize(kCommonCandidates, default_config);
+  return result;
 }
 
 bool ConfigSpace::holds(const KernelConfig& config) const {
@@ -70,20 +70,20 @@ bool ConfigSpace::holds(const KernelConfig& config) const {
 
 std::vector<KernelConfig> ConfigSpace::all() const {
   const KernelConfig default_config = default_kernel_config(plan, target);
-  std::vector<KernelConfig> made = {default_config};
+  std::vector<KernelConfig> result = {default_config};
   for (const TunedParameter& parameter : parameters) {
     std::vector<KernelConfig> more;
-    for (const KernelConfig& config : made)
+    for (const KernelConfig& config : result)
       for (const int value : parameter.values) {
         more.push_back(config);
         more.back().*parameter.field = value;
       }
-    made = std::move(more);
+    result = std::move(more);
   }
-  std::erase_if(made, [&](const KernelConfig& v) { return config_problem(plan, v, target); });
-  std::rotate(made.begin(), std::find(made.begin(), made.end(), default_config),
-              std::find(made.begin(), made.end(), default_config) + 1);
-  return made;
+  std::erase_if(result, [&](const KernelConfig& v) { return config_problem(plan, v, target); });
+  std::rotate(result.begin(), std::find(result.begin(), result.end(), default_config),
+              std::find(result.begin(), result.end(), default_config) + 1);
+  return result;
 }
 
 std::vector<KernelConfig> ConfigSpace::neighbors(const KernelConfig& config) const {

@@ -111,8 +111,8 @@ StepTuner::KernelSearch& StepTuner::kernel_of(const Batch& batch) {
   const std::size_t count = candidates.size();
   Strategy strategy = agree_ ? by_place(std::move(candidates)) : in_order(std::move(candidates));
   ConfigSearch search(default_config, std::move(strategy), rules_, agree_);
-  KernelSearch made{key, batch.plan, batch.size(), hardware_, std::move(search), count};
-  return kernels_.emplace(key, std::move(made)).first->second;
+  KernelSearch result{key, batch.plan, batch.size(), hardware_, std::move(search), count};
+  return kernels_.emplace(key, std::move(result)).first->second;
 }
 
 void StepTuner::begin(const TunerInput& tables, const Hardware& hardware) {
@@ -227,15 +227,17 @@ Step& StepTuner::current_step(const TunerInput& tables) {
   std::vector<KernelConfig> configs;
   for (std::size_t i = 0; i < tables.batches.size(); ++i)
     configs.push_back(config_of(i, tables.batches[i].plan));
-  const auto known = steps_.find(configs);
-  if (known != steps_.end()) return known->second;
-  if (is_over()) steps_.clear();  // only the final step is needed
-  std::vector<Batch> batches = tables.batches;
-  for (std::size_t i = 0; i < batches.size(); ++i) batches[i].config = configs[i];
-  Step& step =
-      steps_.try_emplace(configs, tables.backend, batches, tables.shared_state).first->second;
-  step.set_exchange(tables.exchange);
-  return step;
+  auto step = steps_.find(configs);
+  if (step == steps_.end()) {
+    std::vector<Batch> batches = tables.batches;
+    for (std::size_t i = 0; i < batches.size(); ++i) batches[i].config = configs[i];
+    step = steps_.try_emplace(configs, tables.backend, batches, tables.shared_state).first;
+    step->second.set_exchange(tables.exchange);
+  }
+  // From now on, only the final step is needed. The others end after it exists, so that it has another address.
+  if (is_over() && steps_.size() > 1)
+    std::erase_if(steps_, [&](const auto& one) { return &one != &*step; });
+  return step->second;
 }
 
 Step* StepTuner::choose(const TunerInput& tables, const std::vector<StepInput>& inputs,

@@ -14,12 +14,13 @@
 
 namespace jitstep::jit {
 
-void Backend::refuse_capture() {
+void Backend::check_not_capturing() {
   if (!is_capturing()) return;
   throw Error(
-      "jitstep: step() inside a CUDA graph capture failed: a graph cannot repeat compilation, "
-      "allocation of state, or step counts on the host. Call capturable() of the optimizer, and "
-      "step() once with the same parameters before the capture.");
+      "a CUDA graph capture cannot contain this call, because a graph cannot repeat compilation, "
+      "new state, step counts on the CPU, or a switch of the mode. Make the call before the "
+      "capture. To capture step(), call capturable() of the optimizer, and step() once with the "
+      "same parameters before the capture.");
 }
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include "jit/base/args.h"
 #include "jit/engine/cuda_driver.h"
+#include "jit/engine/engine_parts.h"
 #include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/error.h"
 
@@ -99,12 +100,12 @@ CudaBackend::CudaBackend(Engine& engine, int device, std::unique_ptr<CudaHost> h
 
 std::shared_ptr<const Kernel> CudaBackend::load(const std::string& translation_unit,
                                                 const std::string& name) {
-  refuse_capture();
+  check_not_capturing();
   return engine_.kernel(translation_unit, name, target_, device_);
 }
 
 void CudaBackend::build_all(const std::vector<NamedText>& units) {
-  refuse_capture();
+  check_not_capturing();
   engine_.build_all(units, target_);
 }
 

@@ -53,7 +53,7 @@ void Step::State::wait_for_last_step() {
 // A captured graph reuses the current buffers and work lists, so the captured step must have the same active tensors as
 // the previous one.
 void Step::State::follow_capture() {
-  if (!counter || target_mode || exchange || !work_is_current) backend.refuse_capture();
+  if (!counter || target_mode || exchange || !work_is_current) backend.check_not_capturing();
   for (LaunchBatch& batch : batches) batch.follow_capture();
   counter->follow_capture();
   captured.emplace_back();

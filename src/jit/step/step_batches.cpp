@@ -57,16 +57,19 @@ void Step::State::add_batches(const std::vector<Batch>& given) {
   if (shared_state != nullptr) choose_shared_state_writer();
 }
 
-// Selects the active tensor of lowest id that has elements, here or in another part.
+// Selects, among the active tensors of the rule with shared state, the one of lowest id that has elements, here or in
+// another part.
 void Step::State::choose_shared_state_writer() {
   LaunchBatch* writer_batch = nullptr;
   int index = -1, lowest = std::numeric_limits<int>::max();
   std::size_t number = 0;  // of the tensor among those of all batches
   for (LaunchBatch& batch : batches) {
     batch.set_shared_state_writer(-1);
+    const bool shares = !batch.plan().shared_state.empty();
     for (std::size_t i = 0; i < batch.tensors().size(); ++i, ++number) {
       const TensorRecord& tensor = batch.tensors()[i];
-      if (inactive[number] != 0 || batch.elements(i) == 0 || tensor.id >= lowest) continue;
+      const bool steps = inactive[number] == 0 && batch.elements(i) > 0;
+      if (!shares || !steps || tensor.id >= lowest) continue;
       writer_batch = &batch;
       index = static_cast<int>(i);
       lowest = tensor.id;

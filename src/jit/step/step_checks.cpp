@@ -18,12 +18,13 @@ namespace jitstep::jit {
 namespace {
 
 template <class... Words>
-[[noreturn]] void refuse(const Plan& plan, int id, const Words&... words) {
+[[noreturn]] void throw_tensor_error(const Plan& plan, int id, const Words&... words) {
   throw Error(str_cat("cannot step the tensor with id ", id, " by ", plan.name, ": it ", words...));
 }
 
 template <class... Words>
-[[noreturn]] void refuse_input(std::size_t i, const TensorRecord& tensor, const Words&... words) {
+[[noreturn]] void throw_input_error(std::size_t i, const TensorRecord& tensor,
+                                    const Words&... words) {
   throw Error(str_cat("invalid step input ", i, " (tensor with id ", tensor.id, "): ", words...));
 }
 
@@ -50,50 +51,58 @@ bool sums_entries_of_all(const Plan& plan) {
 void check_part(const Plan& plan, const StepTensor& tensor) {
   const std::int64_t elements = tensor.shape.elements(), last = tensor.offset + elements;
   if (tensor.whole < 0 || last > tensor.whole)
-    refuse(plan, tensor.id, "is the part from element ", tensor.offset, " to ", last, " of ",
-           tensor.whole, " elements. Give it the size of the whole tensor.");
+    throw_tensor_error(plan, tensor.id, "is the part from element ", tensor.offset, " to ", last,
+                       " of ", tensor.whole, " elements. Give it the size of the whole tensor.");
   if (elements == tensor.whole) return;
   const std::int64_t grain = part_grain(plan);
   if (elements == 0) {
     if (sums_entries_of_all(plan))
-      refuse(plan, tensor.id, "is an empty part, but the rule sums entries of rows or the like ",
-             "over all tensors. Step whole tensors on one rank.");
+      throw_tensor_error(plan, tensor.id,
+                         "is an empty part, but the rule sums entries of rows or the like ",
+                         "over all tensors. Step whole tensors on one rank.");
     return;
   }
   if (grain == 0)
-    refuse(plan, tensor.id, "is a part, but the kernel has sums or auxiliary state per row, ",
-           "column or the like. Give it the whole tensor.");
+    throw_tensor_error(plan, tensor.id,
+                       "is a part, but the kernel has sums or auxiliary state per row, ",
+                       "column or the like. Give it the whole tensor.");
   if (tensor.offset % grain != 0 || (last % grain != 0 && last != tensor.whole))
-    refuse(plan, tensor.id, "is the part from element ", tensor.offset, " to ", last,
-           ". Parts must begin at multiples of ", grain, " elements.");
+    throw_tensor_error(plan, tensor.id, "is the part from element ", tensor.offset, " to ", last,
+                       ". Parts must begin at multiples of ", grain, " elements.");
 }
 
 void check_tensor(const Plan& plan, const StepTensor& tensor) {
   const std::size_t dims = tensor.shape.sizes.size();
   if (tensor.shape.strides.size() != dims || (dims > 0 && tensor.g_strides.size() != dims))
-    refuse(plan, tensor.id, "has ", dims, " sizes, ", tensor.shape.strides.size(), " strides and ",
-           tensor.g_strides.size(), " gradient strides. Give one of each per dimension.");
+    throw_tensor_error(plan, tensor.id, "has ", dims, " sizes, ", tensor.shape.strides.size(),
+                       " strides and ", tensor.g_strides.size(),
+                       " gradient strides. Give one of each per dimension.");
   for (const std::int64_t size : tensor.shape.sizes)
-    if (size < 0) refuse(plan, tensor.id, "has a size of ", size, ". Sizes must be at least 0.");
+    if (size < 0)
+      throw_tensor_error(plan, tensor.id, "has a size of ", size, ". Sizes must be at least 0.");
   if (!has_few_dims(plan, tensor))
-    refuse(plan, tensor.id, "has ", dims, " dimensions. At most ", kMaxDims,
-           " are supported if the rule has reductions over rows or similar domains, if it reads ",
-           "sizes, or if parameter and gradient are in different orders. Reshape it.");
+    throw_tensor_error(
+        plan, tensor.id, "has ", dims, " dimensions. At most ", kMaxDims,
+        " are supported if the rule has reductions over rows or similar domains, if it reads ",
+        "sizes, or if parameter and gradient are in different orders. Reshape it.");
   if (tensor.slots.size() > plan.spec.state.slots.size())
-    refuse(plan, tensor.id, "has ", tensor.slots.size(), " slots, but the rule has ",
-           plan.spec.state.slots.size(), ". Create a StateStorage for this plan.");
+    throw_tensor_error(plan, tensor.id, "has ", tensor.slots.size(), " slots, but the rule has ",
+                       plan.spec.state.slots.size(), ". Create a StateStorage for this plan.");
   if (tensor.aux_state.size() > plan.aux_state.size())
-    refuse(plan, tensor.id, "has ", tensor.aux_state.size(),
-           " fields of auxiliary state, but the kernel has ", plan.aux_state.size(),
-           ". Create a StateStorage for this plan.");
+    throw_tensor_error(plan, tensor.id, "has ", tensor.aux_state.size(),
+                       " fields of auxiliary state, but the kernel has ", plan.aux_state.size(),
+                       ". Create a StateStorage for this plan.");
   if (tensor.offset < 0 || tensor.offset % 8 != 0)
-    refuse(plan, tensor.id, "starts at element ", tensor.offset,
-           ". Its offset must be a multiple of 8, because 8 elements share a draw of random bits.");
+    throw_tensor_error(
+        plan, tensor.id, "starts at element ", tensor.offset,
+        ". Its offset must be a multiple of 8, because 8 elements share a draw of random bits.");
   if (tensor.whole != 0) check_part(plan, tensor);
   if (tensor.layout && !holds_state_of(plan, tensor))
-    refuse(plan, tensor.id, "has state for another plan or shape. Create a StateStorage for this ",
-           "plan.");
-  if (tensor.id < 0) refuse(plan, tensor.id, "has a negative id. Ids must be at least 0.");
+    throw_tensor_error(plan, tensor.id,
+                       "has state for another plan or shape. Create a StateStorage for this ",
+                       "plan.");
+  if (tensor.id < 0)
+    throw_tensor_error(plan, tensor.id, "has a negative id. Ids must be at least 0.");
 }
 
 // `prepare` of a part reads the sizes of the whole tensor.
@@ -102,9 +111,9 @@ void check_whole_sizes(const Plan& plan, const StepTensor& tensor) {
     return;
   const std::vector<std::int64_t>& sizes = tensor.whole_sizes;
   if (sizes.empty() || sizes.size() > kMaxDims || Shape{sizes, {}}.elements() != tensor.whole)
-    refuse(plan, tensor.id, "is a part of ", tensor.whole,
-           " elements, and the rule reads sizes. Set whole_sizes to the at most ", kMaxDims,
-           " sizes of the whole tensor.");
+    throw_tensor_error(plan, tensor.id, "is a part of ", tensor.whole,
+                       " elements, and the rule reads sizes. Set whole_sizes to the at most ",
+                       kMaxDims, " sizes of the whole tensor.");
 }
 
 }  // namespace
@@ -182,7 +191,7 @@ void check_buffers(const Plan& plan, const std::vector<TensorRecord>& tensors) {
   for (const TensorRecord& tensor : tensors) {
     if (tensor.n == 0) continue;
     const auto need = [&](const void* address, const auto&... what) {
-      if (address == nullptr) refuse(plan, tensor.id, "has no memory for ", what...);
+      if (address == nullptr) throw_tensor_error(plan, tensor.id, "has no memory for ", what...);
     };
     need(tensor.p, "its values: p is null");
     for (std::size_t slot = 0; slot < plan.spec.state.slots.size(); ++slot) {
@@ -217,12 +226,12 @@ void check_input(std::size_t number, const StepInput& input, const TensorRecord&
                  std::size_t hyper_params, bool reads_gradients) {
   if (input.inactive) return;
   if (input.hyper_index < 0 || static_cast<std::size_t>(input.hyper_index) >= hyper_params)
-    refuse_input(number, tensor, "hyper_index is ", input.hyper_index,
-                 ", but the number of HyperParams is ", hyper_params);
+    throw_input_error(number, tensor, "hyper_index is ", input.hyper_index,
+                      ", but the number of HyperParams is ", hyper_params);
   if (reads_gradients && input.g == nullptr && tensor.n > 0)
-    refuse_input(number, tensor,
-                 "the gradient is missing: g is null. Leave the tensor out of the step's "
-                 "batches, or set `inactive`.");
+    throw_input_error(number, tensor,
+                      "the gradient is missing: g is null. Leave the tensor out of the step's "
+                      "batches, or set `inactive`.");
 }
 
 void check_counters(const std::vector<StepInput>& inputs,
@@ -247,10 +256,11 @@ void check_counters(const std::vector<StepInput>& inputs,
     const int64* const step_offset =
         hyper_params[static_cast<std::size_t>(inputs[i].hyper_index)].step_offset;
     if (step_offset == nullptr || !seen.insert(step_offset).second)
-      refuse_input(i, *tensors[i],
-                   step_offset == nullptr ? "step_offset is null"
-                                          : "another tensor has the same step_offset",
-                   " in a step ", why, ". Give each tensor HyperParams with its own step_offset.");
+      throw_input_error(i, *tensors[i],
+                        step_offset == nullptr ? "step_offset is null"
+                                               : "another tensor has the same step_offset",
+                        " in a step ", why,
+                        ". Give each tensor HyperParams with its own step_offset.");
   }
 }
 

@@ -6,9 +6,10 @@
 #include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jit/codegen/unit.h"
-#include "jit/compiler/host_compiler.h"
+#include "jit/engine/engine_parts.h"
 #include "jit/source/source_digests.h"
 #include "jit/tuning/tuning_files.h"
+#include "jitstep/jit/compiler.h"
 #include "jitstep/jit/error.h"
 #include "jitstep/version.h"
 
@@ -35,10 +36,10 @@ std::vector<TuningRecord> all_records(const Settings& settings) {
   return all;
 }
 
-std::string compiler_line(const Settings& settings, const Target& target) {
+std::string compiler_line(Engine& engine, const Target& target) {
   if (target.is_cuda()) return {};
   try {
-    std::istringstream lines(HostCompiler(settings).identity(target));
+    std::istringstream lines(compiler_of(engine, target).identity(target));
     for (std::string line; std::getline(lines, line);)
       if (line.find("version") != line.npos) return line.substr(0, line.find_last_not_of(' ') + 1);
     return {};
@@ -50,13 +51,13 @@ std::string compiler_line(const Settings& settings, const Target& target) {
 }  // namespace
 
 std::string template_digest(Engine& engine, const Plan& plan, const Target& target) {
-  const Unit made = unit(plan, default_kernel_config(plan, target), target);
-  return code_digest(engine.preprocessed_text(made.text, made.name)).substr(0, 16);
+  const Unit generated = unit(plan, default_kernel_config(plan, target), target);
+  return code_digest(engine.preprocessed_text(generated.text, generated.name)).substr(0, 16);
 }
 
 RecordVersions versions_of(Engine& engine, const Plan& plan, const Target& target) {
   return {.jitstep = version(),
-          .compiler = compiler_line(engine.settings(), target),
+          .compiler = compiler_line(engine, target),
           .templates = template_digest(engine, plan, target)};
 }
 

@@ -12,8 +12,10 @@
 #include <thread>
 #include <utility>
 
+#include "jit/base/lock_free_static.h"
 #include "jit/base/text.h"
 #include "jit/engine/cuda_driver.h"
+#include "jit/engine/engine_parts.h"
 #include "jitstep/jit/engine.h"
 
 namespace jitstep::jit {
@@ -58,6 +60,14 @@ int processors_of(const Hardware& hardware) {
   return hardware.processors > 0 ? hardware.processors : hardware.units;
 }
 
+Hardware measured_host() {
+  return {.target = Target::cpu(),
+          .name = processor_name(),
+          .architecture = host_architecture(),
+          .units = usable_processors(),
+          .cache_bytes = std::max(0L, ::sysconf(_SC_LEVEL2_CACHE_SIZE))};
+}
+
 }  // namespace
 
 bool same_machine(const Hardware& one, const Hardware& other) {
@@ -77,15 +87,7 @@ bool same_hardware(const Hardware& one, const Hardware& other) {
   return same_machine(one, other) && one.units == other.units;
 }
 
-const Hardware& host_hardware() {
-  static const Hardware& host =
-      *new Hardware{.target = Target::cpu(),
-                    .name = processor_name(),
-                    .architecture = host_architecture(),
-                    .units = usable_processors(),
-                    .cache_bytes = std::max(0L, ::sysconf(_SC_LEVEL2_CACHE_SIZE))};
-  return host;
-}
+const Hardware& host_hardware() { return lock_free_static<measured_host>(); }
 
 Hardware host_hardware(int threads) {
   Hardware host = host_hardware();

@@ -23,7 +23,7 @@ using Matrices = std::map<std::string, torch::Tensor>;
 
 // A transform may replace matrices, but not add others.
 void check_matrices(const std::string& transform, const Matrices& before, const Matrices& after) {
-  for (const auto& [name, made] : after) {
+  for (const auto& [name, matrix] : after) {
     const auto old = before.find(name);
     std::vector<std::string> known;
     for (const auto& [other, tensor] : before) known.push_back(other);
@@ -31,9 +31,9 @@ void check_matrices(const std::string& transform, const Matrices& before, const 
                 "\" assigned the matrix \"", name, "\", which this parameter does not have",
                 jit::did_you_mean(name, known),
                 ". Matrices: ", known.empty() ? "none" : jit::joined(known), ".");
-    TORCH_CHECK(made.defined() && made.sizes() == old->second.sizes(),
+    TORCH_CHECK(matrix.defined() && matrix.sizes() == old->second.sizes(),
                 "jitstep: the host transform \"", transform, "\" assigned ",
-                made.defined() ? describe(made) : "no tensor", " to the matrix \"", name,
+                matrix.defined() ? describe(matrix) : "no tensor", " to the matrix \"", name,
                 "\" of the sizes ", old->second.sizes(), ". Assign a tensor of these sizes.");
   }
 }
@@ -64,11 +64,11 @@ Registry& registry() {
   return all;
 }
 
-void check_made(const torch::Tensor& made, const torch::Tensor& values) {
-  TORCH_CHECK(made.defined() && made.sizes() == values.sizes() && made.is_floating_point(),
-              "jitstep: a host transform returned ", made.defined() ? describe(made) : "no tensor",
-              " for values of ", describe(values),
-              ". Return a floating-point tensor of the same shape.");
+void check_result(const torch::Tensor& result, const torch::Tensor& values) {
+  TORCH_CHECK(result.defined() && result.sizes() == values.sizes() && result.is_floating_point(),
+              "jitstep: a host transform returned ",
+              result.defined() ? describe(result) : "no tensor", " for values of ",
+              describe(values), ". Return a floating-point tensor of the same shape.");
 }
 
 void check_set(bool is_set, const char* caller, const std::string& name) {
@@ -97,9 +97,9 @@ std::int64_t TransformCall::step() const {
 void register_host_transform(const std::string& name, TransformFunction function) {
   check_set(function != nullptr, "register_host_transform", name);
   add(name, [function = std::move(function)](const TransformCall& call) {
-    const torch::Tensor made = function(call.values, call.options);
-    check_made(made, call.values);
-    call.values.copy_(made);
+    const torch::Tensor result = function(call.values, call.options);
+    check_result(result, call.values);
+    call.values.copy_(result);
   });
 }
 

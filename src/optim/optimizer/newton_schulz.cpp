@@ -80,9 +80,9 @@ void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionVa
                        static_cast<int>(options.get("ns_steps").number()));
     for (std::size_t k = 0; k < batch.size(); ++k) {
       const torch::Tensor& one = values[batch[k]];
-      const torch::Tensor made = x[static_cast<std::int64_t>(k)];
+      const torch::Tensor result = x[static_cast<std::int64_t>(k)];
       const double factor = rate_factor(one, options);
-      one.copy_((is_tall(one) ? made.t() : made).to(one.scalar_type()) * factor);
+      one.copy_((is_tall(one) ? result.t() : result).to(one.scalar_type()) * factor);
     }
   }
 }

@@ -249,11 +249,11 @@ void Optimizer::Impl::Offload::fetch_numbers() {
 }
 
 StepExtras Optimizer::Impl::Offload::extras() const {
-  StepExtras made = impl_.extras;
-  made.grad_scale = grad_scale_;
-  made.found_inf = found_inf_;
-  made.clears = false;  // clear_gradients() clears those on the GPU
-  return made;
+  StepExtras result = impl_.extras;
+  result.grad_scale = grad_scale_;
+  result.found_inf = found_inf_;
+  result.clears = false;  // clear_gradients() clears those on the GPU
+  return result;
 }
 
 // A GradScaler has not seen the gradients that backward() has copied.

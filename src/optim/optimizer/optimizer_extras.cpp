@@ -97,7 +97,11 @@ void Optimizer::zero_grad_in_step(bool on) {
 
 void Optimizer::capturable(bool on) {
   impl_->extras.capturable = on;
-  if (!on) impl_->stepper.drop_captured();
+  if (on) return;
+  impl_->stepper.drop_captured();
+  for (Impl::Group& group : impl_->groups)
+    for (Impl::ParamRecord& record : group.param_records)
+      if (record.alone) record.alone->drop_captured();
 }
 
 bool Optimizer::is_capturable() const { return impl_->extras.capturable; }
@@ -182,7 +186,8 @@ void Optimizer::Impl::count_steps() {
     if (lacks_counter(t, extras)) without[param->p->device()].push_back(&t);
   }
   for (const auto& [device, counts] : without) {
-    backend_of(device).refuse_capture();  // a capture would record the creation of counters
+    // A capture would record the creation of counters.
+    as_torch_error([&] { backend_of(device).check_not_capturing(); });
     attach_counters(device, counts, extras.capturable);
   }
   if (active.empty() || shared_state.aux_state() == nullptr) return;

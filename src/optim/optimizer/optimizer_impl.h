@@ -121,7 +121,7 @@ struct Optimizer::Impl {
   struct PendingBinding {
     ParamRecord* record;
     std::shared_ptr<const jit::Plan> plan;
-    bool made;                               // this step created the state
+    bool is_new;                             // this step created the state
     std::optional<ParamState::Data> before;  // for the rollback: the state before bind()
     torch::Tensor parameter = {};            // for the rollback: a copy if bind() rounds it again
   };

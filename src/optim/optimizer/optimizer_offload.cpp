@@ -28,11 +28,11 @@ void Optimizer::Impl::start_offload(const OffloadOptions& options) {
       "the two.");
   if (!groups_unchanged()) sync_groups();
   const bool is_first = !offload;
-  const auto made = is_first ? std::make_shared<Offload>(*this) : offload;
-  made->distrust_copies();
-  made->refresh();
-  made->copy_in_backward(options.in_backward());
-  offload = made;
+  const auto running = is_first ? std::make_shared<Offload>(*this) : offload;
+  running->distrust_copies();
+  running->refresh();
+  running->copy_in_backward(options.in_backward());
+  offload = running;
   if (is_first) move_states_to_host();
 }
 
@@ -63,9 +63,9 @@ void Optimizer::Impl::return_parameters() {
 
 StepExtras Optimizer::Impl::extras_of_step() const {
   if (offload) return offload->extras();
-  StepExtras made = extras;
-  if (sharding) made.clears = false;  // clear_gradients() clears whole gradients
-  return made;
+  StepExtras result = extras;
+  if (sharding) result.clears = false;  // clear_gradients() clears whole gradients
+  return result;
 }
 
 }  // namespace jitstep

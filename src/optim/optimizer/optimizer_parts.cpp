@@ -23,8 +23,9 @@ namespace fs = std::filesystem;
 void make_folder(const std::string& folder) {
   std::error_code problem;
   fs::create_directory(folder, problem);
-  TORCH_CHECK(fs::is_directory(folder), "jitstep: the optimizer cannot be saved to the folder ",
-              folder, ": ", problem ? problem.message() : "it is a file",
+  const std::string missing = folder_problem(folder);
+  TORCH_CHECK(missing.empty(), "jitstep: the optimizer cannot be saved to the folder ", folder,
+              ": ", problem ? problem.message() : missing,
               ". Name a folder that exists or can be made.");
 }
 
@@ -42,13 +43,13 @@ std::uint64_t first_of(std::uint64_t own, RankGroup& ranks) {
 }
 
 bool has_formats(const ParamState::Data& state, const jit::Plan& plan) {
-  const auto &stored = state.declared_slots(), &made = plan.rule().slots;
+  const auto &stored = state.declared_slots(), &wanted = plan.rule().slots;
   const auto& to = plan.spec.state.slots;
-  if (stored.size() != made.size() || state.buffers.format.slots.size() != made.size())
+  if (stored.size() != wanted.size() || state.buffers.format.slots.size() != wanted.size())
     return false;
-  for (std::size_t i = 0; i < made.size(); ++i) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto& from = state.buffers.format.slots[i];
-    if (stored[i].name != made[i].name || (to[i] && !from) ||
+    if (stored[i].name != wanted[i].name || (to[i] && !from) ||
         (to[i] && !jit::same_codes(*from, *to[i], *plan.catalog)))
       return false;
   }
@@ -126,14 +127,14 @@ class Optimizer::Impl::PartsToSave {
 
   // What the index has of their states.
   std::map<void*, ParamState> outlines(const PartIndex& index) const {
-    std::map<void*, ParamState> made;
+    std::map<void*, ParamState> result;
     for (std::size_t i = 0; i < saved_.size(); ++i) {
       void* const key = saved_[i].record->key;
       const auto& state = static_cast<const ParamState&>(*impl_.find_state(key));
-      keep_outline(made.insert_or_assign(key, state).first->second.data(), *saved_[i].p,
+      keep_outline(result.insert_or_assign(key, state).first->second.data(), *saved_[i].p,
                    index.states.at(name_of(i)));
     }
-    return made;
+    return result;
   }
 
  private:

@@ -104,19 +104,19 @@ void Optimizer::Impl::check_can_shard() const {
 // State that exists already is cut.
 void Optimizer::Impl::shard(const std::shared_ptr<RankGroup>& ranks, const ShardOptions& options) {
   const OwnOperations own;
-  std::shared_ptr<Sharding> made;
+  std::shared_ptr<Sharding> fresh;
   try {
     check_options(options);
     check_can_shard();
     sync_groups();
     for (std::size_t g = 0; g < groups.size(); ++g) refresh_options(g);
     start_gathering();
-    made = std::make_shared<Sharding>(*this, ranks, options);
+    fresh = std::make_shared<Sharding>(*this, ranks, options);
   } catch (...) {
     report_failure(*ranks);  // the other ranks wait in their shard()
     throw;
   }
-  sharding = std::move(made);
+  sharding = std::move(fresh);
   try {
     together(RankCall::shard, [&] {
       if (options.gradients() == ShardOptions::Gradients::own)
@@ -266,9 +266,9 @@ bool Optimizer::Impl::gather_states(std::map<void*, ParamState>& whole) const {
     StateBuffers all = gather_state(sharding->ranks(), sharding->partition(),
                                     sharding->index_of(key), part, p, initial);
     if (sharding->ranks().rank() != 0) continue;
-    ParamState::Data& made = whole.insert_or_assign(key, *state).first->second.data();
-    made.buffers = std::move(all);
-    made.layout = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
+    ParamState::Data& gathered = whole.insert_or_assign(key, *state).first->second.data();
+    gathered.buffers = std::move(all);
+    gathered.layout = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};
   }
   return sharding->ranks().rank() == 0;
 }

@@ -76,15 +76,16 @@ std::vector<int> Optimizer::Impl::ids_of_pending() const {
 void Optimizer::Impl::bind_states() {
   if (pending.empty()) return;
   // Must be first, because a CUDA graph capture would record the creation of state.
-  for (const PendingBinding& one : pending) backend_of(one.record->p->device()).refuse_capture();
+  for (const PendingBinding& one : pending)
+    backend_of(one.record->p->device()).check_not_capturing();
   const std::vector<int> new_ids = ids_of_pending();
   std::size_t next = 0;
   for (PendingBinding& one : pending) {
     ParamRecord& record = *one.record;
     const GroupRecord& group = groups[record.name.group].record;
     const torch::Tensor& p = *record.p;
-    one.made = record.state == nullptr;
-    if (!one.made) {
+    one.is_new = record.state == nullptr;
+    if (!one.is_new) {
       one.before.emplace(record.state->data().snapshot());
       one.parameter = copy_if_rewritten(one.before->buffers, *one.plan, p);
     }
@@ -106,7 +107,7 @@ void Optimizer::Impl::bind_states() {
 void Optimizer::Impl::restore_states() {
   for (PendingBinding& one : pending) {
     ParamRecord& record = *one.record;
-    if (one.made) {
+    if (one.is_new) {
       states().erase(record.key);
       record.set_state(nullptr);
     } else if (one.before) {
@@ -124,7 +125,7 @@ void Optimizer::Impl::bind_shared_state() {
   if (active.empty() || groups.empty()) return;
   const bool restart =
       pending.size() == states().size() &&
-      std::all_of(pending.begin(), pending.end(), [](const auto& one) { return one.made; }) &&
+      std::all_of(pending.begin(), pending.end(), [](const auto& one) { return one.is_new; }) &&
       shared_state.has_stepped();  // last, because it may wait for the device
   if (restart) shared_state.clear();
   shared_state.bind(active.front()->p->device(), groups.front().record.initial_shared_state());

@@ -11,6 +11,7 @@
 #include "optim/optimizer/offload.h"
 #include "optim/optimizer/reduction.h"
 #include "optim/tensor/backends.h"
+#include "optim/tensor/errors.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/own_operations.h"
 
@@ -34,8 +35,9 @@ void Optimizer::Impl::step_all() {
   const OwnOperations own;
   if (reduction) reduction->reduce();
   gather_inputs(Operation::step);
-  if (!std::exchange(tuning_is_settled, true))
-    stepper.tune(jit::make_step_tuner(tunes, agree_on_tuning));
+  if (!tuning_is_settled)
+    as_torch_error([&] { stepper.tune(jit::make_step_tuner(tunes, agree_on_tuning)); });
+  tuning_is_settled = true;
   with_rollback([&] {
     check_cleared();
     count_steps();
@@ -48,7 +50,7 @@ void Optimizer::Impl::step_all() {
   gather_parameters();
   clear_gradients();
   forget_inputs();
-  stepper.finish_trial();
+  as_torch_error([&] { stepper.finish_trial(); });
 }
 
 void Optimizer::Impl::check_training() const {
@@ -81,9 +83,11 @@ void Optimizer::Impl::switch_mode(jit::Mode to) {
 // Binds the states and calls `launch`. Restores the states if either throws.
 void Optimizer::Impl::with_rollback(const std::function<void()>& launch) {
   try {
-    if (!pending.empty()) stepper.wait_for_last_step();  // conversions read its state
-    bind_states();
-    bind_shared_state();
+    as_torch_error([&] {
+      if (!pending.empty()) stepper.wait_for_last_step();  // conversions read its state
+      bind_states();
+      bind_shared_state();
+    });
     launch();
   } catch (...) {
     restore_states();

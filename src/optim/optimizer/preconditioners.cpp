@@ -52,11 +52,11 @@ std::int64_t integer(const TransformCall& call, const char* option) {
 
 // Into the eigenbases, or back.
 torch::Tensor projected(const TransformCall& call, bool back) {
-  torch::Tensor made = with_dimensions(call.values);
-  for (std::int64_t dim = 0; dim < made.dim(); ++dim)
+  torch::Tensor result = with_dimensions(call.values);
+  for (std::int64_t dim = 0; dim < result.dim(); ++dim)
     if (const torch::Tensor basis = call.matrix(numbered("q", dim)); basis.defined())
-      made = multiplied(made, back ? basis.t() : basis, dim);
-  return made;
+      result = multiplied(result, back ? basis.t() : basis, dim);
+  return result;
 }
 
 double decay_of_statistics(const TransformCall& call) {
@@ -69,7 +69,7 @@ double decay_of_statistics(const TransformCall& call) {
 void shampoo(const TransformCall& call) {
   const torch::Tensor gradient = with_dimensions(call.values);
   const std::int64_t every = integer(call, "precondition_frequency"), step = call.step();
-  torch::Tensor made = gradient;
+  torch::Tensor result = gradient;
   for (std::int64_t dim = 0; dim < gradient.dim(); ++dim) {
     const torch::Tensor statistics = call.matrix(numbered("l", dim));
     if (!statistics.defined()) continue;
@@ -77,9 +77,9 @@ void shampoo(const TransformCall& call) {
     torch::Tensor& next = call.matrices[numbered("l", dim)] = statistics + rows.mm(rows.t());
     torch::Tensor& root = call.matrices[numbered("root", dim)];
     if (step == 1 || step % every == 0) root = inverse_root(next, 2 * gradient.dim());
-    made = multiplied(made, root, dim);
+    result = multiplied(result, root, dim);
   }
-  call.values.copy_(made.reshape(call.values.sizes()));
+  call.values.copy_(result.reshape(call.values.sizes()));
 }
 
 void soap_gradient(const TransformCall& call) {

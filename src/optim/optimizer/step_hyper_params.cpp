@@ -24,12 +24,12 @@ int StepHyperParams::add(std::size_t group, std::int64_t t, const torch::Tensor&
     for (const int one : shared_[group])
       if (all_[static_cast<std::size_t>(one)].t == t) return (last_[group] = {t, one}).index;
   const int index = static_cast<int>(all_.size());
-  HyperParams& made = all_.emplace_back((*groups_)[group]);
-  made.t = t;
-  made.grad_scale = grad_scale_;
-  made.found_inf = found_inf_;
+  HyperParams& added = all_.emplace_back((*groups_)[group]);
+  added.t = t;
+  added.grad_scale = grad_scale_;
+  added.found_inf = found_inf_;
   if (step_offset.defined()) {
-    made.step_offset = reinterpret_cast<int64*>(step_offset.data_ptr());
+    added.step_offset = reinterpret_cast<int64*>(step_offset.data_ptr());
   } else {
     shared_[group].push_back(index);
     last_[group] = {t, index};

@@ -56,12 +56,12 @@ void take_matrices(const StepParam& param, MatrixCopies& copies) {
   const auto& fields = param.buffers->aux_state;
   for (const auto& field : fields) {
     const torch::Tensor& stored = field.buffers[0];
-    const auto made = param.matrices.find(field.key);
-    if (made == param.matrices.end() || is_view_of_all(stored, made->second)) continue;
+    const auto assigned = param.matrices.find(field.key);
+    if (assigned == param.matrices.end() || is_view_of_all(stored, assigned->second)) continue;
     const bool is_view = std::any_of(fields.begin(), fields.end(), [&](const auto& other) {
-      return made->second.is_alias_of(other.buffers[0]);
+      return assigned->second.is_alias_of(other.buffers[0]);
     });
-    const torch::Tensor values = made->second.reshape({-1});
+    const torch::Tensor values = assigned->second.reshape({-1});
     copies.emplace_back(stored, is_view ? values.clone() : values);
   }
   param.matrices.clear();
@@ -145,7 +145,7 @@ void Stepper::check_captures(const std::vector<StepParam*>& active) const {
   std::vector<jit::Backend*> backends;
   for (std::size_t i = 0; i < devices.size(); ++i)
     if (steps[i]) backends.push_back(devices[i].backend);
-  as_torch_error([&] { jit::check_same_capture(backends); });
+  jit::check_same_capture(backends);
 }
 
 // Updates tables and inputs for the parameters. True if the tables are new.
@@ -185,21 +185,27 @@ void Stepper::activate(jit::Step* tuned) {
     if (!device.backend->is_capturing()) wait_for_all(device.device);
 }
 
+// Prepares all devices before the first one changes anything. Returns the step of the tuner, or null.
+jit::Step* Stepper::prepare_step(const StepMembers& now, jit::SharedState* shared_state,
+                                 const StepExtras& extras) {
+  const bool rebuilt = update(now, shared_state, extras, 1);
+  State& state = *state_;
+  for (DeviceStep& device : state.devices) device.step->count_on_device(extras.capturable);
+  jit::Step* const tuned = tuned_step(rebuilt, shared_state, extras);
+  activate(tuned);
+  check_captures(now.active);
+  for (DeviceStep& device : state.devices)
+    step_of(device, tuned).prepare(device.inputs, state.hyper_params.all());
+  return tuned;
+}
+
 void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const StepExtras& extras,
                    const TransformOfGroup& transform) {
   leave_to_graphs();
   trial_seconds_.reset();
-  const bool rebuilt = update(now, shared_state, extras, 1);
-  State& state = *state_;
-  for (DeviceStep& device : state.devices)
-    as_torch_error([&] { device.step->count_on_device(extras.capturable); });
-  jit::Step* const tuned = tuned_step(rebuilt, shared_state, extras);
+  jit::Step* const tuned = as_torch_error([&] { return prepare_step(now, shared_state, extras); });
   const bool is_trial = tuned != nullptr && tuner_->is_trial();
-  activate(tuned);
-  check_captures(now.active);
-  // Prepare all devices before the first one changes anything.
-  for (DeviceStep& device : state.devices)
-    step_of(device, tuned).prepare(device.inputs, state.hyper_params.all());
+  State& state = *state_;
   if (ranks_ != nullptr) ranks_->agree();
   if (is_trial) wait_for_all(state.devices[0].device);
   const auto start = std::chrono::steady_clock::now();
@@ -258,13 +264,13 @@ void Stepper::finish_trial() {
 
 void Stepper::switch_mode(jit::Mode to, const StepMembers& now, jit::SharedState* shared_state) {
   leave_to_graphs();
-  const bool rebuilt = update(now, shared_state, {}, 0);
+  const bool rebuilt = as_torch_error([&] { return update(now, shared_state, {}, 0); });
   State& state = *state_;
   if (rebuilt)
     state.id = State::new_id();  // its tables have no gradients, so the next step builds new ones
   activate(nullptr);
   for (DeviceStep& device : state.devices)
-    device.step->prepare(to, device.inputs, state.hyper_params.all());
+    as_torch_error([&] { device.step->prepare(to, device.inputs, state.hyper_params.all()); });
   if (ranks_ != nullptr) ranks_->agree();
   for (DeviceStep& device : state.devices) device.step->launch();
   for (const StepParam* const param : now.active) bump_version(*param->p);

@@ -149,6 +149,8 @@ class Stepper {
 
   bool update(const StepMembers& members, jit::SharedState* shared_state, const StepExtras& extras,
               int ahead);
+  jit::Step* prepare_step(const StepMembers& members, jit::SharedState* shared_state,
+                          const StepExtras& extras);
   void leave_to_graphs();
   void check_captures(const std::vector<StepParam*>& active) const;
   jit::Exchange exchange() const;

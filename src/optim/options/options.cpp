@@ -260,11 +260,7 @@ std::unique_ptr<Options> make_options(const std::string& rule, const jit::Catalo
 std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given,
                                       const jit::Catalog& catalog) {
   auto options = make_options(rule, catalog);
-  jit::OptionValues values = options->values();
-  for (const auto& [name, value] : given.given()) {
-    values.set(name, value);
-    options->put(name, value);
-  }
+  for (const auto& [name, value] : given.given()) options->put(name, value);
   options->edit_formats() = given.formats();
   return options;
 }

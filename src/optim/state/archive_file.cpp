@@ -26,7 +26,9 @@ fs::path followed(fs::path file) {
   for (int links = 0; fs::is_symlink(file, problem); ++links) {
     TORCH_CHECK(links < kMostLinks, "jitstep: the optimizer cannot be saved to ", file.string(),
                 ": the symbolic link leads back to itself. Remove it.");
-    const fs::path to = fs::read_symlink(file);
+    const fs::path to = fs::read_symlink(file, problem);
+    TORCH_CHECK(!problem, "jitstep: the optimizer cannot be saved to ", file.string(), ": ",
+                problem.message(), ". Name another file.");
     file = to.is_absolute() ? to : file.parent_path() / to;
   }
   return file;
@@ -41,8 +43,8 @@ jit::FileHandle new_temporary_file(const fs::path& file, std::string& name) {
     std::ostringstream suffix;
     suffix << "." << std::hex << *number << ".part";
     name = file.string() + suffix.str();
-    jit::FileHandle made(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (made || errno != EEXIST) return made;
+    jit::FileHandle result(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (result || errno != EEXIST) return result;
   }
 }
 
@@ -67,7 +69,23 @@ bool is_of_python(const std::string& file) {
   }
 }
 
+std::string problem_of(const std::string& path, fs::file_type wanted, const char* name) {
+  std::error_code failure;
+  const fs::file_type type = fs::status(path, failure).type();
+  if (type == wanted) return {};
+  if (type == fs::file_type::not_found) return std::string("there is no such ") + name;
+  return failure ? failure.message() : std::string("it is no ") + name;
+}
+
 }  // namespace
+
+std::string file_problem(const std::string& path) {
+  return problem_of(path, fs::file_type::regular, "file");
+}
+
+std::string folder_problem(const std::string& path) {
+  return problem_of(path, fs::file_type::directory, "folder");
+}
 
 std::string first_line(const std::exception& error) {
   const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
@@ -76,8 +94,9 @@ std::string first_line(const std::exception& error) {
 
 // torch's error names neither the file nor a likely cause.
 InputArchive open_archive(const std::string& file, std::optional<torch::Device> device) {
-  TORCH_CHECK(fs::is_regular_file(file), "jitstep: cannot load an optimizer from ", file,
-              ": there is no such file. Check the path.");
+  const std::string missing = file_problem(file);
+  TORCH_CHECK(missing.empty(), "jitstep: cannot load an optimizer from ", file, ": ", missing,
+              ". Check the path.");
   InputArchive archive;
   try {
     archive.load_from(file, device);
@@ -108,8 +127,10 @@ void write_file(const std::string& file,
               ": it is not a regular file, and saving would replace it. Name another file, or use ",
               "torch::save with a stream.");
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  TORCH_CHECK(fs::is_directory(folder), "jitstep: the optimizer cannot be saved to ", file,
-              ": there is no folder ", folder.string(), ". Create it.");
+  const std::string missing = folder_problem(folder);
+  TORCH_CHECK(missing.empty(), "jitstep: the optimizer cannot be saved to ", file,
+              ": cannot use the folder ", folder.string(), ": ", missing,
+              ". Create it, or name another one.");
   std::string temporary;
   const jit::FileHandle part = new_temporary_file(target, temporary);
   TORCH_CHECK(part, "jitstep: the optimizer cannot be saved to ", file, ": ",

@@ -15,6 +15,13 @@ namespace jitstep {
 torch::serialize::InputArchive open_archive(const std::string& file,
                                             std::optional<torch::Device> device = std::nullopt);
 
+/// Why the system has no file at a path, or refuses to tell: "there is no such file", "Permission denied". Empty for a
+/// file. Follows symbolic links. Throws nothing, unlike std::filesystem::is_regular_file().
+std::string file_problem(const std::string& path);
+
+/// The same for a folder.
+std::string folder_problem(const std::string& path);
+
 /// Writes a file; follows symbolic links. Replaces an existing file only after the new one is complete. Throws a
 /// c10::Error if that fails; the existing file is unchanged then.
 void write_file(torch::serialize::OutputArchive& archive, const std::string& file);

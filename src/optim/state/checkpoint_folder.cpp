@@ -115,8 +115,9 @@ void keep_outline(ParamState::Data& state, const torch::Tensor& p, const PartedS
 
 CheckpointFolder::CheckpointFolder(std::string folder) : folder_(std::move(folder)) {
   const std::string file = fs::path(folder_) / kIndexFile;
-  TORCH_CHECK(fs::exists(file), "jitstep: cannot load an optimizer from ", folder_,
-              ": the folder has no file ", kIndexFile,
+  const std::string missing = file_problem(file);
+  TORCH_CHECK(missing.empty(), "jitstep: cannot load an optimizer from ", folder_,
+              ": the folder has no file ", kIndexFile, " that can be read: ", missing,
               ". Name a folder that save_parts() wrote to completely, or a file.");
   archive_ = open_archive(file, torch::kCPU);
   TORCH_CHECK(is_index(archive_), "jitstep: cannot load an optimizer from ", folder_, ": ", file,
@@ -145,9 +146,9 @@ void check_whole(InputArchive& archive) {
 }
 
 std::unique_ptr<CheckpointFolder> open_folder(const std::string& path) {
-  if (fs::is_directory(path)) return std::make_unique<CheckpointFolder>(path);
+  if (folder_problem(path).empty()) return std::make_unique<CheckpointFolder>(path);
   const fs::path file(path);
-  if (file.filename() != kIndexFile || !fs::is_regular_file(file)) return nullptr;
+  if (file.filename() != kIndexFile || !file_problem(path).empty()) return nullptr;
   InputArchive archive = open_archive(path, torch::kCPU);
   if (!is_index(archive)) return nullptr;
   return std::make_unique<CheckpointFolder>(file.has_parent_path() ? file.parent_path().string()

@@ -147,9 +147,8 @@ void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
 }
 
 void ParamState::Data::read(torch::serialize::InputArchive& archive) {
+  *this = Data{.rule = std::move(rule), .rule_catalog = std::move(rule_catalog)};
   escaped.set();
-  buffers = {};
-  owner = {};
   const auto& slots = declared_slots();
   buffers.slots.resize(slots.size());
   buffers.format.slots.resize(slots.size());

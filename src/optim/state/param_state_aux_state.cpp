@@ -125,16 +125,16 @@ void ParamState::Data::check_aux_state(const StateBuffers& fresh) const {
   for (const jit::ResolvedAuxState& field : buffers.plan->aux_state) {
     const auto same = [&](const auto& other) { return other.key == field.key; };
     const auto stored = std::find_if(buffers.aux_state.begin(), buffers.aux_state.end(), same);
-    const auto made = std::find_if(fresh.aux_state.begin(), fresh.aux_state.end(), same);
+    const auto target = std::find_if(fresh.aux_state.begin(), fresh.aux_state.end(), same);
     if (field.component != jit::kRuleComponent || stored == buffers.aux_state.end() ||
-        made == fresh.aux_state.end())
+        target == fresh.aux_state.end())
       continue;
     // A matrix may come or go with the option for the largest side.
-    if (field.matrix && (stored->buffers[0].numel() == 0 || made->buffers[0].numel() == 0))
+    if (field.matrix && (stored->buffers[0].numel() == 0 || target->buffers[0].numel() == 0))
       continue;
-    TORCH_CHECK(stored->buffers[0].numel() == made->buffers[0].numel(), "jitstep: the state has ",
+    TORCH_CHECK(stored->buffers[0].numel() == target->buffers[0].numel(), "jitstep: the state has ",
                 stored->buffers[0].numel(), " values of the auxiliary state \"", field.key,
-                "\", but the parameter needs ", made->buffers[0].numel(),
+                "\", but the parameter needs ", target->buffers[0].numel(),
                 ". Call set_aux_state() of a copy of the state, or erase it to start again.");
   }
 }
@@ -142,7 +142,7 @@ void ParamState::Data::check_aux_state(const StateBuffers& fresh) const {
 void ParamState::Data::copy_aux_state(StateBuffers& fresh) const {
   // buffers[t & 1] is the newest. If `fresh` has another parity of t, the two buffers change places.
   const int parity = static_cast<int>((buffers.t ^ fresh.t) & 1);
-  for (auto& [key, made] : fresh.aux_state) {
+  for (auto& [key, target] : fresh.aux_state) {
     const auto stored = std::find_if(buffers.aux_state.begin(), buffers.aux_state.end(),
                                      [&key = key](const auto& field) { return field.key == key; });
     if (stored == buffers.aux_state.end()) continue;
@@ -151,7 +151,7 @@ void ParamState::Data::copy_aux_state(StateBuffers& fresh) const {
       TORCH_CHECK(from.numel() == 0 || has_data(from),
                   "jitstep: the storage of the auxiliary state \"", key,
                   "\" was freed. Erase the state to start again.");
-      if (from.numel() == made[half].numel()) made[half].copy_(from.reshape({-1}));
+      if (from.numel() == target[half].numel()) target[half].copy_(from.reshape({-1}));
     }
   }
 }

@@ -151,8 +151,8 @@ bool ParamState::Data::same_codec(const StateBuffers& fresh, std::size_t slot) c
   const auto number = number_among(declared_slots(), declared);
   const auto index = static_cast<std::size_t>(number);
   const auto& stored = buffers.format.slots[index];
-  const auto& made = fresh.format.slots[slot];
-  return stored && made && jit::same_codes(*stored, *made, *fresh.plan->catalog) &&
+  const auto& target = fresh.format.slots[slot];
+  return stored && target && jit::same_codes(*stored, *target, *fresh.plan->catalog) &&
          declared_slots()[index].is_signed == declared.is_signed &&
          (buffers.plan == nullptr || buffers.plan->codec(static_cast<int>(number)) ==
                                          fresh.plan->codec(static_cast<int>(slot)));
@@ -166,22 +166,22 @@ void ParamState::Data::convert_slot(StateBuffers& fresh, std::size_t slot,
   if (number < 0) return;
   const auto from = static_cast<std::size_t>(number);
   const auto& stored = buffers.slots[from];
-  auto& made = fresh.slots[slot];
-  if (!stored.codes.defined() || !made.codes.defined()) return;
-  if (fresh.t == 0 && !made.codes.is_floating_point())
+  auto& target = fresh.slots[slot];
+  if (!stored.codes.defined() || !target.codes.defined()) return;
+  if (fresh.t == 0 && !target.codes.is_floating_point())
     return;  // before step 1, codes are zeros whatever value the slot starts from
   if (holds_values(from)) {
     TORCH_CHECK(p.numel() == 0 || has_data(stored.codes), "jitstep: the storage of the slot ",
                 declared.torch_name,
                 " was freed. Set its values, or erase the state to start again.");
     if (declared_slots()[from].is_signed) check_sign(declared, stored.codes);
-    if (same_form(stored.codes, made.codes) && stored.codes.device() == p.device())
-      made.codes = stored.codes;
+    if (same_form(stored.codes, target.codes) && stored.codes.device() == p.device())
+      target.codes = stored.codes;
     else
       encode_slot(fresh, p, static_cast<int>(slot), stored.codes.to(p.device()));
-  } else if (same_codec(fresh, slot) && same_layout(p) && same_form(stored.codes, made.codes) &&
-             same_form(stored.meta, made.meta)) {
-    made = {on(stored.codes, p.device()), on(stored.meta, p.device())};
+  } else if (same_codec(fresh, slot) && same_layout(p) && same_form(stored.codes, target.codes) &&
+             same_form(stored.meta, target.meta)) {
+    target = {on(stored.codes, p.device()), on(stored.meta, p.device())};
   } else {
     const auto values = decoded_values(from, stored_plan(fresh), p.device());
     if (declared_slots()[from].is_signed) check_sign(declared, values);

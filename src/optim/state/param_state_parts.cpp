@@ -34,23 +34,24 @@ StateBuffers::Slot part_of_slot(const StateBuffers& whole, std::size_t slot,
 
 StateBuffers part_of_state(const StateBuffers& whole, const torch::Tensor& p,
                            const jit::Part& part) {
-  StateBuffers made = whole;
-  made.first = part.first;
-  made.whole = p.numel();
-  made.revision = next_revision();
-  if (part.count() == p.numel()) return made;
-  for (std::size_t i = 0; i < made.slots.size(); ++i) made.slots[i] = part_of_slot(whole, i, part);
+  StateBuffers result = whole;
+  result.first = part.first;
+  result.whole = p.numel();
+  result.revision = next_revision();
+  if (part.count() == p.numel()) return result;
+  for (std::size_t i = 0; i < result.slots.size(); ++i)
+    result.slots[i] = part_of_slot(whole, i, part);
   if (jit::part_grain(*whole.plan) > 0) {  // all parts have the same values per tensor
-    for (auto& [key, buffers] : made.aux_state)
+    for (auto& [key, buffers] : result.aux_state)
       for (torch::Tensor& half : buffers) half = half.clone();  // none is a matrix
   } else {
-    made.aux_state = make_aux_state(torch::empty({0}, p.options()), *whole.plan,
-                                    std::vector<double>(whole.plan->aux_state.size()));
+    result.aux_state = make_aux_state(torch::empty({0}, p.options()), *whole.plan,
+                                      std::vector<double>(whole.plan->aux_state.size()));
   }
   const std::int64_t residual = whole.plan->weights->residual_bytes();
   if (whole.residual.defined())
-    made.residual = range_of(whole.residual, part.first * residual, part.count() * residual);
-  return made;
+    result.residual = range_of(whole.residual, part.first * residual, part.count() * residual);
+  return result;
 }
 
 void ParamState::Data::reduce_to_part(const torch::Tensor& p, const jit::Part& part) {

@@ -75,8 +75,9 @@ struct PartFile::Impl {
 
 PartFile::PartFile(const std::string& folder, const PartId& id) {
   const std::string path = path_of(folder, id);
-  TORCH_CHECK(fs::is_regular_file(path), "jitstep: the checkpoint in ", folder,
-              " is incomplete: there is no file ", path, kAdvice);
+  const std::string missing = file_problem(path);
+  TORCH_CHECK(missing.empty(), "jitstep: the checkpoint in ", folder, " is incomplete: ", path,
+              ": ", missing, kAdvice);
   try {
     impl_ = std::make_unique<Impl>(path);
     const auto [begin, size] = impl_->find(kOrigin);

@@ -46,15 +46,15 @@ bool rewrites_parameter(const StateBuffers& stored, const jit::Plan& plan) {
 }
 
 std::string weight_conversion_text(const StateBuffers& stored, const jit::Plan& plan) {
-  const jit::StateFormat& made = plan.spec.state;
-  const bool same_dtype = stored.format.dtype == made.dtype;
-  if (!stored.residual.defined() || (same_dtype && stored.format.weights == made.weights))
+  const jit::StateFormat& wanted = plan.spec.state;
+  const bool same_dtype = stored.format.dtype == wanted.dtype;
+  if (!stored.residual.defined() || (same_dtype && stored.format.weights == wanted.weights))
     return {};
   const auto name = [&](const jit::StateFormat& format) {
     return same_dtype ? format.weights : format.weights + " in " + jit::to_string(format.dtype);
   };
   const bool kept = rewrites_parameter(stored, plan);
-  return "weights from " + name(stored.format) + " to " + name(made) +
+  return "weights from " + name(stored.format) + " to " + name(wanted) +
          (kept ? "" : ", without the extra bits");
 }
 
@@ -87,18 +87,18 @@ torch::Tensor weights_of(const StateBuffers& stored, const std::vector<std::int6
 torch::Tensor reordered_residual(const StateBuffers& stored,
                                  const std::vector<std::int64_t>& strides, const torch::Tensor& p) {
   const std::int64_t element_bytes = stored.plan->weights->residual_bytes();
-  const torch::Tensor made = torch::empty_like(stored.residual);
-  by_element(made, element_bytes, p.sizes(), p.strides().vec())
+  const torch::Tensor result = torch::empty_like(stored.residual);
+  by_element(result, element_bytes, p.sizes(), p.strides().vec())
       .copy_(by_element(stored.residual, element_bytes, p.sizes(), strides));
-  return made;
+  return result;
 }
 
 torch::Tensor masked_residual(const StateBuffers& stored, const std::vector<std::int64_t>& strides,
                               const torch::Tensor& same) {
-  torch::Tensor made = stored.residual.clone();
-  by_element(made, stored.plan->weights->residual_bytes(), same.sizes(), strides)
+  torch::Tensor result = stored.residual.clone();
+  by_element(result, stored.plan->weights->residual_bytes(), same.sizes(), strides)
       .mul_(same.unsqueeze(-1));
-  return made;
+  return result;
 }
 
 void convert_weights(const StateBuffers& from, const std::vector<std::int64_t>& strides,

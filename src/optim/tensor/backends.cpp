@@ -134,9 +134,9 @@ jit::Backend& backend_of(const torch::Device& device) {
     const std::lock_guard lock(mutex);
     if (const auto known = backends.find(name); known != backends.end()) return *known->second;
   }
-  auto made = make_backend(device);
+  auto fresh = make_backend(device);
   const std::lock_guard lock(mutex);
-  return *backends.try_emplace(name, std::move(made)).first->second;
+  return *backends.try_emplace(name, std::move(fresh)).first->second;
 }
 
 }  // namespace jitstep

@@ -30,7 +30,7 @@ std::string text_of(const StepMemory& memory) {
 
 using OnOverlap = void(const StepMemory& a, const StepMemory& b);
 
-[[noreturn]] void refuse_parameters(const StepMemory& a, const StepMemory& b) {
+[[noreturn]] void throw_overlap(const StepMemory& a, const StepMemory& b) {
   const bool in_order = order_of(a) < order_of(b);
   const StepMemory &first = in_order ? a : b, &second = in_order ? b : a;
   TORCH_CHECK(false, "jitstep: ", text_of(first), " and ", text_of(second),
@@ -110,7 +110,7 @@ void check_disjoint(const std::vector<NamedParameter>& parameters) {
   std::vector<StepMemory> memory;
   for (const NamedParameter& parameter : parameters)
     memory.push_back({parameter.tensor, parameter});
-  check_memory(memory, refuse_parameters);
+  check_memory(memory, throw_overlap);
 }
 
 void check_cleared(const std::vector<StepMemory>& memory) {

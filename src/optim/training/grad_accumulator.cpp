@@ -43,6 +43,7 @@ struct Sum {
   torch::Tensor values = {};               // reused from one accumulation window to the next
   bool started = false;                    // a gradient was added in this window
   bool waits = false;                      // p has a gradient that is not added yet
+  std::int64_t bytes = 0;                  // of the gradient that waits
   StateBuffers state = {};                 // the kernel, and the parameter's number
   StepParam param = {};                    // the values and the gradient of a step
   TensorFingerprint fingerprint = {};      // of the values
@@ -109,6 +110,7 @@ struct GradAccumulator::State {
   void add_parameters(const std::vector<torch::Tensor>& parameters);
   void on_gradient(Sum& sum);
   void end_backward();
+  void stop_waiting(Sum& sum);
   void drop();
   void add(const std::vector<Sum*>& waited, bool all);
   void add_present(const std::vector<Sum*>& waited, bool all);
@@ -140,22 +142,28 @@ void GradAccumulator::State::on_gradient(Sum& sum) {
   if (watch->note_gradient()) ++backwards;
   if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
   sum.stream = current_stream(sum.p.device());
-  if (has_data(sum.p.grad())) bytes += static_cast<std::int64_t>(sum.p.grad().nbytes());
+  bytes -= sum.bytes;
+  sum.bytes =
+      has_data(sum.p.grad()) ? static_cast<std::int64_t>(sum.p.grad().nbytes()) : std::int64_t{0};
+  bytes += sum.bytes;
   if (bytes <= options.max_waiting_bytes()) return;
   const auto rest = std::stable_partition(
       waiting.begin(), waiting.end(), [&](const Sum* one) { return one->stream != sum.stream; });
   const std::vector<Sum*> here(rest, waiting.end());
   waiting.erase(rest, waiting.end());
-  bytes = 0;
   add(here, false);
 }
 
 void GradAccumulator::State::end_backward() {
-  bytes = 0;
   const bool all = std::exchange(steps, 0) == 0;
   watch->reset();
   add(std::exchange(waiting, {}), all);
   if (std::exchange(added, false)) ++micro_batches;
+}
+
+void GradAccumulator::State::stop_waiting(Sum& sum) {
+  sum.waits = false;
+  bytes -= std::exchange(sum.bytes, 0);
 }
 
 // Drops the sums, and the gradients that a failed backward left behind.
@@ -163,19 +171,19 @@ void GradAccumulator::State::drop() {
   waiting.insert(waiting.end(), failed.begin(), failed.end());
   failed.clear();
   for (Sum* const sum : std::exchange(waiting, {})) {
-    sum->waits = false;
+    stop_waiting(*sum);
     sum->p.mutable_grad().reset();
   }
   for (Sum& sum : sums) sum.started = false;
   watch->reset();
   steps = 0;
-  bytes = micro_batches = 0;
+  micro_batches = 0;
   added = false;
 }
 
 // `all`: these are all gradients of this backward. After an error, drop() removes them.
 void GradAccumulator::State::add(const std::vector<Sum*>& waited, bool all) {
-  for (Sum* const sum : waited) sum->waits = false;
+  for (Sum* const sum : waited) stop_waiting(*sum);
   try {
     add_present(waited, all);
   } catch (...) {

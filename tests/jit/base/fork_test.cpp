@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "jit/engine/cuda_driver.h"
+#include "jit/engine/engine_parts.h"
 #include "jit/engine/module.h"
 #include "jit/step/cuda_steps.h"
 #include "jitstep/jit/state_storage.h"

@@ -147,6 +147,10 @@ TEST_F(Baseline, AMissWithoutACompilerNamesKernelFoldersAndReason) {
   expect(miss(settings), {"unit for cpu", folder / "own", folder / "shipped",
                           "there are no entries", "/no/compiler"});
   warm("shipped", "", adding_unit("2"));
+  const std::string entry = files_below(folder / "shipped", ".jsk").front();
+  ::chmod(entry.c_str(), 0666);
+  expect(miss(settings), {"there are no entries. 1 file cannot be used", entry, "chmod go-w"});
+  ::chmod(entry.c_str(), 0600);
   expect(miss(settings), {"the most similar of 1", "x[i] += 1", "x[i] += 2"});
   warm("shipped", "x86-64-v3");
   settings.cpu = "x86-64-v2";

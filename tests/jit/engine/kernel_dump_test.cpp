@@ -118,6 +118,19 @@ TEST(KernelDump, DoesNotOverwriteAnEditedSource) {
   EXPECT_EQ(content_of(dump.file("flat.cuh")), edited);
 }
 
+TEST(KernelDump, OfAnotherCompilerReplacesTheBinaryAndAnEarlierFailure) {
+  Dump dump;
+  Settings settings = dump.settings();
+  Engine(settings).build(adding_unit("1"), "my_unit", Target::cpu());
+  write_file(fs::path(dump.file("cpu.so")).replace_filename("cpu.failed.log"), "an old error");
+  settings.cpu = "x86-64";
+  const auto built = Engine(settings).build(adding_unit("1"), "my_unit", Target::cpu());
+  EXPECT_EQ(content_of(dump.file("cpu.so")), text_of(built->binary.image));
+  EXPECT_EQ(nlohmann::json::parse(content_of(dump.file("cpu.json"))).at("key"), built->key);
+  EXPECT_EQ(files_below(dump.folder / "dump", "/cpu.failed.log"), Names());
+  EXPECT_EQ(files_below(dump.folder / "dump").size(), 5u);
+}
+
 TEST(KernelOverride, RunsTheEditedSourceAndLogsIt) {
   Dump dump;
   Engine(dump.settings()).build(adding_unit("1"), "my_unit", Target::cpu());

@@ -112,7 +112,7 @@ class CapturedStep : public Capture {
   std::optional<Step> step;
 };
 
-constexpr char kNotReady[] = "step() inside a CUDA graph capture failed";
+constexpr char kNotReady[] = "a CUDA graph capture cannot contain this call";
 
 TEST_F(CapturedStep, ThrowsIfTheHostCounts) {
   run();

@@ -7,7 +7,7 @@ namespace {
 
 using namespace testing;
 
-constexpr char kStepCapture[] = "step() inside a CUDA graph capture";
+constexpr char kStepCapture[] = "a CUDA graph capture cannot contain this call";
 
 // ---- streams ------------------------------------------------------------------------------------
 

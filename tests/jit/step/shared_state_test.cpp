@@ -208,6 +208,19 @@ TEST_F(SharedStateTest, IsNotSharedByTwoRules) {
             std::string::npos);
 }
 
+TEST_F(SharedStateTest, AdvancesBesideARuleWithoutAnyThatHasTheLowestId) {
+  const TestTensor given{.id = 1};
+  const OptionValues sgd("sgd", catalog);
+  const Plan other = resolve(sgd, {"fp32"});
+  std::vector<float> p(3), q(3), g(3, 1.0f);
+  Step both(cpu, {{other, {tensor_at(q.data(), 3, 0)}}, {plan(given), {tensor_at(p.data(), 3, 1)}}},
+            &shared);
+  both.run({{.g = g.data()}, {.g = g.data(), .hyper_index = 1}},
+           {other.at_step(sgd, 1), plan(given).at_step(options(given), 1)});
+  EXPECT_EQ(shared.now()[0], 1);
+  EXPECT_EQ(shared.now()[1], 5);
+}
+
 TEST_F(SharedStateTest, OfARuleWithoutAnyIsEmpty) {
   const SharedState none = make_shared_state(cpu, OptionValues("adamw", catalog));
   EXPECT_EQ(none.storage, nullptr);

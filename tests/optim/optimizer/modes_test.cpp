@@ -176,6 +176,18 @@ TEST(OptimizerModes, OfADamagedArchiveAreRejected) {
   EXPECT_HAS(argument_error([&] { optimizer.load(in); }), "\"mode\" is \"both\"");
 }
 
+// The weights of the average depend on lr, and all groups share them.
+TEST(OptimizerModes, OfScheduleFreeGroupsWithDifferentLrsAreRejectedBeforeAnythingChanges) {
+  const Tensors parameters = make_parameters(torch::kFloat32, {{3}, {4}}),
+                before = clones(parameters);
+  ScheduleFreeAdamW optimizer({{{parameters[0]}, std::make_unique<ScheduleFreeAdamWOptions>(0.1)},
+                               {{parameters[1]}, std::make_unique<ScheduleFreeAdamWOptions>(0.2)}});
+  for (const torch::Tensor& p : parameters) p.mutable_grad() = torch::ones_like(p);
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "different lr");
+  expect_equal(parameters, before);
+  EXPECT_TRUE(optimizer.state().empty());
+}
+
 TEST(OptimizerModes, ChangeNothingIfASwitchFails) {
   Tensors parameters = make_parameters(torch::kFloat32, kShapes), twin = clones(parameters);
   Optimizer optimizer = averaged(parameters, "int8"), other = averaged(twin, "int8");

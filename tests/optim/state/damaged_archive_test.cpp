@@ -250,6 +250,11 @@ TEST(DamagedArchive, AnErrorNamesTheFileAndTheCause) {
     EXPECT_HAS(argument_error([&] { optimizer.load(file); }), file + ": the file is truncated");
   }
   EXPECT_HAS(argument_error([&] { optimizer.load(none); }), none + ": there is no such file");
+  const std::string long_name = file + std::string(300, 'a');
+  EXPECT_HAS(argument_error([&] { optimizer.load(long_name); }), "File name too long");
+  EXPECT_HAS(argument_error([&] { optimizer.save_parts(long_name); }), "File name too long");
+  EXPECT_HAS(argument_error([&] { optimizer.load(long_name + "/index.pt"); }),
+             "File name too long");
   Tensors fewer = {parameters[0]};
   AdamW(fewer).save(file);
   const std::string message = argument_error([&] { optimizer.load(file); });
@@ -320,7 +325,7 @@ TEST(DamagedArchive, ALinkToAMissingFileIsFollowed) {
   EXPECT_HAS(argument_error([&] { optimizer.save(loop); }), "leads back to itself");
   std::filesystem::create_symlink(folder.path + "/none/file.pt", lost);
   EXPECT_HAS(argument_error([&] { optimizer.save(lost); }),
-             "there is no folder " + folder.path + "/none");
+             folder.path + "/none: there is no such folder");
 }
 
 // Where others may write, they can put links to the user's files at the name that a save writes first.

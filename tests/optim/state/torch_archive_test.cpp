@@ -134,6 +134,30 @@ TEST(TorchArchive, IsLoadedIntoAQuantizedOptimizerWithAWarning) {
             0.02 * exact.abs().max().item<double>());
 }
 
+// Nothing of the first archive may stay: torch's has no formats and no shape.
+TEST(TorchArchive, OfOneStateReplacesAnArchiveOfJitstep) {
+  const Tensors p = make_parameters(torch::kFloat32, {{4, 8}}),
+                q = make_parameters(torch::kFloat32, {{3}});
+  AdamW ours(p, AdamWOptions().state("int8"));
+  torch::optim::AdamW theirs(q);
+  train(ours, p, 1, 2);
+  train(theirs, q, 1, 2);
+  AdamWParamState state;
+  for (const auto* const from :
+       {ours.state().begin()->second.get(), theirs.state().begin()->second.get()}) {
+    torch::serialize::OutputArchive written;
+    from->serialize(written);
+    std::stringstream bytes;
+    written.save_to(bytes);
+    torch::serialize::InputArchive archive;
+    archive.load_from(bytes);
+    state.serialize(archive);
+  }
+  const auto& last = static_cast<torch::optim::AdamWParamState&>(*theirs.state().begin()->second);
+  EXPECT_TRUE(torch::equal(state.exp_avg(), last.exp_avg()));
+  EXPECT_EQ(state.step(), 2);
+}
+
 // Only another group's default can leave sums that differ from the initial value of the group's own options.
 TEST(TorchArchive, OfAdagradIsRejectedIfItsSumsContradictTheOptions) {
   const Tensors p = make_four();

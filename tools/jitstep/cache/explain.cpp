@@ -73,7 +73,7 @@ class Explainer {
     TemplateStore templates(settings_.templates);
     add_files(header, files_, templates);
     const EntryHeader current = renewed(header, templates, here.identity);
-    return {&entry, here.problem, differences(header, current, misfit_of(header.key, here)),
+    return {&entry, here.problem, differences(header, current, why_unusable_of(header.key, here)),
             unknown_sources(header.sources, templates)};
   }
 
@@ -86,7 +86,7 @@ class Explainer {
   }
 
   // How the engine judges another compiler's binary. Nothing: it uses only those of this compiler.
-  Misfit misfit_of(const Key& key, const CompilerHere& here) {
+  WhyUnusable why_unusable_of(const Key& key, const CompilerHere& here) {
     if (replaces_native_code(key, here)) return [](const std::string&) { return std::string(); };
     if (here.problem.empty()) return {};
     return [&here, target = key.target](const std::string& identity) {

@@ -51,9 +51,9 @@ std::vector<fs::path> missing(const fs::path& folder) {
 
 // Others can enter what this makes. A folder that exists keeps its permissions.
 void make(const fs::path& folder) {
-  const std::vector<fs::path> made = missing(folder);
+  const std::vector<fs::path> created = missing(folder);
   if (auto problem = make_own_folder(folder.string())) throw Error(*problem);
-  for (const fs::path& one : made)
+  for (const fs::path& one : created)
     publish(one, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec);
   const fs::perms now = fs::status(folder).permissions();
   if ((now & fs::perms::others_exec) == fs::perms::none)

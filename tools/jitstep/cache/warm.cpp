@@ -144,8 +144,8 @@ std::vector<RequestedOptimizer> optimizers_of(const Request& request) {
 std::vector<WantedKernel> configs_of(const Plan& plan, const Target& target) {
   std::vector<WantedKernel> all;
   const auto add = [&](const KernelConfig& config, bool tuned) {
-    const Unit made = unit(plan, config, target);
-    all.push_back({made.name, made.text, target, to_string(config), tuned});
+    const Unit generated = unit(plan, config, target);
+    all.push_back({generated.name, generated.text, target, to_string(config), tuned});
   };
   add(default_kernel_config(plan, target), false);
   for (const TuningRecord& record : records_of(plan, target)) add(record.config, true);

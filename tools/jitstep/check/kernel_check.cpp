@@ -60,8 +60,8 @@ void compile(const std::vector<Job>& jobs, const Progress& progress) {
 }
 
 Job job_of(Engine& engine, const Plan& plan, const KernelConfig& config, const Target& target) {
-  const Unit made = unit(plan, config, target);
-  return {&engine, made.text, made.name, target};
+  const Unit generated = unit(plan, config, target);
+  return {&engine, generated.text, generated.name, target};
 }
 
 Job cpu_job(Engine& engine, const Plan& plan) {

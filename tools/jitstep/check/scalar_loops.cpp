@@ -29,15 +29,15 @@ std::string warning_of(const std::string& loop) {
 
 // The warnings of a kernel that is in the cache without a report need another compile.
 std::vector<std::string> warnings_of(const Plan& plan, Engine& engine) {
-  const Unit made = unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
-  const auto built = engine.build(made.text, made.name, Target::cpu());
+  const Unit generated = unit(plan, default_kernel_config(plan, Target::cpu()), Target::cpu());
+  const auto built = engine.build(generated.text, generated.name, Target::cpu());
   std::vector<std::string> warnings;
-  const std::string preprocessed = engine.preprocessed_text(made.text, made.name);
+  const std::string preprocessed = engine.preprocessed_text(generated.text, generated.name);
   if (const auto logged = loops_in_log(built->binary.log, preprocessed)) {
     for (const std::string& loop : *logged) warnings.push_back(warning_of(loop));
     return warnings;
   }
-  const LoopReport report = loop_report_of(preprocessed, made.name, engine.settings());
+  const LoopReport report = loop_report_of(preprocessed, generated.name, engine.settings());
   for (const ScalarLoop& loop : report.scalar) warnings.push_back(warning_of(to_string(loop)));
   if (!report.problem.empty()) warnings.push_back(report.problem);
   return warnings;

@@ -81,22 +81,22 @@ Subject subject(const KernelArgs& args) {
   const Plan plan = kernel_of(args, requested);
   const ConfigChoice choice = chosen_config(plan, target, kTypicalSize);
   const KernelConfig config = config_of(args, choice.config);
-  const Unit made = as_usage([&] { return unit(plan, config, target); });
+  const Unit generated = as_usage([&] { return unit(plan, config, target); });
   const bool edited = !args.override_file.empty();
-  const std::string source = edited ? read_code_file(args.override_file) : made.text;
-  for (const std::string& entry : made.entries)
+  const std::string source = edited ? read_code_file(args.override_file) : generated.text;
+  for (const std::string& entry : generated.entries)
     if (edited && source.find(entry) == source.npos)
       throw Error(str_cat(args.override_file, " has no ", entry, ", an entry of the kernel ",
-                          made.name, ". Edit the output of --show flat."));
+                          generated.name, ". Edit the output of --show flat."));
   const std::string note = note_on(plan, requested.formats);
   return {.options = std::move(requested.options),
           .plan = plan,
           .target = target,
           .config = config,
           .reason = args.config.empty() ? choice.why : "given by " + args.config_flag,
-          .unit = made,
+          .unit = generated,
           .requested = source,
-          .preprocessed = default_engine().preprocessed_text(source, made.name),
+          .preprocessed = default_engine().preprocessed_text(source, generated.name),
           .edited = edited,
           .note = note};
 }
