@@ -93,8 +93,7 @@ std::optional<std::string> KernelDump::write_files(const Built& built,
   for (const char* ending : {".json", ".so", ".cubin", ".ptx", ".log", ".failed.log"})
     fs::remove(folder / (target + ending), failure);  // of another compiler
   for (const auto& [name, content] : files) {
-    const bool is_source = name.ends_with(".cuh");
-    if (is_source && fs::exists(folder / name, failure)) continue;  // the user may have edited it
+    if (fs::exists(folder / name, failure)) continue;  // a source, which the user may have edited
     if (auto problem = write_atomically((folder / name).string(), content)) return problem;
   }
   return {};

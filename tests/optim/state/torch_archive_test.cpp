@@ -156,6 +156,10 @@ TEST(TorchArchive, OfOneStateReplacesAnArchiveOfJitstep) {
   const auto& last = static_cast<torch::optim::AdamWParamState&>(*theirs.state().begin()->second);
   EXPECT_TRUE(torch::equal(state.exp_avg(), last.exp_avg()));
   EXPECT_EQ(state.step(), 2);
+  AdamW next(q);
+  next.state()[q[0].unsafeGetTensorImpl()] = std::make_unique<AdamWParamState>(state);
+  train(next, q, 3, 3);
+  EXPECT_EQ(static_cast<AdamWParamState&>(*next.state().begin()->second).step(), 3);
 }
 
 // Only another group's default can leave sums that differ from the initial value of the group's own options.
