@@ -29,9 +29,9 @@ _TORCH_NOTES = {
 }
 
 
-def _torch_order(class_name: str, known: set[str]) -> list[str] | None:
+def _torch_order(description: dict[str, Any], known: set[str]) -> list[str] | None:
     """The positional arguments of torch's optimizer of this name, as far as this one has them."""
-    theirs = torchs_class(class_name)
+    theirs = torchs_class(description)
     if theirs is None:
         return None
     names = []
@@ -42,11 +42,11 @@ def _torch_order(class_name: str, known: set[str]) -> list[str] | None:
     return names
 
 
-def _parameters(description: dict[str, Any], class_name: str) -> list[Parameter]:
+def _parameters(description: dict[str, Any]) -> list[Parameter]:
     options = option_defaults(description)
     derived = {o["name"]: None for o in description["options"] if o["at_construction"]}  # from other options
     defaults = {**options, **FORMATS, **TORCH_FLAGS, **derived}
-    positional = _torch_order(class_name, set(defaults))
+    positional = _torch_order(description, set(defaults))
     if positional is None:
         positional = [o["name"] for o in description["options"] if not o["common"] and o["name"] in options]
     keyword = [name for name in defaults if name not in positional]
@@ -83,7 +83,7 @@ def make_class(description: dict[str, Any], formulas: str) -> type[Optimizer]:
     """The class of a rule. `formulas`: where its documentation says that its formulas are."""
     rule = description["name"]
     name = class_name(rule, description["class"])
-    shown = Signature(_parameters(description, name))
+    shown = Signature(_parameters(description))
     late = {o["name"] for o in description["options"] if o["at_construction"]}
 
     def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:

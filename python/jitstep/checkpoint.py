@@ -20,7 +20,7 @@ from torch import Tensor
 
 from . import completeness, errors, sharded, state, supported
 from .conversion import Conversion
-from .options import class_name, decoupled_rule, torchs_class
+from .options import decoupled_rule, torchs_class
 from .storage import dtype_name
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def without_hooks(optimizer: "Optimizer") -> Iterator[None]:
 
 def export(optimizer: "Optimizer") -> dict[str, Any]:
     """See Optimizer.export."""
-    if torchs_class(class_name(optimizer.rule, optimizer._description["class"])) is None:
+    if torchs_class(optimizer._description) is None:
         raise TypeError(f"torch.optim has no {type(optimizer).__name__}. Use state_dict() to save this optimizer.")
     if optimizer._status.mode == "eval":
         raise RuntimeError("export() in evaluation mode. Call train() first.")

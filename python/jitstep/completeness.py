@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from . import _core
-from .options import class_name, torchs_class
+from .options import torchs_class
 from .state import steps_taken
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
-
 
 # torch's state of these has no step number.
 _WITHOUT_STEP = ("muon", "sgd")
@@ -50,8 +49,8 @@ def check(optimizer: "Optimizer", p: Tensor, number: int, plan: _core.ParamPlan,
     if steps_taken(entries) == 0:
         return
     _check_buffers(optimizer, p, number, plan, rule)
-    class_of_torch = torchs_class(class_name(optimizer.rule, optimizer._description["class"]))
-    if class_of_torch is not None and optimizer.rule not in _WITHOUT_STEP and "step" not in entries:
+    has_step = torchs_class(optimizer._description) is not None and optimizer.rule not in _WITHOUT_STEP
+    if has_step and "step" not in entries:
         raise ValueError(f"loaded state dict has no step for parameter {number}. Set it to the number of steps.")
 
 

@@ -36,9 +36,9 @@ def class_name(rule: str, named: str) -> str:
     return named or "".join(word.title() for word in rule.split("_"))
 
 
-def torchs_class(class_name: str) -> type[torch.optim.Optimizer] | None:
-    """torch's optimizer of this name."""
-    found = getattr(torch.optim, class_name, None)
+def torchs_class(description: Mapping[str, Any]) -> type[torch.optim.Optimizer] | None:
+    """torch's optimizer of a rule's class name."""
+    found = getattr(torch.optim, class_name(description["name"], description["class"]), None)
     return found if isinstance(found, type) and issubclass(found, torch.optim.Optimizer) else None
 
 

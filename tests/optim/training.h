@@ -124,4 +124,16 @@ void copy_through_archive(const From& from, To& to) {
   torch::load(to, stream);
 }
 
+/// The same for what has serialize(), but no operator << of archives: options and states.
+template <class From, class To>
+void serialize_through_archive(const From& from, To& to) {
+  torch::serialize::OutputArchive written;
+  from.serialize(written);
+  std::stringstream stream;
+  written.save_to(stream);
+  torch::serialize::InputArchive read;
+  read.load_from(stream);
+  to.serialize(read);
+}
+
 }  // namespace jitstep::tests

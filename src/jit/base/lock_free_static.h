@@ -1,4 +1,4 @@
-// A constant of the process that is made on first use, without a lock.
+// An object of the process that is made on first use, without a lock.
 #pragma once
 
 #include <atomic>
@@ -6,17 +6,17 @@
 
 namespace jitstep::jit {
 
-/// The result of `make`, which threads that come first may call at the same time. One result stays, and is never
-/// destroyed. Unlike a static variable, it has no lock. A child process of fork() would wait forever for the lock of a
-/// thread that it does not have.
+/// The object of `make`, which returns a unique_ptr. Threads that come first may call it at the same time. One object
+/// stays, and is never destroyed. Unlike a static variable, it has no lock. A child process of fork() would wait forever
+/// for the lock of a thread that it does not have.
 template <auto make>
-const auto& lock_free_static() {
-  using Value = decltype(make());
-  static std::atomic<const Value*> known = nullptr;
-  if (const Value* const value = known) return *value;
-  auto value = std::make_unique<const Value>(make());
-  const Value* first = nullptr;
-  return known.compare_exchange_strong(first, value.get()) ? *value.release() : *first;
+auto& lock_free_static() {
+  using Object = typename decltype(make())::element_type;
+  static std::atomic<Object*> known = nullptr;
+  if (Object* const object = known) return *object;
+  auto fresh = make();
+  Object* first = nullptr;
+  return known.compare_exchange_strong(first, fresh.get()) ? *fresh.release() : *first;
 }
 
 }  // namespace jitstep::jit

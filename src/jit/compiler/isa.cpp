@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <vector>
@@ -103,9 +104,10 @@ std::set<std::string> features_needed(std::string_view identity) {
   return features;
 }
 
-std::string cpuinfo() {
+std::unique_ptr<const std::string> cpuinfo() {
   std::ifstream in("/proc/cpuinfo");
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  return std::make_unique<const std::string>(std::istreambuf_iterator<char>(in),
+                                             std::istreambuf_iterator<char>());
 }
 
 }  // namespace

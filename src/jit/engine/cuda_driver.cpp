@@ -3,10 +3,10 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 
+#include "jit/base/lock_free_static.h"
 #include "jit/base/text.h"
 #include "jit/engine/cuda_errors.h"
 #include "jitstep/jit/error.h"
@@ -50,6 +50,8 @@ void check_not_forked() {
       "cannot use CUDA in a process that was forked after its parent had used it: contexts do not "
       "survive fork(). Fork before the first use of CUDA, or start a new process (spawn).");
 }
+
+std::unique_ptr<CudaDriver> open_driver() { return std::make_unique<CudaDriver>(open_cuda_api()); }
 
 }  // namespace
 
@@ -275,14 +277,8 @@ void CudaDriver::wait_event(void* context, void* stream, void* event) const {
 }
 
 CudaDriver& cuda_driver() {
-  // Without a lock, which a child could find held: threads that come first at once may each open the
-  // driver, and one wins. Never destroyed: modules may be unloaded while the process ends.
-  static std::atomic<CudaDriver*> driver{nullptr};
-  if (CudaDriver* const known = driver) return *known;
-  auto fresh = std::make_unique<CudaDriver>(open_cuda_api());
-  CudaDriver* first = nullptr;
-  if (driver.compare_exchange_strong(first, fresh.get())) first = fresh.release();
-  return *first;
+  // Never destroyed: modules may be unloaded while the process ends.
+  return lock_free_static<open_driver>();
 }
 
 }  // namespace jitstep::jit

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -60,12 +61,13 @@ int processors_of(const Hardware& hardware) {
   return hardware.processors > 0 ? hardware.processors : hardware.units;
 }
 
-Hardware measured_host() {
-  return {.target = Target::cpu(),
-          .name = processor_name(),
-          .architecture = host_architecture(),
-          .units = usable_processors(),
-          .cache_bytes = std::max(0L, ::sysconf(_SC_LEVEL2_CACHE_SIZE))};
+std::unique_ptr<const Hardware> measured_host() {
+  return std::make_unique<const Hardware>(
+      Hardware{.target = Target::cpu(),
+               .name = processor_name(),
+               .architecture = host_architecture(),
+               .units = usable_processors(),
+               .cache_bytes = std::max(0L, ::sysconf(_SC_LEVEL2_CACHE_SIZE))});
 }
 
 }  // namespace

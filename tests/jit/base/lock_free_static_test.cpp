@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
@@ -11,7 +13,7 @@ namespace {
 
 std::atomic<int> calls = 0;
 
-int counted() { return ++calls; }
+std::unique_ptr<const int> counted() { return std::make_unique<const int>(++calls); }
 
 TEST(LockFreeStatic, IsOneObjectForAllThreads) {
   std::vector<const int*> found(8);

@@ -119,13 +119,7 @@ TEST(Options, EveryOptionIsSavedAndLoaded) {
   for_every_option([](const std::string& rule, const std::string& name, const Option& option) {
     auto options = make_options(rule), loaded = make_options(rule);
     options->put(name, other_value(option));
-    torch::serialize::OutputArchive out;
-    options->serialize(out);
-    std::stringstream stream;
-    out.save_to(stream);
-    torch::serialize::InputArchive in;
-    in.load_from(stream);
-    loaded->serialize(in);
+    serialize_through_archive(*options, *loaded);
     EXPECT_TRUE(*loaded == *options);
   });
 }

@@ -144,15 +144,8 @@ TEST(TorchArchive, OfOneStateReplacesAnArchiveOfJitstep) {
   train(theirs, q, 1, 2);
   AdamWParamState state;
   for (const auto* const from :
-       {ours.state().begin()->second.get(), theirs.state().begin()->second.get()}) {
-    torch::serialize::OutputArchive written;
-    from->serialize(written);
-    std::stringstream bytes;
-    written.save_to(bytes);
-    torch::serialize::InputArchive archive;
-    archive.load_from(bytes);
-    state.serialize(archive);
-  }
+       {ours.state().begin()->second.get(), theirs.state().begin()->second.get()})
+    serialize_through_archive(*from, state);
   const auto& last = static_cast<torch::optim::AdamWParamState&>(*theirs.state().begin()->second);
   EXPECT_TRUE(torch::equal(state.exp_avg(), last.exp_avg()));
   EXPECT_EQ(state.step(), 2);
