@@ -9,6 +9,7 @@ import math
 import os
 import warnings
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,83 @@ class _Part:
         self._replaced[key] = value
 
 
+class _Archive:
+    """A file of torch::save, or a folder of save_parts(), whose kind and versions are checked."""
+
+    def __init__(self, path: str | Path) -> None:
+        if not Path(path).exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        folder = Path(path) if Path(path).is_dir() else None
+        self.path = folder / INDEX if folder else path
+        self._root = _open(self.path, folder)
+        self.ours = self._root.part("jitstep") if "jitstep" in self._root else None
+        self._check_versions()
+        in_parts = self.ours is not None and "parts" in self.ours
+        if in_parts != (folder is not None):
+            kind = "a whole checkpoint" if folder else "the index of a folder"
+            raise ValueError(f"jitstep: {self.path} is {kind}. Read the {'file' if folder else 'folder'}.")
+        self.parts = Parts(folder, self.ours["parts"]) if folder and self.ours else None
+
+    def _check_versions(self) -> None:
+        if self._root["pytorch_version"] != LAYOUT:
+            layout = self._root["pytorch_version"]
+            raise ValueError(f"jitstep: {self.path} has the layout {layout}. Install a newer jitstep.")
+        if self.ours and self.ours["schema"] > (_INDEX_SCHEMA if "parts" in self.ours else SCHEMA):
+            raise ValueError(f"jitstep: {self.path} has the schema {self.ours['schema']}. Install a newer jitstep.")
+
+    def rule(self, asked: str | None) -> str:
+        found: str | None = self.ours["rule"] if self.ours else asked
+        if found is None:
+            raise ValueError(
+                f"jitstep: {self.path} does not name its optimizer, like all archives of torch. Pass its rule."
+            )
+        if asked is not None and asked != found:
+            raise ValueError(f"jitstep: {self.path} has state of {found}, and not of {asked}.")
+        if ", " in found:
+            raise ValueError(f"jitstep: {self.path} has the rules {found}. An optimizer of Python has one rule.")
+        return found
+
+    def own_keys(self, rule: str, aux_names: dict[str, str]) -> dict[str, Any]:
+        """What jitstep adds to each parameter group of a state_dict."""
+        ours = self.ours
+        shared = {
+            torch_name: ours[f"memory_{name}"]
+            for name, torch_name in aux_names.items()
+            if ours and f"memory_{name}" in ours
+        }
+        mode = ours.get("mode", "train") if ours else "train"
+        return {"rule": rule, "schema": SCHEMA, "mode": mode, "shared_state": shared}
+
+    def groups(self) -> Iterator[_Part]:
+        groups = self._root.part("param_groups")
+        for g in range(int(groups["param_groups/size"])):
+            yield groups.part(f"param_groups/{g}")
+
+    def state(self, group: _Part, g: int, i: int, slots: dict[str, str]) -> _Part | None:
+        """The state of parameter i of a group, the optimizer's group g. None for a parameter without state."""
+        states, key = self._root.part("state"), group[f"params/{i}"]
+        if key not in states:
+            return None
+        state = states.part(key)
+        if self.parts:
+            _fill(state, self.parts, f"{g}.{i}", slots)
+        return state
+
+
+def _open(path: str | Path, folder: Path | None) -> _Part:
+    if folder and not Path(path).exists():
+        raise ValueError(f"jitstep: {folder} has no file {INDEX}. It is no checkpoint, or an incomplete one.")
+    if _is_python_checkpoint(path):
+        raise ValueError(
+            f"jitstep: {path} is not an archive of torch::save, but a checkpoint of Python. Read it with "
+            "torch.load(path, weights_only=True), and give its state_dict to load_state_dict()."
+        )
+    try:
+        return _Part(_load_module(path)._c, path)
+    except RuntimeError as error:
+        raise ValueError(f"jitstep: {path} is not an archive of torch::save: {str(error).splitlines()[0]}") from None
+
+
 def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
     """The state_dict of an optimizer that C++ has saved with torch::save or save_parts(), for load_state_dict().
 
@@ -82,56 +160,22 @@ def read_archive(path: str | Path, rule: str | None = None) -> dict[str, Any]:
     optimizers, which do not name theirs. Raises ValueError for a file that is no such archive, for one of a newer
     version, and for one with several rules, and FileNotFoundError if there is no such file.
     """
-    if not Path(path).exists():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    folder = Path(path) if Path(path).is_dir() else None
-    if folder:
-        path = folder / INDEX
-        if not path.exists():
-            raise ValueError(f"jitstep: {folder} has no file {INDEX}. It is no checkpoint, or an incomplete one.")
-    if _is_python_checkpoint(path):
-        raise ValueError(
-            f"jitstep: {path} is not an archive of torch::save, but a checkpoint of Python. Read it with "
-            "torch.load(path, weights_only=True), and give its state_dict to load_state_dict()."
-        )
-    try:
-        archive = _Part(_load_module(path)._c, path)
-    except RuntimeError as error:
-        raise ValueError(f"jitstep: {path} is not an archive of torch::save: {str(error).splitlines()[0]}") from None
-    if archive["pytorch_version"] != LAYOUT:
-        raise ValueError(f"jitstep: {path} has the layout {archive['pytorch_version']}. Install a newer jitstep.")
-    ours = archive.part("jitstep") if "jitstep" in archive else None
-    if ours and ours["schema"] > (_INDEX_SCHEMA if "parts" in ours else SCHEMA):
-        raise ValueError(f"jitstep: {path} has the schema {ours['schema']}. Install a newer jitstep.")
-    if (ours is not None and "parts" in ours) != (folder is not None):
-        kind = "a whole checkpoint" if folder else "the index of a folder"
-        raise ValueError(f"jitstep: {path} is {kind}. Read the {'file' if folder else 'folder'}.")
-    parts = Parts(folder, ours["parts"]) if folder and ours else None
-    rule = _rule_of(path, ours, rule)
+    archive = _Archive(path)
+    rule = archive.rule(rule)
     description = _core.describe(rule)
-    own = {"rule": rule, "schema": SCHEMA, "mode": ours.get("mode", "train") if ours else "train"}
-    own["shared_state"] = {
-        torch_name: ours[f"memory_{name}"]
-        for name, torch_name in description["aux_names"].items()
-        if ours and f"memory_{name}" in ours
-    }
-    all_groups, states = archive.part("param_groups"), archive.part("state")
-    by_number: dict[int, Any] = {}
-    groups, number = [], 0
-    for g in range(int(all_groups["param_groups/size"])):
-        group = all_groups.part(f"param_groups/{g}")
+    own = archive.own_keys(rule, description["aux_names"])
+    states: dict[int, Any] = {}
+    groups, first = [], 0
+    for g, group in enumerate(archive.groups()):
         count = int(group["params/size"])
         for i in range(count):
-            key = group[f"params/{i}"]
-            if key in states:
-                state = states.part(key)
-                if parts:
-                    _fill(state, parts, f"{g}.{i}", description["slot_names"])
-                by_number[number + i] = _read_state(description, state)
-        params = list(range(number, number + count))
+            state = archive.state(group, g, i, description["slot_names"])
+            if state:
+                states[first + i] = _read_state(description, state)
+        params = list(range(first, first + count))
         groups.append({**_read_options(description, group.part("options")), **own, "params": params})
-        number += count
-    return {"state": by_number, "param_groups": groups}
+        first += count
+    return {"state": states, "param_groups": groups}
 
 
 def _fill(state: _Part, parts: Parts, name: str, slots: dict[str, str]) -> None:
@@ -149,17 +193,6 @@ def _fill(state: _Part, parts: Parts, name: str, slots: dict[str, str]) -> None:
         else:
             ours.replace(buffer, data.view(ours[buffer].dtype))
     state.replace("jitstep", ours)
-
-
-def _rule_of(path: str | Path, ours: _Part | None, asked: str | None) -> str:
-    found: str | None = ours["rule"] if ours else asked
-    if found is None:
-        raise ValueError(f"jitstep: {path} does not name its optimizer, like all archives of torch. Pass its rule.")
-    if asked is not None and asked != found:
-        raise ValueError(f"jitstep: {path} has state of {found}, and not of {asked}.")
-    if ", " in found:
-        raise ValueError(f"jitstep: {path} has the rules {found}. An optimizer of Python has one rule.")
-    return found
 
 
 def _nullable(value: Any) -> Any:

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from . import completeness, errors, sharded, state, supported
+from .binding import steps_taken
 from .conversion import Conversion
-from .options import decoupled_rule, torchs_class
+from .options import is_decoupled, same_state, torchs_class
 from .storage import dtype_name
 
 if TYPE_CHECKING:
@@ -126,9 +127,9 @@ def _check_groups(optimizer: "Optimizer", saved: list[dict[str, Any]]) -> None:
         raise ValueError(
             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
         )
-    for group, own in zip(saved, groups, strict=True):
+    for group in saved:
         rule = group.get("rule", optimizer.rule)
-        if rule != optimizer.rule and decoupled_rule(rule, group) != optimizer._rule_of(own):
+        if not same_state(rule, optimizer.rule):
             raise ValueError(
                 f"loaded state dict is of {rule}, and this optimizer is {optimizer.rule}. Load it into an optimizer of "
                 "that rule."
@@ -197,6 +198,8 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
 def _loaded_group(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     """Options and seed of the checkpoint, formats of the optimizer. An option that the checkpoint lacks stays."""
     new = {**group, **{name: value for name, value in saved.items() if name not in _OWN_KEYS}}
+    if is_decoupled(saved.get("rule", "")):
+        new["decoupled_weight_decay"] = True  # as torch's Adam that loads AdamW's
     for name in _ADDED_BY_TORCH:
         if "rule" not in saved and name in group and name not in saved:
             new[name] = False
@@ -226,7 +229,7 @@ def _convert(optimizer: "Optimizer") -> None:
 
 def _has_stepped(states: dict[Any, Any]) -> bool:
     numbered = [one for one in states.values() if isinstance(one, dict) and one.get("step") is not None]
-    return any(state.steps_taken(one) > 0 for one in numbered)
+    return any(steps_taken(one) > 0 for one in numbered)
 
 
 def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:

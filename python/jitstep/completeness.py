@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from . import _core
+from .binding import steps_taken
 from .options import torchs_class
-from .state import steps_taken
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer

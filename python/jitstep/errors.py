@@ -7,10 +7,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
+from warnings import warn
 
 import torch
+from torch import Tensor
 
 from . import _core
+from .options import OTHER_KEYS
 
 # The names of formats that a program may ask for by a dtype.
 _FORMATS_OF_DTYPES = {
@@ -53,6 +56,34 @@ def stacklevel() -> int:
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in ("jitstep", "torch"):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def check_tensors(rule: str, options: Mapping[str, Any]) -> None:
+    """torch's Adam and AdamW refuse these tensors."""
+    if rule not in ("adam", "adamw"):
+        return
+    lr, betas = options.get("lr"), options.get("betas")
+    of_foreach = options.get("foreach") and not options.get("capturable")
+    if of_foreach and isinstance(lr, Tensor):
+        raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+    if not isinstance(betas, (tuple, list)):
+        return
+    tensors = [i for i, beta in enumerate(betas) if isinstance(beta, Tensor)]
+    if len(tensors) not in (0, len(betas)):
+        raise ValueError("betas must be either both floats or both Tensors")
+    if of_foreach and tensors:
+        raise ValueError("betas[0] as a Tensor is not supported for capturable=False and foreach=True")
+    for i in tensors:
+        if betas[i].numel() != 1:
+            raise ValueError(f"Tensor betas[{i}] must be 1-element")
+
+
+def warn_of_misspelled(class_name: str, group: Mapping[str, Any], known: set[str]) -> None:
+    """torch permits keys of the user in a parameter group. Those that look like an option are probably a mistake."""
+    for key in group.keys() - known - OTHER_KEYS:
+        if hint := did_you_mean(str(key), known, closeness=0.85):
+            text = f"jitstep: {class_name} ignores the key {key!r} of a parameter group.{hint}"
+            warn(text, stacklevel=stacklevel())
 
 
 def _torch_sentence(rule: str, name: str, index: int, given: Any, wanted: str) -> str:

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 
 from . import _core, errors, inputs, sharded, state, supported
+from .binding import Pairs
 from .conversion import Conversion
 from .inspect import ParameterFormats
 from .options import (
     FORMATS,
     NOT_GIVEN,
-    OTHER_KEYS,
     TORCH_FLAGS,
     decoupled_rule,
     option_defaults,
@@ -36,7 +36,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
     _description: dict[str, Any]
     _groups: list[_core.Group]
     _stepper: _core.Stepper
-    _pairs: dict[Tensor, state.Pairs]
+    _pairs: dict[Tensor, Pairs]
     _status: Status
     _inputs: dict[Tensor, dict[int, Tensor]]
     _counters: dict[Tensor, Tensor]
@@ -56,6 +56,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
                 hint = errors.did_you_mean(option, known)
                 raise TypeError(f"{name} has no option {option!r}.{hint} Options: {', '.join(sorted(known))}")
         defaults = {**option_defaults(self._description), **FORMATS, **TORCH_FLAGS, **torchs_keys(rule), **options}
+        errors.check_tensors(rule, defaults)
         lr = defaults.get("lr")
         if isinstance(lr, Tensor) and lr.numel() != 1:
             raise ValueError("Tensor lr must be 1-element")
@@ -130,7 +131,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
         try:
-            self._warn_of_misspelled(self.param_groups[-1])
+            errors.warn_of_misspelled(type(self).__name__, self.param_groups[-1], self._known_options())
             self._accept_group(self.param_groups[-1])
         except BaseException:
             self._remove_last_group()
@@ -155,14 +156,6 @@ class GroupedOptimizer(torch.optim.Optimizer):
         for p in parameters:
             self.state.pop(p, None)
             self._pairs.pop(p, None)
-
-    def _warn_of_misspelled(self, group: dict[str, Any]) -> None:
-        """torch permits keys of the user. Those that look like an option are probably a mistake."""
-        known = self._known_options()
-        for key in group.keys() - known - OTHER_KEYS:
-            if hint := errors.did_you_mean(str(key), known, closeness=0.85):
-                text = f"jitstep: {type(self).__name__} ignores the key {key!r} of a parameter group.{hint}"
-                warn(text, stacklevel=errors.stacklevel())
 
     def _accept_group(self, group: dict[str, Any]) -> None:
         checked = self._checked_group(group)

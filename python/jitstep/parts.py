@@ -39,7 +39,9 @@ class Parts:
         save, parts = self._index["save"], self._index["parts"]
         path = self._folder / f"{save}-{part}-of-{parts}.pt"
         try:
-            file = self._files.setdefault(part, zipfile.ZipFile(path))
+            if part not in self._files:
+                self._files[part] = zipfile.ZipFile(path)
+            file = self._files[part]
             by_name = {one.partition("/")[2]: one for one in file.namelist()}
             origin = json.loads(file.read(by_name["part.json"]))
             if origin != {"schema": _SCHEMA, "save": save, "part": part, "parts": parts}:
@@ -54,8 +56,8 @@ class Parts:
 def compact(sizes: list[int], strides: list[int]) -> list[int]:
     """The strides of a tensor in this storage order, without gaps."""
     order = sorted(range(len(sizes)), key=lambda d: (sizes[d] != 1, strides[d] if sizes[d] != 1 else 0, -d))
-    made, step = [0] * len(sizes), 1
+    found, step = [0] * len(sizes), 1
     for d in order:
-        made[d] = step
+        found[d] = step
         step *= max(sizes[d], 1)
-    return made
+    return found

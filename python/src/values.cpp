@@ -16,8 +16,14 @@ namespace {
 using namespace nb::literals;
 using Type = jit::Option::Type;
 
+// torch warns if a tensor that requires a gradient becomes a number.
+nb::object detached(nb::handle object) {
+  const bool is_tensor = !PyFloat_Check(object.ptr()) && nb::hasattr(object, "detach");
+  return is_tensor ? object.attr("detach")() : nb::borrow(object);
+}
+
 double to_number(nb::handle object) {
-  const double x = PyFloat_AsDouble(object.ptr());
+  const double x = PyFloat_AsDouble(detached(object).ptr());
   if (x == -1.0 && PyErr_Occurred()) throw nb::python_error();
   return x;
 }

@@ -142,6 +142,23 @@ def test_options_and_seed_come_from_the_checkpoint_and_formats_from_the_optimize
     assert (third.param_groups[0]["lr"], third.param_groups[0]["max_grad_norm"]) == (0.25, 1.0)
 
 
+@pytest.mark.parametrize(("saver", "loader"), [("Adam", "AdamW"), ("AdamW", "Adam")])
+@pytest.mark.parametrize("package", ["jitstep", "torch"])
+def test_adam_and_adamw_load_each_others_checkpoints_as_torch_does(saver, loader, package):
+    options = {"lr": 0.05, "weight_decay": 0.2, "eps": 1e-3}
+    nets = [make(), make()]
+    source = torch.optim if package == "torch" else jitstep
+    for net, of_saver, of_loader in zip(nets, (torch.optim, source), (torch.optim, jitstep), strict=True):
+        optimizer = getattr(of_saver, saver)(net.parameters(), **options)
+        train(net, optimizer, 3)
+        other = getattr(of_loader, loader)(net.parameters())
+        other.load_state_dict(saved(optimizer.state_dict()))
+        assert other.param_groups[0]["decoupled_weight_decay"]
+        assert other.param_groups[0]["eps"] == 1e-3
+        train(net, other, 3)
+    assert_close(*nets)
+
+
 def test_a_checkpoint_holds_no_more_than_its_state():
     net = make()
     optimizer = jitstep.Adafactor(net.parameters())

@@ -146,6 +146,7 @@ def test_a_value_that_depends_on_the_rate_is_that_of_construction():
         (lambda: jitstep.AdamW([weight()], weights="split9"), ValueError, "split9"),
         (lambda: jitstep.AdamW([weight()], seed=-1), ValueError, '"seed" must be an integer from 0 to 2'),
         (lambda: jitstep.AdamW([weight()], lr=torch.ones(2)), ValueError, "Tensor lr must be 1-element"),
+        (lambda: jitstep.Adam([weight()], betas=2 * (torch.ones(2) / 2,)), ValueError, "Tensor betas.0. must be 1-el"),
         (lambda: jitstep.AdamW([weight()], fused=True, foreach=True), RuntimeError, "cannot be `True` together"),
         (lambda: jitstep.AdamW([weight()], differentiable=True), RuntimeError, "does not support `differentiable`"),
         (lambda: jitstep.Muon([torch.nn.Parameter(torch.ones(3))]), ValueError, "Muon only supports 2D parameters"),

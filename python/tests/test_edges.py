@@ -1,5 +1,7 @@
 """Rules at the edges of their options and gradients, where their originals are exact."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -50,6 +52,14 @@ def test_madgrad_without_eps_keeps_elements_without_gradient():
     assert made.isfinite().all() and made[1] < 1 < made[2]
 
 
+def test_a_rate_that_requires_a_gradient_is_a_number_without_a_warning():
+    p = torch.nn.Parameter(torch.ones(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer = jitstep.SGD([p], lr=torch.tensor(0.5, requires_grad=True))
+        assert stepped(optimizer, p, [[1.0, 1.0, 2.0]]).tolist() == [0.5, 0.5, 0.0]
+
+
 def test_a_hessian_that_is_not_a_number_shows():
     p = torch.nn.Parameter(torch.ones(3))
     optimizer = jitstep.Sophia([p], lr=0.1)
@@ -71,6 +81,54 @@ def test_groups_of_schedule_free_optimizers_share_their_weights(name, value):
     q.grad = None
     optimizer.param_groups[1][name] = value
     optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("betas", (0.9, 0.99)), ("beta3", 0.5), ("d0", 1e-5), ("d_coef", 2.0), ("growth_rate", 1.5)],
+)
+def test_groups_of_prodigy_share_what_its_step_size_depends_on(name, value):
+    p, q = torch.nn.Parameter(torch.ones(5)), torch.nn.Parameter(torch.ones(5))
+    optimizer = jitstep.Prodigy([{"params": [p]}, {"params": [q], name: value}])
+    p.grad, q.grad = torch.ones(5), torch.ones(5)
+    with pytest.raises(ValueError, match=f"different {name} "):
+        optimizer.step()
+    assert torch.equal(p, torch.ones(5))
+    optimizer.param_groups[0][name] = value
+    optimizer.step()
+
+
+@pytest.mark.parametrize("cls", [jitstep.Prodigy, jitstep.DAdaptAdam])
+def test_groups_with_one_step_size_may_have_other_learning_rates(cls):
+    p, q = torch.nn.Parameter(torch.ones(5)), torch.nn.Parameter(torch.ones(5))
+    optimizer = cls([{"params": [p]}, {"params": [q], "lr": 0.5, "weight_decay": 0.1, "eps": 1e-6}])
+    for _ in range(3):
+        p.grad, q.grad = torch.ones(5), torch.ones(5)
+        optimizer.step()
+    assert torch.equal(optimizer.value(p, "s") > 0, torch.ones(5, dtype=torch.bool))
+    assert (p < 1).all() and (q < 1).all() and (p < q).all()
+
+
+@pytest.mark.parametrize("k", [(5, 4), (5, 7), (4, 1)])
+def test_lookahead_counts_its_steps_from_the_last_merge(k):
+    """Against AdamW, and merges in a loop."""
+    p = torch.nn.Parameter(torch.linspace(-1, 1, 7))
+    q = torch.nn.Parameter(p.detach().clone())
+    options = {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-3, "weight_decay": 0.1}
+    optimizer, fast = jitstep.LookaheadAdamW([p], k=k[0], alpha=0.3, **options), jitstep.AdamW([q], **options)
+    slow, since = q.detach().clone(), 0
+    for step in range(1, 20):
+        if step == 7:
+            optimizer.param_groups[0]["k"] = k[1]
+        p.grad = torch.cos(torch.arange(7.0) * step)
+        q.grad = p.grad.clone()
+        optimizer.step()
+        fast.step()
+        since += 1
+        if since >= optimizer.param_groups[0]["k"]:
+            q.data.lerp_(slow, 0.7)
+            slow, since = q.detach().clone(), 0
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=f"step {step}")
 
 
 def test_a_warm_up_of_a_fraction_of_a_step_is_a_step():

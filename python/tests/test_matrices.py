@@ -86,6 +86,43 @@ def test_another_largest_side_drops_matrices_and_starts_new_ones():
     assert all(torch.isfinite(p).all() for p in ps)
 
 
+def test_the_largest_side_may_change_between_steps():
+    ps = parameters()
+    optimizer = soap(ps)
+    train(ps, optimizer, 3)
+    optimizer.param_groups[0]["max_precondition_dim"] = 3
+    train(ps, optimizer, 1, 4)
+    assert "GG_0" not in optimizer.state[ps[0]] and "GG_1" in optimizer.state[ps[0]]
+    optimizer.param_groups[0]["max_precondition_dim"] = 4
+    train(ps, optimizer, 1, 5)
+    assert "GG_0" in optimizer.state[ps[0]]
+
+
+@pytest.mark.parametrize(
+    ("cls", "before", "after"),
+    [
+        (jitstep.SOAP, {"precondition_1d": False}, {"precondition_1d": True}),
+        (jitstep.SOAP, {"max_precondition_dim": 2}, {"max_precondition_dim": 9}),
+        (jitstep.Shampoo, {"max_precondition_dim": 2}, {"max_precondition_dim": 9}),
+    ],
+)
+def test_a_new_matrix_changes_nothing_until_it_is_computed(cls, before, after):
+    ps, qs = parameters(), parameters()
+    one, other = (cls(params, lr=0.02, precondition_frequency=10, **before) for params in (ps, qs))
+    train(ps, one, 2)
+    train(qs, other, 2)
+    other.param_groups[0].update(after)
+    train(ps, one, 7, 3)
+    train(qs, other, 7, 3)
+    for p, q in zip(ps, qs, strict=True):
+        torch.testing.assert_close(p, q)
+    assert sum(map(len, other.state.values())) > sum(map(len, one.state.values()))
+    train(ps, one, 5, 10)
+    train(qs, other, 5, 10)
+    assert not all(torch.allclose(p, q) for p, q in zip(ps, qs, strict=True))
+    assert all(q.isfinite().all() for q in qs)
+
+
 def test_a_checkpoint_with_a_matrix_of_another_size_is_refused():
     ps = parameters()
     optimizer = soap(ps)
