@@ -300,6 +300,7 @@ TEST_F(Convert, EveryErrorIsOneLine) {
       {"old.pt old.pt --state fp32", "old.pt exists already"},
       {"old.pt link.pt", "link.pt exists already"},
       {"old.pt none/new.pt", "cannot be saved to none/new.pt"},
+      {"old.pt " + std::string(300, 'n'), "File name too long"},
       {"old.pt new.pt --state int9", "int9"},
       {"old.pt new.pt --state q=int8", "there is no slot \"q\". Slots: exp_avg"},
       {"old.pt new.pt --state int8 --state int4", "--state is given twice"},

@@ -186,7 +186,9 @@ Conversion report(const Groups& groups, const Optimizer& optimizer,
 }  // namespace
 
 Conversion convert(const Request& request) {
-  if (!request.overwrite && std::filesystem::exists(std::filesystem::symlink_status(request.to)))
+  std::error_code unreadable;  // the error of writing the file explains it
+  if (!request.overwrite &&
+      std::filesystem::exists(std::filesystem::symlink_status(request.to, unreadable)))
     throw Error(str_cat(request.to, " exists already. Name another file, or pass --overwrite."));
   const auto folder = open_folder(request.from);
   torch::serialize::InputArchive file;

@@ -73,9 +73,9 @@ struct Silence : c10::WarningHandler {
 // The first line, because torch's further lines are context and a stack trace. Without the prefix "jitstep: ", which
 // report_error() adds.
 std::string one_line(const std::exception& error) {
-  const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
-  const std::string line =
-      jit::first_line(torchs != nullptr ? torchs->what_without_backtrace() : error.what());
+  const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
+  const std::string line = jit::first_line(
+      torch_error != nullptr ? torch_error->what_without_backtrace() : error.what());
   const std::string prefix = "jitstep: ";
   return line.starts_with(prefix) ? line.substr(prefix.size()) : line;
 }

@@ -251,6 +251,7 @@ struct Optimizer::Impl {
   void check_training() const;
   void switch_mode(jit::Mode to);
   void with_rollback(const std::function<void()>& launch);
+  void wait_for_pending();
   void gather_inputs(Operation operation);
   bool gather_groups(Operation operation);
   bool gather_params(std::size_t group, std::size_t first, std::size_t last, Operation operation);

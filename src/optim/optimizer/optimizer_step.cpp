@@ -80,11 +80,18 @@ void Optimizer::Impl::switch_mode(jit::Mode to) {
   mode = to;
 }
 
+// Conversions read the state that the last steps write, also those of single parameters in backward().
+void Optimizer::Impl::wait_for_pending() {
+  if (!pending.empty()) stepper.wait_for_last_step();
+  for (const PendingBinding& one : pending)
+    if (one.record->alone) one.record->alone->wait_for_last_step();
+}
+
 // Binds the states and calls `launch`. Restores the states if either throws.
 void Optimizer::Impl::with_rollback(const std::function<void()>& launch) {
   try {
     as_torch_error([&] {
-      if (!pending.empty()) stepper.wait_for_last_step();  // conversions read its state
+      wait_for_pending();
       bind_states();
       bind_shared_state();
     });

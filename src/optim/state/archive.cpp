@@ -292,8 +292,7 @@ std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {
       TORCH_CHECK(
           !state || (state->id() >= 0 && state->id() < kMost && ids.insert(state->id()).second),
           "jitstep: the checkpoint is damaged: two parameters have the same tensor id, or an id is "
-          "out "
-          "of range. Save the optimizer again.");
+          "out of range. Save the optimizer again.");
   return ids;
 }
 

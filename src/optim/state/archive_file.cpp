@@ -37,12 +37,14 @@ fs::path followed(fs::path file) {
 // Creates a temporary file in the same folder. Its name is random: in a folder that others can write to, an attacker
 // could otherwise place a link there to one of this user's files.
 jit::FileHandle new_temporary_file(const fs::path& file, std::string& name) {
+  constexpr std::size_t kMostName = 200;  // of the 255 bytes that a file name may have
+  const fs::path start = file.parent_path() / file.filename().string().substr(0, kMostName);
   for (;;) {
     const auto number = jit::random_number();
     if (!number) return jit::FileHandle();
     std::ostringstream suffix;
     suffix << "." << std::hex << *number << ".part";
-    name = file.string() + suffix.str();
+    name = start.string() + suffix.str();
     jit::FileHandle result(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (result || errno != EEXIST) return result;
   }
@@ -88,8 +90,9 @@ std::string folder_problem(const std::string& path) {
 }
 
 std::string first_line(const std::exception& error) {
-  const auto* const torchs = dynamic_cast<const c10::Error*>(&error);
-  return jit::first_line(torchs != nullptr ? torchs->what_without_backtrace() : error.what());
+  const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
+  return jit::first_line(torch_error != nullptr ? torch_error->what_without_backtrace()
+                                                : error.what());
 }
 
 // torch's error names neither the file nor a likely cause.

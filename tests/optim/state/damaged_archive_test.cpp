@@ -308,6 +308,15 @@ TEST(DamagedArchive, AFileKeepsItsPermissionsAndALinkIsFollowed) {
   EXPECT_NO_THROW(optimizer.load(file));
 }
 
+TEST(DamagedArchive, AFileMayHaveTheLongestName) {
+  Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  train(optimizer, parameters, 1, 1);
+  const std::string file = own_file(std::string(255, 'n'), "");
+  optimizer.save(file);
+  EXPECT_NO_THROW(optimizer.load(file));
+}
+
 TEST(DamagedArchive, ALinkToAMissingFileIsFollowed) {
   const Tensors parameters = make_parameters();
   AdamW optimizer(parameters);
