@@ -231,7 +231,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
 
   /// The weights that the rules compute with, in the order of the parameters: new float32 tensors of the same shapes.
   /// They include the residual of the weight format, so they can be more precise than the parameters. In evaluation
-  /// mode they are the evaluation point, with the residual of the training point.
+  /// mode they are the evaluation point.
   std::vector<torch::Tensor> fp32_weights() const;
 
   /// Memory of parameters, gradients and state, by format and by parameter. See reports.h. Does not synchronize.

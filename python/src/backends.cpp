@@ -13,6 +13,7 @@
 #include "jit/base/fork_guard.h"
 #include "jit/base/integers.h"
 #include "jit/step/cuda_backend.h"
+#include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/error.h"
 
@@ -83,9 +84,14 @@ std::string& nvrtc_folder() {
   return folder;
 }
 
+// Tuning records are for a number of threads.
+int threads_of_steps() { return std::min(most_threads.load(), jit::host_hardware().units); }
+
 std::unique_ptr<jit::Backend> make_backend(const Device& device) {
   jit::Engine& engine = jit::default_engine();
-  if (device.is_cpu()) return std::make_unique<jit::CpuBackend>(engine, parallel_for);
+  if (device.is_cpu())
+    return std::make_unique<jit::CpuBackend>(engine, parallel_for,
+                                             jit::recorded_host_configs(engine, &threads_of_steps));
   if (!device.is_supported())
     throw jit::Error("only CPU and CUDA devices have kernels. Move the parameter to one of them.");
   if (!nvrtc_folder().empty()) engine.add_nvrtc_folder(nvrtc_folder());
@@ -119,7 +125,7 @@ void check_not_capturing(const Device& device) {
 }
 
 jit::Hardware hardware_of(const Device& device) {
-  return device.is_cpu() ? jit::host_hardware()
+  return device.is_cpu() ? jit::host_hardware(threads_of_steps())
                          : jit::gpu_hardware(jit::default_engine(), device.index);
 }
 

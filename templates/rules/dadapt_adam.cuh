@@ -7,11 +7,11 @@ namespace jitstep::rules::dadapt_adam {
 
 struct Hyper {
   double lr = 1;                    // > 0
-  Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
+  Numbers<2> betas = {0.9, 0.999};  // in [0, 1); same in all groups
   double eps = 1e-8;                // > 0
   double weight_decay = 0;          // >= 0
-  double d0 = 1e-6;                 // > 0
-  Nullable growth_rate = null;      // > 0; by default without limit
+  double d0 = 1e-6;                 // > 0; same in all groups
+  Nullable growth_rate = null;      // > 0; same in all groups; by default without limit
 };
 struct Flags {
   bool decouple = false;

@@ -19,13 +19,16 @@ struct Slots {
   NonNegative v;  // torch: exp_avg_sq
   Signed slow;    // torch: slow_params; codec: fp32
 };
+struct AuxState {
+  Entry<tensor, double> since_merge;  // steps
+};
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, eps, shrink, step_size, root_correction;
   formulas::Lookahead ahead;
 };
 
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t) {
+  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
     Scalars s;
     s.beta1 = static_cast<real>(h.betas[0]);
     s.fresh1 = static_cast<real>(1 - h.betas[0]);
@@ -35,7 +38,7 @@ struct Rule {
     s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
     s.step_size = static_cast<real>(h.lr / (1 - power(h.betas[0], t)));
     s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
-    s.ahead = formulas::lookahead(h.k, h.alpha, t);
+    s.ahead = formulas::lookahead(h.k, h.alpha, m.since_merge);
     return s;
   }
   KHD static void update_state(auto& e, const auto& c) {

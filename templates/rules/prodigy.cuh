@@ -7,13 +7,13 @@ namespace jitstep::rules::prodigy {
 
 struct Hyper {
   double lr = 1;                    // > 0
-  Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
-  Nullable beta3 = null;            // in [0, 1); by default the root of betas[1]
+  Numbers<2> betas = {0.9, 0.999};  // in [0, 1); same in all groups
+  Nullable beta3 = null;            // in [0, 1); same in all groups; by default the root of betas[1]
   double eps = 1e-8;                // > 0
   double weight_decay = 0;          // >= 0
-  double d0 = 1e-6;                 // > 0
-  double d_coef = 1;                // > 0
-  Nullable growth_rate = null;      // > 0; by default without limit
+  double d0 = 1e-6;                 // > 0; same in all groups
+  double d_coef = 1;                // > 0; same in all groups
+  Nullable growth_rate = null;      // > 0; same in all groups; by default without limit
   double slice_p = 1;               // integer; >= 1; d uses every slice_p-th element
 };
 struct Flags {

@@ -28,13 +28,13 @@ struct Slots {
 };
 struct Matrices {
   Matrix<0, 0> l0;     // torch: pre_cond_0; initial: matrix_eps; largest side: max_precondition_dim
-  Matrix<0, 0> root0;  // torch: inv_pre_cond_0; largest side: max_precondition_dim
+  Matrix<0, 0> root0;  // torch: inv_pre_cond_0; initial: 1; largest side: max_precondition_dim
   Matrix<1, 1> l1;     // torch: pre_cond_1; initial: matrix_eps; largest side: max_precondition_dim
-  Matrix<1, 1> root1;  // torch: inv_pre_cond_1; largest side: max_precondition_dim
+  Matrix<1, 1> root1;  // torch: inv_pre_cond_1; initial: 1; largest side: max_precondition_dim
   Matrix<2, 2> l2;     // torch: pre_cond_2; initial: matrix_eps; largest side: max_precondition_dim
-  Matrix<2, 2> root2;  // torch: inv_pre_cond_2; largest side: max_precondition_dim
+  Matrix<2, 2> root2;  // torch: inv_pre_cond_2; initial: 1; largest side: max_precondition_dim
   Matrix<3, 3> l3;     // torch: pre_cond_3; initial: matrix_eps; largest side: max_precondition_dim
-  Matrix<3, 3> root3;  // torch: inv_pre_cond_3; largest side: max_precondition_dim
+  Matrix<3, 3> root3;  // torch: inv_pre_cond_3; initial: 1; largest side: max_precondition_dim
 };
 struct Scalars {
   real lr, keep, fresh, coupled, shrink;

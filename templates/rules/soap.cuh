@@ -34,13 +34,13 @@ struct Slots {
 };
 struct Matrices {
   Matrix<0, 0> gg0;  // torch: GG_0; largest side: max_precondition_dim; if preconditioned
-  Matrix<0, 0> q0;   // torch: Q_0; largest side: max_precondition_dim; if preconditioned
+  Matrix<0, 0> q0;   // torch: Q_0; initial: 1; largest side: max_precondition_dim; if preconditioned
   Matrix<1, 1> gg1;  // torch: GG_1; largest side: max_precondition_dim
-  Matrix<1, 1> q1;   // torch: Q_1; largest side: max_precondition_dim
+  Matrix<1, 1> q1;   // torch: Q_1; initial: 1; largest side: max_precondition_dim
   Matrix<2, 2> gg2;  // torch: GG_2; largest side: max_precondition_dim
-  Matrix<2, 2> q2;   // torch: Q_2; largest side: max_precondition_dim
+  Matrix<2, 2> q2;   // torch: Q_2; initial: 1; largest side: max_precondition_dim
   Matrix<3, 3> gg3;  // torch: GG_3; largest side: max_precondition_dim
-  Matrix<3, 3> q3;   // torch: Q_3; largest side: max_precondition_dim
+  Matrix<3, 3> q3;   // torch: Q_3; initial: 1; largest side: max_precondition_dim
 };
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, eps, rate, shrink;

@@ -2,6 +2,7 @@
 #include <jit/base/numbers.h>
 #include <jit/base/text.h>
 #include <jit/base/text_table.h>
+#include <jit/tuning/config_chooser.h>
 #include <jit/tuning/tuning_record.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
@@ -77,7 +78,7 @@ Measured measured(tuning::HostDevice& device, CpuBackend& cpu, const Workload& w
 
 std::string table_of(const std::vector<Measured>& all) {
   std::vector<std::vector<std::string>> rows = {
-      {"workload", "ms", "spread", "Mparam/s", "GB/s", "of bound", "config"}};
+      {"workload", "ms", "spread", "Mparam/s", "GB/s", "of bound", "record"}};
   for (const Measured& one : all)
     rows.push_back({one.workload.name(), fixed(1e3 * one.seconds, 4),
                     fixed(100 * one.spread, 0) + " %", fixed(one.elements_per_second() / 1e6, 1),
@@ -109,7 +110,7 @@ void bench(const Request& request) {
   const std::vector<Workload> workloads = workloads_of(request.workloads);
   tuning::HostDevice device(default_engine(),
                             {.threads = threads, .scratch_bytes = request.scratch_mib << 20});
-  CpuBackend cpu(default_engine());
+  CpuBackend cpu(default_engine(), {}, recorded_configs(default_engine(), host_hardware(threads)));
   std::vector<Measured> all;
   for (const Workload& workload : workloads)
     all.push_back(measured(device, cpu, workload, request.rounds));

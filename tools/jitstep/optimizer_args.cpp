@@ -68,7 +68,7 @@ void add_optimizer_args(CLI::App& command, OptimizerArgs& args) {
 }
 
 std::string rule_name(const std::string& name_or_path) {
-  return is_file(name_or_path) ? default_catalog().load_rule(name_or_path).name : name_or_path;
+  return is_path(name_or_path) ? default_catalog().load_rule(name_or_path).name : name_or_path;
 }
 
 // A value that is not JSON is the name of a choice.

@@ -48,7 +48,7 @@ const Manifest& named(const Catalog& catalog, Kind kind, const std::string& name
 
 // A name may belong to several kinds. A rule has precedence over a codec, and a codec over a weight format.
 Shown find(const std::string& name) {
-  if (is_file(name)) return of_file(name);
+  if (is_path(name)) return of_file(name);
   const Catalog& catalog = default_catalog();
   for (const Kind kind : {Kind::rule, Kind::codec, Kind::weights}) {
     if (!catalog.has(kind, name)) continue;

@@ -56,7 +56,7 @@ Manifest::Kind kind_of_file(const std::string& path) {
 
 }  // namespace
 
-bool is_file(const std::string& name) {
+bool is_path(const std::string& name) {
   return name.find('/') != name.npos || name.ends_with(".cuh");
 }
 
@@ -74,7 +74,7 @@ const Manifest& load_shared_codec(const std::string& path) {
 }
 
 bool load_named(json& name, const FileLoader& load) {
-  if (!name.is_string() || !is_file(name.get<std::string>())) return false;
+  if (!name.is_string() || !is_path(name.get<std::string>())) return false;
   name = load(name.get<std::string>()).name;
   return true;
 }

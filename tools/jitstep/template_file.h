@@ -11,7 +11,7 @@
 namespace jitstep::tool {
 
 /// Whether an argument is a path: it has a slash or ends in ".cuh". Else it is a name.
-bool is_file(const std::string& name);
+bool is_path(const std::string& name);
 
 /// Loads a file into the catalog. Its namespace tells whether it is a rule or a codec. Throws an Error with file and
 /// line if it is neither, or cannot be read.

@@ -47,7 +47,8 @@ void add_workload_args(CLI::App& command, WorkloadArgs& args) {
   CLI::Option* const sizes =
       command
           .add_option("--sizes", args.sizes,
-                      "Elements of a tensor, as in 1M, or of several, as in 700x2k")
+                      "Elements of a tensor, as in 1M, or of several, as in 700x2k. k, M and G are "
+                      "powers of 1024")
           ->type_name("SIZE,...")
           ->allow_extra_args(false)
           ->delimiter(',')

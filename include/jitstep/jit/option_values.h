@@ -65,8 +65,8 @@ class JITSTEP_API OptionValues {
   bool may_have_flags(const NamedValues& flags, int dims) const;
   /// Flags of the common options, for KernelSpec::gradient_flags.
   NamedValues gradient_flags() const;
-  /// True if both have the same rule and the same flags for all sizes, including common flags. False if a number has
-  /// changed that a condition over sizes may read.
+  /// True if both have the same rule, and the same flags and matrices for all sizes, including common flags. False if a
+  /// number has changed that a condition over sizes may read.
   bool same_flags(const OptionValues& other) const;
   /// HyperParams::hyper, with all kMaxHyper numbers.
   std::vector<double> hyper() const;
@@ -95,6 +95,7 @@ class JITSTEP_API OptionValues {
   NamedValues flags_of(const Manifest& manifest, const Sizes& sizes) const;
   bool depends_on_sizes(const Expression& condition, bool or_on_dims) const;
   bool depends_on_sizes(const Option& flag) const;
+  bool has_sized_conditions() const;
   bool same_dependent_values(const OptionValues& other) const;
 
   std::shared_ptr<const Catalog> catalog_;  // a snapshot; empty: the default catalog

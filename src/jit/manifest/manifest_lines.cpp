@@ -37,6 +37,11 @@ Pieces pieces_of(std::string_view line) {
 }
 
 class Cutter {
+  using Position = std::tuple<std::size_t, Location, Pieces, bool>;
+
+  // What next() changes.
+  auto position() { return std::tie(at_, location_, here_, continues_); }
+
  public:
   Cutter(std::string_view content, const std::string& path,
          const std::vector<std::string_view>& strict)
@@ -44,14 +49,14 @@ class Cutter {
 
   // Checks what does not depend on declarations, except for the end of the braces, which are returned.
   const Braces& check_code() {
-    const auto saved = std::pair(at_, location_);
+    const Position saved = position();
     for (CodeCheck check; next();) {
       const std::string code = without_quotes(here_.code);
       result_.braces.take(code, here_.indent, location_);
       check.take(code, location_);
       result_.names_sizes = result_.names_sizes || contains_word(code, "Sizes");
     }
-    std::tie(at_, location_) = saved;
+    position() = saved;
     return result_.braces;
   }
 
@@ -239,12 +244,12 @@ class Cutter {
 
   // Looks ahead without consuming lines, because the struct's own lines are also part of the file's code.
   void loose_lines(SourceStruct& parsed) {
-    const auto saved = std::pair(at_, location_);
+    const Position saved = position();
     while (next() && here_.code != "};") {
       if (!here_.code.empty()) parsed.fields.push_back({location_, std::string(here_.code), ""});
       if (parsed.fields.size() > 16) break;
     }
-    std::tie(at_, location_) = saved;
+    position() = saved;
   }
 
   std::string text_;

@@ -49,7 +49,8 @@ struct NoteForm {
 constexpr std::array kNoteForms = {
     NoteForm{"codec", "codec: CODEC", "slots"},
     NoteForm{"at construction", "at construction: OPTION", "a rule's Nullable numbers"},
-    NoteForm{"same in all groups", "same in all groups", "a rule's numbers of type double"},
+    NoteForm{"same in all groups", "same in all groups",
+             "a rule's numbers of the types double, Numbers and Nullable"},
     NoteForm{"torch", "torch: NAME", "slots, auxiliary state and matrices"},
     NoteForm{"initial", "initial: NUMBER or OPTION", "slots, auxiliary state and matrices"},
     NoteForm{"largest side", "largest side: NUMBER or OPTION", "matrices"},

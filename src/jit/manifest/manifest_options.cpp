@@ -101,7 +101,7 @@ Option read_number(const SourceLine& line) {
   for (const auto segment : segments_of(line)) {
     if (option.type == Option::Type::nullable && segment.starts_with(kAtConstruction))
       option.at_construction = read_name(value_of(segment), line.location, "an option");
-    else if (segment == kSameInGroups && option.type == Option::Type::number)
+    else if (segment == kSameInGroups && option.type != Option::Type::list)
       option.same_in_groups = true;
     else if (!read_constraint(segment, line.location, option.constraint))
       add_free_text(segment, line.location, &option.note);

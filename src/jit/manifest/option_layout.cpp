@@ -42,7 +42,10 @@ bool depends_on(const Manifest& manifest, const std::string& name) {
          std::any_of(manifest.refusals.begin(), manifest.refusals.end(),
                      [&](const Refusal& refusal) { return refusal.condition.reads(name); }) ||
          std::any_of(manifest.slots.begin(), manifest.slots.end(),
-                     [&](const Slot& slot) { return slot.initial.option == name; });
+                     [&](const Slot& slot) { return slot.initial.option == name; }) ||
+         std::any_of(manifest.matrices.begin(), manifest.matrices.end(), [&](const auto& matrix) {
+           return matrix.largest && matrix.largest->option == name;
+         });
 }
 
 }  // namespace

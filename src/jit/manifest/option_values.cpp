@@ -175,10 +175,19 @@ bool OptionValues::same_dependent_values(const OptionValues& other) const {
   return true;
 }
 
+// Whether an option decides with the sizes of a parameter which flags or matrices it has.
+bool OptionValues::has_sized_conditions() const {
+  const auto& flags = rule().flags;
+  const auto& matrices = rule().matrices;
+  return std::any_of(flags.begin(), flags.end(),
+                     [&](const Option& flag) { return depends_on_sizes(flag); }) ||
+         std::any_of(matrices.begin(), matrices.end(), [](const auto& matrix) {
+           return matrix.largest && !matrix.largest->option.empty();
+         });
+}
+
 bool OptionValues::same_flags(const OptionValues& other) const {
-  const auto& own = rule().flags;
-  if (std::any_of(own.begin(), own.end(), [&](const Option& one) { return depends_on_sizes(one); }))
-    return same_dependent_values(other);
+  if (has_sized_conditions()) return same_dependent_values(other);
   for (const Manifest* const manifest : {&layout_->rule, &layout_->gradient}) {
     const auto& flags = manifest->flags;
     const bool by_dims = std::any_of(flags.begin(), flags.end(), [](const Option& flag) {

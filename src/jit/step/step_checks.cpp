@@ -264,6 +264,21 @@ void check_counters(const std::vector<StepInput>& inputs,
   }
 }
 
+namespace {
+
+bool same_value(const PackedOption& option, const HyperParams& a, const HyperParams& b) {
+  const std::size_t end = option.index + static_cast<std::size_t>(option.option->doubles());
+  for (std::size_t i = option.index; i < end; ++i)
+    if (!same_bits(a.hyper[i], b.hyper[i])) return false;
+  return true;
+}
+
+std::string shown_value(const PackedOption& option, const HyperParams& group) {
+  return to_string(option.value({std::begin(group.hyper), std::end(group.hyper)}));
+}
+
+}  // namespace
+
 // One tensor writes the shared state, with the options of its own group. The options that the state depends on must
 // therefore be equal in all groups.
 void check_same_in_groups(const Plan& plan, const std::vector<HyperParams>& hyper_params,
@@ -271,18 +286,18 @@ void check_same_in_groups(const Plan& plan, const std::vector<HyperParams>& hype
   const auto layout = plan.catalog->option_layout(plan.spec.rule);
   for (const PackedOption& one : layout->options_of(layout->rule)) {
     if (!one.option->same_in_groups) continue;
+    const std::string& name = one.option->name;
     const HyperParams* first = nullptr;
     for (std::size_t i = 0; i < hyper_params.size(); ++i) {
       if (!used[i]) continue;
       const HyperParams& now = hyper_params[i];
       if (first == nullptr) first = &now;
-      const double value = now.hyper[one.index], other = first->hyper[one.index];
-      const bool on_device = now.lr != nullptr && one.option->name == "lr";
-      if (value != other && !on_device)
-        throw Error(str_cat("cannot step groups with different ", one.option->name, " (", other,
-                            " and ", value, ") by ", plan.spec.rule,
-                            ": they share state that depends on it. Use one optimizer for each ",
-                            "value of ", one.option->name, "."));
+      const bool on_device = now.lr != nullptr && name == "lr";
+      if (!on_device && !same_value(one, now, *first))
+        throw Error(str_cat("cannot step groups with different ", name, " (",
+                            shown_value(one, *first), " and ", shown_value(one, now), ") by ",
+                            plan.spec.rule, ": they share state that depends on it. Use one ",
+                            "optimizer for each value of ", name, "."));
     }
   }
 }

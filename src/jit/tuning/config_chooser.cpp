@@ -1,5 +1,6 @@
 #include "jit/tuning/config_chooser.h"
 
+#include <map>
 #include <sstream>
 
 #include "jit/base/file_io.h"
@@ -101,6 +102,25 @@ std::optional<TuningRecord> ConfigChooser::exact(const Plan& plan, const WorkSiz
 ConfigProvider recorded_configs(Engine& engine, Hardware hardware) {
   return [chooser = std::make_shared<ConfigChooser>(engine, std::move(hardware))](
              const Plan& plan, const WorkSize& size) { return chooser->choose(plan, size); };
+}
+
+ConfigProvider recorded_host_configs(Engine& engine, std::function<int()> threads) {
+  struct Choosers {
+    ForkSafeMutex mutex;
+    std::map<int, std::unique_ptr<ConfigChooser>> of_threads;
+  };
+  return [&engine, threads = std::move(threads), all = std::make_shared<Choosers>()](
+             const Plan& plan, const WorkSize& size) {
+    const int now = threads();
+    ConfigChooser* chooser = nullptr;
+    {
+      const std::lock_guard lock(all->mutex);
+      auto& known = all->of_threads[now];
+      if (!known) known = std::make_unique<ConfigChooser>(engine, host_hardware(now));
+      chooser = known.get();
+    }
+    return chooser->choose(plan, size);
+  };
 }
 
 }  // namespace jitstep::jit

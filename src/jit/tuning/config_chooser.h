@@ -2,6 +2,7 @@
 // read-only cache layer, and the built-in ones.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,5 +46,7 @@ class JITSTEP_API ConfigChooser {
 
 /// A provider that chooses from the tuning records of this hardware. The engine must outlive it.
 JITSTEP_API ConfigProvider recorded_configs(Engine& engine, Hardware hardware);
+/// The same for the CPU with the number of threads that `threads` returns at each call. Thread-safe if `threads` is.
+JITSTEP_API ConfigProvider recorded_host_configs(Engine& engine, std::function<int()> threads);
 
 }  // namespace jitstep::jit

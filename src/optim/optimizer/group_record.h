@@ -35,7 +35,7 @@ class GroupRecord {
   /// option is out of range; then nothing has changed.
   void refresh(const Options& options, ValidationPhase phase, HyperParams& numbers);
 
-  /// Increases when flags or formats change, because parameters may then need another kernel.
+  /// Increases when flags, matrices or formats change: parameters may then need another kernel or other memory.
   int revision() const { return revision_; }
 
   /// The options at the last refresh().

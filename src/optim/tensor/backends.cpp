@@ -1,5 +1,6 @@
 #include "optim/tensor/backends.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
@@ -11,6 +12,7 @@
 #include "jit/base/fork_guard.h"
 #include "jit/base/text.h"
 #include "jit/step/cuda_backend.h"
+#include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/error.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -86,9 +88,14 @@ class TorchCudaHost : public jit::CudaHost {
   torch::Device device_;
 };
 
+// Tuning records are for a number of threads.
+int threads_of_steps() { return std::min(at::get_num_threads(), jit::host_hardware().units); }
+
 std::unique_ptr<jit::Backend> make_backend(const torch::Device& device) {
   jit::Engine& engine = jit::default_engine();
-  if (device.is_cpu()) return std::make_unique<jit::CpuBackend>(engine, torch_parallel_for);
+  if (device.is_cpu())
+    return std::make_unique<jit::CpuBackend>(engine, torch_parallel_for,
+                                             jit::recorded_host_configs(engine, &threads_of_steps));
   if (!device.is_cuda())
     throw jit::Error(
         jit::str_cat("jitstep: no kernels for a parameter on ", device.str(),
@@ -105,7 +112,7 @@ c10::Stream current_stream(const torch::Device& device) {
 }
 
 jit::Hardware hardware_of(const torch::Device& device) {
-  return device.is_cpu() ? jit::host_hardware()
+  return device.is_cpu() ? jit::host_hardware(threads_of_steps())
                          : jit::gpu_hardware(jit::default_engine(), device.index());
 }
 

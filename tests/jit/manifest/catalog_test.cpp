@@ -371,6 +371,18 @@ TEST_F(SizedOptions, HaveOtherFlagsOnceANumberOfASizeConditionChanges) {
   EXPECT_TRUE(changed.may_have_flags(flags, 1)) << "for some sizes";
 }
 
+TEST_F(SizedOptions, HaveOtherMatricesOnceTheirLargestSideChanges) {
+  OptionValues values = sized("  double most = 100;  // >= 0\n",
+                              "  bool large = false;\n};\nstruct Transforms {\n"
+                              "  real turned;  // host: turn\n};\nstruct Matrices {\n"
+                              "  Matrix<0, 0> left;  // largest side: most\n");
+  OptionValues changed = values;
+  changed.set("lr", 0.25);
+  EXPECT_TRUE(values.same_flags(changed));
+  changed.set("most", 101);
+  EXPECT_FALSE(values.same_flags(changed));
+}
+
 TEST_F(SizedOptions, HideSizesOfTheirNames) {
   OptionValues values = sized("  double numel = 3;  // >= 0\n",
                               "  bool few = false;  // lifted: numel < 5 && size(0) > 5\n");

@@ -350,8 +350,9 @@ const std::vector<Mistake>& mistakes() {
       {Kind::gradient, 3,
        "namespace jitstep::mine {\nstruct Hyper {\nNullable u = null;  // at construction: a\n};\n",
        "cannot read `at construction:` here"},
-      {Kind::rule, 3, HYPER "Nullable a = null;  // same in all groups\n};\n",
-       "`same in all groups` is for a rule's numbers of type double. Start free text with another"},
+      {Kind::rule, 3, HYPER "List a = {};  // same in all groups\n};\n",
+       "`same in all groups` is for a rule's numbers of the types double, Numbers and Nullable. "
+       "Start"},
       {Kind::gradient, 3,
        "namespace jitstep::mine {\nstruct Hyper {\ndouble u = 1;  // same in all groups\n};\n",
        "cannot read `same in all groups` here"},

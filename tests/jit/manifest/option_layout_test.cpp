@@ -4,10 +4,14 @@
 
 #include <cmath>
 
+#include "jit/base/text.h"
 #include "jit/manifest/manifest_reader.h"
 #include "jitstep/hyper_params.h"
 #include "jitstep/jit/catalog.h"
+#include "jitstep/jit/error.h"
+#include "jitstep/jit/layout.h"
 #include "jitstep/jit/option_values.h"
+#include "jitstep/jit/plan.h"
 
 namespace jitstep::jit {
 namespace {
@@ -102,6 +106,36 @@ TEST_F(OptionLayouts, KnowTheNumbersThatNothingElseDependsOn) {
   EXPECT_FALSE(is_independent("sgd", "momentum")) << "a flag and a restriction read it";
   EXPECT_FALSE(is_independent("adagrad", "initial_accumulator_value")) << "a slot starts from it";
   EXPECT_FALSE(is_independent("adamw", "grad_scale")) << "a flag of the common options reads it";
+  EXPECT_FALSE(is_independent("soap", "max_precondition_dim")) << "matrices of state read it";
+}
+
+// The kernel, flags and bytes of state of a parameter of these sizes, or why it has none.
+std::string description(const OptionValues& values, const std::vector<std::int64_t>& sizes) try {
+  const Shape shape{sizes, {}};
+  const Plan plan = resolve(
+      values, Formats(), {Dtype::float32, static_cast<int>(sizes.size()), shape.elements(), sizes});
+  const StateLayout layout = state_layout(plan, shape, initial_aux_state(plan, values));
+  return str_cat(plan.name, " ", to_string(values.flags_for(sizes)), " ", layout.bytes());
+} catch (const Error& error) {
+  return error.what();
+}
+
+TEST_F(OptionLayouts, NumbersThatNothingElseDependsOnChangeNoKernelAndNoMemory) {
+  int changes = 0;
+  for (const std::string& rule : default_catalog().names(Manifest::Kind::rule))
+    for (const Option& option : default_catalog().rule(rule).hyper) {
+      if (option.type == Type::list || !is_independent(rule, option.name)) continue;
+      const OptionValues before(rule);
+      OptionValues after = before;
+      after.set(option.name, option.type == Type::number ? Value(3.0) : other_value(option));
+      if (option.type == Type::number && !option.constraint.accepts(3.0)) continue;
+      for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{8, 12}, {20}}) {
+        EXPECT_EQ(description(before, sizes), description(after, sizes))
+            << rule << " " << option.name;
+        ++changes;
+      }
+    }
+  EXPECT_GT(changes, 200);
 }
 
 constexpr const char* kLists = R"(#pragma once

@@ -1,5 +1,6 @@
 // Tuning in an optimizer's own steps. Each run has its own process and cache folder. Otherwise the next run would find
 // its results.
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
@@ -47,6 +48,11 @@ TEST(TunedSteps, DISABLED_GiveTheBitsOfUntunedSteps) {
 }
 
 TEST(TunedSteps, DISABLED_WithDefaultOptions) { trained(in_float()); }
+
+TEST(TunedSteps, DISABLED_OfOneThread) {
+  at::set_num_threads(1);
+  trained(in_float().tune());
+}
 
 TEST(TunedSteps, DISABLED_OfADefaultKernel) { trained(in_float(), 1); }
 
@@ -152,6 +158,14 @@ TEST(TunedSteps, MayBeEnabledByTheEnvironment) {
   EXPECT_TRUE(process.records().empty());
   ASSERT_EQ(process.run("TunedSteps.DISABLED_WithDefaultOptions", "JITSTEP_TUNE=1"), 0);
   EXPECT_FALSE(process.records().empty());
+}
+
+TEST(TunedSteps, RecordTheThreadsOfTorch) {
+  const OwnProcess process;
+  ASSERT_EQ(process.run("TunedSteps.DISABLED_OfOneThread"), 0);
+  const std::vector<json> records = process.records();
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(records[0].at("hardware").at("units"), 1);
 }
 
 TEST(TunedSteps, CompareNoBaselineWithKernelsOfThisProcessor) {
