@@ -109,28 +109,6 @@ def test_groups_with_one_step_size_may_have_other_learning_rates(cls):
     assert (p < 1).all() and (q < 1).all() and (p < q).all()
 
 
-@pytest.mark.parametrize("k", [(5, 4), (5, 7), (4, 1)])
-def test_lookahead_counts_its_steps_from_the_last_merge(k):
-    """Against AdamW, and merges in a loop."""
-    p = torch.nn.Parameter(torch.linspace(-1, 1, 7))
-    q = torch.nn.Parameter(p.detach().clone())
-    options = {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-3, "weight_decay": 0.1}
-    optimizer, fast = jitstep.LookaheadAdamW([p], k=k[0], alpha=0.3, **options), jitstep.AdamW([q], **options)
-    slow, since = q.detach().clone(), 0
-    for step in range(1, 20):
-        if step == 7:
-            optimizer.param_groups[0]["k"] = k[1]
-        p.grad = torch.cos(torch.arange(7.0) * step)
-        q.grad = p.grad.clone()
-        optimizer.step()
-        fast.step()
-        since += 1
-        if since >= optimizer.param_groups[0]["k"]:
-            q.data.lerp_(slow, 0.7)
-            slow, since = q.detach().clone(), 0
-        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=f"step {step}")
-
-
 def test_a_warm_up_of_a_fraction_of_a_step_is_a_step():
     p = torch.nn.Parameter(torch.ones(1))
     optimizer = jitstep.ScheduleFreeSGD([p], lr=1.0, warmup_steps=1.5)

@@ -1,6 +1,6 @@
-// Lookahead (arXiv 1907.08610). k steps after the last merge, the parameter becomes a point between its slow copy and
-// itself. This point is also the new slow copy. The step after it stores the copy, because the parameter still has that
-// value. The steps are counted, so k may change at any time.
+// Lookahead (arXiv 1907.08610). In every k-th step, the parameter becomes a point between its slow copy and itself. k must
+// not change during training: the next merge would be with an old slow copy.
+// This point is also the new slow copy. The step after it stores the copy, because the parameter still has that value.
 #pragma once
 #include "../lang/contract.cuh"
 
@@ -9,15 +9,14 @@ namespace jitstep::formulas {
 struct Lookahead {
   real alpha;
   // Numbers, because g++ vectorizes no loop that reads a bool.
-  int copies;  // 1 in step 1 and after a merge: the parameter becomes the slow copy
-  int merges;  // 1 if this step merges
+  int copies;  // 1 in steps 1, k + 1, ...: the parameter becomes the slow copy
+  int merges;  // 1 in steps k, 2 k, ...
 };
 
-// `since`: the steps since the last merge, an entry of the rule's AuxState.
-KHD Lookahead lookahead(double k, double alpha, auto& since) {
-  const bool merges = since.prev + 1 >= k;
-  since.next = merges ? 0.0 : since.prev + 1;
-  return {static_cast<real>(alpha), since.prev == 0 ? 1 : 0, merges ? 1 : 0};
+// For step t, counted from 1.
+KHD Lookahead lookahead(double k, double alpha, int64 t) {
+  const int64 every = static_cast<int64>(k);
+  return {static_cast<real>(alpha), (t - 1) % every == 0 ? 1 : 0, t % every == 0 ? 1 : 0};
 }
 
 // The slow copy in this step.

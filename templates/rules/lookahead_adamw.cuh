@@ -11,7 +11,7 @@ struct Hyper {
   Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
   double eps = 1e-8;                // >= 0
   double weight_decay = 1e-2;       // >= 0
-  double k = 5;                     // integer; >= 1; steps between two returns
+  double k = 5;                     // integer; >= 1; steps between two returns, constant during training
   double alpha = 0.5;               // in [0, 1]; 0: returns to the slow copy
 };
 struct Slots {
@@ -19,16 +19,13 @@ struct Slots {
   NonNegative v;  // torch: exp_avg_sq
   Signed slow;    // torch: slow_params; codec: fp32
 };
-struct AuxState {
-  Entry<tensor, double> since_merge;  // steps
-};
 struct Scalars {
   real beta1, fresh1, beta2, fresh2, eps, shrink, step_size, root_correction;
   formulas::Lookahead ahead;
 };
 
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
+  KHD static Scalars prepare(const Hyper& h, int64 t) {
     Scalars s;
     s.beta1 = static_cast<real>(h.betas[0]);
     s.fresh1 = static_cast<real>(1 - h.betas[0]);
@@ -38,7 +35,7 @@ struct Rule {
     s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
     s.step_size = static_cast<real>(h.lr / (1 - power(h.betas[0], t)));
     s.root_correction = static_cast<real>(sqrt(1 - power(h.betas[1], t)));
-    s.ahead = formulas::lookahead(h.k, h.alpha, m.since_merge);
+    s.ahead = formulas::lookahead(h.k, h.alpha, t);
     return s;
   }
   KHD static void update_state(auto& e, const auto& c) {

@@ -17,7 +17,7 @@ struct Hyper {
   double weight_decay = 1e-4;        // >= 0
   double norm_loss_factor = 1e-4;    // >= 0
   double eps = 1e-8;                 // >= 0
-  double lookahead_merge_time = 5;   // integer; >= 1
+  double lookahead_merge_time = 5;   // integer; >= 1; constant during training
   double lookahead_blending_alpha = 0.5;  // in [0, 1]
 };
 struct Flags {
@@ -34,13 +34,10 @@ struct Slots {
   NonNegative vmax;  // torch: max_variance_ma
   Signed slow;       // torch: lookahead_params; codec: fp32
 };
-struct AuxState {
-  Entry<tensor, double> since_merge;  // steps
-};
 struct Scalars {
   real keep, fresh, beta2, fresh2, inverse_correction2, root_correction, eps, step_size, noise,
-      beta0, lr, norm_loss, beta_softplus, decay;
-  double agc_eps, agc_clipping_value;
+      beta0, lr, norm_loss, beta_softplus;
+  double agc_eps, agc_clipping_value, decay;
   formulas::Lookahead ahead;
   int odd;  // 0 or 1. g++ vectorizes no loop that reads a bool.
 };
@@ -51,7 +48,7 @@ struct Spread {
   real first, second;  // divisors of the gradient for v, and of that one for the momentum
 };
 struct Stable {
-  real inverse_root;  // of the mean of all second moments
+  real shrink;
 };
 struct Reductions {
   Sum<first, 3, Unit> unit;       // update_state
@@ -61,7 +58,7 @@ struct Reductions {
 
 template <Flags F>
 struct Rule {
-  KHD static Scalars prepare(const Hyper& h, int64 t, AuxState& m) {
+  KHD static Scalars prepare(const Hyper& h, int64 t) {
     const double square = h.betas[0] * h.betas[0], correction2 = 1 - power(h.betas[1], t);
     Scalars s;
     s.keep = static_cast<real>(square);
@@ -79,8 +76,8 @@ struct Rule {
     s.beta_softplus = static_cast<real>(h.beta_softplus);
     s.agc_eps = h.agc_eps;
     s.agc_clipping_value = h.agc_clipping_value;
-    s.decay = static_cast<real>(h.weight_decay * (F.fixed_decay ? 1.0 : h.lr));
-    s.ahead = formulas::lookahead(h.lookahead_merge_time, h.lookahead_blending_alpha, m.since_merge);
+    s.decay = h.weight_decay * (F.fixed_decay ? 1.0 : h.lr);
+    s.ahead = formulas::lookahead(h.lookahead_merge_time, h.lookahead_blending_alpha, t);
     s.odd = t % 2 == 1 ? 1 : 0;
     return s;
   }
@@ -123,9 +120,9 @@ struct Rule {
   KHD static Reals<1> terms(Of<Stable>, const auto& e, const auto& c) {
     return {e.v.next * c.inverse_correction2};
   }
-  KHD static Stable finalize(Of<Stable>, const Totals<1>& sum, int64 count, const auto&) {
+  KHD static Stable finalize(Of<Stable>, const Totals<1>& sum, int64 count, const auto& c) {
     const double mean = (1 + sum[0]) / static_cast<double>(count);
-    return {static_cast<real>(1 / sqrt(mean))};
+    return {static_cast<real>(1 - c.decay / sqrt(mean))};
   }
   // log(1 + e^x) for x up to 20. In float, its relative error is about 2^-21.
   KHD static real softplus(real x) {
@@ -144,10 +141,9 @@ struct Rule {
     return chosen(scaled <= 20, softplus(min(scaled, real(20))) / c.beta_softplus, x);
   }
   KHD static void update_param(auto& e, const auto& c) {
-    const real shrink = 1 - c.decay * c.stable.inverse_root;
-    const real size = abs(shrink) * c.unit.norm + c.eps;
+    const real size = abs(c.stable.shrink) * c.unit.norm + c.eps;
     const real loss = c.lr * (c.norm_loss * (1 - 1 / size));
-    const real decayed = e.p * shrink * (1 - loss);
+    const real decayed = e.p * c.stable.shrink * (1 - loss);
     const real positive = c.odd != 0 ? e.m.next : e.negative.next;
     const real other = c.odd != 0 ? e.negative.next : e.m.next;
     const real momentum = c.noise * ((1 + c.beta0) * positive - c.beta0 * other);
