@@ -1,4 +1,6 @@
 // Ranks that differ, or that fail. The others end with an error that names the rank, and nothing has changed.
+#include <cmath>
+
 #include "optim_shard/ranks.h"
 
 namespace jitstep::tests {
@@ -153,6 +155,45 @@ TEST(Faults, AParameterThatWasRemoved) {
     optimizer.param_groups()[0].params() = all;
     optimizer.step();
   });
+  EXPECT_EQ(errors, no_errors(3));
+}
+
+TEST(Faults, AParameterWithAnotherMemoryOrder) {
+  const auto errors = errors_of([](int, AdamW& optimizer, const Tensors& parameters) {
+    optimizer.step();
+    torch::Tensor p = parameters[1];  // every rank knows that it is cut
+    const torch::Tensor before = p.detach().clone();
+    p.set_data(before.t().contiguous().t());
+    EXPECT_THROW(optimizer.step(), c10::Error);
+    torch::serialize::OutputArchive archive;
+    EXPECT_THROW(optimizer.save(archive), c10::Error);
+    EXPECT_TRUE(torch::equal(p, before));
+    p.set_data(before.clone());
+    optimizer.step();
+    EXPECT_FALSE(torch::equal(p, before));
+  });
+  EXPECT_EQ(errors, no_errors(3));
+}
+
+// Only the owner of the matrix computes its roots.
+TEST(Faults, AHostTransformThatThrowsOnOneRank) {
+  const auto errors = on_ranks(
+      3,
+      [](int, const Group& group) {
+        const Tensors parameters = model(torch::kFloat32, /*only_matrices=*/true);
+        Optimizer optimizer("shampoo", parameters,
+                            GenericOptions(0.01).set("max_precondition_dim", 200.0));
+        optimizer.shard(group);
+        set_gradients(parameters, 1);
+        parameters[0].mutable_grad().fill_(std::nan(""));
+        const torch::Tensor before = parameters[1].detach().clone();
+        EXPECT_THROW(optimizer.step(), c10::Error);
+        EXPECT_TRUE(torch::equal(parameters[1], before));
+        set_gradients(parameters, 1);
+        optimizer.step();
+        EXPECT_FALSE(torch::equal(parameters[1], before));
+      },
+      std::chrono::seconds(20));
   EXPECT_EQ(errors, no_errors(3));
 }
 

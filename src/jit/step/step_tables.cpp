@@ -83,7 +83,7 @@ class Builder {
     set_whole_sizes(record, tensor, shape);
     whole_ = tensor.whole;
     const int index = static_cast<int>(tables_.tensors.size());
-    if (record.n > 0 || whole_ > 0) add_work(record, shape, index);
+    if (record.n > 0 || whole_ > 0 || is_empty_shard(tensor)) add_work(record, shape, index);
     tables_.whole.push_back(whole_);
     tables_.layout.push_back(layout_of(record));
     tables_.tensors.push_back(record);
@@ -102,6 +102,12 @@ class Builder {
   }
 
  private:
+  // Other shards have elements, so its auxiliary state advances with theirs.
+  static bool is_empty_shard(const StepTensor& tensor) {
+    return !tensor.whole_sizes.empty() && tensor.shape.elements() == 0 &&
+           Shape{tensor.whole_sizes, {}}.elements() > 0;
+  }
+
   static int layout_of(const TensorRecord& record) {
     int layout = kDenseP | kDenseG;
     for (int d = 0; d < record.dims; ++d) {

@@ -144,11 +144,18 @@ class Optimizer::Impl::PartsToSave {
     const ParamState::Data* state;
   };
 
+  bool is_part_of(const StateBuffers& state, const torch::Tensor& p,
+                  const ParameterName& name) const {
+    const ParamRecord& record = impl_.groups[name.group].param_records[name.index];
+    return state.whole == p.numel() &&
+           (!record.part.defined() || impl_.sharding->keeps_order(record.key, p));
+  }
+
   void check(const torch::Tensor& p, const ParameterName& name, const ParamState& state) const {
     check_intact(state);
     const ParamState::Data& data = state.data();
     const bool fits = data.buffers.plan != nullptr &&
-                      (impl_.sharding ? data.buffers.whole == p.numel() : data.same_layout(p));
+                      (impl_.sharding ? is_part_of(data.buffers, p, name) : data.same_layout(p));
     TORCH_CHECK(fits, "jitstep: the state of ", jitstep::describe(p, name),
                 " was replaced, or the parameter changed, since the last step. Call step() before ",
                 "save_parts().");

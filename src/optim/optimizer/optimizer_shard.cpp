@@ -171,7 +171,7 @@ void Optimizer::Impl::update_part(ParamRecord& record, const torch::Tensor& p) c
   for (int rank = 0; rank < sharding->partition().ranks(); ++rank)
     elements = std::max(elements, sharding->partition().part(rank, index).last);
   const bool is_cut = own.count() != elements;
-  TORCH_CHECK(p.numel() == elements && (!is_cut || own.count() == 0 || is_dense_like(p, p)),
+  TORCH_CHECK(p.numel() == elements && (!is_cut || sharding->keeps_order(record.key, p)),
               "jitstep: ", describe(p, record.name),
               " has another size or layout than when shard() ",
               "was called. Make a new optimizer and call shard() again.");
@@ -261,6 +261,9 @@ bool Optimizer::Impl::gather_states(std::map<void*, ParamState>& whole) const {
                 " was replaced since the last step. Call step() before save().");
     const StateBuffers& part = state->data().buffers;
     const ParamRecord& record = groups[name.group].param_records[name.index];
+    TORCH_CHECK(
+        !record.part.defined() || sharding->keeps_order(key, p), "jitstep: ", describe(p, name),
+        " has another layout than when shard() was called. Give it ", "that layout before save().");
     const auto initial =
         groups[name.group].record.initial(*part.plan, record.index_in_group).aux_state;
     StateBuffers all = gather_state(sharding->ranks(), sharding->partition(),

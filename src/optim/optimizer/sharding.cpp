@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "jitstep/jit/layout.h"
 #include "jitstep/jit/plan.h"
 #include "jitstep/jit/spec.h"
 #include "jitstep/sharding.h"
@@ -37,6 +38,7 @@ Optimizer::Impl::Sharding::Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks
           with_context(p, record.name, [&] { return impl_.groups[g].record.plan(p); });
       index_[record.key] = names_.size();
       names_.push_back(record.name);
+      strides_.push_back(jit::compact_strides(shape_of(p)));
       tensors.push_back({p.numel(), is_dense_like(p, p) ? jit::part_grain(*plan) : 0});
     }
   partition_ = jit::Partition(tensors, ranks_->size());
@@ -62,6 +64,10 @@ void Optimizer::Impl::Sharding::run(RankCall call, const std::function<void()>& 
   restore();
   if (call != RankCall::load || !std::exchange(lost_, false)) return;
   if (impl_.reduction) impl_.reduction->end_step();  // gradients after the step that failed
+}
+
+bool Optimizer::Impl::Sharding::keeps_order(const void* key, const torch::Tensor& p) const {
+  return is_dense_like(p, p) && jit::compact_strides(shape_of(p)) == strides_[index_of(key)];
 }
 
 // If ranks do not throw together, the others wait for this one.

@@ -33,6 +33,8 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   const jit::Part& part(const void* key) const {
     return partition_.part(ranks_->rank(), index_of(key));
   }
+  /// True if the parameter has the order of elements in memory that it had when the parts were made.
+  bool keeps_order(const void* key, const torch::Tensor& p) const;
   /// The whole parameter. Throws a c10::Error if it was removed from its group.
   const torch::Tensor& parameter(const ParameterName& name) const;
   /// All parameters, by index in the partition.
@@ -66,7 +68,8 @@ class Optimizer::Impl::Sharding final : public StepRanks {
   Impl& impl_;
   std::shared_ptr<RankGroup> ranks_;
   jit::Partition partition_;
-  std::vector<ParameterName> names_;  // by index in the partition
+  std::vector<ParameterName> names_;                // by index in the partition, as the next one
+  std::vector<std::vector<std::int64_t>> strides_;  // without gaps, when the parts were made
   std::unordered_map<const void*, std::size_t> index_;
   std::unordered_map<int, std::size_t> index_of_id_;  // of active parameters
   std::unordered_map<const jit::Plan*, std::pair<std::shared_ptr<const jit::Plan>, std::uint64_t>>

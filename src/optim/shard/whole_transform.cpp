@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "jitstep/jit/layout.h"
+#include "optim/shard/rank_check.h"
 #include "optim/tensor/kernel_tensors.h"
 
 namespace jitstep {
@@ -100,6 +101,17 @@ std::int64_t sum_of(const std::vector<std::int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{0});
 }
 
+// Runs what may fail on one rank. Then all ranks throw, so that none waits for the next exchange.
+void together(RankGroup& group, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (...) {
+    report_failure(group);
+    throw;
+  }
+  check_same(group, RankCall::step, {}, [](std::size_t) { return std::string(); });
+}
+
 }  // namespace
 
 std::vector<int> transform_owners(const std::vector<PartialValues>& all, int ranks) {
@@ -140,7 +152,9 @@ void transform_whole(
   route.for_owned([&](std::size_t i, std::int64_t first, std::int64_t at, std::int64_t count) {
     bytes_of(whole[i]).narrow(0, first, count).copy_(received.narrow(0, at, count));
   });
-  for (const auto& [number, values] : of_group) transform(number, values);
+  together(group, [&] {
+    for (const auto& [number, values] : of_group) transform(number, values);
+  });
   route.for_owned([&](std::size_t i, std::int64_t first, std::int64_t at, std::int64_t count) {
     received.narrow(0, at, count).copy_(bytes_of(whole[i]).narrow(0, first, count));
   });

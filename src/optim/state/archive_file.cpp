@@ -37,8 +37,9 @@ fs::path followed(fs::path file) {
 // Creates a temporary file in the same folder. Its name is random: in a folder that others can write to, an attacker
 // could otherwise place a link there to one of this user's files.
 jit::FileHandle new_temporary_file(const fs::path& file, std::string& name) {
-  constexpr std::size_t kMostName = 200;  // of the 255 bytes that a file name may have
-  const fs::path start = file.parent_path() / file.filename().string().substr(0, kMostName);
+  constexpr std::size_t kMostBytes = 255;  // of a file name on Linux
+  const std::string own = file.filename().string();
+  const fs::path start = own.size() > kMostBytes ? file : file.parent_path() / own.substr(0, 200);
   for (;;) {
     const auto number = jit::random_number();
     if (!number) return jit::FileHandle();

@@ -44,6 +44,7 @@ struct Sum {
   bool started = false;                    // a gradient was added in this window
   bool waits = false;                      // p has a gradient that is not added yet
   std::int64_t bytes = 0;                  // of the gradient that waits
+  std::int64_t last_backward = 0;          // the number of the last one with a gradient
   StateBuffers state = {};                 // the kernel, and the parameter's number
   StepParam param = {};                    // the values and the gradient of a step
   TensorFingerprint fingerprint = {};      // of the values
@@ -219,11 +220,12 @@ void GradAccumulator::State::step(const std::vector<Sum*>& present,
     if (!sum.gradient_form.same_metadata(gradients[i])) ++sum.param.version;
     sum.gradient_form = TensorFingerprint(gradients[i], TensorFingerprint::Access::read);
     sum.state.t = backwards - 1;
+    sum.last_backward = backwards;
     active.push_back(sum.in_step(&gradients[i]));
   }
   if (all)
     for (Sum& sum : sums)
-      if (sum.values.defined() && sum.state.t != backwards - 1)
+      if (sum.values.defined() && sum.last_backward != backwards)
         inactive.push_back(sum.in_step(nullptr));
   if (steps == steppers.size()) steppers.emplace_back();
   steppers[steps++].step({active, inactive, hyper_params}, nullptr, {});
