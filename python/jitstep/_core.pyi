@@ -86,6 +86,7 @@ class Buffers:
         slots: list[tuple[Tensor | None, Tensor | None]],
         aux: list[Any],
         residual: Tensor | None,
+        residual_is_set: bool = False,
     ) -> None: ...
 
 class ParamPlan:

@@ -70,7 +70,8 @@ class _Sum:
     def begin(self) -> Tensor:
         """-0 everywhere, the neutral element of additions. The tensor is used again if nobody else has it."""
         known = self.values
-        if known is None or known.shape != self.p.shape or not _is_unshared(known, references=2):
+        fits = known is not None and (known.shape, known.device) == (self.p.shape, self.p.device)
+        if known is None or not fits or not _is_unshared(known, references=2):
             known = self.values = torch.empty_like(self.p, dtype=self.dtype, requires_grad=False)
         return known.fill_(-0.0)
 

@@ -85,7 +85,7 @@ def write_whole(path: str | Path, write: Callable[[str], object]) -> None:
     """
     # tempfile would permit only this user to read the file. Here the umask decides.
     path = Path(path)
-    name = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    name = path.with_name(f".{os.fsdecode(os.fsencode(path.name)[:200])}.{secrets.token_hex(8)}")  # at most 255 bytes
     try:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         write(str(name))

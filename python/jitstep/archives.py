@@ -17,6 +17,7 @@ import torch
 
 from . import _core
 from .checkpoint import SCHEMA
+from .options import share_checkpoints
 from .parts import INDEX, Parts, compact
 from .storage import row_major
 
@@ -106,7 +107,7 @@ class _Archive:
             raise ValueError(
                 f"jitstep: {self.path} does not name its optimizer, like all archives of torch. Pass its rule."
             )
-        if asked is not None and asked != found:
+        if asked is not None and not share_checkpoints(asked, found):
             raise ValueError(f"jitstep: {self.path} has state of {found}, and not of {asked}.")
         if ", " in found:
             raise ValueError(f"jitstep: {self.path} has the rules {found}. An optimizer of Python has one rule.")

@@ -44,9 +44,10 @@ class Binding:
         _core.set_threads(torch.get_num_threads())  # of conversions
         self.p, self.plan, self.pairs, self.counted = p, plan, pairs, counted
         self.state = dict(state)
+        self.t = self.weights_t = steps_taken(self.state)  # of the buffers, and of the residual
         if restarts and not self.has_slots():
             self.state.pop("step", None)
-        self.t = steps_taken(self.state)
+            self.t = 0
         self.sizes = plan.sizes()
         self.strides = plan.compact_strides()
         stored = state.get("strides")
@@ -206,7 +207,7 @@ class Binding:
             return
         for key in ("residual", "residual.format", "residual.dtype"):
             self.state.pop(key, None)
-        if self.t > 0:
+        if self.weights_t > 0:
             old, new = stored, self.plan.weights
             if dtype != own:
                 old, new = f"{old} in {dtype}", f"{new} in {own}"
@@ -221,7 +222,7 @@ class Binding:
             weights = self.stored_weights(stored)
             self.state["residual"] = torch.zeros(self.plan.residual, dtype=torch.uint8, device=self.p.device)
             self.state["residual.format"] = wanted
-            if self.t > 0:
+            if self.weights_t > 0:
                 self.encode_weights(weights)
         residual = self.state["residual"] = self.bytes("residual", self.plan.residual)
         self.state["residual.dtype"] = dtype_name(self.p)
@@ -230,20 +231,20 @@ class Binding:
     def stored_weights(self, stored: str | None) -> Tensor:
         """The parameter as its rule reads it, in float."""
         values = empty(self.p, self.strides, value_dtype(self.p))
-        if stored is None or self.t == 0:
+        if stored is None or self.weights_t == 0:
             return values.copy_(self.p.detach())
         plan = self.plan.with_weights(stored).with_strides(self.stored_strides)
         p = empty(self.p, self.stored_strides, self.p.dtype).copy_(self.p.detach())
         decoded = empty(self.p, self.stored_strides, value_dtype(self.p))
         residual = self.bytes("residual", plan.residual)
-        plan.decode(_core.Buffers(p, [], [], residual), self.t, -1, decoded)
+        plan.decode(_core.Buffers(p, [], [], residual), self.weights_t, -1, decoded)
         if stored != self.plan.weights:
             self.conversion.add("weights", stored, self.plan.weights)
         return values.copy_(decoded)
 
     def encode_weights(self, values: Tensor) -> None:
         p = empty(self.p, self.strides, self.p.dtype)
-        self.plan.encode(_core.Buffers(p, [], [], self.state["residual"]), self.t, -1, values)
+        self.plan.encode(_core.Buffers(p, [], [], self.state["residual"]), self.weights_t, -1, values)
         self.p.detach().copy_(p)
 
     # ---- all of it
@@ -275,6 +276,8 @@ class Binding:
         for number, slot in enumerate(self.plan.slots()):
             if not slot.format:
                 slots.append((None, None))
+                if not self.same_order:
+                    self.drop(slot.name)  # of an option that is off: the codes have the old order
             elif slot.plain:
                 slots.append(self.bind_values(number, slot))
             else:
@@ -284,7 +287,7 @@ class Binding:
                     to_encode.append((number, values))
         aux = [self.bind_aux(field) for field in self.plan.aux()]
         residual = self.bind_residual() if with_weights else None
-        buffers = _core.Buffers(self.p, slots, aux, residual)
+        buffers = _core.Buffers(self.p, slots, aux, residual, self.t == 0 and self.weights_t > 0)
         for number, values in to_encode:
             self.plan.encode(buffers, self.t, number, values)
         self.bind_strides()

@@ -21,7 +21,7 @@ from torch import Tensor
 from . import completeness, errors, sharded, state, supported
 from .binding import steps_taken
 from .conversion import Conversion
-from .options import is_decoupled, same_state, torchs_class
+from .options import always_decouples, share_checkpoints, torchs_class
 from .storage import dtype_name
 
 if TYPE_CHECKING:
@@ -93,6 +93,9 @@ def _distributed(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> 
     """The state of a DTensor as DTensors. Codes whose blocks other shards would not have become values."""
     part, packed = sharded.local(p), {}
     coded = [slot for slot in optimizer.row_slots(p) if f"{slot.name}.format" in entries]
+    off = {slot.name for slot in coded if not slot.format}  # an option has turned them off: nothing tells their rows
+    entries = {name: value for name, value in entries.items() if name.rpartition(".")[0] not in off}
+    coded = [slot for slot in coded if slot.name not in off]
     scaled = {slot.name: slot for slot in coded if slot.scales or optimizer.save_values}
     aux = {name.rpartition(".")[0] for name in optimizer._pairs.get(p, {})}
     by_rows = [name for name, slot in scaled.items() if name not in aux and sharded.splits_rows(p, slot.block)]
@@ -129,7 +132,7 @@ def _check_groups(optimizer: "Optimizer", saved: list[dict[str, Any]]) -> None:
         )
     for group in saved:
         rule = group.get("rule", optimizer.rule)
-        if not same_state(rule, optimizer.rule):
+        if not share_checkpoints(rule, optimizer.rule):
             raise ValueError(
                 f"loaded state dict is of {rule}, and this optimizer is {optimizer.rule}. Load it into an optimizer of "
                 "that rule."
@@ -198,7 +201,7 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
 def _loaded_group(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     """Options and seed of the checkpoint, formats of the optimizer. An option that the checkpoint lacks stays."""
     new = {**group, **{name: value for name, value in saved.items() if name not in _OWN_KEYS}}
-    if is_decoupled(saved.get("rule", "")):
+    if always_decouples(saved.get("rule", "")):
         new["decoupled_weight_decay"] = True  # as torch's Adam that loads AdamW's
     for name in _ADDED_BY_TORCH:
         if "rule" not in saved and name in group and name not in saved:

@@ -28,10 +28,12 @@ def on_device(optimizer: "Optimizer", plans: dict[int, _core.ParamPlan]) -> bool
 
 def counter(optimizer: "Optimizer", p: Tensor) -> Tensor:
     """The number that kernels subtract from a constant: one int64 with 1 - step. Graphs know its address."""
-    value = (1 - optimizer.state[p]["step"]).to(torch.int64)
-    counter = optimizer._counters.setdefault(p, value)
-    if counter is not value:
-        counter.copy_(value)
+    value: Tensor = (1 - optimizer.state[p]["step"]).to(torch.int64)
+    counter: Tensor | None = optimizer._counters.get(p)
+    if counter is None or counter.device != value.device:
+        optimizer._counters[p] = value
+        return value
+    counter.copy_(value)
     return counter
 
 
@@ -44,5 +46,5 @@ def count(optimizer: "Optimizer", stepped: list[Tensor], found_inf: Tensor | Non
         steps[sharded.local(p).device].append(optimizer.state[p]["step"])
     with torch.no_grad():
         for device, of_device in steps.items():
-            increment = 1.0 if found_inf is None else 1 - found_inf.reshape(()).to(device)
+            increment = 1.0 if found_inf is None else found_inf.eq(0).to(device, torch.float32).reshape(())
             torch._foreach_add_(of_device, increment)

@@ -139,6 +139,7 @@ def _report(info: _core.KernelInfo) -> KernelReport:
 
 def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
     """See Optimizer.compile."""
+    _core.set_threads(torch.get_num_threads())  # of the tuning records
     stepper = _core.Stepper()
     groups = optimizer._other_groups()
     stepper.begin(groups, groups)

@@ -296,7 +296,7 @@ class Optimizer(GroupedOptimizer):
 
     @_disable_dynamo
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads a checkpoint of jitstep or of torch's optimizer of the same name.
+        """Loads a checkpoint of jitstep or of torch's optimizer of the same name. Adam and AdamW load each other's.
 
         State is converted to this optimizer's formats, with one warning. Options and seed come from the checkpoint.
         """

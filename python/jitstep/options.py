@@ -56,28 +56,28 @@ def decoupled_rule(rule: str, options: Mapping[str, Any]) -> str:
     return _DECOUPLED[rule] if rule in _DECOUPLED and options.get("decoupled_weight_decay") else rule
 
 
-def is_decoupled(rule: str) -> bool:
+def always_decouples(rule: str) -> bool:
     """True for AdamW."""
     return rule in _DECOUPLED.values()
 
 
-def same_state(rule: str, other: str) -> bool:
+def share_checkpoints(rule: str, other: str) -> bool:
     """True if checkpoints of one rule load into the other, as those of torch's Adam and AdamW do."""
     return _DECOUPLED.get(rule, rule) == _DECOUPLED.get(other, other)
 
 
 def refuse_coupled(rule: str, group: Mapping[str, Any]) -> None:
     """Raises ValueError for a group of AdamW that asks for the decay of Adam."""
-    if is_decoupled(rule) and not group.get("decoupled_weight_decay", True):
+    if always_decouples(rule) and not group.get("decoupled_weight_decay", True):
         raise ValueError("AdamW always decouples the weight decay: decoupled_weight_decay cannot be False. Use Adam.")
 
 
 def torchs_keys(rule: str) -> dict[str, Any]:
     """Keys that torch's groups have, and that are no arguments of its class."""
-    return {"decoupled_weight_decay": True} if is_decoupled(rule) else {}
+    return {"decoupled_weight_decay": True} if always_decouples(rule) else {}
 
 
 def settle_decay(rule: str, group: dict[str, Any]) -> None:
     """torch's AdamW decouples the decay of each group that it loads, also of a checkpoint of Adam."""
-    if is_decoupled(rule) and "decoupled_weight_decay" in group:
+    if always_decouples(rule) and "decoupled_weight_decay" in group:
         group["decoupled_weight_decay"] = True

@@ -147,10 +147,11 @@ void add_plan(nb::module_& m) {
       .def(
           "__init__",
           [](Buffers* self, nb::object p, std::vector<std::pair<nb::object, nb::object>> slots,
-             std::vector<nb::object> aux, nb::object residual) {
-            new (self) Buffers{std::move(p), std::move(slots), std::move(aux), std::move(residual)};
+             std::vector<nb::object> aux, nb::object residual, bool residual_is_set) {
+            new (self) Buffers{std::move(p), std::move(slots), std::move(aux), std::move(residual),
+                               residual_is_set};
           },
-          "p"_a.none(), "slots"_a, "aux"_a, "residual"_a.none());
+          "p"_a.none(), "slots"_a, "aux"_a, "residual"_a.none(), "residual_is_set"_a = false);
   nb::class_<ParamPlan>(m, "ParamPlan")
       .def(nb::init<Group&, nb::handle, int, std::vector<std::int64_t>>(), "group"_a, "p"_a,
            "number"_a, "whole"_a = std::vector<std::int64_t>())

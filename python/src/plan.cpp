@@ -149,6 +149,7 @@ jit::StepTensor ParamPlan::tensor(const Buffers& buffers) const {
   jit::StepTensor tensor;
   tensor.p = address(buffers.p);
   tensor.residual = address(buffers.residual);
+  tensor.residual_is_set = buffers.residual_is_set;
   for (const auto& [codes, scales] : buffers.slots)
     tensor.slots.push_back({address(codes), address(scales)});
   for (std::size_t i = 0; i < buffers.aux.size(); ++i) {

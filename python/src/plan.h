@@ -43,6 +43,7 @@ struct Buffers {
   std::vector<std::pair<nb::object, nb::object>> slots;  // codes or values, and scales
   std::vector<nb::object> aux;  // [2, entries...]; a matrix: [1, rows, columns]
   nb::object residual;
+  bool residual_is_set = false;  // at step 0: it is valid, from steps before the slots existed
 };
 
 /// The plan of one parameter.

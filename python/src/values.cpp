@@ -18,8 +18,8 @@ using Type = jit::Option::Type;
 
 // torch warns if a tensor that requires a gradient becomes a number.
 nb::object detached(nb::handle object) {
-  const bool is_tensor = !PyFloat_Check(object.ptr()) && nb::hasattr(object, "detach");
-  return is_tensor ? object.attr("detach")() : nb::borrow(object);
+  const bool is_number = PyFloat_Check(object.ptr()) || PyLong_Check(object.ptr());
+  return !is_number && nb::hasattr(object, "detach") ? object.attr("detach")() : nb::borrow(object);
 }
 
 double to_number(nb::handle object) {

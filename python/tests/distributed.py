@@ -268,6 +268,38 @@ def fsdp2_gives_shards_the_sizes_of_their_parameter(folder):
         assert torch.equal(part.full_tensor(), whole.detach()), rows
 
 
+def fsdp2_counts_on_ranks_without_elements(folder):
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    p = torch.nn.Parameter(distribute_tensor(torch.ones(1, 12), mesh, [Shard(0)]))
+    optimizer = jitstep.NAdam([p])
+    for _ in range(3):
+        p.grad = distribute_tensor(torch.ones(1, 12), mesh, [Shard(0)])
+        optimizer.step()
+    found = [None] * dist.get_world_size()
+    dist.all_gather_object(found, optimizer.state[p]["mu_product"].item())
+    assert found[0] < 1 and found == [found[0]] * len(found)
+
+
+def fsdp2_saves_without_buffers_that_are_off(folder):
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    for state in ("int4", "int8", "fp32"):
+        for save_values in (False, True):
+            values = torch.randn(2, 40, 300, generator=torch.Generator().manual_seed(1))
+            p, q = (torch.nn.Parameter(distribute_tensor(values[0].clone(), mesh, [Shard(0)])) for _ in range(2))
+            optimizer = jitstep.AdamW([p], amsgrad=True, state=state)
+            other = jitstep.AdamW([q], amsgrad=False, state=state)
+            for one, target in ((optimizer, p), (other, q)):
+                target.grad = distribute_tensor(values[1].clone(), mesh, [Shard(0)])
+                one.step()
+                one.param_groups[0]["amsgrad"] = False
+                one.step()
+                one.save_values = save_values
+            held, wanted = (one.state_dict()["state"][0] for one in (optimizer, other))
+            assert {name for name in held if name.startswith("exp_avg")} == {n for n in wanted if n.startswith("exp_")}
+            other.load_state_dict(optimizer.state_dict())
+            other.step()
+
+
 def gradients_of_other_placements(folder):
     """As tensor parallelism gives them."""
     from torch.distributed.tensor import DTensor, Partial, Replicate

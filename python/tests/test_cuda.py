@@ -602,6 +602,18 @@ def test_gradients_accumulate_with_the_bits_of_the_cpu(limit):
     assert all(g.device == GPU for g in sums[1])
 
 
+def test_gradients_accumulate_after_a_move_to_the_gpu():
+    p = torch.nn.Parameter(torch.ones(64))
+    sums = jitstep.GradAccumulator([p], dtype=torch.float32)
+    for device in ("cpu", GPU):
+        p.data = p.data.to(device)
+        (p * 2.0).sum().backward()
+        sums.assign_gradients()
+        assert p.grad.device.type == p.device.type and p.grad.tolist() == 64 * [2.0]
+        p.grad = None
+    sums.close()
+
+
 # ---- streams
 
 

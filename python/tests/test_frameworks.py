@@ -39,6 +39,8 @@ PROGRAMS = [
     "fsdp2_changes_the_format",
     "fsdp2_refuses",
     "fsdp2_gives_shards_the_sizes_of_their_parameter",
+    "fsdp2_counts_on_ranks_without_elements",
+    "fsdp2_saves_without_buffers_that_are_off",
     "gradients_of_other_placements",
 ]
 

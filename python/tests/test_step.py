@@ -89,6 +89,21 @@ def test_momentum_that_is_set_later_begins_with_the_gradient(name):
     torch.testing.assert_close(*made)
 
 
+def test_momentum_that_is_set_later_keeps_the_extra_bits_of_the_weights():
+    """They are 1 + 2^-9, of which bfloat16 has no bit."""
+    p = torch.nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+    optimizer = jitstep.SGD([p], lr=2.0**-9, dampening=0.5, weights="split16")
+    for gradient in (-1.0, 0.0):
+        p.grad = torch.full_like(p, gradient)
+        optimizer.step()
+    optimizer.param_groups[0]["momentum"] = 0.5
+    for _ in range(2):
+        p.grad = torch.ones_like(p)
+        optimizer.step()
+    wanted = 1 + 2.0**-9 * (1 - 1 - (0.5 + 0.5))
+    assert optimizer.fp32_weights()[0].tolist() == 3 * [wanted]
+
+
 def test_muon_follows_torch():
     assert_close(*both("Muon", lambda net: [p for p in net.parameters() if p.dim() == 2]), rtol=1e-3, atol=1e-4)
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "jit/base/numbers.h"
 #include "jit/base/text.h"
 #include "jit/codegen/passes.h"
 #include "jit/codegen/shared_sums.h"
@@ -269,7 +270,7 @@ namespace {
 bool same_value(const PackedOption& option, const HyperParams& a, const HyperParams& b) {
   const std::size_t end = option.index + static_cast<std::size_t>(option.option->doubles());
   for (std::size_t i = option.index; i < end; ++i)
-    if (!same_bits(a.hyper[i], b.hyper[i])) return false;
+    if (!same_number(a.hyper[i], b.hyper[i])) return false;
   return true;
 }
 

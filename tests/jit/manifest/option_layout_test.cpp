@@ -109,15 +109,15 @@ TEST_F(OptionLayouts, KnowTheNumbersThatNothingElseDependsOn) {
   EXPECT_FALSE(is_independent("soap", "max_precondition_dim")) << "matrices of state read it";
 }
 
-// The kernel, flags and bytes of state of a parameter of these sizes, or why it has none.
+// The kernel, flags and bytes of state of a parameter of these sizes. Empty if the rule does not support it.
 std::string description(const OptionValues& values, const std::vector<std::int64_t>& sizes) try {
   const Shape shape{sizes, {}};
   const Plan plan = resolve(
       values, Formats(), {Dtype::float32, static_cast<int>(sizes.size()), shape.elements(), sizes});
   const StateLayout layout = state_layout(plan, shape, initial_aux_state(plan, values));
   return str_cat(plan.name, " ", to_string(values.flags_for(sizes)), " ", layout.bytes());
-} catch (const Error& error) {
-  return error.what();
+} catch (const Error&) {
+  return {};
 }
 
 TEST_F(OptionLayouts, NumbersThatNothingElseDependsOnChangeNoKernelAndNoMemory) {
@@ -132,7 +132,7 @@ TEST_F(OptionLayouts, NumbersThatNothingElseDependsOnChangeNoKernelAndNoMemory) 
       for (const std::vector<std::int64_t>& sizes : {std::vector<std::int64_t>{8, 12}, {20}}) {
         EXPECT_EQ(description(before, sizes), description(after, sizes))
             << rule << " " << option.name;
-        ++changes;
+        changes += !description(before, sizes).empty();
       }
     }
   EXPECT_GT(changes, 200);
