@@ -13,6 +13,7 @@ constexpr const char* kConstructed = "constructed";
 constexpr const char* kLr = "lr";
 // torch's Adam is AdamW with this option. It selects another rule, which the package then makes another Group for.
 constexpr const char* kDecoupled = "decoupled_weight_decay";
+constexpr const char* kCapturable = "capturable";
 
 PyObject* item(nb::dict dict, const nb::object& key) {
   return PyDict_GetItemWithError(dict.ptr(), key.ptr());
@@ -60,7 +61,8 @@ void check_values(const jit::OptionValues& values, nb::dict group) {
 
 Group::Group(const std::string& rule) : values_(rule) {
   for (const std::string& name : values_.names()) add_key(name, &values_.declaration(name));
-  for (const char* name : {"state", "weights", "seed", "min_quantized_size", kConstructed})
+  for (const char* name :
+       {"state", "weights", "seed", "min_quantized_size", kConstructed, kCapturable})
     add_key(name, nullptr);
   if (values_.rule().find(kDecoupled) == nullptr) add_key(kDecoupled, nullptr);
 }
@@ -130,13 +132,14 @@ void Group::refresh(nb::dict group, bool check) {
   jit::Formats formats = formats_changed ? to_formats(group) : formats_;
   if (formats_changed) jit::check_formats(formats, values);
   const HyperParams fresh = values.at_step(0, formats.seed.value_or(0));
-  const bool decoupled = is_true(group, kDecoupled);
-  const bool other_plan =
-      !known_ || decoupled != decoupled_ || !(formats == formats_) || !values.same_flags(values_);
+  const bool decoupled = is_true(group, kDecoupled), capturable = is_true(group, kCapturable);
+  const bool other_plan = !known_ || decoupled != decoupled_ || capturable != capturable_ ||
+                          !(formats == formats_) || !values.same_flags(values_);
   values_ = std::move(values);
   formats_ = std::move(formats);
   hyper_params_ = fresh;
   decoupled_ = decoupled;
+  capturable_ = capturable;
   remember(group);
   known_ = true;
   if (other_plan) ++revision_, plans_.clear();

@@ -78,6 +78,7 @@ class Group {
   std::vector<Key> keys_;
   bool known_ = false;
   bool decoupled_ = false;  // the group's decoupled_weight_decay, for rules without this option
+  bool capturable_ = false;
   int revision_ = 0;
   std::map<std::pair<jit::Dtype, std::vector<std::int64_t>>, std::shared_ptr<const jit::Plan>>
       plans_;

@@ -602,6 +602,17 @@ def test_gradients_accumulate_with_the_bits_of_the_cpu(limit):
     assert all(g.device == GPU for g in sums[1])
 
 
+def test_capturable_may_be_set_between_steps():
+    params = parameters(GPU)
+    optimizer = jitstep.AdamW(params)
+    for capturable in (False, True, False):
+        optimizer.param_groups[0]["capturable"] = capturable
+        train(params, optimizer, 2)
+        assert optimizer._stepper.counts_on_device() == capturable
+        assert all((entries["step"].device == GPU) == capturable for entries in optimizer.state.values())
+    assert [entries["step"].item() for entries in optimizer.state.values()] == len(params) * [6.0]
+
+
 def test_gradients_accumulate_after_a_move_to_the_gpu():
     p = torch.nn.Parameter(torch.ones(64))
     sums = jitstep.GradAccumulator([p], dtype=torch.float32)

@@ -376,7 +376,7 @@ std::vector<RankCase> rank_cases() {
       {"prodigy_int8", "prodigy", "int8"},
       {.name = "prodigy_of_two_groups",
        .rule = "prodigy",
-       .groups = {{{"d_coef", Value(2.0)}}, {{"d_coef", Value(1.0)}}},
+       .groups = {{{"lr", Value(0.5)}}, {{"weight_decay", Value(0.25)}}},
        .inactive = 0},
       {.name = "prodigy_that_skips_a_step", .rule = "prodigy", .refuses = true},
       {"dadapt_adam", "dadapt_adam"},
