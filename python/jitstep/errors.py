@@ -59,14 +59,15 @@ def stacklevel() -> int:
 
 
 def check_tensors(rule: str, options: Mapping[str, Any]) -> None:
-    """torch's Adam and AdamW refuse these tensors."""
-    if rule not in ("adam", "adamw"):
-        return
+    """torch's errors of tensors that are options. Its Adam and AdamW have more of them than its other classes."""
     lr, betas = options.get("lr"), options.get("betas")
-    of_foreach = options.get("foreach") and not options.get("capturable")
+    is_adam = rule in ("adam", "adamw")
+    of_foreach = is_adam and options.get("foreach") and not options.get("capturable")
     if of_foreach and isinstance(lr, Tensor):
         raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
-    if not isinstance(betas, (tuple, list)):
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if not is_adam or not isinstance(betas, (tuple, list)):
         return
     tensors = [i for i, beta in enumerate(betas) if isinstance(beta, Tensor)]
     if len(tensors) not in (0, len(betas)):

@@ -57,9 +57,6 @@ class GroupedOptimizer(torch.optim.Optimizer):
                 raise TypeError(f"{name} has no option {option!r}.{hint} Options: {', '.join(sorted(known))}")
         defaults = {**option_defaults(self._description), **FORMATS, **TORCH_FLAGS, **torchs_keys(rule), **options}
         errors.check_tensors(rule, defaults)
-        lr = defaults.get("lr")
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
         self._checked_group(defaults)
         super().__init__(params, defaults)
 

@@ -105,21 +105,21 @@ ConfigProvider recorded_configs(Engine& engine, Hardware hardware) {
 }
 
 ConfigProvider recorded_host_configs(Engine& engine, std::function<int()> threads) {
-  struct Choosers {
+  struct Providers {
     ForkSafeMutex mutex;
-    std::map<int, std::unique_ptr<ConfigChooser>> of_threads;
+    std::map<int, ConfigProvider> of_threads;
   };
-  return [&engine, threads = std::move(threads), all = std::make_shared<Choosers>()](
+  return [&engine, threads = std::move(threads), all = std::make_shared<Providers>()](
              const Plan& plan, const WorkSize& size) {
     const int now = threads();
-    ConfigChooser* chooser = nullptr;
+    ConfigProvider provider;
     {
       const std::lock_guard lock(all->mutex);
-      auto& known = all->of_threads[now];
-      if (!known) known = std::make_unique<ConfigChooser>(engine, host_hardware(now));
-      chooser = known.get();
+      ConfigProvider& known = all->of_threads[now];
+      if (!known) known = recorded_configs(engine, host_hardware(now));
+      provider = known;
     }
-    return chooser->choose(plan, size);
+    return provider(plan, size);  // without the lock, because it reads files
   };
 }
 

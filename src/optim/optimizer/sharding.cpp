@@ -81,7 +81,7 @@ void Optimizer::Impl::Sharding::end_failed_call() {
 
 void Optimizer::Impl::Sharding::agree_on_call() {
   agreed_ = true;
-  check_same(*ranks_, call_, {}, [](std::size_t) { return std::string(); });
+  check_same(*ranks_, call_);
 }
 
 // Users may change param_groups() directly.

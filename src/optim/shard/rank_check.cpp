@@ -114,6 +114,10 @@ void check_same(RankGroup& group, RankCall call, const std::vector<ParameterDige
   if (!rows.eq(rows[0]).all().item<bool>()) name_difference(group, parameters, describe);
 }
 
+void check_same(RankGroup& group, RankCall call) {
+  check_same(group, call, {}, [](std::size_t) { return std::string(); });
+}
+
 void report_failure(RankGroup& group) noexcept {
   try {
     const Row own = {static_cast<std::int64_t>(RankCall::failed)};

@@ -64,6 +64,9 @@ void check_same(RankGroup& group, RankCall call, const std::vector<ParameterDige
                 const std::function<std::string(std::size_t)>& describe,
                 std::uint64_t settings = 0);
 
+/// The same for a point inside of a call, whose parameters have been compared.
+void check_same(RankGroup& group, RankCall call);
+
 /// Makes check_same() of the other ranks throw. Call it instead of check_same() after an error on this rank. Throws
 /// nothing.
 void report_failure(RankGroup& group) noexcept;

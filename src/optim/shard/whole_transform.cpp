@@ -109,7 +109,7 @@ void together(RankGroup& group, const std::function<void()>& action) {
     report_failure(group);
     throw;
   }
-  check_same(group, RankCall::step, {}, [](std::size_t) { return std::string(); });
+  check_same(group, RankCall::step);
 }
 
 }  // namespace
