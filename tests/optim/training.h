@@ -124,15 +124,21 @@ void copy_through_archive(const From& from, To& to) {
   torch::load(to, stream);
 }
 
-/// The same for what has serialize(), but no operator << of archives: options and states.
-template <class From, class To>
-void serialize_through_archive(const From& from, To& to) {
-  torch::serialize::OutputArchive written;
-  from.serialize(written);
+/// The archive, as it would be read from a file.
+inline torch::serialize::InputArchive reread(torch::serialize::OutputArchive& written) {
   std::stringstream stream;
   written.save_to(stream);
   torch::serialize::InputArchive read;
   read.load_from(stream);
+  return read;
+}
+
+/// As copy_through_archive(), for what has serialize(), but no operator << of archives: options and states.
+template <class From, class To>
+void serialize_through_archive(const From& from, To& to) {
+  torch::serialize::OutputArchive written;
+  from.serialize(written);
+  torch::serialize::InputArchive read = reread(written);
   to.serialize(read);
 }
 

@@ -146,10 +146,7 @@ TEST(Failure, LoadingMayRunOutOfMemoryAtAnyAllocation) {
   train(optimizer, parameters, 1, 1);
   torch::serialize::OutputArchive out;
   saved.save(out);
-  std::stringstream stream;
-  out.save_to(stream);
-  torch::serialize::InputArchive in;
-  in.load_from(stream);
+  torch::serialize::InputArchive in = reread(out);
   const int allocations = fail_at_every_allocation(optimizer, parameters, [&] {
     EXPECT_EQ(optimizer.param_groups()[0].options().get_lr(), 0.5);
     optimizer.load(in);

@@ -169,10 +169,7 @@ TEST(OptimizerModes, OfADamagedArchiveAreRejected) {
   ours.write("mode", c10::IValue("both"));
   out.write("pytorch_version", c10::IValue("1.5.0"));
   out.write("jitstep", ours);
-  std::stringstream stream;
-  out.save_to(stream);
-  torch::serialize::InputArchive in;
-  in.load_from(stream);
+  torch::serialize::InputArchive in = reread(out);
   EXPECT_HAS(argument_error([&] { optimizer.load(in); }), "\"mode\" is \"both\"");
 }
 

@@ -190,10 +190,7 @@ void write_tensors(torch::serialize::OutputArchive& archive, const std::string& 
 // Returns the warnings.
 template <class Optimizer>
 std::string load(Optimizer& optimizer, torch::serialize::OutputArchive& archive) {
-  std::stringstream stream;
-  archive.save_to(stream);
-  torch::serialize::InputArchive in;
-  in.load_from(stream);
+  torch::serialize::InputArchive in = reread(archive);
   Warnings warnings;
   optimizer.load(in);
   return warnings.all;

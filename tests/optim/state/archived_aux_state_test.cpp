@@ -26,14 +26,6 @@ int copy_without(InputArchive& from, OutputArchive& to, const std::string& prefi
   return left_out;
 }
 
-InputArchive reread(OutputArchive& archive) {
-  std::stringstream stream;
-  archive.save_to(stream);
-  InputArchive in;
-  in.load_from(stream);
-  return in;
-}
-
 InputArchive archive_without(const Optimizer& optimizer, const std::string& prefix) {
   OutputArchive out, part;
   optimizer.save(out);

@@ -39,14 +39,6 @@ void copy(InputArchive& from, OutputArchive& to, int& next, int target, const Da
   }
 }
 
-InputArchive reread(OutputArchive& archive) {
-  std::stringstream stream;
-  archive.save_to(stream);
-  InputArchive in;
-  in.load_from(stream);
-  return in;
-}
-
 InputArchive archive_of(const Optimizer& optimizer) {
   OutputArchive out;
   optimizer.save(out);
