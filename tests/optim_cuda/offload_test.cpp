@@ -386,6 +386,34 @@ TEST(OffloadErrors, NameGradientsThatBackwardDidNotCompute) {
   pair.expect_equal();
 }
 
+// The copied gradient is in the memory order that the parameter had in backward().
+TEST(OffloadErrors, NameParametersWhoseMemoryOrderChangedAfterBackward) {
+  OffloadedPair pair(kInt8, torch::kFloat32, in_backward());
+  pair.backward(1);
+  for (const Tensors& all : {pair.here, pair.there}) {
+    torch::Tensor p = all[0];
+    p.set_data(p.detach().t().contiguous().t());
+  }
+  EXPECT_HAS(argument_error([&] { pair.offloaded->step(); }), "memory order");
+  EXPECT_HAS(argument_error([&] { backward_same(pair.there, 2); }), "memory order");
+  for (const torch::Tensor& p : pair.there) p.mutable_grad().reset();
+  pair.host->zero_grad(), pair.offloaded->zero_grad();
+  pair.backward(2);
+  pair.step();
+  pair.expect_equal();
+}
+
+TEST(GradientsInBackward, RemainIfTheParameterGetsAnotherDtype) {
+  OffloadedPair pair(kInt8, torch::kFloat32, in_backward());
+  pair.backward(1);
+  for (const Tensors& all : {pair.here, pair.there}) {
+    torch::Tensor p = all[0];
+    p.set_data(p.detach().to(torch::kBFloat16));
+  }
+  pair.step();
+  pair.expect_equal();
+}
+
 TEST(OffloadErrors, NameGroupsThatChangedBeforeBackward) {
   OffloadedPair pair(kClipped, torch::kFloat32, in_backward());
   pair.offloaded->param_groups()[0].params().pop_back();

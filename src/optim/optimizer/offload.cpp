@@ -27,6 +27,10 @@ bool has_form(const torch::Tensor& copy, const torch::Tensor& p) {
          copy.strides() == p.strides();
 }
 
+std::vector<std::int64_t> gradient_strides(const torch::Tensor& p) {
+  return p.dim() == 0 ? std::vector<std::int64_t>() : jit::compact_strides(shape_of(p));
+}
+
 // Torch counts no writes to inference tensors.
 std::int64_t write_count_of(const torch::Tensor& p) { return p.is_inference() ? -1 : p._version(); }
 
@@ -48,7 +52,10 @@ Optimizer::Impl::Offload::~Offload() {
 HostCopy& Optimizer::Impl::Offload::copy_of(ParamRecord& record, const torch::Tensor& p) {
   HostCopy& copy = copies_.try_emplace(record.key, p).first->second;
   if (!has_form(copy.parameter, p)) {
-    release(copy);
+    if (copy.has_gradient)
+      memory_.release(copy.parameter);
+    else
+      release(copy);
     copy.parameter = memory_.empty(p.sizes(), p.strides(), p.scalar_type());
     record.version = ++impl_.versions;  // kernel tables have the address of the old copy
   }
@@ -97,9 +104,16 @@ void Optimizer::Impl::Offload::make_buffer(torch::Tensor& buffer, const torch::T
                                            torch::ScalarType dtype) {
   if (buffer.defined() && buffer.scalar_type() == dtype) return;
   memory_.release(buffer);
-  const std::vector<std::int64_t> strides =
-      p.dim() == 0 ? std::vector<std::int64_t>() : jit::compact_strides(shape_of(p));
-  buffer = memory_.empty(p.sizes(), strides, dtype);
+  buffer = memory_.empty(p.sizes(), gradient_strides(p), dtype);
+}
+
+void Optimizer::Impl::Offload::check_copied_gradient(const HostCopy& copy, const torch::Tensor& p,
+                                                     const ParameterName& name) {
+  const torch::Tensor& gradient = copy.gradient;
+  TORCH_CHECK(!copy.has_gradient || (gradient.sizes() == p.sizes() &&
+                                     gradient.strides() == gradient_strides(p)),
+              "jitstep: ", describe(p, name), " got another size or memory order after backward() ",
+              "copied its gradient to host memory. Call zero_grad() and backward() again.");
 }
 
 bool Optimizer::Impl::Offload::is_current(const HostCopy& copy, const torch::Tensor& p) const {

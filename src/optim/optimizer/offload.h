@@ -92,6 +92,8 @@ class Optimizer::Impl::Offload {
   HostCopy& copy_of(ParamRecord& record, const torch::Tensor& p);
   void release(HostCopy& copy);
   void drop_moved(const ParamRecord& record);
+  static void check_copied_gradient(const HostCopy& copy, const torch::Tensor& p,
+                                    const ParameterName& name);
   void make_buffer(torch::Tensor& buffer, const torch::Tensor& p, torch::ScalarType dtype);
   bool is_current(const HostCopy& copy, const torch::Tensor& p) const;
   void mark_current(HostCopy& copy, const torch::Tensor& p) const;

@@ -65,6 +65,7 @@ void Optimizer::Impl::Offload::on_gradient(const ParameterName& name) {
   const torch::Tensor g = is_lazy(p.grad()) ? jitstep::materialized(p.grad()) : p.grad();
   check_gradient(p, g, name);
   HostCopy& copy = copy_of(impl_.groups[name.group].param_records[name.index], p);
+  check_copied_gradient(copy, p, name);
   add_up(copy);
   const bool is_first = !copy.has_gradient;
   torch::Tensor& to = is_first ? copy.gradient : copy.addend;
@@ -108,6 +109,7 @@ void Optimizer::Impl::Offload::add_up(HostCopy& copy) {
 const torch::Tensor* Optimizer::Impl::Offload::gradient(ParamRecord& record) {
   const auto found = copies_.find(record.key);
   if (found == copies_.end() || !found->second.has_gradient) return nullptr;
+  check_copied_gradient(found->second, *record.parameter, record.name);
   const torch::Tensor& gradient = found->second.gradient;
   if (!record.gradient.same_metadata(gradient)) record.version = ++impl_.versions;
   record.gradient = TensorFingerprint(gradient, TensorFingerprint::Access::read);
