@@ -87,6 +87,20 @@ std::string& nvrtc_folder() {
 // Tuning records are for a number of threads.
 int threads_of_steps() { return std::min(most_threads.load(), jit::host_hardware().units); }
 
+// Never destroyed. Made when the library is loaded: a child that is forked while another thread makes a static variable
+// waits for it forever.
+struct Backends {
+  jit::ForkSafeMutex mutex;
+  std::map<Device, std::unique_ptr<jit::Backend>> all;
+};
+
+Backends& backends() {
+  static Backends& only = *new Backends;
+  return only;
+}
+
+[[maybe_unused]] const Backends& made_at_load = backends();
+
 std::unique_ptr<jit::Backend> make_backend(const Device& device) {
   jit::Engine& engine = jit::default_engine();
   if (device.is_cpu())
@@ -103,15 +117,14 @@ std::unique_ptr<jit::Backend> make_backend(const Device& device) {
 // Creates the back end without the lock, so that a child of fork() never finds the lock held while a GPU is opened. If
 // two threads create the same back end, the first to finish wins.
 jit::Backend& backend_of(const Device& device) {
-  static auto& mutex = *new jit::ForkSafeMutex;
-  static auto& backends = *new std::map<Device, std::unique_ptr<jit::Backend>>;
   {
-    const std::lock_guard lock(mutex);
-    if (const auto known = backends.find(device); known != backends.end()) return *known->second;
+    const std::lock_guard lock(backends().mutex);
+    if (const auto known = backends().all.find(device); known != backends().all.end())
+      return *known->second;
   }
   auto fresh = make_backend(device);
-  const std::lock_guard lock(mutex);
-  return *backends.try_emplace(device, std::move(fresh)).first->second;
+  const std::lock_guard lock(backends().mutex);
+  return *backends().all.try_emplace(device, std::move(fresh)).first->second;
 }
 
 void check_not_capturing(const Device& device) {

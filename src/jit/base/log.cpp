@@ -36,6 +36,9 @@ Sent& sent() {
   return only;
 }
 
+// A child that is forked while another thread makes a static variable waits for it forever.
+[[maybe_unused]] const bool made_at_load = (handler_mutex(), sent(), true);
+
 }  // namespace
 
 WarningHandler set_warning_handler(WarningHandler replacement) {

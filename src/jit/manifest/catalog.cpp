@@ -5,6 +5,7 @@
 
 #include "jit/base/closest.h"
 #include "jit/base/fork_guard.h"
+#include "jit/base/lock_free_static.h"
 #include "jit/base/private_files.h"
 #include "jit/base/text.h"
 #include "jit/manifest/codec_options.h"
@@ -74,6 +75,10 @@ std::string unknown_name(Kind kind, const std::string& name, const std::vector<s
   return str_cat("there is no ", one, " \"", name, "\"", did_you_mean(name, known), ". Known ", one,
                  "s: ", known.empty() ? "none" : joined(known), ".",
                  hint.empty() ? "" : str_cat(" ", hint, when, "."));
+}
+
+std::unique_ptr<Catalog> catalog_of_default_engine() {
+  return std::make_unique<Catalog>(default_engine().templates());
 }
 
 }  // namespace
@@ -222,12 +227,6 @@ void Catalog::make_newest(const Manifest& manifest) {
   snapshot_.reset();
 }
 
-// The engine comes first: making it is slow and calls functions of the program. A child that is forked while another
-// thread makes a static variable waits for it forever.
-Catalog& default_catalog() {
-  TemplateStore& templates = default_engine().templates();
-  static Catalog& catalog = *new Catalog(templates);
-  return catalog;
-}
+Catalog& default_catalog() { return lock_free_static<catalog_of_default_engine>(); }
 
 }  // namespace jitstep::jit

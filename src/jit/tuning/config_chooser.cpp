@@ -1,6 +1,7 @@
 #include "jit/tuning/config_chooser.h"
 
 #include <map>
+#include <mutex>
 #include <sstream>
 
 #include "jit/base/file_io.h"
@@ -104,22 +105,35 @@ ConfigProvider recorded_configs(Engine& engine, Hardware hardware) {
              const Plan& plan, const WorkSize& size) { return chooser->choose(plan, size); };
 }
 
+namespace {
+
+// By number of threads. The lock is held neither while a provider is made nor while it reads files.
+class Providers {
+ public:
+  ConfigProvider find(int threads) {
+    const std::lock_guard lock(mutex_);
+    const auto found = all_.find(threads);
+    return found == all_.end() ? nullptr : found->second;
+  }
+  ConfigProvider add(int threads, const ConfigProvider& provider) {
+    const std::lock_guard lock(mutex_);
+    return all_.try_emplace(threads, provider).first->second;
+  }
+
+ private:
+  ForkSafeMutex mutex_;
+  std::map<int, ConfigProvider> all_;
+};
+
+}  // namespace
+
 ConfigProvider recorded_host_configs(Engine& engine, std::function<int()> threads) {
-  struct Providers {
-    ForkSafeMutex mutex;
-    std::map<int, ConfigProvider> of_threads;
-  };
   return [&engine, threads = std::move(threads), all = std::make_shared<Providers>()](
              const Plan& plan, const WorkSize& size) {
     const int now = threads();
-    ConfigProvider provider;
-    {
-      const std::lock_guard lock(all->mutex);
-      ConfigProvider& known = all->of_threads[now];
-      if (!known) known = recorded_configs(engine, host_hardware(now));
-      provider = known;
-    }
-    return provider(plan, size);  // without the lock, because it reads files
+    if (const ConfigProvider known = all->find(now)) return known(plan, size);
+    const ConfigProvider fresh = recorded_configs(engine, host_hardware(now));
+    return all->add(now, fresh)(plan, size);
   };
 }
 

@@ -64,6 +64,8 @@ Registry& registry() {
   return all;
 }
 
+[[maybe_unused]] const Registry& made_at_load = registry();
+
 void check_result(const torch::Tensor& result, const torch::Tensor& values) {
   TORCH_CHECK(result.defined() && result.sizes() == values.sizes() && result.is_floating_point(),
               "jitstep: a host transform returned ",

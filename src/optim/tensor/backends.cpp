@@ -91,6 +91,20 @@ class TorchCudaHost : public jit::CudaHost {
 // Tuning records are for a number of threads.
 int threads_of_steps() { return std::min(at::get_num_threads(), jit::host_hardware().units); }
 
+// Never destroyed. Made when the library is loaded: a child that is forked while another thread makes a static variable
+// waits for it forever.
+struct Backends {
+  jit::ForkSafeMutex mutex;
+  std::map<std::string, std::unique_ptr<jit::Backend>> all;
+};
+
+Backends& backends() {
+  static Backends& only = *new Backends;
+  return only;
+}
+
+[[maybe_unused]] const Backends& made_at_load = backends();
+
 std::unique_ptr<jit::Backend> make_backend(const torch::Device& device) {
   jit::Engine& engine = jit::default_engine();
   if (device.is_cpu())
@@ -134,16 +148,15 @@ void download(const torch::Device& device, void* to, const void* from, std::size
 // Creates the back end without the lock, so that a child of fork() never finds the lock held while a
 // GPU is opened. If two threads create the same back end, the first to finish wins.
 jit::Backend& backend_of(const torch::Device& device) {
-  static auto& mutex = *new jit::ForkSafeMutex;
-  static auto& backends = *new std::map<std::string, std::unique_ptr<jit::Backend>>;
   const std::string name = device.str();
   {
-    const std::lock_guard lock(mutex);
-    if (const auto known = backends.find(name); known != backends.end()) return *known->second;
+    const std::lock_guard lock(backends().mutex);
+    if (const auto known = backends().all.find(name); known != backends().all.end())
+      return *known->second;
   }
   auto fresh = make_backend(device);
-  const std::lock_guard lock(mutex);
-  return *backends.try_emplace(name, std::move(fresh)).first->second;
+  const std::lock_guard lock(backends().mutex);
+  return *backends().all.try_emplace(name, std::move(fresh)).first->second;
 }
 
 }  // namespace jitstep

@@ -1,11 +1,15 @@
 // Children, made by fork(), of a process that has used the library.
+#include <pthread.h>
+
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "jit/engine/cuda_driver.h"
 #include "jit/engine/engine_parts.h"
 #include "jit/engine/module.h"
 #include "jit/step/cuda_steps.h"
+#include "jitstep/jit/catalog.h"
 #include "jitstep/jit/state_storage.h"
 #include "support/child.h"
 
@@ -21,6 +25,17 @@ constexpr bool kHasSanitizer = true;
 #else
 constexpr bool kHasSanitizer = false;
 #endif
+
+// fork() of a large process takes long. Registered before the library's handlers, so that it runs after them.
+std::atomic<bool> fork_is_slow = false, is_forking = false;
+
+void delay_fork() {
+  if (!fork_is_slow) return;
+  is_forking = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+}
+
+[[gnu::constructor(101)]] void register_delay() { pthread_atfork(delay_fork, nullptr, nullptr); }
 
 template <class Call>
 bool is_refused(const Call& call) {
@@ -149,6 +164,19 @@ TEST(Forked, ChildrenCompileWhileOtherThreadsOfTheParentDo) {
   done = true;
   for (auto& thread : busy) thread.join();
   EXPECT_EQ(good, kChildren);
+}
+
+TEST(Forked, ChildrenUseACatalogThatAnotherThreadOfTheParentMakes) {
+  default_engine();
+  fork_is_slow = true;
+  bool good = false;
+  std::thread forking(
+      [&] { good = child_says([] { return &default_catalog().rule("sgd") != nullptr; }); });
+  while (!is_forking) std::this_thread::yield();
+  default_catalog();
+  forking.join();
+  fork_is_slow = false;
+  EXPECT_TRUE(good);
 }
 
 TEST(Forked, ChildrenLoadRulesWhileTheParentDoes) {
