@@ -135,7 +135,7 @@ def compiled(tool, kernel, target, folder):
         folder,
     ]
     run = subprocess.run(command, env=environment(), capture_output=True, text=True)
-    if run.returncode != 0 and "NVRTC" in run.stderr and "no " in run.stderr:
+    if run.returncode != 0 and "NVRTC" in run.stderr and "was not found" in run.stderr:
         raise Missing(run.stderr.strip())
     if run.returncode != 0:
         raise RuntimeError(run.stderr.strip())
@@ -258,7 +258,7 @@ def row(one, gpu):
         one.uniform,
         one.look_ups,
         f"{one.resources['registers']} ({one.blocks(gpu)})",
-        one.resources["spill_bytes"] + one.resources["stack_bytes"],
+        one.resources["spill_bytes"],
         f"{one.in_flight(gpu) / 1024:.0f}",
         one.replay.cycles,
         f"{100 * fraction:.0f} ({why})",

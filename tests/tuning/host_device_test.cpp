@@ -139,6 +139,8 @@ TEST(ResourceProblem, NamesSpillsAndExceededResources) {
   ASSERT_TRUE(problem);
   EXPECT_EQ(problem->status, TrialStatus::spills);
   EXPECT_EQ(problem->detail, "jitstep_apply spills 8 bytes");
+  EXPECT_EQ(jit::largest_spill({entry, {.entry = "jitstep_clear"}}), 8);
+  EXPECT_EQ(jit::resource_problem(config, {entry}, 8), std::nullopt) << "as the default does";
   entry = {.entry = "jitstep_apply", .registers = 32, .shared_bytes = 64 << 10};
   EXPECT_EQ(jit::resource_problem(config, {entry})->status, TrialStatus::exceeds_resources);
 }

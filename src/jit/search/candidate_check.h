@@ -17,10 +17,15 @@ struct Candidate {
   std::vector<std::int64_t> sizes = {};  // of one tensor
 };
 
-/// Checks a kernel's resources for the block size of a configuration. Returns a failed trial if the kernel spills, or
-/// needs more than a multiprocessor has (65536 registers, 48 KiB of static shared memory per block). Otherwise empty.
+/// The bytes that a kernel's entries spill at most.
+JITSTEP_API int largest_spill(const std::vector<Resources>& resources);
+
+/// Checks a kernel's resources for the block size of a configuration. Returns a failed trial if an entry spills more
+/// than `permitted_spill` bytes, or needs more than a multiprocessor has (65536 registers, 48 KiB of static shared
+/// memory per block). Otherwise empty.
 JITSTEP_API std::optional<Trial> resource_problem(const KernelConfig& config,
-                                                  const std::vector<Resources>& resources);
+                                                  const std::vector<Resources>& resources,
+                                                  int permitted_spill = 0);
 
 /// Runs both configurations on scratch tensors of two chunks and compares all results. Returns a failed trial, or
 /// empty. Errors of the candidate are reported as a failed trial, not as an exception.

@@ -193,7 +193,8 @@ class KernelCheck {
     for (const Resources& entry : target.entries)
       if (const int spilled = entry.spill_load_bytes + entry.spill_store_bytes; spilled > 0)
         report_.warnings.push_back(str_cat("on ", to_string(job.target), ", ", entry.entry,
-                                           " spills ", spilled, " bytes of registers and is slow"));
+                                           " spills ", spilled,
+                                           " bytes of registers, which may make it slow"));
     report_.targets.push_back(std::move(target));
   }
 
