@@ -19,6 +19,7 @@ class EmulatedLaunches : public jit::Launches {
   }
 
   void launch(int entry, const Args& args) override {
+    if (args.item_count == 0) return;
     SimtLaunch shape = shape_;
     shape.grid = static_cast<unsigned>(std::min<std::int64_t>(shape.grid, args.item_count));
     simt_launch(entries_[entry], &args, shape);
