@@ -87,6 +87,13 @@ TEST_F(CacheShip, AnExportedFolderWorksOnAComputerWithoutACompiler) {
   EXPECT_EQ(made.status, 0) << made.output;
 }
 
+TEST_F(CacheShip, TheNameOfACacheFolderMayEndInASlash) {
+  warmed({R"({"rule": "lion"})"});
+  const Variables slash = {{"JITSTEP_CACHE_DIR", folder / "cache/"}};
+  EXPECT_EQ(run({"cache", "verify"}, slash).status, 0);
+  EXPECT_EQ(run({"cache", "export", folder / "shipped"}, slash).status, 0);
+}
+
 TEST_F(CacheShip, ExportToARelativeFolderNeedsAWorkingDirectory) {
   warmed({R"({"rule": "lion"})"});
   const std::string gone = folder / "gone";

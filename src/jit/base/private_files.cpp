@@ -1,9 +1,12 @@
 #include "jit/base/private_files.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -22,11 +25,29 @@ constexpr std::string_view kTemporaryEnd = ".XXXXXX.tmp";
 
 bool trusted_owner(const struct stat& status, Trust trust) {
   return trust == Trust::anyone || status.st_uid == ::geteuid() ||
-         (trust == Trust::own_or_root && status.st_uid == 0);
+         (trust != Trust::own && status.st_uid == 0);
 }
 
-bool writable_by_others(const struct stat& status) {
-  return (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+// True for a group of the user's name without other members. Many systems give each user such a group.
+bool is_private_group(gid_t group) {
+  std::array<char, 4096> text_of_user{}, text_of_group{};
+  struct passwd user {};
+  struct group of_file {};
+  struct passwd* known_user = nullptr;
+  struct group* known_group = nullptr;
+  ::getpwuid_r(::geteuid(), &user, text_of_user.data(), text_of_user.size(), &known_user);
+  ::getgrgid_r(group, &of_file, text_of_group.data(), text_of_group.size(), &known_group);
+  if (known_user == nullptr || known_group == nullptr || user.pw_gid != group) return false;
+  const std::string name = user.pw_name;
+  for (char** member = of_file.gr_mem; *member != nullptr; ++member)
+    if (*member != name) return false;
+  return of_file.gr_name == name;
+}
+
+bool writable_by_others(const struct stat& status, Trust trust) {
+  if ((status.st_mode & S_IWOTH) != 0) return true;
+  if ((status.st_mode & S_IWGRP) == 0) return false;
+  return trust != Trust::source || !is_private_group(status.st_gid);
 }
 
 // Why an open file must not be read, or empty. Sets the status of the file.
@@ -37,7 +58,7 @@ std::string distrust(const FileHandle& file, Trust trust, std::uint64_t limit,
   if (!file || ::fstat(file.get(), &status) != 0) return failure_advice(errno);
   if (!S_ISREG(status.st_mode)) return "it is not a regular file";
   if (!trusted_owner(status, trust)) return "it belongs to another user. Use a copy of your own";
-  if (trust != Trust::anyone && writable_by_others(status))
+  if (trust != Trust::anyone && writable_by_others(status, trust))
     return "other users can write to it. Run chmod go-w on it";
   if (static_cast<std::uint64_t>(status.st_size) > limit)
     return str_cat("it has ", status.st_size, " bytes, and the limit is ", limit);
@@ -66,7 +87,7 @@ std::string without_end(std::string path) {
 std::string absolute_folder(const std::string& folder) {
   std::error_code failure;
   const fs::path absolute = fs::absolute(folder, failure);
-  return folder.empty() || failure ? folder : absolute.string();
+  return folder.empty() || failure ? folder : without_end(absolute.string());
 }
 
 std::optional<std::string> make_folder(const std::string& path) {
@@ -92,7 +113,7 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust) 
   if (::stat(path.c_str(), &status) != 0) return reason("use the folder", path);
   if (!S_ISDIR(status.st_mode)) return str_cat(path, " is not a folder");
   if (!trusted_owner(status, trust)) return str_cat(path, " belongs to another user");
-  if (!writable_by_others(status)) return {};
+  if (!writable_by_others(status, trust)) return {};
   const bool is_shared = (status.st_mode & S_ISVTX) != 0;  // as /tmp
   return str_cat("other users can write to ", path,
                  is_shared ? ". Use a folder inside of it" : ". Run chmod go-w on it");
@@ -132,7 +153,7 @@ std::string read_code_file(const std::string& path) {
   // Non-blocking as above. Follows links, because the user named the file.
   const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  std::string problem = distrust(file, Trust::own_or_root, kLargest, status);
+  std::string problem = distrust(file, Trust::source, kLargest, status);
   const auto bytes = problem.empty() ? read_all(file.get()) : std::nullopt;
   if (!bytes && problem.empty()) problem = failure_advice(errno);
   if (!bytes) throw Error(str_cat("cannot load ", path, ": ", problem));

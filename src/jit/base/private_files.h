@@ -13,8 +13,13 @@
 
 namespace jitstep::jit {
 
-/// Accepted owners of files. `anyone`: of any user, and writable by others, for files of the program's own package.
-enum class Trust { own, own_or_root, anyone };
+/// Accepted owners of files.
+enum class Trust {
+  own,
+  own_or_root,
+  source,  // as own_or_root, and writable by the user's private group, as files are that the umask 002 makes
+  anyone,  // of any user, and writable by others, for files of the program's own package
+};
 
 /// The absolute path of a folder. The program may change its working directory later. An empty name stays empty.
 std::string absolute_folder(const std::string& folder);
@@ -55,7 +60,7 @@ std::optional<std::vector<std::byte>> read_trusted(const std::string& path, Trus
                                                    std::uint64_t limit, std::string* why = nullptr);
 
 /// The content of a source file that the user named, such as a template. Throws an Error with the reason unless it is a
-/// regular file of this user or root that others cannot write to, of at most 64 MiB.
+/// regular file of at most 64 MiB under the conditions of Trust::source.
 std::string read_code_file(const std::string& path);
 
 /// Writes a file atomically: writes a hidden .tmp file, syncs it and renames it. Returns the reason of a failure with

@@ -99,7 +99,7 @@ std::string environment_of_build() {
   for (int up = 0; up < 3; ++up) {
     folder = folder.parent_path();
     const std::string environment = (folder / ".deps/venv").string();
-    if (!folder_problem(environment, Trust::own_or_root)) return environment;
+    if (!folder_problem(environment, Trust::source)) return environment;
   }
   return {};
 }

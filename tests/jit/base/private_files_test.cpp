@@ -1,6 +1,8 @@
 #include "jit/base/private_files.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -55,6 +57,27 @@ TEST(PrivateFiles, RejectsAFolderThatOthersMayWriteTo) {
     ASSERT_EQ(::chmod(folder.path().c_str(), mode), 0);
     EXPECT_EQ(problem(folder.path()), "") << std::oct << mode;
   }
+}
+
+// The umask 002 makes such files. Distributions use it if each user has a group of the same name.
+TEST(PrivateFiles, ReadsSourceThatTheUsersOwnGroupMayWrite) {
+  TemporaryFolder folder;
+  const std::string file = folder / "mine.cuh";
+  testing::write_file(file, "int a;\n");
+  ASSERT_EQ(::chmod(file.c_str(), 0664), 0);
+  const passwd* const user = ::getpwuid(::geteuid());
+  const group* const own = user == nullptr ? nullptr : ::getgrgid(user->pw_gid);
+  if (own == nullptr || own->gr_name != std::string(user->pw_name) || own->gr_mem[0] != nullptr)
+    GTEST_SKIP() << "this user has no private group";
+  ASSERT_EQ(::chown(file.c_str(), user->pw_uid, user->pw_gid), 0);
+  EXPECT_EQ(read_code_file(file), "int a;\n");
+  EXPECT_FALSE(read_trusted(file, Trust::own_or_root, 100)) << "a cache is private";
+  ASSERT_EQ(::chmod(file.c_str(), 0666), 0);
+  EXPECT_THROW(read_code_file(file), Error);
+  if (::geteuid() != 0) return;  // changing to a foreign group takes root
+  ASSERT_EQ(::chown(file.c_str(), 0, 12345), 0);
+  ASSERT_EQ(::chmod(file.c_str(), 0664), 0);
+  EXPECT_THROW(read_code_file(file), Error);
 }
 
 TEST(PrivateFiles, ChecksOwnerAndTargetOfALinkToAFolder) {

@@ -104,6 +104,17 @@ TEST(Settings, HaveThePathsOfTheWorkingFolderInWhichTheyWereRead) {
     EXPECT_EQ(path, expected);
 }
 
+TEST(Settings, IgnoreASlashAtTheEndOfAFolder) {
+  Environment environment;
+  environment.set("JITSTEP_CACHE_DIR", "/some/where//");
+  environment.set("JITSTEP_CACHE_READONLY", "/some/where/./");
+  environment.set("JITSTEP_DUMP", "/");
+  const Settings read = Settings::from_environment();
+  EXPECT_EQ(read.cache_dir, "/some/where");
+  EXPECT_EQ(read.cache_readonly, "/some/where");
+  EXPECT_EQ(read.dump_folder, "/");
+}
+
 TEST(Settings, KeepTheNamesOfProgramsAndLibrariesThatAreSearched) {
   Environment environment;
   environment.set("JITSTEP_CXX", "g++-12");
