@@ -1,7 +1,8 @@
 #include "jit/base/text_table.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <array>
+#include <charconv>
 
 namespace jitstep::jit {
 
@@ -26,9 +27,10 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows,
 }
 
 std::string fixed(double value, int digits) {
-  char word[40];
-  std::snprintf(word, sizeof word, "%.*f", digits, value);
-  return word;
+  std::array<char, 400> word;  // 1.8e308 has 309 digits before the point
+  const auto end = std::to_chars(word.data(), word.data() + word.size(), value,
+                                 std::chars_format::fixed, digits);
+  return {word.data(), end.ptr};
 }
 
 }  // namespace jitstep::jit

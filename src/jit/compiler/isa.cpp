@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <locale>
 #include <map>
 #include <memory>
 #include <set>
@@ -123,6 +124,7 @@ std::string this_processor() {
                  {0x19, 0},       {0x1e, 1},       {0x24, 0},       {0x80000000, 0},
                  {0x80000001, 0}, {0x80000005, 0}, {0x80000006, 0}, {0x80000008, 0}};
   std::ostringstream words;
+  words.imbue(std::locale::classic());
   words << std::hex;
   for (const auto& [leaf, part] : kLeaves) {
     unsigned a = 0, b = 0, c = 0, d = 0;
