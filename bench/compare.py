@@ -31,6 +31,7 @@ from implementation_process import ImplementationError, ImplementationProcess
 from training_runs import ROOT, machine_class, replace_text, revision
 
 WORKLOADS = ["small_tensors", "one_tensor", "resnet50", "gpt2"]
+PAGE = ROOT / "bench/results/comparison.md"
 BYTES_PER_ELEMENT = 110  # upper bound of the memory of all processes of a case
 COMPILED = {"deepspeed", "torchao"}
 SMALL = 4 << 20  # smaller workloads fit into a cache; their steps are repeated after an untimed one
@@ -270,7 +271,7 @@ def parse_arguments():
     parser.add_argument(
         "--page",
         type=pathlib.Path,
-        default=ROOT / "bench/results/comparison.md",
+        default=PAGE,
         help="page with the tables; the plot has the same path with .svg",
     )
     parser.add_argument(
@@ -294,10 +295,14 @@ def parse_arguments():
     parser.add_argument(
         "--log", type=pathlib.Path, default=ROOT / ".deps/libraries.log", help="output of the processes"
     )
-    parser.add_argument("--quick", action="store_true", help="three rounds of three small tensors, for tests")
+    parser.add_argument(
+        "--quick", action="store_true", help="three rounds of three small tensors, for tests; needs --out and --page"
+    )
     parser.add_argument("--prepare", action="store_true", help="install and compile, measure nothing")
     parser.add_argument("--table", action="store_true", help="measure nothing")
     arguments = parser.parse_args()
+    if arguments.quick and (arguments.out is None or arguments.page == PAGE):
+        parser.error("--quick needs --out and --page, so that it does not replace real results")
     if arguments.quick:
         arguments.workload, arguments.rounds = ["tiny"], 3
     arguments.workload = arguments.workload or WORKLOADS

@@ -161,7 +161,8 @@ struct Start {
 
 Start first_step_of_a_process(const std::string& cache) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string command = "JITSTEP_CACHE_DIR='" + cache + "' '" + self + "' --first-step";
+  const std::string command =
+      "JITSTEP_CACHE_READONLY= JITSTEP_CACHE_DIR='" + cache + "' '" + self + "' --first-step";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   Start start;
   if (!pipe ||

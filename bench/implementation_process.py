@@ -43,8 +43,10 @@ class ImplementationProcess:
     def receive(self):
         watchdog = threading.Timer(self.LIMIT, self.child.kill)
         watchdog.start()
-        line = self.child.stdout.readline()
-        watchdog.cancel()
+        try:
+            line = self.child.stdout.readline()
+        finally:
+            watchdog.cancel()  # else Python waits for it at its end
         if not line:
             raise ImplementationError(f"its process {ending(self.child.wait())}")
         answer = json.loads(line)

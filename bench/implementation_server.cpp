@@ -62,8 +62,9 @@ class Session {
 
   Json make(const Json& description) {
     const Tensors before = samples(parameters_);
-    implementations_.push_back(make_implementation(description, parameters_));
-    implementations_.back().step();
+    Implementation made = make_implementation(description, parameters_);
+    made.step();  // one that throws gets no number
+    implementations_.push_back(std::move(made));
     return {{"changed", count_changes(before, samples(parameters_))},
             {"dtype", dtype_name(parameters_.at(0).scalar_type())},
             {"state_bytes", implementations_.back().state_bytes}};

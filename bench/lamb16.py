@@ -58,6 +58,11 @@ def row(optimizer, results):
     return f"| {optimizer} | {state_bytes:.2f} | {accuracy} | {loss} | {len(results)} |"
 
 
+def setting_of(result):
+    options = result["spec"]["options"]
+    return result["batch"], result["epochs"], result["limit"], options["lr"], options["weight_decay"]
+
+
 def table(results):
     """Markdown with a table for each setting. Figures are mean and standard error over the seeds."""
     lines = [
@@ -66,14 +71,12 @@ def table(results):
         f"`bench/lamb16.py`, {where_and_when(results)}. Mean and standard error over the seeds. "
         "Training loss: mean of the last epoch.",
     ]
-    for setting in sorted({(r["batch"], r["epochs"], r["limit"]) for r in results}, reverse=True):
-        here = [r for r in results if (r["batch"], r["epochs"], r["limit"]) == setting]
-        rates = here[0]["spec"]["options"]
+    for setting in sorted({setting_of(r) for r in results}, reverse=True):
+        here = [r for r in results if setting_of(r) == setting]
         limit = f", the first {setting[2]} images" if setting[2] else ""
         lines += [
             "",
-            f"Batch {setting[0]}, {setting[1]} epochs, learning rate {rates['lr']}, "
-            f"weight decay {rates['weight_decay']}{limit}:",
+            f"Batch {setting[0]}, {setting[1]} epochs, learning rate {setting[3]}, weight decay {setting[4]}{limit}:",
             "",
             "| optimizer | state, bytes/parameter | test accuracy, % | training loss | seeds |",
             "|---|---|---|---|---|",

@@ -80,6 +80,7 @@ def train(run, program, threads, rules=()):
         "train_loss": None if lost else statistics.fmean(last_epoch),
         "state_bytes_per_parameter": made["state_bytes_per_parameter"],
         "seconds": made["seconds"],
+        "revision": revision(),
         "date": datetime.date.today().isoformat(),
         "machine": machine_class(),
         "threads": threads,
