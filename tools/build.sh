@@ -12,7 +12,10 @@ build="$root/build"
 
 # Compiling a source with torch's headers needs up to 2 GiB.
 jobs=$(nproc)
-by_memory=$(awk '/^MemAvailable:/ {print int($2 / (2 * 1024 * 1024))}' /proc/meminfo)
+kilobytes=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)
+limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null || echo max) # of a container
+if [ "$limit" != max ] && [ $((limit / 1024)) -lt "$kilobytes" ]; then kilobytes=$((limit / 1024)); fi
+by_memory=$((kilobytes / (2 * 1024 * 1024)))
 if [ "$by_memory" -lt "$jobs" ]; then jobs=$((by_memory > 1 ? by_memory : 1)); fi
 
 third_party=()

@@ -11,6 +11,10 @@ if [ "${1:-}" = --python ]; then
   export JITSTEP_PYTHON=1
   shift
   "$root/tools/setup.sh"
+  if ! compgen -G "$root/.deps/venv/lib/python3*/site-packages/torch/__init__.py" >/dev/null; then
+    echo "demo: --python needs PyTorch in .deps/venv. Unset Torch_DIR and CMAKE_PREFIX_PATH." >&2
+    exit 1
+  fi
   "$root/tools/build.sh" jitstep_python
   PYTHONPATH="$root/build/python" exec "$root/.deps/venv/bin/python" "$root/examples/fashion_mnist.py" "$@"
 fi

