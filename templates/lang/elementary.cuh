@@ -113,7 +113,7 @@ KHD T nearer_inverse(T a, T y) {
   return fma(y * h, fma(h, fma(h, T(14.0 / 81), T(2.0 / 9)), T(1.0 / 3)), y);
 }
 // The cube root of a > 0, from a guess of 1 / cbrt(a) with 3.5 % error: two iterations, then a Newton step with the
-// exact remainder. a^2 and the rounding error of a must be normal numbers.
+// exact remainder. The rounding error of a must be a normal number.
 template <class T>
 KHD T cube_root(T a, T guess) {
   const T y = nearer_inverse(a, nearer_inverse(a, guess));
