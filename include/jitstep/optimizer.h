@@ -65,8 +65,10 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// max_grad_norm uses the norm of all gradients, of all rules. Throws a c10::Error for rules with modes or shared
   /// state, which need an optimizer of their own.
   explicit Optimizer(const std::vector<ParamGroup>& groups);
-  /// A moved-from optimizer may only be destroyed.
+  /// A moved-from optimizer may only be destroyed or assigned to.
   Optimizer(Optimizer&&);
+  /// References to this optimizer, such as a scheduler's, then refer to the new one.
+  Optimizer& operator=(Optimizer&&);
   ~Optimizer() override;
 
   /// Makes an optimizer from JSON such as {"rule": "adamw", "options": {"lr": 1e-3}, "state": "int8"}. An unknown name

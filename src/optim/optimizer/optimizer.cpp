@@ -50,6 +50,15 @@ Optimizer::Optimizer(Optimizer&& other)
     : torch::optim::Optimizer(std::move(other)), impl_(std::move(other.impl_)) {
   impl_->optimizer = this;
 }
+// NOLINTNEXTLINE(performance-noexcept-move-constructor): as above.
+Optimizer& Optimizer::operator=(Optimizer&& other) {
+  if (this == &other) return *this;
+  impl_.reset();  // while the parameters that it refers to still exist
+  torch::optim::Optimizer::operator=(std::move(other));
+  impl_ = std::move(other.impl_);
+  if (impl_) impl_->optimizer = this;
+  return *this;
+}
 Optimizer::~Optimizer() = default;
 
 Optimizer::Optimizer(const std::string& rule, const std::vector<ParamGroup>& groups,

@@ -334,6 +334,26 @@ TEST(DropIn, AccessorsAreTorchs) {
   EXPECT_TRUE(constant.state().empty());
 }
 
+TEST(DropIn, AnOptimizerCanBeAssignedAndSwapped) {
+  Tensors parameters = make_parameters(), others = clones(parameters), old = make_parameters();
+  AdamW first(old, AdamWOptions(0.5)), other(others), third(old);
+  StepLR scheduler(first, 2, 0.5);
+  train(first, old, 1, 1);
+  first = AdamW(parameters);
+  train(first, parameters, 1, 2);
+  std::swap(first, third);
+  EXPECT_TRUE(torch::equal(first.parameters()[0], old[0]));
+  train(third, parameters, 3, 3);
+  first = std::move(third);
+  train(first, parameters, 4, 4);
+  train(other, others, 1, 4);
+  expect_equal(parameters, others);
+  third = AdamW(old);  // which was moved from
+  train(third, old, 1, 1);
+  first = std::move(first);
+  EXPECT_EQ(first.size(), parameters.size());
+}
+
 TEST(DropIn, AnOptimizerCanBeMoved) {
   Tensors parameters = make_parameters(), others = clones(parameters);
   AdamW first(parameters), other(others);

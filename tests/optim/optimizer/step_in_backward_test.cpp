@@ -232,6 +232,16 @@ TEST(StepInBackward, ContinuesInAMovedOptimizerAndEndsWithIt) {
   EXPECT_TRUE(p.grad().defined());
 }
 
+TEST(StepInBackward, EndsWhenTheOptimizerIsAssigned) {
+  const torch::Tensor p = leaf({3}), q = leaf({3});
+  SGD opt(Tensors{p}, SGDOptions(1));
+  opt.step_in_backward();
+  opt = SGD(Tensors{q}, SGDOptions(1));
+  backward(p, torch::ones({3}));
+  EXPECT_EQ(p[0].item<float>(), 0);
+  EXPECT_TRUE(p.grad().defined());
+}
+
 TEST(StepInBackward, DividesByAGradScale) {
   const torch::Tensor p = leaf({3});
   SGD opt(Tensors{p}, SGDOptions(1));
