@@ -57,6 +57,19 @@ void check_values(const jit::OptionValues& values, nb::dict group) {
   if (group.contains("params")) values.validate_lists(nb::len(nb::object(group["params"])));
 }
 
+// torch checks no range after construction. Whole numbers are checked, because formulas divide by them: a division by 0
+// would end the process.
+void check_integers(const jit::OptionValues& values) {
+  for (const std::string& name : values.names()) {
+    const jit::Option& option = values.declaration(name);
+    if (!option.constraint.integer) continue;
+    const jit::Value value = values.get(name);
+    if (const auto index = option.out_of_range(value))
+      throw jit::OptionError(values.rule().name + ": " + *option.range_problem(value), name,
+                             *index);
+  }
+}
+
 }  // namespace
 
 Group::Group(const std::string& rule) : values_(rule) {
@@ -128,7 +141,7 @@ void Group::refresh(nb::dict group, bool check) {
   find_lr(group);
   jit::OptionValues values = values_;
   read_options(group, values);
-  if (check) check_values(values, group);
+  check ? check_values(values, group) : check_integers(values);
   jit::Formats formats = formats_changed ? to_formats(group) : formats_;
   if (formats_changed) jit::check_formats(formats, values);
   const HyperParams fresh = values.at_step(0, formats.seed.value_or(0));

@@ -71,6 +71,36 @@ def test_an_option_changed_before_a_report_counts_in_the_next_step(report, chang
     assert not torch.equal(changed, stepped({}, asks=False))
 
 
+# Formulas divide by it.
+@pytest.mark.parametrize(
+    "name, option", [("LookaheadAdamW", "k"), ("Prodigy", "slice_p"), ("SOAP", "precondition_frequency")]
+)
+@pytest.mark.parametrize("value", [0, -1, 2.5])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_whole_number_that_becomes_invalid_is_an_error_that_changes_nothing(name, option, value, loaded):
+    p = torch.nn.Parameter(torch.ones(8, 8))
+    optimizer = getattr(jitstep, name)([p])
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    group = optimizer.param_groups[0]
+    before, right = p.detach().clone(), group[option]
+    if loaded:
+        saved = optimizer.state_dict()
+        saved["param_groups"][0][option] = value
+        with pytest.raises(ValueError, match=option):
+            optimizer.load_state_dict(saved)
+            optimizer.step()
+        group = optimizer.param_groups[0]
+    else:
+        group[option] = value
+        with pytest.raises(ValueError, match=option):
+            optimizer.step()
+    assert torch.equal(p, before)
+    group[option] = right
+    optimizer.step()
+    assert not torch.equal(p, before)
+
+
 def test_a_parameter_that_moves_to_the_next_group_gets_its_options():
     def stepped(library):
         ps = [torch.nn.Parameter(torch.ones(3)) for _ in range(3)]
