@@ -48,6 +48,20 @@ std::string first_line_of(const std::string& rule, const Compiler& compiler) {
   return "accepted";
 }
 
+// A new value that is returned would be lost.
+TEST(Contract, UpdateParamReturnsNothing) {
+  std::string rule = kWithAuxState;
+  const std::string right = "KHD static void update_param";
+  rule.replace(rule.find(right), right.size(), "KHD static real update_param");
+  for (const Compiler& compiler : compilers()) {
+    SCOPED_TRACE(compiler.name);
+    const std::string returned = first_line_of(rule, compiler);
+    EXPECT_NE(returned.find("'static void update_param(auto& e, const auto& c)'"),
+              std::string::npos)
+        << returned;
+  }
+}
+
 TEST(ContractOfAuxState, IsNotWrittenToACopy) {
   const std::string sum = R"(
 struct Total { real total; };

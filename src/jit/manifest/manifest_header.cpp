@@ -96,6 +96,9 @@ bool read_key(std::string_view piece, const Symbols& flags, const Location& loca
   const std::string_view value = trimmed(piece.substr(std::min(piece.find(':') + 1, piece.size())));
   if (rule && starts("class: ")) {
     read_name(value, "class", "the name of a C++ class", location, manifest, &Manifest::class_name);
+    if (const auto problem = name_problem(manifest.class_name); !problem.empty())
+      location.fail(str_cat("`", manifest.class_name, "` ", problem,
+                            ". Choose another name after `class:`."));
   } else if (rule && starts("default state: ")) {
     add_state_default(state_default(value, flags, location), location, manifest);
   } else if (rule && starts("default weights: ")) {
@@ -178,6 +181,7 @@ void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Ma
       if (read_key(piece, flags, line.location, manifest)) continue;
       if (manifest.kind == Kind::rule) refuse_key(piece, line.location);
       refuse_misspelled_key(piece, keys_of(manifest.kind), line.location);
+      refuse_encoding(piece, line.location);
       manifest.description += (manifest.description.empty() ? "" : " ") + std::string(piece);
     }
   }

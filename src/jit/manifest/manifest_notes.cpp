@@ -159,7 +159,12 @@ static void refuse_range(std::string_view segment, const Location& location) {
                           "or start free text with another word."));
 }
 
+void refuse_encoding(std::string_view text, const Location& location) {
+  if (!is_utf8(text)) location.fail("this comment is not UTF-8. Save the file as UTF-8.");
+}
+
 void add_free_text(std::string_view segment, const Location& location, std::string* note) {
+  refuse_encoding(segment, location);
   refuse_note(segment, location);
   const auto key = key_of(segment);
   if (key == "keeps") location.fail("the note `keeps:` is now called `codec:`");

@@ -21,6 +21,9 @@ std::vector<std::string_view> segments_of(const SourceLine& line);
 std::string_view key_of(std::string_view segment);
 std::string_view value_of(std::string_view segment);
 
+/// Throws an Error for a comment that is not UTF-8. Python could not read it.
+void refuse_encoding(std::string_view text, const Location& location);
+
 /// Throws an Error if the segment starts with a keyword of the grammar. The message shows the correct form.
 void refuse_note(std::string_view segment, const Location& location);
 

@@ -5,6 +5,7 @@
 #include "jit/manifest/manifest_cursor.h"
 #include "jit/manifest/manifest_fields.h"
 #include "jit/manifest/manifest_notes.h"
+#include "jit/manifest/reserved_names.h"
 #include "jitstep/hyper_params.h"
 
 namespace jitstep::jit {
@@ -25,6 +26,14 @@ Value read_braced(Cursor& cursor, int count) {
   return numbers;
 }
 
+// What can be in place of a type that is not one of numbers.
+std::string number_types(Cursor& cursor) {
+  const auto begins = [&](const char* type) { return begins_with_word(cursor.rest(), type); };
+  if (begins("int")) return "double with the note `integer`";
+  if (begins("bool")) return "a type of numbers (a bool belongs to `struct Flags`)";
+  return "double, Numbers<N>, Nullable or List";
+}
+
 void read_number_type(Cursor& cursor, Option& option) {
   if (cursor.take_word("double")) return;
   if (cursor.take_word("Nullable")) {
@@ -37,7 +46,7 @@ void read_number_type(Cursor& cursor, Option& option) {
     option.count = cursor.integer(1, kMaxRuleHyper);
     cursor.expect(">");
   } else {
-    cursor.fail("double, Numbers<N>, Nullable or List");
+    cursor.fail(number_types(cursor));
   }
 }
 
@@ -78,6 +87,8 @@ void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Op
     option.constraint.integer = true;
     return;
   }
+  if (!integers && (type == "int" || type == "double" || type == "float"))
+    cursor.fail("bool or a choice (a number belongs to `struct Hyper`, as in `double k = 2;`)");
   const auto found = enums.find(type);
   if (found == enums.end())
     cursor.fail(str_cat("bool", integers ? ", int" : "", " or a choice declared as `enum class ",

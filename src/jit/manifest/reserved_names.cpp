@@ -223,6 +223,32 @@ bool is_word(View text) {
   return !text.empty() && !is_digit(text[0]) && std::all_of(text.begin(), text.end(), in_word);
 }
 
+// The number of bytes that follow the first byte of a character, or -1 if none begins with it.
+static int following_bytes(unsigned lead) {
+  if (lead < 0x80) return 0;
+  if (lead >> 5 == 0x06) return 1;
+  if (lead >> 4 == 0x0e) return 2;
+  return lead >> 3 == 0x1e ? 3 : -1;
+}
+
+bool is_utf8(View text) {
+  constexpr unsigned kLeast[] = {0, 0x80, 0x800, 0x10000};  // shorter forms exist below
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (std::size_t i = 0; i < text.size();) {
+    const int more = following_bytes(byte(i));
+    if (more < 0 || i + static_cast<std::size_t>(more) >= text.size()) return false;
+    unsigned code = more == 0 ? byte(i) : byte(i) & 0x3fu >> more;
+    for (int k = 0; k < more; ++k) {
+      if (byte(++i) >> 6 != 2) return false;
+      code = code << 6 | (byte(i) & 0x3fu);
+    }
+    const bool surrogate = code >> 11 == 0x1b;
+    if (code < kLeast[more] || code > 0x10ffff || surrogate) return false;
+    ++i;
+  }
+  return true;
+}
+
 bool begins_with_word(View text, View word) {
   const bool same =
       text.size() >= word.size() && std::equal(word.begin(), word.end(), text.begin(),
@@ -242,6 +268,7 @@ bool contains_word(View code, View word) {
 std::string name_problem(View name) {
   if (!is_word(name)) return "is not a C++ identifier (letters, digits and _)";
   if (among(kCppKeywords, name)) return "is a reserved word of C++";
+  if (name == "KHD") return "is a macro of the kernel language";
   const bool reserved = name.find("__") != View::npos ||
                         (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
   if (reserved || name.starts_with("JITSTEP_")) return "is reserved for compilers and macros";

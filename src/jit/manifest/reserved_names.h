@@ -9,6 +9,9 @@ namespace jitstep::jit {
 /// Whether the text is a C++ identifier.
 bool is_word(std::string_view text);
 
+/// Whether the text is valid UTF-8.
+bool is_utf8(std::string_view text);
+
 /// Whether the text starts with this lower-case word, compared without case. A space, a colon or the end must follow.
 bool begins_with_word(std::string_view text, std::string_view word);
 

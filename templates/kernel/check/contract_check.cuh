@@ -113,7 +113,7 @@ concept HasUpdateStateAfter = requires(E& e, C& c) {
 };
 template <class B, class E, class C>
 concept HasUpdateParam = requires(E& e, C& c) {
-  B::update_param(e, c);
+  requires kSame<decltype(B::update_param(e, c)), void>;
 };
 template <class B, class R, class From, class C>
 concept HasTerms = requires(Of<typename R::Coefficients> name, From& from, C& c) {
