@@ -115,6 +115,7 @@ def make_class(description: dict[str, Any], formulas: str) -> type[Optimizer]:
 _classes: dict[str, type[Optimizer]] = {}
 _loaded: dict[str, bytes] = {}  # the files that load_rule() made classes from
 _ARGUMENTS = {"self", "params", "rule", *FORMATS, *TORCH_FLAGS}
+_GROUP_KEYS = {"mode", "schema", "shared_state", "constructed", "param_names"}
 
 
 def classes() -> dict[str, type[Optimizer]]:
@@ -132,11 +133,25 @@ def _line_of_class(text: str, rule: str, named: str) -> int:
     return text.count("\n", 0, found.start()) + 1 if found else 1
 
 
-def _check_names(path: str, options: list[tuple[str, int]], state: list[tuple[str, int]]) -> None:
-    for option, line in options:
-        if option in _ARGUMENTS or iskeyword(option):
-            what = "a word of Python" if iskeyword(option) else "an argument of all classes in Python"
-            raise ValueError(f"{path}:{line}: `{option}` is {what}. Rename the option.")
+def _name_problem(option: str) -> str:
+    """Why an option cannot have this name, or an empty text."""
+    if iskeyword(option):
+        return "a word of Python"
+    if option in _ARGUMENTS:
+        return "an argument of all classes in Python"
+    return "an entry of state dicts in Python" if option in _GROUP_KEYS else ""
+
+
+def _check_names(path: str, options: list[tuple[str, int, str]], state: list[tuple[str, int]]) -> None:
+    for option, line, at_construction in options:
+        problem = _name_problem(option)
+        if problem:
+            raise ValueError(f"{path}:{line}: `{option}` is {problem}. Rename the option.")
+        if option == "initial_lr" and at_construction != "lr":
+            raise ValueError(
+                f"{path}:{line}: `initial_lr` is the rate from which torch's schedulers start. Declare "
+                "`Nullable initial_lr = null;  // at construction: lr`, or rename the option."
+            )
     for name, line in state:
         if name == "residual":
             raise ValueError(
@@ -156,6 +171,9 @@ def load_rule(path: str | Path) -> type[Optimizer]:
 
     rule, named, options, state = _core.rule_in(str(path))
     name = class_name(rule, named)
+    if iskeyword(name):
+        line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
+        raise ValueError(f"{path}:{line}: `{name}` is a word of Python. Choose another name after `class:`.")
     if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != rule:
         line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
         raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")

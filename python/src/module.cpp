@@ -59,18 +59,21 @@ void add_catalog(nb::module_& m) {
       "rule_in",
       [](const std::string& path) {
         const jit::Manifest rule = jit::read_manifest(jit::read_code_file(path), path, Kind::rule);
-        std::vector<std::pair<std::string, int>> options, state;
+        std::vector<std::tuple<std::string, int, std::string>> options;
+        std::vector<std::pair<std::string, int>> state;
         for (const auto* declared : {&rule.hyper, &rule.flags})
           for (const jit::Option& option : *declared)
-            options.emplace_back(option.name, option.line);
+            options.emplace_back(option.name, option.line, option.at_construction);
         for (const jit::Slot& slot : rule.slots) state.emplace_back(slot.torch_name, slot.line);
         for (const jit::AuxField& field : rule.aux_state)
           state.emplace_back(field.torch_name, field.line);
         return std::tuple(rule.name, rule.class_name, options, state);
       },
       "path"_a,
-      "The rule and the class that a file declares (empty if it names none), and its options and "
-      "torch's names of its state, with their lines.");
+      "The rule and the class that a file declares (empty if it names none), its options with "
+      "their "
+      "lines and the option that sets them at construction, and torch's names of its state with "
+      "their lines.");
   m.def(
       "load_rule",
       [](const std::string& path) { return jit::default_catalog().load_rule(path).name; },

@@ -316,14 +316,32 @@ def test_a_rule_replaces_nothing_of_the_package_but_its_own_class(tmp_path):
     assert jitstep.Follower is again
 
 
-@pytest.mark.parametrize("name", ["state", "seed", "fused", "rule", "params", "self", "lambda"])
-def test_an_option_that_is_an_argument_of_all_classes_or_a_word_of_python_is_refused(tmp_path, name):
+@pytest.mark.parametrize(
+    "name",
+    ["state", "seed", "fused", "rule", "params", "self", "lambda", "mode", "schema", "shared_state", "initial_lr"],
+)
+def test_an_option_whose_name_has_another_meaning_in_python_is_refused(tmp_path, name):
     path = tmp_path / "follower2.cuh"
     source = SOURCE.format(name="Follower2", rule="follower2", term="e.g")
     path.write_text(source.replace("// >= 0\n", f"// >= 0\n  double {name} = 0;\n"))
     with pytest.raises(ValueError, match=rf"follower2\.cuh:7: `{name}`"):
         jitstep.load_rule(path)
     assert "follower2" not in jitstep.rules()
+
+
+def test_a_class_with_the_name_of_a_word_of_python_is_refused(tmp_path):
+    path = tmp_path / "follower4.cuh"
+    path.write_text("// Line 1.\n" + SOURCE.format(name="lambda", rule="follower4", term="e.g"))
+    with pytest.raises(ValueError, match=r"follower4\.cuh:2: `lambda`"):
+        jitstep.load_rule(path)
+
+
+def test_a_comment_that_is_not_utf_8_is_an_error_with_its_line(tmp_path):
+    path = tmp_path / "follower5.cuh"
+    source = SOURCE.format(name="Follower5", rule="follower5", term="e.g").replace("// >= 0", "// >= 0; caf\xe9")
+    path.write_bytes(source.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"follower5\.cuh:6: .*UTF-8"):
+        jitstep.load_rule(path)
 
 
 @pytest.mark.parametrize("name", ["residual", "step", "dtype", "sizes", "strides"])
