@@ -91,7 +91,7 @@ torch::Tensor ParamState::Data::slot_value(std::size_t slot) const {
     return decode_slot(buffers, owner.parameter, static_cast<int>(slot));
   const auto& codes = buffers.slots[slot].codes;
   if (!codes.defined() || holds_values(slot)) return codes;
-  TORCH_CHECK(buffers.plan != nullptr, "jitstep: the slot ", declared_slots()[slot].name,
+  TORCH_CHECK(buffers.plan != nullptr, "jitstep: the slot ", declared_slots()[slot].torch_name,
               " cannot be decoded: it is quantized, and its state is not bound to a parameter yet. "
               "Read it ",
               "after an optimizer has used the state.");
@@ -110,7 +110,8 @@ void ParamState::Data::set_slot_value(std::size_t slot, const torch::Tensor& val
     return;
   }
   if (is_bound()) {
-    TORCH_CHECK(buffers.format.slots.at(slot), "jitstep: the slot ", declared_slots()[slot].name,
+    TORCH_CHECK(buffers.format.slots.at(slot), "jitstep: the slot ",
+                declared_slots()[slot].torch_name,
                 " does not exist under the optimizer's options. Change the options first.");
     const std::int64_t before = step();
     if (has_id()) count_step_of_user_values();  // encode_slot depends on the step number

@@ -84,7 +84,7 @@ TEST(ParamState, ASlotThatWasDroppedCanBeSetAgain) {
     EXPECT_HAS(argument_error([&] {
                  state.max_exp_avg_sq(torch::zeros({70, 60}));
                }),
-               "vmax does not exist under the optimizer's options");
+               "max_exp_avg_sq does not exist under the optimizer's options");
     state.exp_avg(torch::full({70, 60}, 0.5));
     EXPECT_TRUE(torch::equal(state.exp_avg(), torch::full({70, 60}, 0.5))) << codec;
     const std::int64_t bytes = optimizer.memory_report().state_bytes();
