@@ -19,12 +19,13 @@ void add_aux_state(jit::Backend& backend, TensorData& data,
   data.aux_state.push_back(std::move(pair));
 }
 
-// Uploads all buffers but the gradient and the inputs, which each step uploads.
+// Uploads all buffers but the inputs. Each step uploads these and the gradient.
 void bind(jit::Backend& backend, TensorData& data) {
   const auto on_device = [&](const GuardedBuffer& buffer) {
     buffer.send(backend);
     return buffer.device();
   };
+  data.g.send(backend);
   data.tensor.p = on_device(data.p);
   data.tensor.residual = on_device(data.residual);
   for (std::size_t i = 0; i < data.codes.size(); ++i)
