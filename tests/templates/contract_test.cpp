@@ -51,8 +51,9 @@ std::string first_line_of(const std::string& rule, const Compiler& compiler) {
 // A new value that is returned would be lost.
 TEST(Contract, UpdateParamReturnsNothing) {
   std::string rule = kWithAuxState;
-  const std::string right = "KHD static void update_param";
-  rule.replace(rule.find(right), right.size(), "KHD static real update_param");
+  const std::string right = "KHD static void update_param(auto& e, const auto& c) { e.p -= ";
+  rule.replace(rule.find(right), right.size(),
+               "KHD static real update_param(auto& e, const auto& c) { return ");
   for (const Compiler& compiler : compilers()) {
     SCOPED_TRACE(compiler.name);
     const std::string returned = first_line_of(rule, compiler);

@@ -31,6 +31,10 @@ std::vector<std::int64_t> gradient_strides(const torch::Tensor& p) {
   return p.dim() == 0 ? std::vector<std::int64_t>() : jit::compact_strides(shape_of(p));
 }
 
+bool is_gradient_of(const torch::Tensor& copy, const torch::Tensor& p) {
+  return copy.sizes() == p.sizes() && copy.strides() == gradient_strides(p);
+}
+
 // Torch counts no writes to inference tensors.
 std::int64_t write_count_of(const torch::Tensor& p) { return p.is_inference() ? -1 : p._version(); }
 
@@ -102,16 +106,14 @@ void Optimizer::Impl::Offload::drop_moved(const ParamRecord& record) {
 // A buffer for a gradient, in the parameter's storage order. It keeps its memory from step to step.
 void Optimizer::Impl::Offload::make_buffer(torch::Tensor& buffer, const torch::Tensor& p,
                                            torch::ScalarType dtype) {
-  if (buffer.defined() && buffer.scalar_type() == dtype) return;
+  if (buffer.defined() && buffer.scalar_type() == dtype && is_gradient_of(buffer, p)) return;
   memory_.release(buffer);
   buffer = memory_.empty(p.sizes(), gradient_strides(p), dtype);
 }
 
 void Optimizer::Impl::Offload::check_copied_gradient(const HostCopy& copy, const torch::Tensor& p,
                                                      const ParameterName& name) {
-  const torch::Tensor& gradient = copy.gradient;
-  TORCH_CHECK(!copy.has_gradient || (gradient.sizes() == p.sizes() &&
-                                     gradient.strides() == gradient_strides(p)),
+  TORCH_CHECK(!copy.has_gradient || is_gradient_of(copy.gradient, p),
               "jitstep: ", describe(p, name), " got another size or memory order after backward() ",
               "copied its gradient to host memory. Call zero_grad() and backward() again.");
 }
