@@ -301,7 +301,7 @@ def parse_arguments():
     parser.add_argument("--prepare", action="store_true", help="install and compile, measure nothing")
     parser.add_argument("--table", action="store_true", help="measure nothing")
     arguments = parser.parse_args()
-    if arguments.quick and (arguments.out is None or arguments.page == PAGE):
+    if arguments.quick and (arguments.out is None or arguments.page.resolve() == PAGE):
         parser.error("--quick needs --out and --page, so that it does not replace real results")
     if arguments.quick:
         arguments.workload, arguments.rounds = ["tiny"], 3

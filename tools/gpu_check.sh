@@ -10,8 +10,9 @@
 #     speed    prints times next to torch's fused optimizer and the bandwidth of a copy
 #     tune     runs jitstep tune on a few kernels and stores the records
 #     python   tests and measures the Python package that $PYTHON imports (PYTHONPATH may name it)
-#   Without PART: build bits cuda speed tune. Each part takes less than 9 minutes, python up to 14. All but headers, build and python need
-#   a build. The summary goes to DIR/gpu_<name>_<date>.txt (default bench/results), and JSON files to the same folder.
+#   Without PART: build bits cuda speed tune. Each part takes less than 9 minutes, python up to 14. All but headers,
+#   build and python need a build. The summary goes to DIR/gpu_<name>_<date>.txt (default bench/results), and JSON files
+#   to the same folder.
 #
 #   --dry-run         runs everything that needs no GPU, in an existing build (--build DIR, default build)
 #   --without-torch   skips everything that needs a CUDA build of torch; uses an existing build

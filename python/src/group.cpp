@@ -57,19 +57,6 @@ void check_values(const jit::OptionValues& values, nb::dict group) {
   if (group.contains("params")) values.validate_lists(nb::len(nb::object(group["params"])));
 }
 
-// torch checks no range after construction. Whole numbers are checked, because formulas divide by them: a division by 0
-// would end the process.
-void check_integers(const jit::OptionValues& values) {
-  for (const std::string& name : values.names()) {
-    const jit::Option& option = values.declaration(name);
-    if (!option.constraint.integer) continue;
-    const jit::Value value = values.get(name);
-    if (const auto index = option.out_of_range(value))
-      throw jit::OptionError(values.rule().name + ": " + *option.range_problem(value), name,
-                             *index);
-  }
-}
-
 }  // namespace
 
 Group::Group(const std::string& rule) : values_(rule) {
@@ -97,6 +84,18 @@ void Group::read_options(nb::dict group, jit::OptionValues& values) const {
     if (value != nullptr) values.set(key.name, to_value(*key.option, value));
   }
   values.construct();
+}
+
+// torch checks no range after construction. Options with the note `integer` are checked, because formulas divide by
+// them: a division of whole numbers by 0 would end the process.
+void Group::check_integers(const jit::OptionValues& values) const {
+  for (const Key& key : keys_) {
+    if (key.option == nullptr || !key.option->constraint.integer) continue;
+    const jit::Value value = values.get(key.name);
+    if (const auto index = key.option->out_of_range(value))
+      throw jit::OptionError(values.rule().name + ": " + *key.option->range_problem(value),
+                             key.name, *index);
+  }
 }
 
 void Group::find_lr(nb::dict group) {

@@ -71,9 +71,8 @@ void add_catalog(nb::module_& m) {
       },
       "path"_a,
       "The rule and the class that a file declares (empty if it names none), its options with "
-      "their "
-      "lines and the option that sets them at construction, and torch's names of its state with "
-      "their lines.");
+      "line and the option that sets them at construction, and torch's names of its state with "
+      "line.");
   m.def(
       "load_rule",
       [](const std::string& path) { return jit::default_catalog().load_rule(path).name; },

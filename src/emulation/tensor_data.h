@@ -28,7 +28,7 @@ struct TensorData {
   std::int64_t counted = 0;  // steps, with skipped ones
 };
 
-/// Creates the tensor before its first step, and uploads all but the gradient and the inputs, which each step uploads.
+/// Creates the tensor before its first step, and uploads all but the inputs. Each step uploads the gradient and the inputs.
 /// Tensors with an even id have inputs. `random` generates the parameter's values.
 TensorData make_tensor(jit::Backend& backend, const jit::Plan& plan,
                        const jit::OptionValues& options, const TensorCase& c, int id,

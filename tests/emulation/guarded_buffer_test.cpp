@@ -34,7 +34,8 @@ TEST_P(GuardedBuffers, NameTheMemoryThatAKernelWritesOutsideOf) {
     buffer_.content(kCopy, "tensor 3, p");
     ADD_FAILURE() << "nothing was noticed";
   } catch (const jit::Error& error) {
-    EXPECT_NE(std::string(error.what()).find("tensor 3, p"), std::string::npos) << error.what();
+    const std::string expected = jit::str_cat("tensor 3, p, to byte ", GetParam());
+    EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
   }
 }
 

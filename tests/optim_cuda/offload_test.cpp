@@ -403,6 +403,37 @@ TEST(OffloadErrors, NameParametersWhoseMemoryOrderChangedAfterBackward) {
   pair.expect_equal();
 }
 
+TEST(OffloadErrors, KeepParametersThatGetTheirOldMemoryOrderBack) {
+  OffloadedPair pair(kInt8, torch::kFloat32, in_backward());
+  pair.backward(1);
+  pair.step();
+  pair.backward(2);
+  torch::Tensor p = pair.there[0];
+  const torch::Tensor old = p.detach();
+  p.set_data(old.t().contiguous().t());
+  EXPECT_HAS(argument_error([&] { backward_same(pair.there, 3); }), "memory order");
+  for (torch::Tensor one : pair.there) one.mutable_grad().reset();
+  p.set_data(old);
+  pair.host->zero_grad(), pair.offloaded->zero_grad();
+  pair.backward(4);
+  pair.step();
+  pair.expect_equal();
+}
+
+// Strides of dimensions with one element have no meaning.
+TEST(GradientsInBackward, RemainIfOnlyTheStrideOfASingleElementChanges) {
+  OffloadedPair pair(kInt8, torch::kFloat32, in_backward());
+  for (Tensors* all : {&pair.here, &pair.there})
+    for (torch::Tensor& p : *all)
+      if (p.dim() == 2) p.set_data(p.detach().view({37, 29, 1, 1}));
+  pair.offloaded->offload(in_backward());
+  pair.backward(1);
+  for (Tensors* all : {&pair.here, &pair.there})
+    (*all)[0].set_data((*all)[0].detach().as_strided({37, 29, 1, 1}, {29, 1, 29, 29}));
+  pair.step();
+  pair.expect_equal();
+}
+
 TEST(GradientsInBackward, RemainIfTheParameterGetsAnotherDtype) {
   OffloadedPair pair(kInt8, torch::kFloat32, in_backward());
   pair.backward(1);

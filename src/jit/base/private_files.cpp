@@ -28,7 +28,9 @@ bool trusted_owner(const struct stat& status, Trust trust) {
          (trust != Trust::own && status.st_uid == 0);
 }
 
-// True for a group of the user's name without other members. Many systems give each user such a group.
+// True for the user's primary group if it has the user's name and lists no other member. Many systems give each user
+// such a group. An administrator may have made it the primary group of other users, too: a search of all users would
+// show them, and is too slow here.
 bool is_private_group(gid_t group) {
   std::array<char, 4096> text_of_user{}, text_of_group{};
   struct passwd user {};

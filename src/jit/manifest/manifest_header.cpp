@@ -173,6 +173,7 @@ void check_after_transform(const Manifest& manifest) {
 
 void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& manifest) {
   for (const SourceLine& line : header) {
+    refuse_encoding(line.notes, line.location);
     std::string_view left = line.notes;
     while (!left.empty()) {  // two or more spaces separate keys
       const std::size_t gap = std::min(left.find("  "), left.size());
@@ -181,7 +182,6 @@ void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Ma
       if (read_key(piece, flags, line.location, manifest)) continue;
       if (manifest.kind == Kind::rule) refuse_key(piece, line.location);
       refuse_misspelled_key(piece, keys_of(manifest.kind), line.location);
-      refuse_encoding(piece, line.location);
       manifest.description += (manifest.description.empty() ? "" : " ") + std::string(piece);
     }
   }

@@ -85,7 +85,12 @@ void refuse_repeated_keys(const std::vector<std::string_view>& segments, const L
 
 }  // namespace
 
+void refuse_encoding(std::string_view text, const Location& location) {
+  if (!is_utf8(text)) location.fail("this comment is not UTF-8. Save the file as UTF-8.");
+}
+
 std::vector<std::string_view> segments_of(const SourceLine& line) {
+  refuse_encoding(line.notes, line.location);
   std::vector<std::string_view> segments;
   for (std::string_view notes = line.notes; !notes.empty();) {
     const std::size_t end = std::min(notes.find(';'), notes.size());
@@ -159,12 +164,7 @@ static void refuse_range(std::string_view segment, const Location& location) {
                           "or start free text with another word."));
 }
 
-void refuse_encoding(std::string_view text, const Location& location) {
-  if (!is_utf8(text)) location.fail("this comment is not UTF-8. Save the file as UTF-8.");
-}
-
 void add_free_text(std::string_view segment, const Location& location, std::string* note) {
-  refuse_encoding(segment, location);
   refuse_note(segment, location);
   const auto key = key_of(segment);
   if (key == "keeps") location.fail("the note `keeps:` is now called `codec:`");

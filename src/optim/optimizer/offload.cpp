@@ -31,8 +31,13 @@ std::vector<std::int64_t> gradient_strides(const torch::Tensor& p) {
   return p.dim() == 0 ? std::vector<std::int64_t>() : jit::compact_strides(shape_of(p));
 }
 
+// Whether a copied gradient has the elements of this parameter, in its storage order.
 bool is_gradient_of(const torch::Tensor& copy, const torch::Tensor& p) {
-  return copy.sizes() == p.sizes() && copy.strides() == gradient_strides(p);
+  if (copy.sizes() != p.sizes()) return false;
+  const std::vector<std::int64_t> strides = gradient_strides(p);
+  for (std::int64_t d = 0; d < p.dim(); ++d)
+    if (p.size(d) > 1 && copy.stride(d) != strides[static_cast<std::size_t>(d)]) return false;
+  return true;
 }
 
 // Torch counts no writes to inference tensors.
@@ -61,6 +66,7 @@ HostCopy& Optimizer::Impl::Offload::copy_of(ParamRecord& record, const torch::Te
     else
       release(copy);
     copy.parameter = memory_.empty(p.sizes(), p.strides(), p.scalar_type());
+    copy.write_count = -1;              // it has no values yet
     record.version = ++impl_.versions;  // kernel tables have the address of the old copy
   }
   record.host = &copy;

@@ -64,8 +64,10 @@ void Optimizer::Impl::Offload::on_gradient(const ParameterName& name) {
   check_not_capturing(p.device());
   const torch::Tensor g = is_lazy(p.grad()) ? jitstep::materialized(p.grad()) : p.grad();
   check_gradient(p, g, name);
-  HostCopy& copy = copy_of(impl_.groups[name.group].param_records[name.index], p);
-  check_copied_gradient(copy, p, name);
+  ParamRecord& record = impl_.groups[name.group].param_records[name.index];
+  if (const auto known = copies_.find(record.key); known != copies_.end())
+    check_copied_gradient(known->second, p, name);
+  HostCopy& copy = copy_of(record, p);
   add_up(copy);
   const bool is_first = !copy.has_gradient;
   torch::Tensor& to = is_first ? copy.gradient : copy.addend;

@@ -48,7 +48,7 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
 // NOLINTNEXTLINE(performance-noexcept-move-constructor): the base class's move constructor may throw.
 Optimizer::Optimizer(Optimizer&& other)
     : torch::optim::Optimizer(std::move(other)), impl_(std::move(other.impl_)) {
-  impl_->optimizer = this;
+  if (impl_) impl_->optimizer = this;
 }
 // NOLINTNEXTLINE(performance-noexcept-move-constructor): as above.
 Optimizer& Optimizer::operator=(Optimizer&& other) {

@@ -16,7 +16,8 @@ void check_kind(const torch::Tensor& p, const ParameterName& name) {
   TORCH_CHECK(p.layout() == torch::kStrided, "jitstep: ", describe(p, name), " has the layout ",
               p.layout(), ". Only dense parameters can be trained. Call to_dense().");
   TORCH_CHECK(!p.is_complex(), "jitstep: ", describe(p, name),
-              " is complex. Make a real parameter, such as torch::view_as_real(p.detach()), and ",
+              " is complex. Make a real parameter, such as "
+              "torch::view_as_real(p.detach()).requires_grad_(), and ",
               "compute with torch::view_as_complex() of it.");
   TORCH_CHECK(p.is_floating_point(), "jitstep: ", describe(p, name),
               " is not floating point. Convert it to ", jit::kDtypeList, ", or leave it out.");

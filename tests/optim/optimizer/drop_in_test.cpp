@@ -348,7 +348,10 @@ TEST(DropIn, AnOptimizerCanBeAssignedAndSwapped) {
   train(first, parameters, 4, 4);
   train(other, others, 1, 4);
   expect_equal(parameters, others);
-  third = AdamW(old);  // which was moved from
+  for (int i = 0; i < 3; ++i) scheduler.step();
+  EXPECT_EQ(static_cast<AdamWOptions&>(first.param_groups()[0].options()).lr(), 5e-4);
+  std::swap(third, first), std::swap(third, first);  // the third was moved from
+  third = AdamW(old);
   train(third, old, 1, 1);
   first = std::move(first);
   EXPECT_EQ(first.size(), parameters.size());

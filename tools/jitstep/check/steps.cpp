@@ -27,14 +27,23 @@ std::string tensor_text(const StepCase& c, int tensor) {
 
 std::string sentence(const Difference& found, const StepCase& c, int step, const Side& one,
                      const Side& other) {
-  return str_cat("after step ", step, ", ", found.name, "[", found.element, "]",
-                 found.outside ? " (out of bounds)" : "", " of ", tensor_text(c, found.tensor),
-                 " is ", found.one, " ", one.where, " and ", found.other, " ", other.where);
+  return str_cat("after step ", step, ", ", found.name, "[", found.element, "]", " of ",
+                 tensor_text(c, found.tensor), " is ", found.one, " ", one.where, " and ",
+                 found.other, " ", other.where);
+}
+
+// An outcome notices writes outside of a tensor's memory.
+StepOutcome outcome_after(int step, const Side& side) {
+  try {
+    return side.run.outcome();
+  } catch (const Error& error) {
+    throw Error(str_cat("after step ", step, " ", side.where, ", ", error.what()));
+  }
 }
 
 std::string first_difference(const StepCase& c, Side one, Side other) {
   for (int step = 1; one.run.step() && other.run.step(); ++step) {
-    const auto found = differences(one.run.outcome(), other.run.outcome());
+    const auto found = differences(outcome_after(step, one), outcome_after(step, other));
     if (!found.empty()) return sentence(found[0], c, step, one, other);
   }
   return "";
