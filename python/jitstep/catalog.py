@@ -171,12 +171,11 @@ def load_rule(path: str | Path) -> type[Optimizer]:
 
     rule, named, options, state = _core.rule_in(str(path))
     name = class_name(rule, named)
-    if iskeyword(name):
+    exists = hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != rule
+    if exists or iskeyword(name):
         line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
-        raise ValueError(f"{path}:{line}: `{name}` is a word of Python. Choose another name after `class:`.")
-    if hasattr(jitstep, name) and getattr(getattr(jitstep, name), "rule", None) != rule:
-        line = _line_of_class(Path(path).read_text(errors="replace"), rule, named)
-        raise ValueError(f"{path}:{line}: jitstep.{name} exists already. Choose another name after `class:`.")
+        problem = f"jitstep.{name} exists already" if exists else f"`{name}` is a word of Python"
+        raise ValueError(f"{path}:{line}: {problem}. Choose another name after `class:`.")
     _check_names(str(path), options, state)
     text = Path(path).read_bytes()
     description = _core.describe(_core.load_rule(str(path)))

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <map>
 #include <memory>
 #include <mutex>
 
 #include "cuda_host.h"
-#include "jit/base/fork_guard.h"
+#include "jit/base/fork_safe_map.h"
 #include "jit/base/integers.h"
 #include "jit/step/cuda_backend.h"
 #include "jit/tuning/config_chooser.h"
@@ -87,13 +86,9 @@ std::string& nvrtc_folder() {
 // Tuning records are for a number of threads.
 int threads_of_steps() { return std::min(most_threads.load(), jit::host_hardware().units); }
 
-// Never destroyed. Made when the library is loaded: a child that is forked while another thread makes a static variable
-// waits for it forever.
-struct Backends {
-  jit::ForkSafeMutex mutex;
-  std::map<Device, std::unique_ptr<jit::Backend>> all;
-};
+using Backends = jit::ForkSafeMap<Device, std::unique_ptr<jit::Backend>>;
 
+// Never destroyed.
 Backends& backends() {
   static Backends& only = *new Backends;
   return only;
@@ -114,17 +109,8 @@ std::unique_ptr<jit::Backend> make_backend(const Device& device) {
 
 }  // namespace
 
-// Creates the back end without the lock, so that a child of fork() never finds the lock held while a GPU is opened. If
-// two threads create the same back end, the first to finish wins.
 jit::Backend& backend_of(const Device& device) {
-  {
-    const std::lock_guard lock(backends().mutex);
-    if (const auto known = backends().all.find(device); known != backends().all.end())
-      return *known->second;
-  }
-  auto fresh = make_backend(device);
-  const std::lock_guard lock(backends().mutex);
-  return *backends().all.try_emplace(device, std::move(fresh)).first->second;
+  return *backends().get(device, [&] { return make_backend(device); });
 }
 
 void check_not_capturing(const Device& device) {

@@ -261,8 +261,8 @@ int StepRun::State::batch_of(int id) const {
 
 StoredBuffer StepRun::State::stored(const TensorData& data, const GuardedBuffer& buffer,
                                     const std::string& name, Elements elements, int width) const {
-  StoredBuffer out{data.tensor.id, name, elements, std::max(width, 1),
-                   buffer.content(download, jit::str_cat("tensor ", data.tensor.id, ", ", name))};
+  StoredBuffer out{data.tensor.id, name, elements, std::max(width, 1), {}};
+  out.bytes = buffer.content(download, jit::str_cat("tensor ", out.tensor, ", ", name));
   out.canonicalize_nans();
   return out;
 }

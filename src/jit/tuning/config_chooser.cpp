@@ -1,10 +1,9 @@
 #include "jit/tuning/config_chooser.h"
 
-#include <map>
-#include <mutex>
 #include <sstream>
 
 #include "jit/base/file_io.h"
+#include "jit/base/fork_safe_map.h"
 #include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jit/codegen/unit.h"
@@ -105,35 +104,13 @@ ConfigProvider recorded_configs(Engine& engine, Hardware hardware) {
              const Plan& plan, const WorkSize& size) { return chooser->choose(plan, size); };
 }
 
-namespace {
-
-// By number of threads. The lock is held neither while a provider is made nor while it reads files.
-class Providers {
- public:
-  ConfigProvider find(int threads) {
-    const std::lock_guard lock(mutex_);
-    const auto found = all_.find(threads);
-    return found == all_.end() ? nullptr : found->second;
-  }
-  ConfigProvider add(int threads, const ConfigProvider& provider) {
-    const std::lock_guard lock(mutex_);
-    return all_.try_emplace(threads, provider).first->second;
-  }
-
- private:
-  ForkSafeMutex mutex_;
-  std::map<int, ConfigProvider> all_;
-};
-
-}  // namespace
-
 ConfigProvider recorded_host_configs(Engine& engine, std::function<int()> threads) {
-  return [&engine, threads = std::move(threads), all = std::make_shared<Providers>()](
-             const Plan& plan, const WorkSize& size) {
+  return [&engine, threads = std::move(threads),
+          all = std::make_shared<ForkSafeMap<int, ConfigProvider>>()](const Plan& plan,
+                                                                      const WorkSize& size) {
     const int now = threads();
-    if (const ConfigProvider known = all->find(now)) return known(plan, size);
-    const ConfigProvider fresh = recorded_configs(engine, host_hardware(now));
-    return all->add(now, fresh)(plan, size);
+    const auto make = [&] { return recorded_configs(engine, host_hardware(now)); };
+    return all->get(now, make)(plan, size);
   };
 }
 

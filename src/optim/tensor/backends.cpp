@@ -6,10 +6,8 @@
 #include <dlfcn.h>
 
 #include <filesystem>
-#include <map>
-#include <mutex>
 
-#include "jit/base/fork_guard.h"
+#include "jit/base/fork_safe_map.h"
 #include "jit/base/text.h"
 #include "jit/step/cuda_backend.h"
 #include "jit/tuning/config_chooser.h"
@@ -91,13 +89,9 @@ class TorchCudaHost : public jit::CudaHost {
 // Tuning records are for a number of threads.
 int threads_of_steps() { return std::min(at::get_num_threads(), jit::host_hardware().units); }
 
-// Never destroyed. Made when the library is loaded: a child that is forked while another thread makes a static variable
-// waits for it forever.
-struct Backends {
-  jit::ForkSafeMutex mutex;
-  std::map<std::string, std::unique_ptr<jit::Backend>> all;
-};
+using Backends = jit::ForkSafeMap<std::string, std::unique_ptr<jit::Backend>>;
 
+// Never destroyed.
 Backends& backends() {
   static Backends& only = *new Backends;
   return only;
@@ -145,18 +139,8 @@ void download(const torch::Device& device, void* to, const void* from, std::size
   torch::from_blob(to, {size}, torch::kUInt8).copy_(source);
 }
 
-// Creates the back end without the lock, so that a child of fork() never finds the lock held while a
-// GPU is opened. If two threads create the same back end, the first to finish wins.
 jit::Backend& backend_of(const torch::Device& device) {
-  const std::string name = device.str();
-  {
-    const std::lock_guard lock(backends().mutex);
-    if (const auto known = backends().all.find(name); known != backends().all.end())
-      return *known->second;
-  }
-  auto fresh = make_backend(device);
-  const std::lock_guard lock(backends().mutex);
-  return *backends().all.try_emplace(name, std::move(fresh)).first->second;
+  return *backends().get(device.str(), [&] { return make_backend(device); });
 }
 
 }  // namespace jitstep

@@ -27,7 +27,7 @@ std::string tensor_text(const StepCase& c, int tensor) {
 
 std::string sentence(const Difference& found, const StepCase& c, int step, const Side& one,
                      const Side& other) {
-  return str_cat("after step ", step, ", ", found.name, "[", found.element, "]", " of ",
+  return str_cat("after step ", step, ", ", found.name, "[", found.element, "] of ",
                  tensor_text(c, found.tensor), " is ", found.one, " ", one.where, " and ",
                  found.other, " ", other.where);
 }
