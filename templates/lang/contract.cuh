@@ -1,6 +1,7 @@
 // The kernel language of rules, codecs and weight formats. docs/extending/reference.md explains it. Independent of
 // rules, formats and threads.
 #pragma once
+#include "element_functions.cuh"
 #include "formats.cuh"
 #include "ordinary.cuh"
 #include "random.cuh"

@@ -1,5 +1,6 @@
-// exp, log, pow and the like against libm in long double, on targets where it is wider than double.
+// exp, log, atan2 and the like against libm in long double, on targets where it is wider than double.
 #include "../../templates/lang/elementary.cuh"
+#include "../../templates/lang/element_functions.cuh"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +32,8 @@ const Function kLog = {"log", [](double x) { return log(x); }, std::log, 0.501, 
 const Function kLog2 = {"log2", [](double x) { return log2(x); }, std::log2, 0.501, 0, kLargest};
 const Function kCbrt = {"cbrt",  [](double x) { return cbrt(x); }, std::cbrt, 0.501, -kLargest,
                         kLargest};
-const std::vector<Function> kFunctions = {kExp, kExp2, kLog, kLog2, kCbrt};
+const Function kTanh = {"tanh", [](double x) { return tanh(x); }, std::tanh, 3, -21, 21};
+const std::vector<Function> kFunctions = {kExp, kExp2, kLog, kLog2, kCbrt, kTanh};
 
 class Elementary : public ::testing::Test {
  protected:
@@ -109,6 +111,16 @@ TEST_F(Elementary, PowersAreExactToLittleMoreThanHalfAnUlp) {
   }
 }
 
+TEST_F(Elementary, AnglesAreExactToTwoUlp) {
+  for (int i = 0; i < 60000; ++i) {
+    const bool near = i % 2 == 0;
+    const double x = near ? uniform(-1, 1) : double_of(random_());
+    const double y = near ? uniform(-1, 1) : double_of(random_());
+    if (std::isnan(x) || std::isnan(y)) continue;
+    ASSERT_LE(error(atan2(y, x), std::atan2(Wide(y), Wide(x))), 2) << y << ", " << x;
+  }
+}
+
 TEST(ElementarySpecialCases, EqualThoseOfC) {
   const Numbers specials = {0,          1,      2,          3,       0.5,    2.5,      10,
                             kInfinity,  kNaN,   kSmallest,  1e-308,  1e308,  kLargest, 0x1p52 + 1,
@@ -124,7 +136,11 @@ TEST(ElementarySpecialCases, EqualThoseOfC) {
     EXPECT_PRED2(alike, cbrt(x), std::cbrt(x)) << x;
     const float narrow = static_cast<float>(x);
     EXPECT_PRED2(alike, cbrt(narrow), static_cast<float>(std::cbrt(double(narrow)))) << x;
-    for (double y : all) EXPECT_PRED2(alike, pow(x, y), std::pow(x, y)) << x << "^" << y;
+    EXPECT_PRED2(alike, tanh(x), std::tanh(x)) << x;
+    for (double y : all) {
+      EXPECT_PRED2(alike, pow(x, y), std::pow(x, y)) << x << "^" << y;
+      EXPECT_PRED2(alike, atan2(y, x), std::atan2(y, x)) << y << ", " << x;
+    }
   }
 }
 
@@ -199,20 +215,79 @@ TEST(CubeRootOfFloats, IsTheNearestFloat) {
   }
 }
 
+// The distance of x from the exact value, in ulp of a float of that size.
+double error_of_float(float x, double exact) {
+  const int exponent = exact == 0 ? -149 : std::max(std::ilogb(exact) - 23, -149);
+  return std::abs(std::ldexp(x - exact, -exponent));
+}
+
+TEST(FunctionsOfFloats, AreExactToAFewUlp) {
+  std::mt19937_64 random(3);
+  for (uint32 bits = 0; bits < 0x7f800000u; bits += 1997) {
+    const float x = float_of(bits), sign = random() % 2 == 0 ? 1.0f : -1.0f;
+    ASSERT_LE(error_of_float(tanh(sign * x), std::tanh(double(sign * x))), 3) << x;
+    // two of three pairs are of about the same magnitude
+    const float other = random() % 3 == 0 ? float_of(static_cast<uint32>(random()))
+                                          : x * static_cast<float>(random() % 4096) / 512;
+    const double exact = std::atan2(double(sign * x), double(other));
+    if (std::isnan(other)) continue;
+    ASSERT_LE(error_of_float(atan2(sign * x, other), exact), 2) << sign * x << ", " << other;
+  }
+}
+
+TEST(FunctionsOfFloats, HaveTheSpecialCasesOfC) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  for (float x : {0.0f, 1.0f, 3.0f, 1e-45f, 1e-38f, 3e38f, kMost, float(kInfinity), float(kNaN)})
+    for (float y : {0.0f, 1.0f, 3.0f, 1e-45f, 1e-38f, 3e38f, kMost, float(kInfinity), float(kNaN)})
+      for (float signed_x : {x, -x})
+        for (float signed_y : {y, -y}) {
+          const float exact = std::atan2(signed_y, signed_x), ours = atan2(signed_y, signed_x);
+          EXPECT_EQ(std::isnan(ours), std::isnan(exact));
+          if (std::isnan(exact)) continue;
+          EXPECT_LE(error_of_float(ours, exact), 3) << signed_y << ", " << signed_x;
+          EXPECT_EQ(std::signbit(ours), std::signbit(exact)) << signed_y << ", " << signed_x;
+        }
+  EXPECT_EQ(tanh(float(kInfinity)), 1);
+  EXPECT_EQ(tanh(-float(kInfinity)), -1);
+  EXPECT_TRUE(std::isnan(tanh(float(kNaN))));
+  EXPECT_TRUE(std::signbit(tanh(-0.0f)));
+  EXPECT_EQ(tanh(1e-45f), 1e-45f);
+}
+
 // FNV-1a of results for fixed arguments. They must be equal for every compiler and CPU.
-TEST(ElementaryBits, AreTheSameOnEveryComputer) {
-  uint64 digest = 0xcbf29ce484222325ull;
-  const auto add = [&](uint64 bits) {
+class Digest {
+ public:
+  void add(uint64 bits) {
     for (int byte = 0; byte < 8; ++byte)
-      digest = (digest ^ (bits >> 8 * byte & 0xff)) * 0x100000001b3ull;
-  };
+      value_ = (value_ ^ (bits >> 8 * byte & 0xff)) * 0x100000001b3ull;
+  }
+  uint64 value() const { return value_; }
+
+ private:
+  uint64 value_ = 0xcbf29ce484222325ull;
+};
+
+TEST(ElementaryBits, AreTheSameOnEveryComputer) {
+  Digest digest;
   for (int i = 1; i < 3000; ++i) {
     const double x = i / 1024.0, y = (i - 1500) / 7.0;
     for (double result : {exp(y), exp2(y), log(x), log2(x), pow(x, y), cbrt(y)})
-      add(bits_of(result));
-    add(bits_of(cbrt(static_cast<float>(y))));
+      digest.add(bits_of(result));
+    digest.add(bits_of(cbrt(static_cast<float>(y))));
   }
-  EXPECT_EQ(digest, 1578556324569274745u);
+  EXPECT_EQ(digest.value(), 1578556324569274745u);
+}
+
+TEST(ElementaryBits, OfElementsAreTheSameOnEveryComputer) {
+  Digest digest;
+  for (int i = -1500; i < 1500; ++i) {
+    const double x = (i * 37 % 1009) / 64.0, y = i / 128.0;
+    digest.add(bits_of(tanh(y)));
+    digest.add(bits_of(atan2(y, x)));
+    digest.add(bits_of(tanh(static_cast<float>(y))));
+    digest.add(bits_of(atan2(static_cast<float>(y), static_cast<float>(x))));
+  }
+  EXPECT_EQ(digest.value(), 3743575571288491829u);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ constexpr std::array<View, 97> kCppKeywords = {"alignas",
                                                "std"};
 
 // Names that the files of lang/, kernel/args.cuh and kernel/hyper_params.cuh declare.
-constexpr std::array<View, 147> kKernelLanguageNames = {
+constexpr std::array<View, 149> kKernelLanguageNames = {
     "KHD",           "SLOW_PATH",     "UNROLL",
     "jitstep",       "rules",         "codecs",
     "weights",       "gradient",      "real",
@@ -159,7 +159,8 @@ constexpr std::array<View, 147> kKernelLanguageNames = {
     "uniform_of",    "normal_of",     "random_numbers",
     "kHas16Bits",    "kHas8Bits",     "kNaN16",
     "in_global",     "Instruction",   "kE5m2Infinite",
-    "Matrix",        "NoTransforms",  "kMaxTransforms"};
+    "Matrix",        "NoTransforms",  "kMaxTransforms",
+    "atan2",         "tanh"};
 constexpr std::array<View, 9> kArithmeticNames = {
     "magnitude",         "kHasApproximations", "near_reciprocal",
     "near_inverse_root", "without_subnormals", "Ieee",

@@ -17,6 +17,11 @@ constexpr const char* kMoved = R"({
 "adam": [
   {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "weight_decay": 0.1, "amsgrad": true},
   {"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.01, "weight_decay": 0.1}],
+"adam_atan2": [
+  {"lr": 0.02, "betas": [0.7, 0.6], "weight_decay": 0.1, "regen_reg_rate": 0.3, "cautious_factor": 0.4, "a": 0.8,
+   "b": 1.7, "initial_lr": 0.05, "decoupled_wd": true, "cautious_wd": true},
+  {"lr": 0.02, "betas": [0.7, 0.6], "weight_decay": 0.1},
+  {"lr": 0.02, "betas": [0.7, 0.6], "regen_reg_rate": 0.3}],
 "adahessian": [
   {"lr": 0.02, "betas": [0.7, 0.8], "hessian_power": 0.8, "eps": 0.05, "weight_decay": 0.1, "fixed_decay": true},
   {"lr": 0.02, "betas": [0.7, 0.8], "weight_decay": 0.1}],

@@ -120,6 +120,30 @@ void laprop(const Options& o, Tensor& x) {
   }
 }
 
+// adam-atan2-pytorch, arXiv 2407.05872
+void adam_atan2(const Options& o, Tensor& x) {
+  const double b1 = o.number("betas", 0), b2 = o.number("betas", 1), lr = o.number("lr");
+  const double factor = o.number("cautious_factor"), regeneration = o.number("regen_reg_rate");
+  const double rate = o.on("decoupled_wd") ? lr / o.number("initial_lr") : lr;
+  Numbers &m = x.slot("m"), &v = x.slot("v"), &x0 = x.slot("x0"), u(x.size()), share(x.size(), 1);
+  double mean = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    average(m[i], b1, x.g[i]);
+    average(v[i], b2, square(x.g[i]));
+    u[i] = std::atan2(m[i] / (1 - std::pow(b1, x.t)),
+                      o.number("b") * std::sqrt(v[i] / (1 - std::pow(b2, x.t))));
+    if (!(u[i] * x.g[i] > 0)) share[i] = factor;
+    mean += share[i] / static_cast<double>(x.size());
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (factor < 1) u[i] *= share[i] / std::max(mean, 1e-5);
+    if (x.t == 1) x0[i] = x.p[i];
+    if (regeneration != 0) x.p[i] += rate * regeneration * (x0[i] - x.p[i]);
+    if (!o.on("cautious_wd") || u[i] * x.p[i] > 0) x.p[i] *= 1 - rate * o.number("weight_decay");
+    x.p[i] -= lr * o.number("a") * u[i];
+  }
+}
+
 // timm's MADGRAD, arXiv 2101.11075
 void madgrad(const Options& o, Tensor& x) {
   const double wd = o.number("weight_decay"), eps = o.number("eps"), mu = o.number("momentum");
@@ -193,9 +217,15 @@ void sgdw(const Options& o, Tensor& x) {
 }  // namespace
 
 Rules cautious_rules() {
-  return {{"adamw", each(adamw)}, {"lion", each(lion)},     {"adan", each(adan)},
-          {"adopt", each(adopt)}, {"laprop", each(laprop)}, {"madgrad", each(madgrad)},
-          {"mars", each(mars)},   {"sgdw", each(sgdw)}};
+  return {{"adam_atan2", each(adam_atan2)},
+          {"adamw", each(adamw)},
+          {"lion", each(lion)},
+          {"adan", each(adan)},
+          {"adopt", each(adopt)},
+          {"laprop", each(laprop)},
+          {"madgrad", each(madgrad)},
+          {"mars", each(mars)},
+          {"sgdw", each(sgdw)}};
 }
 
 }  // namespace jitstep::tests::reference

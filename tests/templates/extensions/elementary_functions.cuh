@@ -1,4 +1,4 @@
-// A rule of the tests: every elementary function in `prepare` and in `finalize`, and the cube root of elements.
+// A rule of the tests: every elementary function in `prepare` and in `finalize`, and those of elements.
 #pragma once
 #include "../lang/contract.cuh"
 
@@ -48,6 +48,7 @@ struct Rule {
   KHD static void update_param(auto& e, const auto& c) {
     const real size = c.size.power + c.size.root + c.size.roots;
     e.p -= c.size.entropy * cbrt(e.m.next) / size + c.lr * cbrt(e.p);
+    e.p -= c.lr * (atan2(e.m.next, e.p) + tanh(e.g));
   }
 };
 
