@@ -113,6 +113,16 @@ void groups() {
     take_step(opt, model);
   }
   {
+    // [docs:by-name]
+    jitstep::Optimizer opt("lion", model->parameters(),
+                           jitstep::GenericOptions(1e-4).state("int8"));
+    auto other =
+        jitstep::Optimizer::from_spec(model->parameters(), R"({"rule": "lion", "state": "int8"})");
+    // [docs:by-name end]
+    take_step(opt, model);
+    take_step(*other, model);
+  }
+  {
     // [docs:decay-groups]
     auto options = jitstep::LAMBOptions(5e-3).weight_decay(0.01);
     jitstep::LAMB opt(jitstep::decay_groups(*model, options));

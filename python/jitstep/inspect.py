@@ -101,7 +101,9 @@ class MemoryReport:
     elements: int  # of all parameters
 
     def bytes_of(self, name: str) -> int:
-        """The bytes of the entries of this name. "state": everything but parameters and gradients."""
+        """The bytes of the entries of this name. "state": all but parameters and gradients. "total": all."""
+        if name == "total":
+            return self.total
         if name == "state":
             return sum(e.bytes for e in self.entries if e.name not in ("parameters", "gradients"))
         return sum(e.bytes for e in self.entries if e.name == name)

@@ -71,6 +71,7 @@ def test_the_memory_report_counts_bytes():
     report = optimizer.memory_report()
     assert report.bytes_of("parameters") == 4 * 8192
     assert report.bytes_of("exp_avg.codes") == 8192
+    assert report.bytes_of("total") == report.total
     assert report.bytes_of("state") == optimizer.plan_of(p).bytes + 4  # and the step
     assert report.total == report.bytes_of("state") + 8 * 8192
     assert "exp_avg_sq.scales" in str(report)

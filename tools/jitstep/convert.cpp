@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
   const std::string program =
       fs::read_symlink("/proc/self/exe").replace_filename("jitstep-convert");
   if (!fs::exists(program))
-    throw jit::Error(
-        jit::str_cat("cannot convert: the program ", program,
-                     " is missing. Build jitstep with LibTorch (-DJITSTEP_BUILD_TORCH=ON)."));
+    throw jit::Error(jit::str_cat(
+        "cannot convert: the program ", program,
+        " is missing. Build the target jitstep_convert of a clone with LibTorch, and install."));
   std::vector<char*> pointers;
   for (std::string& one : arguments) pointers.push_back(one.data());
   pointers.push_back(nullptr);
