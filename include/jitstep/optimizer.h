@@ -67,7 +67,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   explicit Optimizer(const std::vector<ParamGroup>& groups);
   /// A moved-from optimizer may only be destroyed or assigned to.
   Optimizer(Optimizer&&);
-  /// References to this optimizer, such as a scheduler's, then refer to the new one.
+  /// References to this optimizer, such as a scheduler's, then refer to the new one. A scheduler keeps the base rates
+  /// of the old one.
   Optimizer& operator=(Optimizer&&);
   ~Optimizer() override;
 

@@ -86,18 +86,6 @@ void Group::read_options(nb::dict group, jit::OptionValues& values) const {
   values.construct();
 }
 
-// torch checks no range after construction. Options with the note `integer` are checked, because formulas divide by
-// them: a division of whole numbers by 0 would end the process.
-void Group::check_integers(const jit::OptionValues& values) const {
-  for (const Key& key : keys_) {
-    if (key.option == nullptr || !key.option->constraint.integer) continue;
-    const jit::Value value = values.get(key.name);
-    if (const auto index = key.option->out_of_range(value))
-      throw jit::OptionError(values.rule().name + ": " + *key.option->range_problem(value),
-                             key.name, *index);
-  }
-}
-
 void Group::find_lr(nb::dict group) {
   lr_.reset();
   PyObject* const lr = leaves_lr_ ? PyDict_GetItemString(group.ptr(), kLr) : nullptr;
@@ -140,7 +128,9 @@ void Group::refresh(nb::dict group, bool check) {
   find_lr(group);
   jit::OptionValues values = values_;
   read_options(group, values);
-  check ? check_values(values, group) : check_integers(values);
+  // torch checks no range after construction. Options with the note `integer` are checked, because formulas divide by
+  // them: a division of whole numbers by 0 would end the process.
+  check ? check_values(values, group) : values.validate_integers();
   jit::Formats formats = formats_changed ? to_formats(group) : formats_;
   if (formats_changed) jit::check_formats(formats, values);
   const HyperParams fresh = values.at_step(0, formats.seed.value_or(0));

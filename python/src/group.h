@@ -67,7 +67,6 @@ class Group {
   };
   void add_key(const std::string& name, const jit::Option* option);
   void read_options(nb::dict group, jit::OptionValues& values) const;
-  void check_integers(const jit::OptionValues& values) const;
   void find_lr(nb::dict group);
   void remember(nb::dict group);
 

@@ -49,17 +49,24 @@ std::string first_line_of(const std::string& rule, const Compiler& compiler) {
 }
 
 // A new value that is returned would be lost.
-TEST(Contract, UpdateParamReturnsNothing) {
-  std::string rule = kWithAuxState;
-  const std::string right = "KHD static void update_param(auto& e, const auto& c) { e.p -= ";
-  rule.replace(rule.find(right), right.size(),
-               "KHD static real update_param(auto& e, const auto& c) { return ");
-  for (const Compiler& compiler : compilers()) {
-    SCOPED_TRACE(compiler.name);
-    const std::string returned = first_line_of(rule, compiler);
-    EXPECT_NE(returned.find("'static void update_param(auto& e, const auto& c)'"),
-              std::string::npos)
-        << returned;
+TEST(Contract, UpdatesReturnNothing) {
+  struct Mistake {
+    std::string right, wrong, message;
+  };
+  const Mistake param = {"KHD static void update_param(auto& e, const auto& c) { e.p -= ",
+                         "KHD static real update_param(auto& e, const auto& c) { return ",
+                         "'static void update_param(auto& e, const auto& c)'"};
+  const Mistake state = {"KHD static void update_state(auto& e, const auto&) { e.m.next = ",
+                         "KHD static real update_state(auto& e, const auto&) { return ",
+                         "'static void update_state(auto& e, const auto& c)'"};
+  for (const Mistake& mistake : {param, state}) {
+    std::string rule = kWithAuxState;
+    rule.replace(rule.find(mistake.right), mistake.right.size(), mistake.wrong);
+    for (const Compiler& compiler : compilers()) {
+      SCOPED_TRACE(compiler.name);
+      const std::string returned = first_line_of(rule, compiler);
+      EXPECT_NE(returned.find(mistake.message), std::string::npos) << returned;
+    }
   }
 }
 

@@ -48,6 +48,8 @@ class JITSTEP_API OptionValues {
 
   /// Throws an OptionError if a number is out of range, and an Error if the rule refuses the combination of options.
   void validate() const;
+  /// Throws an OptionError if a number that must be an integer is out of range. `prepare` may divide by it.
+  void validate_integers() const;
   /// Throws an Error if the rule does not support a parameter of these sizes under these options. A scalar has the size
   /// 1.
   void validate_for(const std::vector<std::int64_t>& sizes) const;
@@ -89,6 +91,7 @@ class JITSTEP_API OptionValues {
   OptionValues(const std::string& rule, std::shared_ptr<const Catalog> snapshot);
   const PackedOption& find(std::string_view name) const;
   using Sizes = std::vector<std::int64_t>;
+  void check_ranges(bool only_integers) const;
   void refuse(const Sizes& sizes, bool by_sizes) const;
   Value value_in(const Manifest& manifest, std::string_view name, const Sizes& sizes) const;
   bool holds(const Expression& condition, const Manifest& manifest, const Sizes& sizes) const;

@@ -98,15 +98,22 @@ bool OptionValues::holds(const Expression& condition, const Manifest& manifest,
   return condition.holds([&](std::string_view name) { return value_in(manifest, name, sizes); });
 }
 
-void OptionValues::validate() const {
+void OptionValues::check_ranges(bool only_integers) const {
   for (const PackedOption& one : layout_->options) {
+    if (only_integers && !one.option->constraint.integer) continue;
     const Value value = one.value(packed_);
     if (const auto index = one.option->out_of_range(value))
       throw OptionError(rule().name + ": " + *one.option->range_problem(value), one.option->name,
                         *index);
   }
+}
+
+void OptionValues::validate() const {
+  check_ranges(false);
   refuse(any_sizes(), false);
 }
+
+void OptionValues::validate_integers() const { check_ranges(true); }
 
 void OptionValues::validate_for(const Sizes& sizes) const { refuse(sizes, true); }
 

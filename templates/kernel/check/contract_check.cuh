@@ -105,7 +105,7 @@ concept FinalizesACopy = requires {
 };
 template <class B, class E, class C>
 concept HasUpdateState = requires(E& e, C& c) {
-  B::update_state(e, c);
+  requires kSame<decltype(B::update_state(e, c)), void>;
 };
 template <class B, class E, class C>
 concept HasUpdateStateAfter = requires(E& e, C& c) {
@@ -147,11 +147,11 @@ struct FinalizeScalars<true, Scalars> {
 
 template <class B, class E, class C>
 concept HasEval = requires(E& e, C& c) {
-  B::eval(e, c);
+  requires kSame<decltype(B::eval(e, c)), void>;
 };
 template <class B, class E, class C>
 concept HasTrain = requires(E& e, C& c) {
-  B::train(e, c);
+  requires kSame<decltype(B::train(e, c)), void>;
 };
 
 // Checks a rule with modes.
