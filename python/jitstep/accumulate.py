@@ -66,6 +66,7 @@ class _Sum:
         self.values: Tensor | None = None
         self.started = False  # a gradient was added in this window
         self.waits = False  # p has a gradient that is not added yet
+        self.grad_dtype = getattr(p, "grad_dtype", None)  # that torch permits
 
     def begin(self) -> Tensor:
         """-0 everywhere, the neutral element of additions. The tensor is used again if nobody else has it."""
@@ -296,3 +297,6 @@ class GradAccumulator:
         """Discards the sums. Later gradients stay in the parameters."""
         self.reset()
         self._hooks.close()
+        for one in self._sums:
+            if one.grad_dtype is not None and (one.p.grad is None or one.p.grad.dtype == one.grad_dtype):
+                one.p.grad_dtype = one.grad_dtype

@@ -1,5 +1,6 @@
 """Archives of the C++ front end, written from a state_dict. archives.py reads them, and names their layout."""
 
+import json
 import math
 import os
 import secrets
@@ -59,23 +60,28 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     archive = _Writer(torch._C.CompilationUnit(), "__torch__.Module")
     archive.write("pytorch_version", LAYOUT)
     archive.write_part("jitstep", _origin(archive, description, groups[0], rules))
-    states = archive.part()
-    for number, entries in state_dict["state"].items():
-        if not str(number).isdecimal():
+    states, numbers = archive.part(), _numbers(groups)
+    for key, entries in state_dict["state"].items():
+        if key not in numbers:
             raise ValueError(
-                f"jitstep: the state_dict has state for {number!r}, which is no parameter number. Remove it: an "
+                f"jitstep: the state_dict has state for {key!r}, which is no parameter of its groups. Remove it: an "
                 "archive cannot have it."
             )
-        states.write_part(str(number), _state_part(archive, description, int(number), entries))
+        states.write_part(str(numbers[key]), _state_part(archive, description, numbers[key], entries))
     archive.write_part("state", states)
     all_groups = archive.part()
     all_groups.write("param_groups/size", torch.tensor(len(groups)))
     for g, group in enumerate(groups):
-        all_groups.write_part(f"param_groups/{g}", _group_part(archive, _core.describe(rules[g]), group))
+        all_groups.write_part(f"param_groups/{g}", _group_part(archive, _core.describe(rules[g]), group, numbers))
     archive.write_part("param_groups", all_groups)
     # save() ends the process when the disk is full
     content = archive.module.save_to_buffer()  # type: ignore[attr-defined]
     write_whole(path, lambda name: Path(name).write_bytes(content))
+
+
+def _numbers(groups: list[dict[str, Any]]) -> dict[Any, int]:
+    """The number of each parameter. torch.distributed.checkpoint has names in place of numbers."""
+    return {key: number for number, key in enumerate(key for group in groups for key in group["params"])}
 
 
 def write_whole(path: str | Path, write: Callable[[str], object]) -> None:
@@ -113,17 +119,22 @@ def _origin(archive: _Writer, description: dict[str, Any], group: dict[str, Any]
     return ours
 
 
-def _group_part(archive: _Writer, description: dict[str, Any], group: dict[str, Any]) -> _Writer:
+def _group_part(
+    archive: _Writer, description: dict[str, Any], group: dict[str, Any], numbers: dict[Any, int]
+) -> _Writer:
     part, options = archive.part(), archive.part()
     part.write("params/size", torch.tensor(len(group["params"])))
-    for i, number in enumerate(group["params"]):
-        part.write(f"params/{i}", str(number))
+    for i, key in enumerate(group["params"]):
+        part.write(f"params/{i}", str(numbers[key]))
     for option in description["options"]:
         name = option["name"]
         value = group.get(name, option["default"])
         if value is None:
             value = group.get("constructed", {}).get(name)
         _write_option(options, option, value)
+    state = group.get("state")
+    if isinstance(state, str) and state.startswith("{"):  # of save_values: a dict as text
+        group = {**group, "state": json.loads(state)}
     options.write("jitstep_formats", _core.formats_to_json(group))
     part.write_part("options", options)
     return part

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import GradientEdge
 from torch.utils.weak import WeakIdKeyDictionary
 
-from . import _core, distributed, errors, inputs, supported, tables, transforms
+from . import _core, distributed, errors, gradients, inputs, supported, tables, transforms
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -51,24 +52,33 @@ class GradHooks:
     """Hooks that torch calls after it has accumulated a parameter's gradient, until close()."""
 
     def __init__(
-        self, owner: str, parameters: list[Tensor], on_gradient: Callable[[int], None], instead_of_ddp: str
+        self,
+        owner: str,
+        parameters: list[Tensor],
+        on_gradient: Callable[[int], None],
+        instead_of_ddp: str,
+        replaces: "GradHooks | None" = None,
     ) -> None:
-        """Raises ValueError, before anything changes, if a gradient has a consumer or its parameter is no leaf.
+        """Raises an error, before anything changes, if a gradient has a consumer or its parameter is no leaf.
 
-        `instead_of_ddp`: what to do if backward() raises because of DistributedDataParallel.
+        `instead_of_ddp`: what to do if backward() raises because of DistributedDataParallel. `replaces`: is closed.
         """
+        own = {id(p) for p in replaces._parameters} if replaces else set()
         self._owner, self._instead_of_ddp = owner, instead_of_ddp
         self._is_checked = False  # no DistributedDataParallel has the parameters
         self._parameters: list[Tensor] = []
         self._handles: list[Any] = []
         for number, p in enumerate(parameters):
-            if p in _consumers:
+            if p in _consumers and id(p) not in own:
                 raise ValueError(
                     f"jitstep: {owner} cannot use parameter {number} of shape {list(p.shape)}: its gradients already "
                     f"go to {_consumers[p]}. Close or switch off that one first."
                 )
             if not p.is_leaf:
                 raise ValueError(f"jitstep: {owner} cannot use parameter {number}: it is not a leaf tensor.")
+            distributed.refuse_flat(owner, number, p)
+        if replaces:
+            replaces.close()
         self._parameters = [p for p in parameters if _may_train(p)]
         for number, p in enumerate(parameters):
             if _may_train(p):
@@ -107,7 +117,8 @@ def _backwards_in(frame: FrameType | None) -> tuple[int, Any]:
         if frame.f_code.co_name == "_engine_run_backward":
             depth, roots = depth + 1, frame.f_locals.get("t_outputs")
         frame = frame.f_back
-    return depth, roots[0] if roots else None
+    root = roots[0] if roots else None
+    return depth, root.node if isinstance(root, GradientEdge) else root
 
 
 def _outermost() -> tuple[int, Any]:
@@ -174,7 +185,11 @@ class _Alone:
         """The number of the group that has the parameter now."""
         g, i = self.place
         if g >= len(groups) or i >= len(groups[g]["params"]) or groups[g]["params"][i] is not self.p:
-            g, _ = self.place = self.found_in(groups)
+            g, i = self.place = self.found_in(groups)
+        number = sum(len(group["params"]) for group in groups[:g]) + i
+        if number != self.number:  # random bits depend on it
+            self.number = number
+            self.stepper.drop()
         return g
 
     def found_in(self, groups: list[dict[str, Any]]) -> tuple[int, int]:
@@ -207,7 +222,7 @@ class _Alone:
         alone = [{**options, "params": [self.p]}]
         transform = transforms.of_step(optimizer._description, [options], optimizer.state)
         _core.set_threads(torch.get_num_threads())
-        with optimizer._dense_gradients([self.p]):
+        with gradients.readable(optimizer, [self.p]):
             for _ in range(2):
                 states = {self.p: optimizer.state[self.p]}  # not get(): the state is created here
                 result = self.stepper.step(alone, states, None, None, transform, optimizer._inputs)
@@ -246,8 +261,10 @@ def check_once(number: int, stepped: set[int]) -> None:
 class BackwardSteps:
     """All parameters of an optimizer. Closed when the optimizer is deleted."""
 
-    def __init__(self, optimizer: "Optimizer") -> None:
-        """Raises ValueError if a parameter cannot be stepped alone."""
+    _hooks: GradHooks
+
+    def __init__(self, optimizer: "Optimizer", replaces: "BackwardSteps | None" = None) -> None:
+        """Raises ValueError, before anything changes, if a parameter cannot be stepped alone. `replaces`: is closed."""
         groups = optimizer._core_groups()
         self._alone = []
         for number, g, p in optimizer._numbered():
@@ -280,7 +297,8 @@ class BackwardSteps:
                 stepped.add(number)
 
         parameters = [one.p for one in self._alone]
-        self._hooks = GradHooks("an optimizer that steps in backward()", parameters, on_gradient, _INSTEAD_OF_DDP)
+        owner, before = "an optimizer that steps in backward()", replaces._hooks if replaces else None
+        self._hooks = GradHooks(owner, parameters, on_gradient, _INSTEAD_OF_DDP, before)
 
     def kernels(self) -> list[_core.KernelInfo]:
         return [info for one in self._alone for info in one.stepper.kernels()]

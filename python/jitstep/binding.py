@@ -12,6 +12,8 @@ from .aux_pairs import fits, is_view, new_pair
 from .conversion import Conversion
 from .storage import dense_strides, dtype_name, empty, row_major, torch_strides, value_dtype
 
+_OTHERS = "Load its own state, or start again with none: del optimizer.state[p]."
+
 State = dict[str, Any]
 Pairs = dict[str, Tensor]  # both buffers of each field of auxiliary state, or the one of a matrix, by its key
 
@@ -50,6 +52,7 @@ class Binding:
             self.t = 0
         self.sizes = plan.sizes()
         self.strides = plan.compact_strides()
+        self.check_entries(plan)
         stored = state.get("strides")
         self.stored_strides = row_major(self.sizes) if stored is None else [int(stride) for stride in stored]
         self.same_order = dense_strides(self.sizes, self.stored_strides) == dense_strides(self.sizes, self.strides)
@@ -68,6 +71,18 @@ class Binding:
         pairs.update(self.new_pairs)
 
     # ---- state buffers
+
+    def check_entries(self, plan: _core.ParamPlan) -> None:
+        """Raises ValueError for a buffer that is no tensor, and for codes of another shape, which they do not show."""
+        for slot in plan.slots():
+            value = self.state.get(slot.name)
+            if value is not None and not isinstance(value, Tensor):
+                raise ValueError(f"the state {slot.name} is a {type(value).__name__}. Set it to a tensor.")
+        sizes = self.state.get("sizes")
+        if sizes is not None and list(sizes) != list(self.p.shape):
+            raise ValueError(
+                f"its state is of the shape {list(sizes)}, and the parameter {list(self.p.shape)}. {_OTHERS}"
+            )
 
     def has_slots(self) -> bool:
         """True if the state has a buffer, or the plan has none."""
@@ -89,7 +104,7 @@ class Binding:
         if values.shape != self.p.shape:
             raise ValueError(
                 f"the state {slot.name} has the shape {list(values.shape)}, and the parameter {list(self.p.shape)}. "
-                "Load its own state, or start again with none: del optimizer.state[p]."
+                f"{_OTHERS}"
             )
         return empty(self.p, self.strides, value_dtype(self.p)).copy_(values)
 
@@ -262,8 +277,13 @@ class Binding:
             dtype = torch.float64 if wide else torch.float32
             self.state["step"] = torch.tensor(float(self.t), dtype=dtype, device=device)
 
-    def bind_strides(self) -> None:
+    def bind_shape(self) -> None:
+        """What codes and residual do not show: the parameter's sizes, and their order."""
         coded = any(key.endswith(".format") for key in self.state)
+        if coded:
+            self.state["sizes"] = tuple(self.p.shape)
+        else:
+            self.state.pop("sizes", None)
         if coded and dense_strides(self.sizes, self.strides) != dense_strides(self.sizes, row_major(self.sizes)):
             self.state["strides"] = tuple(self.strides)
         else:
@@ -290,7 +310,7 @@ class Binding:
         buffers = _core.Buffers(self.p, slots, aux, residual, self.t == 0 and self.weights_t > 0)
         for number, values in to_encode:
             self.plan.encode(buffers, self.t, number, values)
-        self.bind_strides()
+        self.bind_shape()
         return buffers
 
 

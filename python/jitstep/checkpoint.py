@@ -44,7 +44,8 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
             states[key] = entries
             continue
         pairs = optimizer._pairs.get(parameters[key], {}) if key in parameters else {}
-        states[key] = {name: value.clone() if name in pairs else value for name, value in entries.items()}
+        kept = {name: value for name, value in entries.items() if name != "sizes"}  # of the shard
+        states[key] = {name: value.clone() if name in pairs else value for name, value in kept.items()}
         if key in parameters and sharded.is_dtensor(parameters[key]):
             states[key] = _distributed(optimizer, parameters[key], states[key])
         elif key in parameters and optimizer.save_values:
@@ -220,7 +221,7 @@ def _convert(optimizer: "Optimizer") -> None:
     total = Conversion()
     groups = optimizer._core_groups()
     for number, g, p in optimizer._numbered():
-        if not optimizer.state.get(p) or not supported.has_kernels(p):
+        if not optimizer.state.get(p) or not supported.has_kernels(p) or supported.never_trains(p):
             continue
         plan = optimizer._plan(groups[g], p, number)
         completeness.check(optimizer, p, number, plan, groups[g].rule)
@@ -304,7 +305,7 @@ def export(optimizer: "Optimizer") -> dict[str, Any]:
     groups = optimizer._core_groups()
     states = {}
     for number, g, p in optimizer._numbered():
-        if number not in packed["state"] or not packed["state"][number]:
+        if not packed["state"].get(number) or supported.never_trains(p):
             continue
         entries = optimizer._values(p, optimizer._plan(groups[g], p, number))
         like = {key: _torch_like(value, p) for key, value in entries.items()}

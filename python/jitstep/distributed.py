@@ -44,6 +44,15 @@ def refuse_late_averages(owner: str, instead: str, parameters: list[Tensor]) -> 
             )
 
 
+def refuse_flat(owner: str, number: int, p: Tensor) -> None:
+    """Raises RuntimeError for a parameter of FullyShardedDataParallel, which averages gradients after hooks, too."""
+    if getattr(p, "_is_flat_param", False):
+        raise RuntimeError(
+            f"jitstep: {owner} cannot use parameter {number}: FullyShardedDataParallel averages its gradient later, so "
+            "that processes would train different models. Use fully_shard() in place of it."
+        )
+
+
 # torch 2.13 has renamed it.
 _all_gather: Any = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
 

@@ -48,8 +48,6 @@ class GroupedOptimizer(torch.optim.Optimizer):
         self._setup(rule)
         if options.get("fused") and options.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-        if options.get("differentiable"):
-            raise RuntimeError(f"{name} does not support `differentiable`: autograd does not record its steps.")
         known = self._known_options()
         for option in options:
             if option not in known:
@@ -111,15 +109,18 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
     def _checked_group(self, options: dict[str, Any]) -> _core.Group:
         """The options of a group. Raises ValueError, in torch's words where it has some."""
+        name = type(self).__name__
+        if options.get("differentiable"):
+            raise RuntimeError(f"{name} does not support `differentiable`: autograd does not record its steps.")
         group = _core.Group(self._rule_of(options))
-        errors.check_formats(type(self).__name__, options)
+        errors.check_formats(name, options)
         refuse_coupled(self.rule, options)
         try:
             group.refresh(options, True)
         except _core.OptionError as error:
             raise errors.option_error(self.rule, error, options) from None
         except TypeError as error:
-            raise TypeError(f"{type(self).__name__}: {error}") from None
+            raise TypeError(f"{name}: {error}") from None
         except ValueError as error:
             raise errors.refusal(self.rule, error, options) from None
         return group
@@ -127,17 +128,16 @@ class GroupedOptimizer(torch.optim.Optimizer):
     @_disable_dynamo
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         super().add_param_group(param_group)
+        added = self.param_groups[-1]
         try:
-            errors.warn_of_misspelled(type(self).__name__, self.param_groups[-1], self._known_options())
-            self._accept_group(self.param_groups[-1])
+            with self._undo_new_state(added["params"]):
+                errors.warn_of_misspelled(type(self).__name__, added, self._known_options())
+                self._accept_group(added)
         except BaseException:
-            self._remove_last_group()
+            self.param_groups.pop()
+            del self._groups[len(self.param_groups) :]
             raise
         self._stepper.drop()
-
-    def _remove_last_group(self) -> None:
-        self._forget_state(self.param_groups.pop()["params"])
-        del self._groups[len(self.param_groups) :]
 
     @contextmanager
     def _undo_new_state(self, parameters: list[Tensor]) -> Iterator[None]:

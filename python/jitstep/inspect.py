@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import _core, progress, sharded, supported, tables
+from . import _core, gradients, progress, sharded, supported, tables
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -146,7 +146,7 @@ def preview(optimizer: "Optimizer", show: bool | None = None) -> _core.Stepper:
     groups = optimizer._other_groups()
     stepper.begin(groups, groups)
     names = set()
-    with optimizer._dense_gradients():
+    with gradients.readable(optimizer):
         for number, g, p in optimizer._numbered():
             if supported.never_trains(p) or (p.grad is None and not p.requires_grad):
                 stepper.add_inactive(p)

@@ -1,22 +1,32 @@
 """torch.optim.Optimizer over jitstep::jit. torch keeps groups, state and hooks. A step is one call of the module."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, checkpoint, counting, errors, inputs, inspect, progress, sharded, supported, tables, transforms
+from . import (
+    _core,
+    checkpoint,
+    counting,
+    errors,
+    gradients,
+    inputs,
+    inspect,
+    progress,
+    scaler,
+    sharded,
+    supported,
+    tables,
+    transforms,
+)
 from .backward import BackwardSteps, has_consumer
 from .conversion import Conversion
 from .groups import GroupedOptimizer
 from .options import FORMATS, TORCH_FLAGS, option_defaults, settle_decay
-
-# Rules whose dense step gives the result of torch's sparse one.
-_SPARSE_RULES = {"sgd", "adagrad"}
 
 _core.use_exchange(
     getattr(torch.Tensor, "__dlpack_c_exchange_api__", getattr(torch.Tensor, "__c_dlpack_exchange_api__", None))
@@ -44,7 +54,11 @@ class Optimizer(GroupedOptimizer):
                 loss = closure()
         if torch.compiler.is_compiling():
             torch._dynamo.graph_break()
-        self._step()
+        try:
+            self._step()
+        except BaseException:
+            scaler.take_back(self)
+            raise
         return loss
 
     @_disable_dynamo
@@ -53,8 +67,6 @@ class Optimizer(GroupedOptimizer):
         scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         if self._status.backward is not None:
             if found_inf is not None:
-                for name in ("grad_scale", "found_inf"):  # GradScaler removes them only after a step
-                    self.__dict__.pop(name, None)
                 raise RuntimeError("jitstep: GradScaler needs all gradients at once. Call step_in_backward(False).")
             if all(p.grad is None for _, _, p in self._numbered()):
                 return
@@ -65,7 +77,7 @@ class Optimizer(GroupedOptimizer):
         given = (self.state, scale, found_inf, transform, self._inputs)
         result = self._stepper.step(self.param_groups, *given)
         if result == _core.Result.rebuild:
-            with self._dense_gradients():
+            with gradients.readable(self):
                 with self._undo_new_state([p for _, _, p in self._numbered()]):
                     self._prepare(scale is not None)
                 result = self._stepper.step(self.param_groups, *given)
@@ -101,29 +113,6 @@ class Optimizer(GroupedOptimizer):
         if self._status.tuning is not None:
             self._status.tuning.show(*self._stepper.tuning_progress())
 
-    @contextmanager
-    def _dense_gradients(self, parameters: list[Tensor] | None = None) -> Iterator[None]:
-        """Replaces gradients that kernels cannot read, until the end of the step. Default: of all parameters."""
-        replaced: list[tuple[Tensor, Tensor]] = []
-        try:
-            for p in [p for _, _, p in self._numbered()] if parameters is None else parameters:
-                grad = p.grad
-                if grad is not None and (moved := sharded.redistributed(grad, p)) is not grad:
-                    replaced.append((p, grad))
-                    p.grad = moved
-                    continue
-                if grad is None or (grad.layout == torch.strided and not grad.is_conj() and not grad.is_neg()):
-                    continue
-                if grad.layout != torch.strided and self.rule not in _SPARSE_RULES:
-                    raise RuntimeError(f"{type(self).__name__} does not support sparse gradients. Use to_dense().")
-                replaced.append((p, grad))
-                dense = grad if grad.layout == torch.strided else grad.to_dense()
-                p.grad = dense.resolve_conj().resolve_neg()
-            yield
-        finally:
-            for p, grad in replaced:
-                p.grad = grad
-
     def _prepare(self, scaled: bool) -> None:
         """Builds the tables for the current gradients, and the state of parameters that have none yet."""
         self._forget_replaced()
@@ -144,7 +133,13 @@ class Optimizer(GroupedOptimizer):
             if plan is None:
                 self._stepper.add_inactive(p)
                 continue
-            buffers, conversion = self._bind(p, plan, counted=counted)
+            try:
+                buffers, conversion = self._bind(p, plan, counted=counted)
+            except ValueError:
+                if p.grad is not None:
+                    raise
+                self._stepper.add_inactive(p)  # its state is of an earlier form: an error if it gets a gradient
+                continue
             converted.include(conversion)
             counter = counting.counter(self, p) if counted else None
             tables.add(self, self._stepper, number, p, plan, buffers, group=g, counter=counter)
@@ -153,17 +148,10 @@ class Optimizer(GroupedOptimizer):
             self._stepper.finish(self.state, scaled)
         converted.warn()
 
-    @_disable_dynamo
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        super().add_param_group(param_group)
-        if self._status.backward is None:
-            return
-        try:
+    def _accept_group(self, group: dict[str, Any]) -> None:
+        super()._accept_group(group)
+        if self._status.backward is not None:
             self.step_in_backward()
-        except BaseException:
-            self._remove_last_group()
-            self.step_in_backward()
-            raise
 
     @_disable_dynamo
     def step_in_backward(self, on: bool = True) -> None:
@@ -176,13 +164,14 @@ class Optimizer(GroupedOptimizer):
         backward() cannot know of a GradScaler: it has stepped with scaled gradients when scaler.step() raises
         RuntimeError. backward() raises RuntimeError with DistributedDataParallel, which averages gradients later, and
         if a nested backward(), as of re-entrant checkpoints, gives a parameter a second gradient. Hooks of step() are
-        not called.
+        not called. An error changes nothing.
         """
-        if self._status.backward is not None:
-            self._status.backward.close()
-            self._status.backward = None
+        before = self._status.backward
         if on:
-            self._status.backward = BackwardSteps(self._status.owner())
+            self._status.backward = BackwardSteps(self._status.owner(), before)
+        elif before is not None:
+            before.close()
+            self._status.backward = None
 
     @property
     def steps_in_backward(self) -> bool:
@@ -234,7 +223,7 @@ class Optimizer(GroupedOptimizer):
         if not self._description["modes"] or mode == self._status.mode:
             return
         _core.set_threads(torch.get_num_threads())
-        with self._dense_gradients():
+        with gradients.readable(self):
             with self._undo_new_state([p for _, _, p in self._numbered()]):
                 self._prepare(False)
             self._stepper.switch_mode(mode == "train")

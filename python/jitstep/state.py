@@ -7,6 +7,7 @@ Keys of the dict, for a state buffer that torch calls `exp_avg`:
     exp_avg.format    the codec and its options, as JSON. Values in addition to codes are newer: a program has set them
     row_var           auxiliary state of the optimizer, and its matrices of state; exp_avg.row: of a codec
     residual          bytes of the weight format `residual.format` for a parameter of the dtype `residual.dtype`
+    sizes             of the parameter of codes and residual
     strides           the order of codes and residual, if it is not row-major
     step              the steps that the parameter has taken, a tensor as in torch
 """

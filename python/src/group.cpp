@@ -59,7 +59,7 @@ void check_values(const jit::OptionValues& values, nb::dict group) {
 
 }  // namespace
 
-Group::Group(const std::string& rule) : values_(rule) {
+Group::Group(const std::string& rule) : values_(rule), defaults_(values_) {
   for (const std::string& name : values_.names()) add_key(name, &values_.declaration(name));
   for (const char* name :
        {"state", "weights", "seed", "min_quantized_size", kConstructed, kCapturable})
@@ -71,7 +71,7 @@ void Group::add_key(const std::string& name, const jit::Option* option) {
   keys_.push_back({name, nb::steal(PyUnicode_InternFromString(name.c_str())), {}, option});
 }
 
-// An option that the dict lacks keeps its value.
+// `values`: the defaults, which options that the dict lacks keep.
 void Group::read_options(nb::dict group, jit::OptionValues& values) const {
   for (const Key& key : keys_) {
     if (key.option == nullptr || (lr_ && key.name == kLr)) continue;
@@ -126,7 +126,7 @@ void Group::refresh(nb::dict group, bool check) {
   }
   if (!values_changed && !formats_changed && !check) return;
   find_lr(group);
-  jit::OptionValues values = values_;
+  jit::OptionValues values = defaults_;
   read_options(group, values);
   // torch checks no range after construction. Options with the note `integer` are checked, because formulas divide by
   // them: a division of whole numbers by 0 would end the process.

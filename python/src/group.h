@@ -70,7 +70,7 @@ class Group {
   void find_lr(nb::dict group);
   void remember(nb::dict group);
 
-  jit::OptionValues values_;
+  jit::OptionValues values_, defaults_;
   jit::Formats formats_;
   HyperParams hyper_params_{};
   bool leaves_lr_ = false;

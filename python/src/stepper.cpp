@@ -181,9 +181,12 @@ bool Stepper::read_member(Member& member, PyObject* p) {
   if (!member.read_data() || !form.read(grad.ptr(), g) ||
       (form.may_be_lazy() && is_lazy(grad, form.is_complex())))
     return false;
+  if (g == nullptr && member.described->tensor.shape.elements() > 0) return false;
   const std::int64_t taken = member.counter ? 0 : member.count.get();
   if (member.newest_half >= 0 && member.newest_half != (taken & 1))
     return false;  // set by the caller
+  if (taken < 0 || (taken == 0 && member.has_stepped)) return false;  // new tables warn or throw
+  member.has_stepped = taken > 0;
   moved_ |= data != member.data;
   DeviceStep& device = devices_[member.device];
   const int index = hyper_index(member, taken + 1);

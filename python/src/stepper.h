@@ -113,6 +113,7 @@ class Stepper {
     std::uint32_t device = 0, batch = 0, index = 0;  // index: among the tensors of all batches
     bool inactive = true;                            // in the last step
     bool sharded = false;  // a DTensor: its local tensor and that of its gradient are stepped
+    bool has_stepped = false;  // in the last step, `step` was 1 or more
     // The buffer of auxiliary state that the last step wrote. -1: there is none.
     std::int8_t newest_half = -1;
     std::vector<NewestView> newest = {};

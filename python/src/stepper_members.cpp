@@ -54,6 +54,7 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
     device_counts_ = true;
   } else if (!step.is_none()) {
     member.count = StepNumber(step);
+    member.has_stepped = member.count.get() > 0;
   }
   watch_.add(step);
   watch_.add(counter);

@@ -227,3 +227,36 @@ def test_the_umask_decides_who_may_read_an_archive_and_reading_warns_of_nothing(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         jitstep.read_archive(tmp_path / "a.pt")
+
+
+def test_an_archive_of_values_names_the_formats_of_the_group(tmp_path):
+    p = torch.nn.Parameter(torch.ones(64, 128))
+    optimizer = jitstep.AdamW([p], state={"exp_avg": "int8"})
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    optimizer.save_values = True
+    jitstep.write_archive(tmp_path / "a.pt", optimizer.state_dict())
+    assert jitstep.read_archive(tmp_path / "a.pt")["param_groups"][0]["state"] == {"exp_avg": {"codec": "int8"}}
+
+
+def plain(state):
+    """A state with lists in place of tensors."""
+    return {
+        number: {name: value.tolist() if isinstance(value, torch.Tensor) else value for name, value in entries.items()}
+        for number, entries in state.items()
+    }
+
+
+@pytest.mark.parametrize("state", ["fp32", "int8"])
+def test_an_archive_of_a_distributed_checkpoint_has_numbers_in_place_of_names(tmp_path, state):
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
+
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), state=state, min_quantized_size=0)
+    train(net, optimizer, 2)
+    named = get_optimizer_state_dict(net, optimizer, options=StateDictOptions(full_state_dict=True))
+    for name, content in (("named.pt", named), ("numbered.pt", optimizer.state_dict())):
+        jitstep.write_archive(tmp_path / name, content)
+    first, second = (jitstep.read_archive(tmp_path / name) for name in ("named.pt", "numbered.pt"))
+    assert [group["params"] for group in first["param_groups"]] == [group["params"] for group in second["param_groups"]]
+    assert plain(first["state"]) == plain(second["state"])

@@ -145,7 +145,7 @@ def test_a_copy_with_the_same_parameters_does_not_step_them_again():
     assert torch.equal(p.detach(), torch.zeros(3))
 
 
-def test_the_environment_does_not_tune_steps_in_backward():
+def test_the_environment_does_not_tune_steps_in_backward(tmp_path):
     program = """
 import torch, jitstep
 p = torch.nn.Parameter(torch.ones(4000))
@@ -156,7 +156,82 @@ for _ in range(3):
 (alone,) = optimizer._status.backward._alone
 assert alone.stepper.tuning_progress() == (0, 0)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "JITSTEP_TUNE": "1"}, capture_output=True, text=True
-    )
+    environment = {**os.environ, "JITSTEP_TUNE": "1", "JITSTEP_CACHE_DIR": str(tmp_path)}  # without tuning records
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("change", ["remove", "grow"])
+def test_numbers_of_parameters_follow_the_groups(change):
+    """Random bits depend on the number."""
+    results = []
+    for in_backward in (False, True):
+        x, y = (torch.nn.Parameter(torch.ones(1000, dtype=torch.bfloat16)) for _ in range(2))
+        optimizer = jitstep.SGD([{"params": [x]}, {"params": [y]}], lr=1e-3, weights="stochastic")
+        optimizer.step_in_backward(in_backward)
+        for _ in range(2):
+            (y.float() * 0.5).sum().backward()
+            if not in_backward:
+                optimizer.step()
+                optimizer.zero_grad()
+            if change == "remove":
+                del optimizer.param_groups[:-1]
+            else:
+                optimizer.param_groups[0]["params"].append(torch.nn.Parameter(torch.ones(3)))
+        results.append(y.detach().clone())
+    assert torch.equal(*results)
+
+
+def test_options_with_a_number_per_parameter_follow_the_groups():
+    ps = [torch.nn.Parameter(torch.ones(8, dtype=torch.bfloat16)) for _ in range(3)]
+    options = [{"params": ps[:1], "initial_accumulated_decay": [0.25]}, {"params": ps[1:]}]
+    options[1]["initial_accumulated_decay"] = [0.5, 0.75]
+    optimizer = jitstep.AdamWBF16(options)
+    optimizer.step_in_backward()
+    optimizer.param_groups.reverse()
+    ps[0].float().sum().backward()
+    assert optimizer.state[ps[0]]["step"] == 1
+
+
+def test_a_backward_may_start_at_a_gradient_edge():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([p], lr=1.0)
+    optimizer.step_in_backward()
+    for _ in range(2):
+        torch.autograd.backward(torch.autograd.graph.get_gradient_edge(p.sum()))
+    assert p[0] == -1
+
+
+def test_an_error_leaves_steps_in_backward_as_they_were():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([p], lr=1.0)
+    optimizer.step_in_backward()
+    optimizer.param_groups[0]["max_grad_norm"] = 1.0
+    with pytest.raises(ValueError, match="max_grad_norm"):
+        optimizer.step_in_backward()
+    optimizer.param_groups[0]["max_grad_norm"] = 0.0
+    q = torch.nn.Parameter(torch.ones(3))
+    other = jitstep.SGD([q], lr=1.0)
+    other.step_in_backward()
+    with pytest.raises(ValueError, match="already"):
+        optimizer.add_param_group({"params": [q]})
+    assert len(optimizer.param_groups) == 1
+    assert optimizer.steps_in_backward
+    (p.sum() + q.sum()).backward()
+    assert p[0] == q[0] == 0
+
+
+def test_parameters_of_fully_sharded_data_parallel_are_refused():
+    from torch.distributed.fsdp._flat_param import FlatParameter
+
+    p = torch.nn.Parameter(torch.ones(3))
+    p._is_flat_param = True
+    assert isinstance(p, FlatParameter)
+    optimizer = jitstep.SGD([p], lr=1.0)
+    with pytest.raises(RuntimeError, match="FullyShardedDataParallel"):
+        optimizer.step_in_backward()
+    with pytest.raises(RuntimeError, match="FullyShardedDataParallel"):
+        jitstep.GradAccumulator([p])
+    p.sum().backward()
+    optimizer.step()
+    assert p[0] == 0

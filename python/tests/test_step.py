@@ -165,7 +165,7 @@ def test_a_closure_computes_the_loss_with_gradients():
     assert optimizer.step(closure) < first
 
 
-def test_hooks_of_steps_and_groups_are_called():
+def test_hooks_of_steps_are_called():
     net = make()
     optimizer = jitstep.AdamW(net.parameters())
     calls = []

@@ -168,3 +168,14 @@ def test_reset_forgets_the_gradients_of_an_addition_that_failed():
     p.sum().backward()
     sums.assign_gradients()
     assert torch.equal(p.grad, torch.ones(4))
+
+
+def test_close_leaves_parameters_as_they_were():
+    p = torch.nn.Parameter(torch.ones(3))
+    before = getattr(p, "grad_dtype", None)
+    sums = jitstep.GradAccumulator([p])
+    torch.autograd.backward(torch.autograd.graph.get_gradient_edge(p.sum()))
+    sums.assign_gradients()
+    p.grad = None
+    sums.close()
+    assert getattr(p, "grad_dtype", None) == before
