@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge
 from torch.utils.weak import WeakIdKeyDictionary
 
 from . import _core, distributed, errors, gradients, inputs, supported, tables, transforms
@@ -118,7 +117,7 @@ def _backwards_in(frame: FrameType | None) -> tuple[int, Any]:
             depth, roots = depth + 1, frame.f_locals.get("t_outputs")
         frame = frame.f_back
     root = roots[0] if roots else None
-    return depth, root.node if isinstance(root, GradientEdge) else root
+    return depth, root if isinstance(root, Tensor) else None  # the node of a GradientEdge has no weak references
 
 
 def _outermost() -> tuple[int, Any]:
