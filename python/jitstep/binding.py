@@ -240,6 +240,9 @@ class Binding:
             if self.weights_t > 0:
                 self.encode_weights(weights)
         residual = self.state["residual"] = self.bytes("residual", self.plan.residual)
+        has_bits = residual is not None and not isinstance(residual, FakeTensor) and bool(residual.any())
+        if self.weights_t == 0 and has_bits:
+            self.conversion.add_unused("residual")
         self.state["residual.dtype"] = dtype_name(self.p)
         return residual
 

@@ -30,6 +30,15 @@ def test_a_step_number_that_becomes_0_in_place_is_a_warning(state):
     steps(optimizer, p)  # without a warning
 
 
+def test_extra_bits_of_weights_at_step_0_are_a_warning():
+    p = torch.nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
+    optimizer = jitstep.AdamW([p], lr=1e-4, weights="master")
+    steps(optimizer, p, count=3)
+    optimizer.state[p]["step"].zero_()
+    with pytest.warns(UserWarning, match="residual"):
+        steps(optimizer, p)
+
+
 def test_a_step_number_that_becomes_negative_in_place_is_an_error_that_names_the_parameter():
     p, q = parameter(3), parameter(3)
     optimizer = jitstep.Adam([p, q])
