@@ -54,15 +54,18 @@ class Optimizer(GroupedOptimizer):
                 loss = closure()
         if torch.compiler.is_compiling():
             torch._dynamo.graph_break()
-        try:
-            self._step()
-        except BaseException:
-            scaler.take_back(self)
-            raise
+        self._step()
         return loss
 
     @_disable_dynamo
     def _step(self) -> None:
+        try:
+            self._take_step()
+        except BaseException:
+            scaler.take_back(self)
+            raise
+
+    def _take_step(self) -> None:
         self._check_training()
         scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         if self._status.backward is not None:
@@ -136,7 +139,7 @@ class Optimizer(GroupedOptimizer):
             try:
                 buffers, conversion = self._bind(p, plan, counted=counted)
             except ValueError:
-                if p.grad is not None:
+                if p.grad is not None or self._description["modes"]:
                     raise
                 self._stepper.add_inactive(p)  # its state is of an earlier form: an error if it gets a gradient
                 continue

@@ -74,7 +74,11 @@ void Group::add_key(const std::string& name, const jit::Option* option) {
 // `values`: the defaults, which options that the dict lacks keep.
 void Group::read_options(nb::dict group, jit::OptionValues& values) const {
   for (const Key& key : keys_) {
-    if (key.option == nullptr || (lr_ && key.name == kLr)) continue;
+    if (key.option == nullptr) continue;
+    if (lr_ && key.name == kLr) {
+      values.set(key.name, values_.get(key.name));
+      continue;
+    }
     PyObject* value = item(group, key.interned);
     nb::object constructed;
     if ((value == nullptr || value == Py_None) && !key.option->at_construction.empty()) {
