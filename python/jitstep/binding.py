@@ -129,6 +129,11 @@ class Binding:
         if bool((values.ne(slot.initial) & values.ne(0)).any()):
             self.conversion.add_unused(slot.name)
 
+    def note_unused_bytes(self, name: str, stored: Tensor | None, t: int) -> None:
+        """The same for bytes, which new state has as zeros."""
+        if t == 0 and stored is not None and not isinstance(stored, FakeTensor) and bool(stored.any()):
+            self.conversion.add_unused(name)
+
     def bytes(self, key: str, size: int) -> Tensor | None:
         """The bytes of a checkpoint. None if the format has none."""
         if size == 0:
@@ -192,6 +197,7 @@ class Binding:
         for key, size in ((codes_key, slot.codes), (scales_key, slot.scales)):
             if size:
                 self.state[key] = self.bytes(key, size)
+                self.note_unused_bytes(slot.name, self.state[key], self.t)
         self.state[f"{slot.name}.format"] = slot.format
         return self.state.get(codes_key), self.state.get(scales_key), values if self.t > 0 else None
 
@@ -240,9 +246,7 @@ class Binding:
             if self.weights_t > 0:
                 self.encode_weights(weights)
         residual = self.state["residual"] = self.bytes("residual", self.plan.residual)
-        has_bits = residual is not None and not isinstance(residual, FakeTensor) and bool(residual.any())
-        if self.weights_t == 0 and has_bits:
-            self.conversion.add_unused("residual")
+        self.note_unused_bytes("residual", residual, self.weights_t)
         self.state["residual.dtype"] = dtype_name(self.p)
         return residual
 
