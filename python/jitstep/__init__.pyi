@@ -185,6 +185,35 @@ class Adam(Optimizer):
         fused: bool | None = None,
     ) -> None: ...
 
+class AdamAtan2(Optimizer):
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: _Number = 0.0001,
+        betas: _Numbers = (0.9, 0.99),
+        weight_decay: _Number = 0.0,
+        regen_reg_rate: _Number = 0.0,
+        cautious_factor: _Number = 1.0,
+        a: _Number = 1.27,
+        b: _Number = 1.0,
+        decoupled_wd: bool = False,
+        cautious_wd: bool = False,
+        *,
+        grad_scale: _Number = 1.0,
+        centralization: _Number = 0.0,
+        max_grad_norm: _Number = 0.0,
+        maximize: bool = False,
+        state: _State | None = None,
+        weights: str | None = None,
+        seed: int | None = None,
+        min_quantized_size: int | None = None,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        initial_lr: _Number | None = None,
+    ) -> None: ...
+
 class AdamMini(Optimizer):
     def __init__(
         self,

@@ -12,7 +12,7 @@ struct Hyper {
   double lr = 1e-4;                // >= 0
   Numbers<2> betas = {0.9, 0.99};  // in [0, 1)
   double weight_decay = 0;         // >= 0
-  double regen_reg_rate = 0;       // >= 0
+  double regen_reg_rate = 0;       // >= 0; decay towards the values before the first step
   double cautious_factor = 1;      // in [0, 1]; 1: no caution
   double a = 1.27;                 // >= 0; factor of the step, about 4 / pi
   double b = 1;                    // > 0; factor of the root
