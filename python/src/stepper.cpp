@@ -181,7 +181,7 @@ bool Stepper::read_member(Member& member, PyObject* p) {
   if (!member.read_data() || !form.read(grad.ptr(), g) ||
       (form.may_be_lazy() && is_lazy(grad, form.is_complex())))
     return false;
-  if (g == nullptr && member.described->tensor.shape.elements() > 0) return false;
+  if (g == nullptr && member.described->plan.shape.elements() > 0) return false;
   const std::int64_t taken = member.counter ? 0 : member.count.get();
   if (member.newest_half >= 0 && member.newest_half != (taken & 1))
     return false;  // set by the caller
