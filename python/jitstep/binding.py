@@ -286,15 +286,13 @@ class Binding:
 
     def bind_shape(self) -> None:
         """What codes and residual do not show: the parameter's sizes, and their order."""
-        coded = any(key.endswith(".format") for key in self.state)
-        if coded:
-            self.state["sizes"] = tuple(self.p.shape)
-        else:
-            self.state.pop("sizes", None)
-        if coded and dense_strides(self.sizes, self.strides) != dense_strides(self.sizes, row_major(self.sizes)):
+        for key in ("sizes", "strides"):
+            self.state.pop(key, None)
+        if not any(key.endswith(".format") for key in self.state):
+            return
+        self.state["sizes"] = tuple(self.p.shape)
+        if dense_strides(self.sizes, self.strides) != dense_strides(self.sizes, row_major(self.sizes)):
             self.state["strides"] = tuple(self.strides)
-        else:
-            self.state.pop("strides", None)
 
     def run(self, with_weights: bool) -> _core.Buffers:
         slots: list[tuple[Any, Any]] = []

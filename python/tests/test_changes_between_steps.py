@@ -7,13 +7,9 @@ import weakref
 
 import pytest
 import torch
+from training import parameter
 
 import jitstep
-
-
-def parameter(*sizes):
-    return torch.nn.Parameter(torch.zeros(*sizes))
-
 
 AUXILIARY = ["Adafactor", "CAME", "SM3", "AdamMini", "NorMuon", "Shampoo"]
 

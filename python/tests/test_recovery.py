@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from training import parameter
 
 import jitstep
-
-
-def parameter(*sizes, dtype=torch.float32):
-    return torch.nn.Parameter(torch.zeros(*sizes, dtype=dtype))
 
 
 def steps(optimizer, *parameters, count=1):

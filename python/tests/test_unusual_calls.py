@@ -8,12 +8,9 @@ import weakref
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from training import parameter
 
 import jitstep
-
-
-def parameter(*sizes, dtype=torch.float32):
-    return torch.nn.Parameter(torch.zeros(*sizes, dtype=dtype))
 
 
 def tuned(agree):

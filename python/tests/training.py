@@ -12,6 +12,10 @@ def make(dtype: torch.dtype = torch.float32) -> torch.nn.Sequential:
     return net.to(dtype)
 
 
+def parameter(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.zeros(*sizes, dtype=dtype))
+
+
 def train(model, optimizer, steps, seed=2, scheduler=None, scaler=None) -> list[float]:
     generator = torch.Generator().manual_seed(seed)
     losses = []

@@ -2,7 +2,7 @@
 // and no calls. Every argument is valid, with the special cases of C. The error is at most 2 ulp (atan2) and 3 ulp
 // (tanh).
 #pragma once
-#include "port.cuh"
+#include "elementary.cuh"
 
 namespace jitstep {
 namespace elementary {
@@ -28,7 +28,7 @@ struct ElementConstants<double> {
   static constexpr double kToNearest = 0x1.8p52;
   static constexpr double kLarge = 0x1p1022;
   static constexpr int kAtanPower = 51, kExpPower = 15;
-  KHD static double power_of_two(int n) { return double_of(static_cast<uint64>(n + 1023) << 52); }
+  KHD static double power_of_two(int n) { return elementary::power_of_two(n); }
 };
 
 // size with the sign of x. size is not negative.
