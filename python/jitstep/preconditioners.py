@@ -62,9 +62,13 @@ def shampoo(call: "TransformCall") -> None:
         if f"l{dim}" not in call.matrices:
             continue
         rows = _unfolded(gradient, dim)
-        statistics = call.matrices[f"l{dim}"] = call.matrices[f"l{dim}"] + rows @ rows.T
+        before = call.matrices[f"l{dim}"]
+        statistics = before + rows @ rows.T
         if call.step == 1 or call.step % int(call.group["precondition_frequency"]) == 0:
-            call.matrices[f"root{dim}"] = _inverse_root(statistics, 2 * gradient.dim())
+            call.matrices[f"root{dim}"] = _inverse_root(statistics, 2 * gradient.dim())  # raises unless all are finite
+        else:  # a gradient that overflows must not make all later roots impossible
+            statistics = torch.where(statistics.isfinite().all(), statistics, before)
+        call.matrices[f"l{dim}"] = statistics
         made = _multiplied(made, call.matrices[f"root{dim}"], dim)
     call.values.copy_(made.reshape(call.values.shape))
 

@@ -91,6 +91,10 @@ std::optional<std::vector<std::byte>> read_start(int fd, std::size_t most) {
   return bytes;
 }
 
+bool sync_file(int fd) {
+  return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == ENOSYS;
+}
+
 void sync_folder(const std::string& path) {
   const FileHandle folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder) ::fsync(folder.get());

@@ -27,6 +27,10 @@ std::optional<std::vector<std::byte>> read_all(int fd);
 /// The same, but at most `most` bytes.
 std::optional<std::vector<std::byte>> read_start(int fd, std::size_t most);
 
+/// Waits until a file's bytes are on the disk, and returns false with errno if that fails. A file system that does not
+/// support fsync is no failure.
+JITSTEP_API bool sync_file(int fd);
+
 /// Waits until the names of a folder's files are on the disk. Ignores failures.
 JITSTEP_API void sync_folder(const std::string& path);
 

@@ -75,9 +75,6 @@ std::string reason(const char* doing, const std::string& path) {
   return text;
 }
 
-// Some file systems do not support fsync and report it. This is not a failure.
-bool sync(int fd) { return ::fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP; }
-
 // Removes a trailing slash or dot, because the system would follow a link then.
 std::string without_end(std::string path) {
   while (path.size() > 1 && (path.ends_with("/") || path.ends_with("/."))) path.pop_back();
@@ -165,11 +162,13 @@ std::string read_code_file(const std::string& path) {
 std::optional<std::string> write_atomically(const std::string& path,
                                             std::span<const std::byte> bytes) {
   const fs::path target = path;
-  std::string temporary = (target.parent_path() / ("." + target.stem().string())).string();
+  constexpr std::size_t kMostOfStem = 200;  // bytes, because Linux permits 255 in a name
+  const std::string stem = target.stem().string().substr(0, kMostOfStem);
+  std::string temporary = (target.parent_path() / ("." + stem)).string();
   temporary += kTemporaryEnd;
   const FileHandle file(::mkostemps(temporary.data(), 4, O_CLOEXEC));
   if (!file) return reason("write into", target.parent_path().string());
-  if (write_all(file.get(), bytes) && sync(file.get()) &&
+  if (write_all(file.get(), bytes) && sync_file(file.get()) &&
       ::rename(temporary.c_str(), path.c_str()) == 0) {
     sync_folder(target.parent_path().string());
     return {};

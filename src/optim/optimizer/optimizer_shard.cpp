@@ -269,6 +269,7 @@ bool Optimizer::Impl::gather_states(std::map<void*, ParamState>& whole) const {
     StateBuffers all = gather_state(sharding->ranks(), sharding->partition(),
                                     sharding->index_of(key), part, p, initial);
     if (sharding->ranks().rank() != 0) continue;
+    all.move_to_host();  // the state of all ranks need not fit into the memory of one GPU
     ParamState::Data& gathered = whole.insert_or_assign(key, *state).first->second.data();
     gathered.buffers = std::move(all);
     gathered.layout = {p.sizes().vec(), p.strides().vec(), p.scalar_type(), p.device()};

@@ -74,9 +74,13 @@ void shampoo(const TransformCall& call) {
     const torch::Tensor statistics = call.matrix(numbered("l", dim));
     if (!statistics.defined()) continue;
     const torch::Tensor rows = unfolded(gradient, dim);
-    torch::Tensor& next = call.matrices[numbered("l", dim)] = statistics + rows.mm(rows.t());
+    torch::Tensor next = statistics + rows.mm(rows.t());
     torch::Tensor& root = call.matrices[numbered("root", dim)];
-    if (step == 1 || step % every == 0) root = inverse_root(next, 2 * gradient.dim());
+    if (step == 1 || step % every == 0)
+      root = inverse_root(next, 2 * gradient.dim());  // throws unless all are finite
+    else  // a gradient that overflows must not make all later roots impossible
+      next = torch::where(next.isfinite().all(), next, statistics);
+    call.matrices[numbered("l", dim)] = next;
     result = multiplied(result, root, dim);
   }
   call.values.copy_(result.reshape(call.values.sizes()));

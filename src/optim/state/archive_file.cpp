@@ -7,10 +7,11 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <sstream>
+#include <ios>
 
 #include "jit/base/file_io.h"
 #include "jit/base/lines.h"
+#include "jit/base/text.h"
 
 namespace jitstep {
 namespace {
@@ -43,9 +44,7 @@ jit::FileHandle new_temporary_file(const fs::path& file, std::string& name) {
   for (;;) {
     const auto number = jit::random_number();
     if (!number) return jit::FileHandle();
-    std::ostringstream suffix;
-    suffix << "." << std::hex << *number << ".part";
-    name = start.string() + suffix.str();
+    name = jit::str_cat(start.string(), ".", std::hex, *number, ".part");
     jit::FileHandle result(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (result || errno != EEXIST) return result;
   }
@@ -60,6 +59,15 @@ void write_whole(const std::function<void(const ByteSink&)>& write_content, int 
     return size;
   });
   if (failure != 0) throw std::runtime_error(jit::failure_advice(failure));
+}
+
+// Gives the new file the rights of the one that it replaces. File systems without rights refuse it.
+bool keep_rights(int file, const fs::file_status& before) {
+  struct stat now {};
+  if (!fs::is_regular_file(before) || ::fstat(file, &now) != 0) return true;
+  const auto rights = static_cast<mode_t>(before.permissions());
+  return (now.st_mode & 07777) == rights || ::fchmod(file, rights) == 0 || errno == EPERM ||
+         errno == ENOTSUP || errno == ENOSYS;
 }
 
 // Whether Python's torch.save wrote the file. A C++ archive has constants, too.
@@ -97,13 +105,13 @@ std::string first_line(const std::exception& error) {
 }
 
 // torch's error names neither the file nor a likely cause.
-InputArchive open_archive(const std::string& file, std::optional<torch::Device> device) {
+InputArchive open_archive(const std::string& file) {
   const std::string missing = file_problem(file);
   TORCH_CHECK(missing.empty(), "jitstep: cannot load an optimizer from ", file, ": ", missing,
               ". Check the path.");
   InputArchive archive;
   try {
-    archive.load_from(file, device);
+    archive.load_from(file, torch::kCPU);
   } catch (const std::exception& error) {
     TORCH_CHECK(!is_of_python(file), "jitstep: cannot load an optimizer from ", file,
                 ": it is a checkpoint of Python. Convert it: python -m jitstep convert ", file,
@@ -141,10 +149,9 @@ void write_file(const std::string& file,
               jit::failure_advice(errno));
   try {
     write_whole(write_content, part.get());
-    const bool rights = !fs::is_regular_file(before) ||
-                        ::fchmod(part.get(), static_cast<mode_t>(before.permissions())) == 0;
     // Some file systems report a full disk only at fsync.
-    if (!rights || ::fsync(part.get()) != 0) throw std::runtime_error(jit::failure_advice(errno));
+    if (!keep_rights(part.get(), before) || !jit::sync_file(part.get()))
+      throw std::runtime_error(jit::failure_advice(errno));
     fs::rename(temporary, target);
   } catch (const std::exception& error) {
     fs::remove(temporary, problem);

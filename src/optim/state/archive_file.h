@@ -5,15 +5,13 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <string>
 
 namespace jitstep {
 
-/// Reads a file. Its tensors are loaded to `device`, or to the devices that they were saved from. Throws a c10::Error
-/// that names the file if it is missing, truncated or not an archive.
-torch::serialize::InputArchive open_archive(const std::string& file,
-                                            std::optional<torch::Device> device = std::nullopt);
+/// Reads a file. Its tensors are loaded to the CPU, because the devices that they were saved from may not exist here.
+/// Throws a c10::Error that names the file if it is missing, truncated or not an archive.
+torch::serialize::InputArchive open_archive(const std::string& file);
 
 /// Why the system has no file at a path, or refuses to tell: "there is no such file", "Permission denied". Empty for a
 /// file. Follows symbolic links. Throws nothing, unlike std::filesystem::is_regular_file().

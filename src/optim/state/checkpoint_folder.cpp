@@ -119,7 +119,7 @@ CheckpointFolder::CheckpointFolder(std::string folder) : folder_(std::move(folde
   TORCH_CHECK(missing.empty(), "jitstep: cannot load an optimizer from ", folder_,
               ": the folder has no file ", kIndexFile, " that can be read: ", missing,
               ". Name a folder that save_parts() wrote to completely, or a file.");
-  archive_ = open_archive(file, torch::kCPU);
+  archive_ = open_archive(file);
   TORCH_CHECK(is_index(archive_), "jitstep: cannot load an optimizer from ", folder_, ": ", file,
               " is not the index of a folder, but a whole checkpoint. Load that file.");
   try {
@@ -149,7 +149,7 @@ std::unique_ptr<CheckpointFolder> open_folder(const std::string& path) {
   if (folder_problem(path).empty()) return std::make_unique<CheckpointFolder>(path);
   const fs::path file(path);
   if (file.filename() != kIndexFile || !file_problem(path).empty()) return nullptr;
-  InputArchive archive = open_archive(path, torch::kCPU);
+  InputArchive archive = open_archive(path);
   if (!is_index(archive)) return nullptr;
   return std::make_unique<CheckpointFolder>(file.has_parent_path() ? file.parent_path().string()
                                                                    : ".");

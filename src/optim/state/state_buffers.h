@@ -46,7 +46,7 @@ struct StateBuffers {
   int id = 0;                    // unique in the optimizer; selects random bits, orders sums
   std::int64_t first = 0;        // of a part of a parameter: its first element, in storage order
   std::int64_t whole = 0;        // of a part: elements of the whole parameter; 0: this is no part
-  int revision = 0;              // the caller must change it when it replaces the plan or a tensor
+  std::int64_t revision = 0;     // the caller must change it when it replaces the plan or a tensor
 
   /// Visits codes, metadata, auxiliary state and residual, including undefined tensors, always in the same order.
   template <class Visit>
@@ -60,6 +60,8 @@ struct StateBuffers {
   }
   /// Of all these tensors.
   std::int64_t bytes() const;
+  /// Replaces all these tensors by copies in host memory. Keeps those that are there.
+  void move_to_host();
 };
 
 /// Values of a parameter's state before step 1.

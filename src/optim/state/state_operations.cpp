@@ -87,8 +87,25 @@ std::int64_t StateBuffers::bytes() const {
   return sum;
 }
 
-int next_revision() {
-  static std::atomic<int> last{0};
+void StateBuffers::move_to_host() {
+  const auto move = [](torch::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.cpu();
+  };
+  for (Slot& slot : slots) {
+    move(slot.codes);
+    move(slot.meta);
+  }
+  for (AuxState& field : aux_state) {
+    const bool is_matrix = field.is_matrix();
+    move(field.buffers[0]);
+    if (is_matrix) field.buffers[1] = field.buffers[0];
+    move(field.buffers[1]);
+  }
+  move(residual);
+}
+
+std::int64_t next_revision() {
+  static std::atomic<std::int64_t> last{0};
   return ++last;
 }
 

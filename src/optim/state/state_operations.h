@@ -38,7 +38,7 @@ StateBuffers part_of_state(const StateBuffers& whole, const torch::Tensor& p,
                            const jit::Part& part);
 
 /// A unique number for `revision`, because new state may have the address of freed state.
-int next_revision();
+std::int64_t next_revision();
 
 /// Throws a c10::Error for negative values of an unsigned slot, which unsigned formats would encode differently.
 /// Accepts an undefined tensor.

@@ -250,6 +250,17 @@ TEST(HostTransforms, RunWithoutAutocastAndTheClosureKeepsIt) {
       << "the step did not restore autocast";
 }
 
+// An overflow in the statistics would make every later root impossible.
+TEST(HostTransforms, OfShampooContinueAfterAGradientThatOverflows) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{3, 4}});
+  Shampoo optimizer(parameters, ShampooOptions(0.1).precondition_frequency(2));
+  train(optimizer, parameters, 1, 2);
+  parameters[0].mutable_grad() = torch::full({3, 4}, 1e30);
+  optimizer.step();
+  train(optimizer, parameters, 4, 6);
+  EXPECT_TRUE(parameters[0].isfinite().all().item<bool>());
+}
+
 // torch multiplies several matrices in one call by other code than one matrix. jitstep uses one path for any number.
 TEST(HostTransforms, OfMuonDoNotDependOnTheOtherMatrices) {
   for (const auto dtype : {MuonOptions::IterationDtype::bf16, MuonOptions::IterationDtype::real})
