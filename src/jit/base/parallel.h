@@ -1,6 +1,8 @@
 // Runs slow tasks, such as compilers, in threads of their own instead of a shared pool.
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -11,7 +13,14 @@
 
 namespace jitstep::jit {
 
-/// Runs work(0) ... work(count - 1) in as many threads as there are processors, including this one. Afterwards it
+/// The processors that this process may use: of a container or a job, not of the machine.
+inline int usable_processors() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+/// Runs work(0) ... work(count - 1) in as many threads as there are usable processors, including this one. Afterwards it
 /// throws the exception of the failed task with the lowest index.
 template <class Work>
 void in_parallel(std::size_t count, const Work& work) {
@@ -24,7 +33,7 @@ void in_parallel(std::size_t count, const Work& work) {
         failures[i] = std::current_exception();
       }
   };
-  const std::size_t threads = std::min<std::size_t>(count, std::thread::hardware_concurrency());
+  const std::size_t threads = std::min(count, static_cast<std::size_t>(usable_processors()));
   {
     std::vector<std::jthread> others;
     try {

@@ -27,8 +27,27 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-std::string cache_folder() {
-  if (std::string own = variable("JITSTEP_CACHE_DIR"); !own.empty()) return own;
+// A shell replaces ~ in its own assignments only. In a file of variables it would be a folder of that name.
+std::string whole_path(const char* name, Warnings& warnings) {
+  std::string value = variable(name);
+  if (!value.starts_with('~')) return value;
+  warnings.push_back(
+      str_cat("ignoring ", name, "=", value, ": no shell has replaced ~. Write the whole path."));
+  return {};
+}
+
+bool is_on(const char* name, Warnings& warnings) {
+  static constexpr std::string_view kOn[] = {"1", "on", "true", "yes"};
+  static constexpr std::string_view kOff[] = {"", "0", "off", "false", "no"};
+  const std::string word = variable(name);
+  if (std::ranges::find(kOn, word) != std::end(kOn)) return true;
+  if (std::ranges::find(kOff, word) == std::end(kOff))
+    warnings.push_back(str_cat(name, " is '", word, "' and must be 0 or 1. Using 0."));
+  return false;
+}
+
+std::string cache_folder(Warnings& warnings) {
+  if (std::string own = whole_path("JITSTEP_CACHE_DIR", warnings); !own.empty()) return own;
   // XDG's specification requires to ignore relative paths.
   if (std::string xdg = variable("XDG_CACHE_HOME"); xdg.starts_with('/')) return xdg + "/jitstep";
   if (std::string home = variable("HOME"); home.starts_with('/')) return home + "/.cache/jitstep";
@@ -123,11 +142,11 @@ bool is_cpu(std::string_view word) {
 EnvironmentSettings read_environment() {
   Settings settings;
   Warnings warnings;
-  settings.cache_dir = cache_folder();
-  settings.cache_readonly = variable("JITSTEP_CACHE_READONLY");
+  settings.cache_dir = cache_folder(warnings);
+  settings.cache_readonly = whole_path("JITSTEP_CACHE_READONLY", warnings);
   settings.templates = folder("JITSTEP_TEMPLATES", "Using the built-in templates.", warnings);
   settings.override_folder = folder("JITSTEP_OVERRIDE", "Using generated sources.", warnings);
-  settings.dump_folder = variable("JITSTEP_DUMP");
+  settings.dump_folder = whole_path("JITSTEP_DUMP", warnings);
   settings.cxx = variable("JITSTEP_CXX");
   settings.cpu = cpu_to_compile_for(warnings);
   settings.compile_seconds = limit_in_seconds(warnings);
@@ -138,10 +157,8 @@ EnvironmentSettings read_environment() {
   settings.log = log_level(warnings);
   settings.path = variable("PATH");
   settings.tmpdir = variable("TMPDIR");
-  const std::string check = variable("JITSTEP_CHECK");
-  settings.check = !check.empty() && check != "0";
-  const std::string tune = variable("JITSTEP_TUNE");
-  settings.tune = !tune.empty() && tune != "0";
+  settings.check = is_on("JITSTEP_CHECK", warnings);
+  settings.tune = is_on("JITSTEP_TUNE", warnings);
   settings.ranks = count_of_ranks();
   return {with_absolute_paths(std::move(settings)), std::move(warnings)};
 }

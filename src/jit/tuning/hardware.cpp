@@ -3,17 +3,16 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "jit/base/lock_free_static.h"
+#include "jit/base/parallel.h"
 #include "jit/base/text.h"
 #include "jit/engine/cuda_driver.h"
 #include "jit/engine/engine_parts.h"
@@ -42,12 +41,6 @@ std::string host_architecture() {
 #else
 std::string host_architecture() { return "aarch64"; }
 #endif
-
-int usable_processors() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 std::string processor_name() {
   std::ifstream in("/proc/cpuinfo");

@@ -73,12 +73,6 @@ TEST(Settings, EveryVariableIsRead) {
     environment.set("WORLD_SIZE", wrong);
     EXPECT_EQ(Settings::from_environment().ranks, 1) << wrong;
   }
-  for (const char* off : {"0", ""}) {
-    environment.set("JITSTEP_CHECK", off);
-    EXPECT_FALSE(Settings::from_environment().check) << off;
-    environment.set("JITSTEP_TUNE", off);
-    EXPECT_FALSE(Settings::from_environment().tune) << off;
-  }
   EXPECT_EQ(settings.log, LogLevel::debug);
   EXPECT_EQ(settings.compile_seconds, 7);
   EXPECT_EQ(settings.tmpdir, "/scratch");
@@ -163,6 +157,36 @@ TEST(Settings, AnInvalidValueIsOneWarningHoweverOftenItIsRead) {
   environment.set("JITSTEP_LOG", nullptr);
   for (int i = 0; i < 3; ++i) Settings::from_environment();
   EXPECT_EQ(warnings.messages().size(), 1u);
+}
+
+TEST(Settings, ASwitchIsOnForFourWordsOnly) {
+  Environment environment;
+  testing::WarningCollector warnings;
+  const auto are = [&](const char* word) {
+    environment.set("JITSTEP_CHECK", word);
+    environment.set("JITSTEP_TUNE", word);
+    const Settings read = Settings::from_environment();
+    EXPECT_EQ(read.check, read.tune) << word;
+    return read.tune;
+  };
+  for (const char* on : {"1", "on", "true", "yes"}) EXPECT_TRUE(are(on)) << on;
+  for (const char* off : {"", "0", "off", "false", "no"}) EXPECT_FALSE(are(off)) << off;
+  EXPECT_TRUE(warnings.messages().empty());
+  EXPECT_FALSE(are("perhaps"));
+  EXPECT_EQ(warnings.messages().size(), 2u);
+}
+
+// Shells replace ~ in assignments, but not services and containers in their files of variables.
+TEST(Settings, AFolderBelowATildeIsAWarningAndIsNotUsed) {
+  Environment environment;
+  testing::WarningCollector warnings;
+  environment.set("XDG_CACHE_HOME", "/xdg");
+  for (const char* name : {"JITSTEP_CACHE_DIR", "JITSTEP_CACHE_READONLY", "JITSTEP_DUMP"})
+    environment.set(name, "~/kernels");
+  const Settings read = Settings::from_environment();
+  EXPECT_EQ(read.cache_dir, "/xdg/jitstep");
+  EXPECT_EQ(read.cache_readonly + read.dump_folder, "");
+  EXPECT_EQ(warnings.messages().size(), 3u);
 }
 
 TEST(Settings, ATimeLimitThatIsNotANumberIsAWarning) {

@@ -36,7 +36,7 @@ std::vector<fs::path> folders_near_nvrtc() {
 std::vector<fs::path> folders() {
   std::vector<fs::path> all;
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* const home = std::getenv(name)) all.push_back(fs::path(home) / "bin");
+    if (const char* const home = ::secure_getenv(name)) all.push_back(fs::path(home) / "bin");
   all.push_back("/usr/local/cuda/bin");
   for (fs::path& folder : folders_near_nvrtc()) all.push_back(std::move(folder));
   return all;
