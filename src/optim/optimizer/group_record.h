@@ -36,7 +36,7 @@ class GroupRecord {
   void refresh(const Options& options, ValidationPhase phase, HyperParams& numbers);
 
   /// Increases when flags, matrices or formats change: parameters may then need another kernel or other memory.
-  int revision() const { return revision_; }
+  std::int64_t revision() const { return revision_; }
 
   /// The options at the last refresh().
   const jit::OptionValues& values() const { return *values_; }
@@ -62,7 +62,7 @@ class GroupRecord {
   const jit::Catalog* catalog_ = nullptr;  // of the options
   jit::Formats formats_;
   std::uint64_t formats_version_ = 0;
-  int revision_ = 0;
+  std::int64_t revision_ = 0;
   mutable std::map<jit::ParameterKind, std::shared_ptr<const jit::Plan>> plans_;
 };
 

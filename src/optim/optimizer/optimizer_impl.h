@@ -65,8 +65,8 @@ struct Optimizer::Impl {
     const StateEntry* entry = nullptr;     // of torch's table of states, while that has not moved
     ParamState* state = nullptr;           // `buffers` are of it
     const std::type_info* type = nullptr;  // of *state: a new object may have the same address
-    int buffers_revision = 0;              // StateBuffers::revision after bind(); unique
-    int group_revision = -1;               // GroupRecord::revision() at bind(); -1: bind again
+    std::int64_t buffers_revision = 0;     // StateBuffers::revision after bind(); unique
+    std::int64_t group_revision = -1;      // GroupRecord::revision() at bind(); -1: bind again
     bool gradient_checked = false;         // valid while `gradient` matches
     bool repeated = false;                 // a duplicate in its group, which is not stepped
     bool needs_all_tensors = false;        // jit::needs_all_tensors() of the plan
@@ -95,7 +95,7 @@ struct Optimizer::Impl {
     // its buffers still fit. Compares addresses of type_info. If two libraries define one class, they differ, and the
     // state is only checked once more. `storage_unchanged`: shape and dtype need no check. Always false at step 0, so
     // that bind() checks the initial state.
-    bool is_bound(const torch::optim::OptimizerParamState* now, int revision_of_group,
+    bool is_bound(const torch::optim::OptimizerParamState* now, std::int64_t revision_of_group,
                   bool storage_unchanged) const {
       if (now == nullptr || now != state || &typeid(*now) != type ||
           group_revision != revision_of_group)
@@ -146,7 +146,7 @@ struct Optimizer::Impl {
   StepExtras extras;
   std::unordered_map<void*, GivenInputs> given_inputs;  // by parameter; see set_input()
   std::vector<torch::Tensor> lrs;   // by group, may be shorter; undefined: the option lr is used
-  int versions = 0;                 // the last ParamRecord::version
+  std::int64_t versions = 0;        // the last ParamRecord::version
   bool clearing_checked = false;    // valid while the storage of no gradient and state changes
   SharedStateTensors shared_state;  // outlives the stepper's tables
   Stepper stepper;
@@ -255,7 +255,7 @@ struct Optimizer::Impl {
   void gather_inputs(Operation operation);
   bool gather_groups(Operation operation);
   bool gather_params(std::size_t group, std::size_t first, std::size_t last, Operation operation);
-  void gather_param(ParamRecord& record, const torch::Tensor& p, int group_revision,
+  void gather_param(ParamRecord& record, const torch::Tensor& p, std::int64_t group_revision,
                     Operation operation);
   void prepare_assigned(Options& options) const;
   void refresh_options(std::size_t group);

@@ -215,7 +215,7 @@ void Optimizer::Impl::refresh_options(std::size_t g) {
 
 [[gnu::always_inline]] inline void Optimizer::Impl::gather_param(ParamRecord& record,
                                                                  const torch::Tensor& p,
-                                                                 int group_revision,
+                                                                 std::int64_t group_revision,
                                                                  Operation operation) {
   record.set_parameter(p);
   const bool storage_unchanged = check_storage(record);
@@ -248,7 +248,7 @@ bool Optimizer::Impl::gather_groups(Operation operation) {
 bool Optimizer::Impl::gather_params(std::size_t g, std::size_t first, std::size_t last,
                                     Operation operation) {
   const torch::Tensor* p = param_groups()[g].params().data() + first;
-  const int revision = groups[g].record.revision();
+  const std::int64_t revision = groups[g].record.revision();
   for (ParamRecord& record : std::span(groups[g].param_records).subspan(first, last - first)) {
     if (key_of(*p) != record.key) return false;
     if (!record.repeated) gather_param(record, *p, revision, operation);

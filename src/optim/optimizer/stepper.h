@@ -23,7 +23,7 @@ namespace jitstep {
 /// Where a Stepper's tables have a parameter. Outdated as soon as one of the tokens differs.
 struct TableRow {
   std::uint64_t tables = 0;           // identifies the tables; 0: in none
-  int version = 0;                    // of the parameter
+  std::int64_t version = 0;           // of the parameter
   bool by_loops = false;              // its kernel needs no aligned tensors
   std::size_t device = 0, batch = 0;  // indices into Stepper::State::devices and its batches
   std::size_t index = 0;              // among the batch's tensors
@@ -39,7 +39,8 @@ struct StepParam {
   /// Set for each step: the rule's inputs, in element order; an undefined tensor is not given. Null: none is given.
   const std::vector<torch::Tensor>* inputs = nullptr;
   StateBuffers* buffers = nullptr;  // null: no state yet
-  int version = 0;    // changes with p's storage, p's or the gradient's metadata, and the buffers
+  std::int64_t version =
+      0;              // changes with p's storage, p's or the gradient's metadata, and the buffers
   TableRow row = {};  // written by the Stepper
   /// Its matrices of state within a step, as host transforms have replaced them.
   mutable std::map<std::string, torch::Tensor> matrices = {};

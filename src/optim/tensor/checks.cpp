@@ -13,6 +13,8 @@ namespace jitstep {
 namespace {
 
 void check_kind(const torch::Tensor& p, const ParameterName& name) {
+  TORCH_CHECK(!p.is_nested(), "jitstep: parameter ", name.index, " of group ", name.group,
+              " is a nested tensor. Make each of its tensors a separate parameter.");
   TORCH_CHECK(p.layout() == torch::kStrided, "jitstep: ", describe(p, name), " has the layout ",
               p.layout(), ". Only dense parameters can be trained. Call to_dense().");
   TORCH_CHECK(!p.is_complex(), "jitstep: ", describe(p, name),

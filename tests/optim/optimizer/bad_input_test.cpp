@@ -23,6 +23,8 @@ TEST(BadInput, ParametersThatCannotBeTrained) {
   EXPECT_HAS(error_for({leaf(torch::zeros({3})) * 2}), "can't optimize a non-leaf Tensor");
   EXPECT_HAS(error_for({torch::Tensor()}), "undefined");
   EXPECT_HAS(error_for({leaf(torch::zeros({1}).expand({3}))}), "share memory");
+  const Tensors ragged = {torch::zeros({2, 3}), torch::zeros({4, 3})};
+  EXPECT_HAS(error_for({leaf(at::_nested_tensor_from_tensor_list(ragged))}), "is a nested tensor");
 }
 
 TEST(BadInput, AMessageNamesTheParameter) {
@@ -259,10 +261,7 @@ TEST(BadInput, GradientsThatDoNotFit) {
 
 // A rule whose manifest is valid and whose formula does not compile.
 std::string broken_rule() {
-  const auto folder = std::filesystem::temp_directory_path() / "jitstep_bad_input_test";
-  std::filesystem::create_directories(folder);
-  const auto file = folder / "misspelt.cuh";
-  std::ofstream(file) << R"(// Plain descent with a misspelled name.
+  return own_file("misspelt.cuh", R"(// Plain descent with a misspelled name.
 #pragma once
 #include "../lang/contract.cuh"
 namespace jitstep::rules::misspelt {
@@ -276,9 +275,7 @@ struct Rule {
   KHD static void update_param(auto& e, const auto& c) { e.p -= c.learning_rate * e.g; }
 };
 }  // namespace jitstep::rules::misspelt
-)";
-  std::filesystem::permissions(file, std::filesystem::perms(0600));
-  return file;
+)");
 }
 
 TEST(BadInput, ARuleThatDoesNotCompileLeavesParametersAndStateUntouched) {

@@ -157,10 +157,7 @@ TEST(Failure, LoadingMayRunOutOfMemoryAtAnyAllocation) {
 
 // A rule whose kernel compiles only without `around`.
 std::string half_broken_rule() {
-  const auto folder = std::filesystem::temp_directory_path() / "jitstep_failure_test";
-  std::filesystem::create_directories(folder);
-  const auto file = folder / "half_broken.cuh";
-  std::ofstream(file) << R"(// Momentum that does not compile with `around`.
+  return own_file("half_broken.cuh", R"(// Momentum that does not compile with `around`.
 #pragma once
 #include "../lang/contract.cuh"
 namespace jitstep::rules::half_broken {
@@ -184,9 +181,7 @@ struct Rule {
   }
 };
 }  // namespace jitstep::rules::half_broken
-)";
-  std::filesystem::permissions(file, std::filesystem::perms(0600));
-  return file;
+)");
 }
 
 TEST(Failure, AConversionIsUndoneIfTheKernelDoesNotCompile) {

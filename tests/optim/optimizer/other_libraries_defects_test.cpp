@@ -1,5 +1,5 @@
 // Defects of other optimizer libraries. The comment above each test describes the defect, and the test shows that
-// jitstep does not have it. tests/jit/engine/peers_defects_test.cpp has those that need a GPU. Two defects have no
+// jitstep does not have it. tests/jit/engine/other_libraries_defects_test.cpp has those that need a GPU. Two defects have no
 // test: torchao chooses formats by the size of the local shard, and Apex ignores master weights of bfloat16.
 #include "optim/counted_memory.h"
 #include "optim/training.h"
