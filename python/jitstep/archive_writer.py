@@ -1,9 +1,11 @@
 """Archives of the C++ front end, written from a state_dict. archives.py reads them, and names their layout."""
 
+import errno
 import json
 import math
 import os
 import secrets
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -70,7 +72,7 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
         states.write_part(str(numbers[key]), _state_part(archive, description, numbers[key], entries))
     archive.write_part("state", states)
     all_groups = archive.part()
-    all_groups.write("param_groups/size", torch.tensor(len(groups)))
+    all_groups.write("param_groups/size", torch.tensor(len(groups), device="cpu"))
     for g, group in enumerate(groups):
         all_groups.write_part(f"param_groups/{g}", _group_part(archive, _core.describe(rules[g]), group, numbers))
     archive.write_part("param_groups", all_groups)
@@ -87,14 +89,19 @@ def _numbers(groups: list[dict[str, Any]]) -> dict[Any, int]:
 def write_whole(path: str | Path, write: Callable[[str], object]) -> None:
     """Calls `write` with another file's name, and renames that file. The file is complete or not written.
 
-    Raises OSError if torch cannot write the file.
+    Follows links, and keeps the mode of a file that exists. Raises OSError if torch cannot write the file, or if the
+    path is no regular file.
     """
     # tempfile would permit only this user to read the file. Here the umask decides.
-    path = Path(path)
+    path = Path(os.path.realpath(path))
+    is_replaced = path.exists()
+    if is_replaced and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     name = path.with_name(f".{os.fsdecode(os.fsencode(path.name)[:200])}.{secrets.token_hex(8)}")  # at most 255 bytes
     try:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         write(str(name))
+        _finish(name, path if is_replaced else None)
         os.replace(name, path)
     except BaseException as error:
         with suppress(OSError):
@@ -105,6 +112,21 @@ def write_whole(path: str | Path, write: Callable[[str], object]) -> None:
             cause = str(error).partition("\n")[0]
             raise OSError(f"jitstep: cannot write {path}: {cause}") from error
         raise
+
+
+def _finish(name: Path, replaced: Path | None) -> None:
+    """Gives a new file the mode of the one that it replaces, and waits until it is on the disk."""
+    if replaced:
+        with suppress(OSError):  # of a file system without modes
+            shutil.copymode(replaced, name)
+    file = os.open(name, os.O_RDWR)
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS):  # of a file system without fsync
+            raise
+    finally:
+        os.close(file)
 
 
 def _origin(archive: _Writer, description: dict[str, Any], group: dict[str, Any], rules: list[str]) -> _Writer:
@@ -123,7 +145,7 @@ def _group_part(
     archive: _Writer, description: dict[str, Any], group: dict[str, Any], numbers: dict[Any, int]
 ) -> _Writer:
     part, options = archive.part(), archive.part()
-    part.write("params/size", torch.tensor(len(group["params"])))
+    part.write("params/size", torch.tensor(len(group["params"]), device="cpu"))
     for i, key in enumerate(group["params"]):
         part.write(f"params/{i}", str(numbers[key]))
     for option in description["options"]:
@@ -188,7 +210,8 @@ def _write_codes(ours: _Writer, name: str, torch_name: str, entries: dict[str, A
     if codec is None:
         return
     ours.write(f"codec_{name}", codec)
-    ours.write(f"codes_{name}", entries.get(f"{torch_name}.codes", torch.empty(0, dtype=torch.uint8)))
+    none = torch.empty(0, dtype=torch.uint8, device="cpu")
+    ours.write(f"codes_{name}", entries.get(f"{torch_name}.codes", none))
     if f"{torch_name}.scales" in entries:
         ours.write(f"meta_{name}", entries[f"{torch_name}.scales"])
     for key, value in entries.items():

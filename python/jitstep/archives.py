@@ -227,7 +227,7 @@ def _read_state(description: dict[str, Any], part: _Part) -> dict[str, Any]:
     slots: dict[str, str] = description["slot_names"]
     entries: dict[str, Any] = {name: part[name] for name in slots.values() if name in part}
     t = int(part.get("step", bool(entries)))
-    entries["step"] = torch.tensor(float(t))
+    entries["step"] = torch.tensor(float(t), dtype=torch.float64 if t > 2**24 else torch.float32, device="cpu")
     if "jitstep" not in part:
         return entries
     ours = part.part("jitstep")

@@ -64,7 +64,7 @@ class GradHooks:
         """
         own = {id(p) for p in replaces._parameters} if replaces else set()
         self._owner, self._instead_of_ddp = owner, instead_of_ddp
-        self._is_checked = False  # no DistributedDataParallel has the parameters
+        self._gradients = 0
         self._parameters: list[Tensor] = []
         self._handles: list[Any] = []
         for number, p in enumerate(parameters):
@@ -91,12 +91,20 @@ class GradHooks:
             hooks = weak()
             if p.grad is None or hooks is None:
                 return
-            if not hooks._is_checked and distributed.is_running():
-                distributed.refuse_late_averages(hooks._owner, hooks._instead_of_ddp, hooks._parameters)
-                hooks._is_checked = True
+            hooks._check_averages()
             on_gradient(number)
 
         return hook
+
+    def _check_averages(self) -> None:
+        """Raises RuntimeError if DistributedDataParallel has the parameters now.
+
+        A program may wrap its model after some steps, and a search takes milliseconds. So there is one at gradient 1,
+        2, 4, 8 and so on: in as many backward() calls with the wrapped model as there were before.
+        """
+        self._gradients += 1
+        if self._gradients.bit_count() == 1 and distributed.is_running():
+            distributed.refuse_late_averages(self._owner, self._instead_of_ddp, self._parameters)
 
     def close(self) -> None:
         for handle in self._handles:

@@ -15,6 +15,8 @@ from .storage import dense_strides, dtype_name, empty, row_major, torch_strides,
 _OTHERS = "Load its own state, or start again with none: del optimizer.state[p]."
 
 State = dict[str, Any]
+_MOST_STEPS = 2**53  # of a float64
+_MOST_STEPS_OF_FLOAT32 = 2**24
 Pairs = dict[str, Tensor]  # both buffers of each field of auxiliary state, or the one of a matrix, by its key
 
 
@@ -25,8 +27,8 @@ def steps_taken(state: State) -> int:
         return int(any(isinstance(value, Tensor) for value in state.values()))
     if isinstance(step, Tensor) and step.numel() != 1:
         raise ValueError(f"the state step has {step.numel()} elements. Set it to one number.")
-    if int(step) < 0:
-        raise ValueError(f"the state step is {int(step)}. Set it to the number of steps, 0 or more.")
+    if not 0 <= float(step) < _MOST_STEPS:
+        raise ValueError(f"the state step is {float(step):g}. Set it to the number of steps, 0 or more.")
     return int(step)
 
 
@@ -274,12 +276,13 @@ class Binding:
     def bind_step(self) -> None:
         step = self.state.get("step")
         device = self.p.device if self.counted else torch.device("cpu")
-        wide = torch.get_default_dtype() == torch.float64
+        exceeds = self.t >= _MOST_STEPS_OF_FLOAT32
+        wide = torch.get_default_dtype() == torch.float64 or exceeds
         if not (
             isinstance(step, Tensor)
             and step.numel() == 1
             and step.device == device
-            and step.dtype in (torch.float32, torch.float64)
+            and (step.dtype == torch.float64 or (step.dtype == torch.float32 and not exceeds))
         ):
             dtype = torch.float64 if wide else torch.float32
             self.state["step"] = torch.tensor(float(self.t), dtype=dtype, device=device)

@@ -5,6 +5,7 @@ src/optim/state/STATE_FORMAT.md has the format.
 
 import json
 import zipfile
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ class Parts:
         if self._index["schema"] > _SCHEMA:
             schema = self._index["schema"]
             raise ValueError(f"jitstep: {folder / INDEX} has the schema {schema}. Install a newer jitstep.")
-        self._files: dict[int, zipfile.ZipFile] = {}
+        self._open = lru_cache(maxsize=64)(self._opened)
 
     def buffers(self, state: str) -> list[str]:
         """The names of a state's buffers that are in files."""
@@ -35,22 +36,27 @@ class Parts:
         data = bytearray(b"".join(pieces))
         return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
+    def _path(self, part: int) -> Path:
+        return self._folder / f"{self._index['save']}-{part}-of-{self._index['parts']}.pt"
+
+    def _opened(self, part: int) -> tuple[zipfile.ZipFile, dict[str, str]]:
+        """A part's file, and its records by name. Closed when neither the cache nor a caller has it."""
+        file = zipfile.ZipFile(self._path(part))
+        by_name = {one.partition("/")[2]: one for one in file.namelist()}
+        origin = json.loads(file.read(by_name["part.json"]))
+        of_save = {key: self._index[key] for key in ("save", "parts")}
+        if origin != {"schema": _SCHEMA, "part": part} | of_save:
+            raise ValueError("it belongs to another save, or to a newer version")
+        return file, by_name
+
     def _record(self, part: int, name: str) -> bytes:
-        save, parts = self._index["save"], self._index["parts"]
-        path = self._folder / f"{save}-{part}-of-{parts}.pt"
         try:
-            if part not in self._files:
-                self._files[part] = zipfile.ZipFile(path)
-            file = self._files[part]
-            by_name = {one.partition("/")[2]: one for one in file.namelist()}
-            origin = json.loads(file.read(by_name["part.json"]))
-            if origin != {"schema": _SCHEMA, "save": save, "part": part, "parts": parts}:
-                raise ValueError("it belongs to another save, or to a newer version")
+            file, by_name = self._open(part)
             if name not in by_name and "/memory_" in name:
                 return b""  # a matrix of state without elements; load_state_dict() refuses values that are missing
             return file.read(by_name[name])
         except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"jitstep: cannot read {path}, a part of the checkpoint: {error}") from None
+            raise ValueError(f"jitstep: cannot read {self._path(part)}, a part of the checkpoint: {error}") from None
 
 
 def compact(sizes: list[int], strides: list[int]) -> list[int]:

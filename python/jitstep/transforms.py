@@ -197,6 +197,8 @@ class StepTransforms:
         with _exact([values for _, values, _, _ in given]):
             for calls in by_group.values():
                 _transforms[name](calls)
+            for _, _, _, p in given:
+                self._copy_views(p)
 
     def _matrices_of(self, p: Tensor) -> dict[str, Tensor]:
         if not self._matrices:
@@ -206,20 +208,27 @@ class StepTransforms:
             self._of_parameter[p] = {name: entries[key] for name, key in self._matrices.items() if key in entries}
         return self._of_parameter[p]
 
+    def _assigned(self, p: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """Name, stored matrix and new value of each matrix that transforms have assigned."""
+        for name, made in self._of_parameter.get(p, {}).items():
+            stored = self._state[p][self._matrices[name]]
+            if stored.data_ptr() != made.data_ptr() or stored.stride() != made.stride():
+                yield name, stored, made
+
+    def _copy_views(self, p: Tensor) -> None:
+        """Copies new values that are views of stored matrices, before the step: memory may run out."""
+        found = self._of_parameter.get(p, {})
+        storages = {self._state[p][self._matrices[name]].untyped_storage()._cdata for name in found}
+        for name, _, made in list(self._assigned(p)):
+            if made.untyped_storage()._cdata in storages:
+                found[name] = made.clone()
+
     def keep_matrices(self) -> None:
-        """Stores the matrices that transforms have assigned, also views of the old ones, in the memory of those."""
+        """Stores the matrices that transforms have assigned in the memory of the old ones."""
         with torch.no_grad():
-            for p, matrices in self._of_parameter.items():
-                stored = {name: self._state[p][self._matrices[name]] for name in matrices}
-                storages = {one.untyped_storage()._cdata for one in stored.values()}
-                copies = []
-                for name, made in matrices.items():
-                    if stored[name].data_ptr() == made.data_ptr() and stored[name].stride() == made.stride():
-                        continue
-                    is_view = made.untyped_storage()._cdata in storages
-                    copies.append((stored[name], made.clone() if is_view else made))
-                for one, made in copies:
-                    one.copy_(made)
+            for p in self._of_parameter:
+                for _, stored, made in self._assigned(p):
+                    stored.copy_(made)
 
 
 def of_step(description: dict[str, Any], groups: list[Group], state: dict[Tensor, Any]) -> StepTransforms | None:

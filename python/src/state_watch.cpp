@@ -19,8 +19,14 @@ StepNumber::StepNumber(nb::object tensor) : tensor_(std::move(tensor)) {
 }
 
 std::int64_t StepNumber::get() const {
-  if (is_double_) return static_cast<std::int64_t>(*static_cast<const double*>(data_));
-  return static_cast<std::int64_t>(*static_cast<const float*>(data_));
+  const double value =
+      is_double_ ? *static_cast<const double*>(data_) : *static_cast<const float*>(data_);
+  return value >= 0 && value < 0x1p53 ? static_cast<std::int64_t>(value) : -1;
+}
+
+bool StepNumber::can_count() const {
+  const std::int64_t value = get();
+  return value >= 0 && (is_double_ || value < kMostOfFloat);
 }
 
 void StepNumber::count() {

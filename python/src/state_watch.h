@@ -17,11 +17,16 @@ namespace nb = nanobind;
 /// The tensor that counts the steps of a parameter, a float or double in host memory.
 class StepNumber {
  public:
+  static constexpr std::int64_t kMostOfFloat = 1 << 24;  // larger odd numbers are no floats
+
   StepNumber() = default;
   /// Throws a TypeError for another tensor.
   explicit StepNumber(nb::object tensor);
 
+  /// -1 if it is no number of steps.
   std::int64_t get() const;
+  /// False if adding 1 would not change it.
+  bool can_count() const;
   void count();
   const void* data() const { return data_; }
   const nb::object& tensor() const { return tensor_; }

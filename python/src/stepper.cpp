@@ -186,6 +186,7 @@ bool Stepper::read_member(Member& member, PyObject* p) {
   if (member.newest_half >= 0 && member.newest_half != (taken & 1))
     return false;  // set by the caller
   if (taken < 0 || (taken == 0 && member.has_stepped)) return false;  // new tables warn or throw
+  if (taken >= StepNumber::kMostOfFloat && !member.count.can_count()) return false;
   member.has_stepped = taken > 0;
   moved_ |= data != member.data;
   DeviceStep& device = devices_[member.device];

@@ -123,7 +123,7 @@ void Stepper::count_steps() {
   for (Member& member : members_) {
     if (member.inactive) continue;
     const std::int64_t t = member.count.get() + 1;
-    member.count.count();  // has no effect on a float of 2^24
+    member.count.count();
     if (member.newest_half < 0) continue;
     member.newest_half = static_cast<std::int8_t>(t & 1);
     for (const NewestView& view : member.newest)

@@ -48,6 +48,13 @@ def ddp_refuses_what_reads_gradients_early(folder):
         owners.append(owner(module.parameters()))
         _backward_of_ranks(module)
         assert module.weight.grad is None
+        wrapped = DistributedDataParallel(module, process_group=group)  # after a first step without it
+        try:
+            _backward_of_ranks(wrapped)
+        except RuntimeError as error:
+            assert "before DistributedDataParallel has averaged them" in str(error)
+        else:
+            raise AssertionError(owner)
 
 
 def fsdp2_steps_in_backward(folder):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import warnings
@@ -57,6 +58,53 @@ def test_an_archive_continues_bit_for_bit(tmp_path, rule, dtype, options):
         return jitstep.read_archive(tmp_path / "a.pt")
 
     assert same(*continued(rule, dtype, options, through))
+
+
+def a_state():
+    net = make()
+    optimizer = jitstep.AdamW(net.parameters(), state="int8", min_quantized_size=0)
+    train(net, optimizer, 1)
+    return optimizer.state_dict()
+
+
+def test_an_archive_is_written_through_a_link_and_keeps_the_mode_of_the_file(tmp_path):
+    (tmp_path / "disk").mkdir()
+    target, link = tmp_path / "disk/a.pt", tmp_path / "a.pt"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to("disk/a.pt")
+    jitstep.write_archive(link, a_state())
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert jitstep.read_archive(target)["state"]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="regular file"):
+        jitstep.write_archive(tmp_path / "pipe", a_state())
+
+
+def test_an_archive_does_not_depend_on_the_default_device(tmp_path):
+    state = a_state()
+    with torch.device("meta"):
+        jitstep.write_archive(tmp_path / "a.pt", state)
+        read = jitstep.read_archive(tmp_path / "a.pt")
+    assert read["state"][0]["step"].item() == 1
+    assert len(read["param_groups"][0]["params"]) == 4
+
+
+@pytest.mark.skipif(program("jitstep-convert") is None, reason="jitstep-convert is not built")
+def test_a_folder_of_many_parts_needs_few_open_files(tmp_path):
+    jitstep.write_archive(tmp_path / "a.pt", a_state())
+    command = [program("jitstep-convert"), tmp_path / "a.pt", tmp_path / "parts", "--ranks", "150"]
+    subprocess.run(command, check=True)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(int(name) for name in os.listdir("/proc/self/fd")) + 100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
+    try:
+        read = jitstep.read_archive(tmp_path / "parts")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    wanted = jitstep.read_archive(tmp_path / "a.pt")
+    assert torch.equal(read["state"][0]["exp_avg.codes"], wanted["state"][0]["exp_avg.codes"])
 
 
 @pytest.mark.skipif(program("jitstep-convert") is None, reason="jitstep-convert is not built")

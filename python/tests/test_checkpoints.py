@@ -249,6 +249,16 @@ def test_state_of_an_option_that_is_switched_on_later_may_be_missing(name, optio
     optimizer = getattr(jitstep, name)([torch.nn.Parameter(torch.ones(8, 8))])
     optimizer.load_state_dict(copy.deepcopy(source.state_dict()))
     assert all(optimizer.param_groups[0][option] == value for option, value in options.items())
+    before = stepped(getattr(torch.optim, name))
+    other = getattr(jitstep, name)([torch.nn.Parameter(torch.ones(8, 8))])
+    other.load_state_dict(copy.deepcopy(before.state_dict()))
+    other.param_groups[0].update(options)
+    parameters = [one.param_groups[0]["params"][0] for one in (optimizer, other)]
+    for p, one in zip(parameters, (optimizer, other), strict=True):
+        p.grad = torch.full_like(p, 0.5)
+        one.step()
+    assert parameters[0].isfinite().all()
+    assert torch.equal(*parameters)
 
 
 def test_hooks_of_checkpoints_are_called():

@@ -48,6 +48,43 @@ def test_a_step_number_that_becomes_negative_in_place_is_an_error_that_names_the
     assert optimizer.state[p]["step"] == 2
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300])
+def test_a_step_number_that_is_no_number_of_steps_is_an_error(value):
+    p = parameter(3)
+    optimizer = jitstep.Adam([p])
+    steps(optimizer, p)
+    optimizer.state[p]["step"] = torch.tensor(value, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"parameter 0.*step is"):
+        steps(optimizer, p)
+
+
+@pytest.mark.parametrize("options", [{"weights": "stochastic"}, {"state": "int4_rank1"}])
+def test_steps_are_counted_beyond_the_whole_numbers_of_float32(options):
+    def trained(dtype):
+        p = torch.nn.Parameter(torch.ones(64, 64, dtype=torch.bfloat16))
+        optimizer = jitstep.AdamW([p], lr=1e-3, min_quantized_size=0, **options)
+        steps(optimizer, p)
+        optimizer.state[p]["step"] = torch.tensor(2.0**24 - 2, dtype=dtype)
+        steps(optimizer, p, count=5)
+        return p.detach(), optimizer.state[p]["step"]
+
+    (p, step), (q, wanted) = trained(torch.float32), trained(torch.float64)
+    assert step == wanted == 2**24 + 3
+    assert torch.equal(p, q)
+
+
+# An overflow in the statistics would make every later root impossible.
+def test_shampoo_continues_after_a_gradient_that_overflows():
+    p = torch.nn.Parameter(torch.ones(3, 3))
+    optimizer = jitstep.Shampoo([p], lr=0.1, precondition_frequency=2)
+    steps(optimizer, p, count=2)
+    p.grad = torch.full_like(p, 1e30)
+    optimizer.step()
+    steps(optimizer, p, count=3)
+    assert optimizer.state[p]["step"] == 6
+    assert p.isfinite().all()
+
+
 def scaled_step(optimizer, scaler, p):
     optimizer.zero_grad()
     scaler.scale(p.sum()).backward()

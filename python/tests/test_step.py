@@ -2,7 +2,9 @@
 
 import copy
 import gc
+import os
 import pickle
+import time
 import weakref
 
 import pytest
@@ -254,8 +256,33 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
     assert torch.equal(*results)
 
 
+def seconds_by_thread():
+    """The CPU time of each thread of this process."""
+    # The clock of a thread with this id, as pthread_getcpuclockid() computes it.
+    return {int(one): time.clock_gettime((~int(one) << 3) | 6) for one in os.listdir("/proc/self/task")}
+
+
+def threads_that_work(work):
+    """How many threads ran for at least a tenth of the time of the busiest one."""
+    time.sleep(0.2)  # until threads that wait in a busy loop fall asleep
+    before = seconds_by_thread()
+    work()
+    ran = [seconds - before.get(thread, 0) for thread, seconds in seconds_by_thread().items()]
+    return sum(one > max(ran) / 10 for one in ran)
+
+
 def test_the_threads_are_those_of_torch():
     assert _core.has_openmp()
+    p = torch.nn.Parameter(torch.zeros(4_000_000))
+    p.grad = torch.ones_like(p)
+    optimizer = jitstep.AdamW([p])
+    optimizer.step()
+    before = torch.get_num_threads()
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        optimizer.step()
+        assert threads_that_work(lambda: [optimizer.step() for _ in range(5)]) == threads
+    torch.set_num_threads(before)
 
 
 def test_autograd_notices_the_change():
