@@ -69,14 +69,16 @@ def by_format(results, arguments):
 
 
 def verdict(results, reference, measure, better):
-    """Whether the mean is at most one standard error of the reference worse than the reference. None if there are too
-    few runs."""
-    values, base = ([r[measure] for r in rs] for rs in (results, reference))
-    if None in values or None in base:
+    """Whether runs are at most two standard errors worse than those of the reference with the same seeds. None if there
+    are too few."""
+    base = {r["seed"]: r[measure] for r in reference}
+    pairs = [(r[measure], base[r["seed"]]) for r in results if r["seed"] in base]
+    if any(None in pair for pair in pairs):
         return False
-    if min(len(values), len(base)) < 2:
+    if len(pairs) < 2:
         return None
-    return better * (statistics.fmean(values) - statistics.fmean(base)) >= -standard_error(base)
+    differences = [better * (value - reference) for value, reference in pairs]
+    return statistics.fmean(differences) >= -2 * standard_error(differences)
 
 
 def cell(results, reference, measure):
@@ -108,6 +110,35 @@ def table(of_task):
     return "\n".join(lines + [row(name, of_task) for name in names]) + "\n"
 
 
+# The columns of the page: task, measure, title.
+PAGE = ROOT / "docs/explanation/accuracy.md"
+PAGE_COLUMNS = [
+    ("fashion_mnist", MEASURES[0], "Fashion-MNIST, accuracy in %"),
+    ("char_transformer", MEASURES[1], "text, loss"),
+]
+
+
+def page_table(of_task):
+    """The table of the page: one measure for each task."""
+    lines = [
+        " | ".join(["| format", "bytes/parameter", *(title for _, _, title in PAGE_COLUMNS)]) + " |",
+        "|---" * 4 + "|",
+    ]
+    for name in of_task[PAGE_COLUMNS[0][0]]:
+        found = [(of_task[task], measure) for task, measure, _ in PAGE_COLUMNS]
+        cells = [cell(of[name], of[REFERENCE], measure) for of, measure in found]
+        lines.append(f"| `{name}` | {size(found[0][0][name]):.2f} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_page(of_task):
+    """Replaces the page's table."""
+    text = PAGE.read_text()
+    begin = text.index("| format |")
+    end = text.index("\n\n", begin) + 1
+    PAGE.write_text(text[:begin] + page_table(of_task) + text[end:])
+
+
 def caption(results, arguments):
     limit = f" (the first {arguments.limit} images)" if arguments.limit else ""
     return f"""# Training in every format
@@ -116,7 +147,7 @@ def caption(results, arguments):
 
 - Fashion-MNIST: one epoch{limit}, batch 128, learning rate {RATES["fashion_mnist"]}.
 - Text: `examples/char_transformer`, {arguments.steps} steps, batch 8, learning rate {RATES["char_transformer"]}.
-- Figures: mean and standard error on test data, over the same seeds for every format. Bold: worse than `{REFERENCE}` by more than the standard error of `{REFERENCE}`.
+- Figures: mean and standard error on test data, over the same seeds for every format. Bold: worse than `{REFERENCE}` with the same seed, by more than two standard errors of the mean difference.
 - Bytes: the parameter and all optimizer state.
 - State formats have float32 parameters. Weight formats have float32 state and bfloat16 parameters, which are also used for testing.
 
@@ -125,13 +156,16 @@ def caption(results, arguments):
 """
 
 
-def parse_arguments():
+PUBLISHED = ROOT / "bench/results/training.jsonl"
+
+
+def parse_arguments(given=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=pathlib.Path, default=ROOT / "build/examples", help="folder of the programs")
     parser.add_argument(
         "--results",
         type=pathlib.Path,
-        default=ROOT / "bench/results/training.jsonl",
+        default=PUBLISHED,
         help="one line of JSON per run; table and plot have the same path with .md and .svg",
     )
     parser.add_argument("--seeds", type=int, default=5)
@@ -141,7 +175,7 @@ def parse_arguments():
     parser.add_argument("--limit", type=int, default=0, help="number of training images; 0: all")
     parser.add_argument("--steps", type=int, default=1000, help="number of steps on text")
     parser.add_argument("--table", action="store_true", help="run nothing")
-    return parser.parse_args()
+    return parser.parse_args(given)
 
 
 def panel(task, of):
@@ -171,6 +205,8 @@ def main():
         sys.exit(f"{path} has no {REFERENCE} run with these settings. Call without --table first.")
     text = caption(results, arguments) + table(of_task)
     path.with_suffix(".md").write_text(text)
+    if path == PUBLISHED:
+        write_page(of_task)
     draw(of_task, path.with_suffix(".svg"))
     print(text, end="")
 

@@ -41,9 +41,11 @@ def remove_incomplete_line(path, results):
 
 
 def revision():
-    """The commit of this tree, and "-dirty" if files differ from it."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    """The commit of this tree, and "-dirty" if files other than results differ from it."""
+    git = ["git", "-C", str(ROOT)]
+    commit = subprocess.run([*git, "describe", "--always"], capture_output=True, text=True).stdout.strip()
+    changes = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", ".", ":!bench/results"])
+    return commit if changes.returncode == 0 else f"{commit}-dirty"
 
 
 def append(path, result):
