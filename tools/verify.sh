@@ -103,13 +103,24 @@ status() {
   done
 }
 
+# How many parts have a result.
+results() {
+  local count=0
+  for name in "${names[@]}"; do
+    load "$name"
+    [ "$commit" = - ] || count=$((count + 1))
+  done
+  echo "$count"
+}
+
 write() {
   local text
   text=$({
     echo "# Verification"
     echo
     echo "\`tools/verify.sh\` runs every test, in parts. This page has the last result of each part."
-    echo "A part that is \"not run\" was not run by this script. A part does not run again while its files are the same."
+    echo "$(results) of ${#names[@]} parts have a result. The script has not run the others."
+    echo "A part does not run again while its files are the same."
     echo "\`tools/verify.sh --write\` writes it. A test fails if a result is more than 100 commits older than its files."
     echo
     echo "| part | result | commit | date | seconds | machine |"
