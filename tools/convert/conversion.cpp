@@ -192,7 +192,7 @@ Conversion convert(const Request& request) {
     throw Error(str_cat(request.to, " exists already. Name another file, or pass --overwrite."));
   const auto folder = open_folder(request.from);
   torch::serialize::InputArchive file;
-  if (!folder) file = open_archive(request.from, torch::kCPU);
+  if (!folder) file = open_archive(request.from);
   auto& archive = folder ? folder->archive() : file;
   const std::vector<std::string> rules = rules_of(archive, request);
   const Groups groups = read_outline(archive, rules, folder.get());
