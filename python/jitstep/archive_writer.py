@@ -95,7 +95,7 @@ def write_whole(path: str | Path, write: Callable[[str], object]) -> None:
     # tempfile would permit only this user to read the file. Here the umask decides.
     path = Path(os.path.realpath(path))
     is_replaced = path.exists()
-    if is_replaced and not path.is_file():
+    if is_replaced and not path.is_file() and not path.is_dir():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     name = path.with_name(f".{os.fsdecode(os.fsencode(path.name)[:200])}.{secrets.token_hex(8)}")  # at most 255 bytes
     try:

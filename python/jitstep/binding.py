@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import _core
 from .aux_pairs import fits, is_view, new_pair
 from .conversion import Conversion
-from .storage import dense_strides, dtype_name, empty, row_major, torch_strides, value_dtype
+from .storage import dense_strides, dtype_name, empty, overlap, row_major, torch_strides, value_dtype
 
 _OTHERS = "Load its own state, or start again with none: del optimizer.state[p]."
 
@@ -85,6 +85,22 @@ class Binding:
             raise ValueError(
                 f"its state is of the shape {list(sizes)}, and the parameter {list(self.p.shape)}. {_OTHERS}"
             )
+
+    def check_apart(self) -> None:
+        """Raises ValueError if values of state that a program has set share memory with each other or the parameter."""
+        if isinstance(self.p, FakeTensor):
+            return
+        held = {"the parameter": self.p}
+        if type(self.p.grad) is Tensor and self.p.grad.layout == torch.strided:
+            held["the gradient"] = self.p.grad
+        for slot in self.plan.slots():
+            if not slot.format or not slot.plain:
+                continue
+            values = self.state[slot.name]
+            for name, other in held.items():
+                if overlap(values, other):
+                    raise ValueError(f"the state {slot.name} shares memory with {name}. Set it to a clone().")
+            held[f"the state {slot.name}"] = values
 
     def has_slots(self) -> bool:
         """True if the state has a buffer, or the plan has none."""
@@ -313,6 +329,7 @@ class Binding:
                 slots.append((codes, scales))
                 if values is not None:
                     to_encode.append((number, values))
+        self.check_apart()
         aux = [self.bind_aux(field) for field in self.plan.aux()]
         residual = self.bind_residual() if with_weights else None
         buffers = _core.Buffers(self.p, slots, aux, residual, self.t == 0 and self.weights_t > 0)

@@ -12,8 +12,10 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
+from inspect import signature
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 import torch
 from torch import Tensor
@@ -21,7 +23,7 @@ from torch import Tensor
 from . import completeness, errors, sharded, state, supported
 from .binding import steps_taken
 from .conversion import Conversion
-from .options import always_decouples, share_checkpoints, torchs_class
+from .options import always_decouples, option_defaults, share_checkpoints, torchs_class
 from .storage import dtype_name
 
 if TYPE_CHECKING:
@@ -224,7 +226,7 @@ def _convert(optimizer: "Optimizer") -> None:
         if not optimizer.state.get(p) or not supported.has_kernels(p) or supported.never_trains(p):
             continue
         plan = optimizer._plan(groups[g], p, number)
-        completeness.check(optimizer, p, number, plan, groups[g].rule)
+        completeness.check(optimizer, p, number, plan)
         conversion = optimizer._with_state(state.convert_loaded, p, plan)
         if not sharded.is_dtensor(p):  # its codes are saved as values
             total.include(conversion)
@@ -294,12 +296,28 @@ def without_hooks(optimizer: "Optimizer") -> Iterator[None]:
         optimizer.__dict__.update(hooks)
 
 
+def _warn_of_losses(optimizer: "Optimizer", exported_to: type) -> None:
+    """Warns of options and extra bits of weights that torch's class does not have."""
+    known, defaults = signature(exported_to).parameters, option_defaults(optimizer._description)
+    own = [(name, group[name]) for group in optimizer.param_groups for name in defaults if name in group]
+    lost = {name for name, value in own if name not in known and value != defaults[name]}
+    if any("residual" in entries for entries in optimizer.state.values()):
+        lost.add("extra bits of weights")
+    if lost:
+        text = (
+            f"jitstep: torch's {exported_to.__name__} does not have {', '.join(sorted(lost))}, and continues without."
+        )
+        warn(text, stacklevel=4)
+
+
 def export(optimizer: "Optimizer") -> dict[str, Any]:
     """See Optimizer.export."""
-    if torchs_class(optimizer._description) is None:
+    exported_to = torchs_class(optimizer._description)
+    if exported_to is None:
         raise TypeError(f"torch.optim has no {type(optimizer).__name__}. Use state_dict() to save this optimizer.")
     if optimizer._status.mode == "eval":
         raise RuntimeError("export() in evaluation mode. Call train() first.")
+    _warn_of_losses(optimizer, exported_to)
     with without_hooks(optimizer):
         packed = torch.optim.Optimizer.state_dict(optimizer)
     groups = optimizer._core_groups()

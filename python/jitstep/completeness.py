@@ -1,14 +1,16 @@
-"""The test that loaded state has everything that a step at its step number needs."""
+"""The test that state has everything that a step at its step number needs."""
 
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from . import _core
+from . import _core, state
 from .binding import steps_taken
+from .conversion import Conversion
 from .options import torchs_class
 
 if TYPE_CHECKING:
+    from .groups import GroupedOptimizer
     from .optimizer import Optimizer
 
 # torch's state of these has no step number.
@@ -22,10 +24,11 @@ def _rule_state(plan: _core.ParamPlan) -> tuple[list[str], list[str]]:
     return slots, aux
 
 
-def _state_by_default(optimizer: "Optimizer", p: Tensor, number: int, rule: str) -> set[str] | None:
+def _state_by_default(optimizer: "GroupedOptimizer", p: Tensor) -> set[str] | None:
     """The state that a parameter has with the default options of its rule. None if they do not permit it."""
+    number, g = optimizer._place(p)
     try:
-        slots, aux = _rule_state(optimizer._plan(_core.Group(rule), p, number))
+        slots, aux = _rule_state(optimizer._plan(_core.Group(optimizer._rule_of(optimizer.param_groups[g])), p, number))
     except (ValueError, RuntimeError):
         return None
     return {*slots, *aux}
@@ -43,28 +46,74 @@ def _lost_of_codecs(plan: _core.ParamPlan, entries: dict[str, Any]) -> list[str]
     return lost
 
 
-def check(optimizer: "Optimizer", p: Tensor, number: int, plan: _core.ParamPlan, rule: str) -> None:
-    """Raises ValueError if state is missing that cannot be new. State that an option adds later starts in any step."""
+def _has_step(optimizer: "GroupedOptimizer") -> bool:
+    """Whether torch's state of this optimizer has a step number, too."""
+    return torchs_class(optimizer._description) is not None and optimizer.rule not in _WITHOUT_STEP
+
+
+def check(optimizer: "Optimizer", p: Tensor, number: int, plan: _core.ParamPlan) -> None:
+    """Raises ValueError if loaded state lacks a part that cannot be new."""
     entries = optimizer.state[p]
-    if steps_taken(entries) == 0:
+    try:
+        taken = steps_taken(entries)
+    except ValueError as error:
+        raise ValueError(f"loaded state dict, parameter {number}: {error}") from None
+    if taken == 0:
         return
-    _check_buffers(optimizer, p, number, plan, rule)
-    has_step = torchs_class(optimizer._description) is not None and optimizer.rule not in _WITHOUT_STEP
-    if has_step and "step" not in entries:
+    _check_buffers(optimizer, p, number, plan)
+    if _has_step(optimizer) and "step" not in entries:
         raise ValueError(f"loaded state dict has no step for parameter {number}. Set it to the number of steps.")
 
 
-def _check_buffers(optimizer: "Optimizer", p: Tensor, number: int, plan: _core.ParamPlan, rule: str) -> None:
+def _absent(plan: _core.ParamPlan, entries: dict[str, Any]) -> list[str]:
+    """The state buffers and the auxiliary state of the rule that are not there."""
+    slots, aux = _rule_state(plan)
+    absent = [name for name in slots if not isinstance(entries.get(name), Tensor) and f"{name}.format" not in entries]
+    return absent + [name for name in aux if entries.get(name) is None]
+
+
+def _lost(optimizer: "GroupedOptimizer", p: Tensor, plan: _core.ParamPlan) -> list[str]:
+    """The absent state that cannot be new. State that an option adds later starts in any step."""
+    absent = _absent(plan, optimizer.state[p])
+    by_default = _state_by_default(optimizer, p) if absent else None
+    return [name for name in absent if by_default is None or name in by_default]
+
+
+def _check_removed(optimizer: "GroupedOptimizer", p: Tensor, plan: _core.ParamPlan) -> None:
+    """Raises ValueError if a program has removed or assigned state so that a part is missing that cannot be new."""
+    entries = optimizer.state[p]
+    if steps_taken(entries) == 0 or optimizer._description["no_step_number"]:
+        return
+    bound = optimizer._bound.get(p)
+    lost = _lost(optimizer, p, plan) if bound is None else [name for name in _absent(plan, entries) if name in bound]
+    if _has_step(optimizer) and not isinstance(entries.get("step"), (Tensor, int, float)):
+        lost.append("step")
+    if lost:
+        raise ValueError(
+            f"its state lacks {', '.join(lost)}. Set what is missing, or start again with none: del optimizer.state[p]."
+        )
+
+
+def bind(
+    optimizer: "GroupedOptimizer", p: Tensor, local: Tensor, plan: _core.ParamPlan, *args: Any, **options: Any
+) -> tuple[_core.Buffers, Conversion]:
+    """state.bind(), which remembers what state a parameter has, and raises ValueError if a part of it is missing."""
+    _check_removed(optimizer, p, plan)
+    made = state.bind(local, plan, *args, **options)
+    slots, aux = _rule_state(plan)
+    optimizer._bound[p] = frozenset((*slots, *aux))
+    return made
+
+
+def _check_buffers(optimizer: "Optimizer", p: Tensor, number: int, plan: _core.ParamPlan) -> None:
     entries = optimizer.state[p]
     slots, aux = _rule_state(plan)
-    lost = [name for name in slots if not isinstance(entries.get(name), Tensor) and f"{name}.format" not in entries]
-    lost += [name for name in aux if entries.get(name) is None]
-    if slots and len(lost) == len(slots) + len(aux):
+    absent = _absent(plan, entries)
+    if slots and len(absent) == len(slots) + len(aux):
         raise ValueError(
-            f"loaded state dict has none of the state of {optimizer.rule} for parameter {number}: {', '.join(lost)}"
+            f"loaded state dict has none of the state of {optimizer.rule} for parameter {number}: {', '.join(absent)}"
         )
-    by_default = _state_by_default(optimizer, p, number, rule) if lost else None
-    lost = [name for name in lost if by_default is None or name in by_default] + _lost_of_codecs(plan, entries)
+    lost = _lost(optimizer, p, plan) + _lost_of_codecs(plan, entries)
     if lost:
         raise ValueError(
             f"loaded state dict has only a part of the state of {optimizer.rule} for parameter {number}, which has "

@@ -203,7 +203,7 @@ def shown_parameter(number: int, p: Any, name: str = "") -> str:
 def parameter_error(rule: str, class_name: str, error: ValueError, shown: str, p: Any) -> Exception:
     """The error of a parameter that the rule or its formats do not support. `shown`: the parameter for messages."""
     text = f"jitstep: {shown}: {_with_torchs_names(rule, str(error))}"
-    if p.is_complex():
+    if p.is_complex() and not p.is_conj():
         return RuntimeError(f"{class_name} does not support complex parameters. {text}")
     if rule == "muon" and p.dim() != 2:
         return ValueError(f"Muon only supports 2D parameters, found parameter with size: {p.size()}. {text}")

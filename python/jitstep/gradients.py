@@ -44,6 +44,9 @@ def readable(optimizer: "GroupedOptimizer", parameters: list[Tensor] | None = No
             gradient = p.grad
             if gradient is None:
                 continue
+            if p.layout != torch.strided:
+                shown = optimizer._shown(optimizer._place(p)[0], p)
+                raise ValueError(f"jitstep: {shown} has the layout {p.layout}. Only dense parameters can be trained.")
             moved = sharded.redistributed(gradient, p)
             if moved is gradient:
                 if _is_plain(gradient):

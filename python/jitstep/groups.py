@@ -4,6 +4,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 from warnings import warn
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from . import _core, errors, inputs, sharded, state, supported
+from . import _core, completeness, errors, inputs, sharded, state, supported
 from .binding import Pairs
 from .conversion import Conversion
 from .inspect import ParameterFormats
@@ -37,6 +38,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
     _groups: list[_core.Group]
     _stepper: _core.Stepper
     _pairs: dict[Tensor, Pairs]
+    _bound: dict[Tensor, frozenset[str]]
     _status: Status
     _inputs: dict[Tensor, dict[int, Tensor]]
     _counters: dict[Tensor, Tensor]
@@ -70,6 +72,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
             _groups=[],
             _stepper=_core.Stepper(),
             _pairs={},
+            _bound={},
             _status=self.__dict__.get("_status") or Status(weakref.ref(self)),
             _inputs={},
             _counters={},
@@ -153,6 +156,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         for p in parameters:
             self.state.pop(p, None)
             self._pairs.pop(p, None)
+            self._bound.pop(p, None)
 
     def _accept_group(self, group: dict[str, Any]) -> None:
         checked = self._checked_group(group)
@@ -228,7 +232,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def _forget_replaced(self) -> None:
         """Drops what belongs to tensors that are no parameters any more, as programs that grow or prune models do."""
         present = {p for _, _, p in self._numbered()}
-        owned: tuple[dict[Tensor, Any], ...] = (self._pairs, self._inputs, self._counters)
+        owned: tuple[dict[Tensor, Any], ...] = (self._pairs, self._bound, self._inputs, self._counters)
         for of_parameters in owned:
             for p in [p for p in of_parameters if p not in present]:
                 del of_parameters[p]
@@ -287,10 +291,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
     # ---- state
 
     def _bind(self, p: Tensor, plan: _core.ParamPlan, *, counted: bool = False) -> tuple[_core.Buffers, Conversion]:
-        return self._with_state(state.bind, p, plan, counted=counted)
+        return self._with_state(partial(completeness.bind, self, p), p, plan, counted=counted)
 
     def _with_state(self, change: Callable[..., _T], p: Tensor, plan: _core.ParamPlan, **options: Any) -> _T:
-        """Calls state.bind or state.convert_loaded for a parameter."""
+        """Calls a function of the module `state` for a parameter, and names the parameter in its errors."""
         pairs = self._pairs.setdefault(p, {})
         local = sharded.local(p)
         _core.check_not_capturing(local.detach())

@@ -131,6 +131,7 @@ class Optimizer(GroupedOptimizer):
             self._warn_of_weights(p, plans[number], self.param_groups[g])
             inputs.check(self, p, plans[number], number)
         counted = counting.on_device(self, plans)
+        owners: dict[int, int] = {}  # of the step numbers, by address
         for number, g, p in self._numbered():
             plan = plans.get(number)
             if plan is None:
@@ -144,12 +145,21 @@ class Optimizer(GroupedOptimizer):
                 self._stepper.add_inactive(p)  # its state is of an earlier form: an error if it gets a gradient
                 continue
             converted.include(conversion)
+            self._check_own_step(p, number, owners)
             counter = counting.counter(self, p) if counted else None
             tables.add(self, self._stepper, number, p, plan, buffers, group=g, counter=counter)
         names = {plan.name for plan in plans.values()}
         with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, None):
             self._stepper.finish(self.state, scaled)
         converted.warn()
+
+    def _check_own_step(self, p: Tensor, number: int, owners: dict[int, int]) -> None:
+        """Raises ValueError if another parameter counts with the same tensor, which would count twice in each step."""
+        other = owners.setdefault(self.state[p]["step"].data_ptr(), number)
+        if other != number:
+            raise ValueError(
+                f"jitstep: {self._shown(number, p)}: its step is the tensor of parameter {other}. Set it to a clone()."
+            )
 
     def _accept_group(self, group: dict[str, Any]) -> None:
         super()._accept_group(group)

@@ -27,6 +27,13 @@ def empty(p: Tensor, strides: list[int], dtype: torch.dtype) -> Tensor:
     return torch.empty_strided(tuple(p.shape), torch_strides(p, strides), dtype=dtype, device=p.device)
 
 
+def overlap(one: Tensor, other: Tensor) -> bool:
+    """True if two tensors share memory of one storage."""
+    if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
+        return False
+    return one.data_ptr() < other.data_ptr() + other.nbytes and other.data_ptr() < one.data_ptr() + one.nbytes
+
+
 def row_major(sizes: list[int]) -> list[int]:
     strides, following = [], 1
     for size in reversed(sizes):

@@ -249,3 +249,22 @@ def test_a_parameter_may_get_another_dtype_between_steps(weights):
     with pytest.warns(UserWarning, match="in bfloat16 to .* in float16, without the extra bits"):
         optimizer.step()
     assert same(net, before)
+
+
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [
+        ({"max_grad_norm": 1.0, "caution": True}, "caution, max_grad_norm"),
+        ({"weights": "split16"}, "extra bits"),
+        ({}, ""),
+    ],
+)
+def test_an_export_warns_of_what_torch_does_not_have(options, lost):
+    p = torch.nn.Parameter(torch.ones(8, dtype=torch.bfloat16))
+    optimizer = jitstep.AdamW([p], lr=0.1, weight_decay=0.5, betas=(0.8, 0.9), **options)
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        optimizer.export()
+    assert [lost in str(one.message) for one in caught] == ([True] if lost else [])

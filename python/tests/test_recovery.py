@@ -73,6 +73,16 @@ def test_steps_are_counted_beyond_the_whole_numbers_of_float32(options):
     assert torch.equal(p, q)
 
 
+@pytest.mark.parametrize("make", [torch.Tensor.to_sparse, torch.Tensor.to_mkldnn])
+def test_a_sparse_parameter_is_an_error_that_names_it(make):
+    p, q = parameter(3), torch.nn.Parameter(make(torch.eye(3)))
+    optimizer = jitstep.SGD([p, q])
+    p.grad, q.grad = torch.ones(3), make(torch.eye(3))
+    with pytest.raises(ValueError, match=r"parameter 1.*layout"):
+        optimizer.step()
+    assert torch.equal(p, torch.zeros(3))
+
+
 # An overflow in the statistics would make every later root impossible.
 def test_shampoo_continues_after_a_gradient_that_overflows():
     p = torch.nn.Parameter(torch.ones(3, 3))

@@ -241,3 +241,78 @@ def test_state_as_jitstep_made_it_is_no_warning_in_the_first_step(state):
         warnings.simplefilter("error")
         for optimizer in optimizers:
             optimizer.step()
+
+
+def stepped(make, count=1):
+    ps = [torch.nn.Parameter(torch.ones(6)) for _ in range(count)]
+    optimizer = make(ps)
+    for p in ps:
+        p.grad = torch.linspace(-1, 1, 6)
+    optimizer.step()
+    return optimizer, *ps
+
+
+@pytest.mark.parametrize("name", ["step", "exp_avg", "exp_avg_sq"])
+@pytest.mark.parametrize("state", ["fp32", "int8"])
+def test_an_entry_that_a_program_removes_is_an_error(name, state):
+    optimizer, p = stepped(lambda ps: jitstep.AdamW(ps, state=state, min_quantized_size=0))
+    kept = dict(optimizer.state[p])
+    for key in [key for key in kept if key == name or key.startswith(f"{name}.")]:
+        del optimizer.state[p][key]
+    with pytest.raises(ValueError, match=f"parameter 0.*lacks {name}"):
+        optimizer.step()
+    assert p.grad is not None
+    optimizer.state[p] = kept
+    optimizer.step()
+    assert optimizer.state[p]["step"] == 2
+    del optimizer.state[p]
+    optimizer.step()
+    assert optimizer.state[p]["step"] == 1
+
+
+@pytest.mark.parametrize("wrong", [{}, {"exp_avg_sq": None}, {"exp_average_sq": torch.ones(6)}])
+def test_assigned_state_that_is_incomplete_is_an_error(wrong):
+    p = torch.nn.Parameter(torch.ones(6))
+    optimizer = jitstep.AdamW([p])
+    p.grad = torch.ones_like(p)
+    optimizer.state[p] = {"step": torch.tensor(1000.0), "exp_avg": torch.ones(6), **wrong}
+    with pytest.raises(ValueError, match="lacks exp_avg_sq"):
+        optimizer.step()
+
+
+def test_options_that_are_switched_on_later_still_start_new_state():
+    for constructed, options in (
+        (jitstep.AdamW, {"amsgrad": True}),
+        (jitstep.SGD, {"momentum": 0.9}),
+        (lambda ps: jitstep.Adan(ps, max_grad_norm=1.0), {"max_grad_norm": 0.0}),
+        (jitstep.RMSprop, {"centered": True, "momentum": 0.5}),
+        (lambda ps: jitstep.NovoGrad(ps, betas=(0.0, 0.98)), {"betas": (0.9, 0.98)}),
+    ):
+        optimizer, p = stepped(constructed)
+        optimizer.param_groups[0].update(options)
+        optimizer.step()
+        assert p.isfinite().all()
+
+
+@pytest.mark.parametrize("other", ["p", "p.grad", "exp_avg", "part of exp_avg"])
+def test_state_that_shares_memory_with_the_parameter_or_other_state_is_an_error(other):
+    optimizer, p = stepped(jitstep.AdamW)
+    own = optimizer.state[p]
+    memory = torch.ones(9)
+    if other == "part of exp_avg":
+        own["exp_avg"] = memory[:6]
+    shared = {"p": p.data, "p.grad": p.grad, "exp_avg": own["exp_avg"], "part of exp_avg": memory[3:]}[other]
+    own["exp_avg_sq"] = shared
+    with pytest.raises(ValueError, match=r"parameter 0.*exp_avg_sq shares memory"):
+        optimizer.step()
+    own["exp_avg_sq"] = shared.clone().abs()
+    optimizer.step()
+
+
+def test_a_step_number_of_two_parameters_is_an_error():
+    optimizer, p, q = stepped(jitstep.AdamW, 2)
+    optimizer.state[q]["step"] = optimizer.state[p]["step"]
+    with pytest.raises(ValueError, match=r"parameter 1.*step is the tensor of parameter 0"):
+        optimizer.step()
+    optimizer.state[q]["step"] = optimizer.state[p]["step"].clone()
+    optimizer.step()
