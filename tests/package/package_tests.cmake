@@ -159,13 +159,10 @@ if(JITSTEP_BUILD_TORCH)
     "-DTorch_DIR=${LibTorch_ROOT}")
 endif()
 
-# Static libraries, built in a subfolder, installed by the outside project, and used from the installation, which brings
-# the kernel of one of the outside programs.
+# Static libraries, built in a subfolder, installed by the outside project, and used from the installation.
 set(static_prefix "${package_dir}/static_installed")
-file(WRITE "${package_dir}/specs.jsonl" "{\"rule\": \"${PROJECT_SOURCE_DIR}/examples/signum.cuh\"}\n")
 jitstep_outside_test(static_subdirectory_jit jit "cpu;long" ${subdirectory}
-  -DBUILD_SHARED_LIBS=OFF -DJITSTEP_BUILD_TORCH=OFF -DJITSTEP_BUILD_TOOLS=ON -DJITSTEP_INSTALL=ON ${no_torch}
-  "-DJITSTEP_SHIP_KERNELS=${package_dir}/specs.jsonl" -DJITSTEP_SHIP_CPUS=x86-64-v2)
+  -DBUILD_SHARED_LIBS=OFF -DJITSTEP_BUILD_TORCH=OFF -DJITSTEP_INSTALL=ON ${no_torch})
 set_tests_properties(package.static_subdirectory_jit PROPERTIES FIXTURES_SETUP static_build)
 jitstep_package_test(static_install LABELS "cpu;long"
   COMMAND "${CMAKE_COMMAND}" --install "${package_dir}/static_subdirectory_jit"
@@ -173,10 +170,29 @@ jitstep_package_test(static_install LABELS "cpu;long"
 set_tests_properties(package.static_install PROPERTIES
   FIXTURES_REQUIRED static_build FIXTURES_SETUP static_package)
 jitstep_outside_test(static_jit jit "cpu;long" "-DCMAKE_PREFIX_PATH=${static_prefix}" ${no_torch})
-set_tests_properties(package.static_jit PROPERTIES FIXTURES_REQUIRED static_package FIXTURES_SETUP static_program)
-jitstep_package_test(brings_kernels_for_machines_without_a_compiler LABELS "cpu;long"
-  COMMAND "${package_dir}/static_jit/plain_arrays")
-set_tests_properties(package.brings_kernels_for_machines_without_a_compiler PROPERTIES
-  FIXTURES_REQUIRED "static_package;static_program"
-  ENVIRONMENT "JITSTEP_CXX=/no/compiler;JITSTEP_CACHE_DIR=${package_dir}/no_kernels;\
-JITSTEP_CACHE_READONLY=${static_prefix}/${CMAKE_INSTALL_LIBDIR}/jitstep/kernels")
+set_tests_properties(package.static_jit PROPERTIES FIXTURES_REQUIRED static_package)
+
+# ---- shipped kernels ---------------------------------------------------------------------------
+
+# A package with the kernel of an example, which then runs without a compiler.
+if(TARGET jitstep_tool AND JITSTEP_BUILD_EXAMPLES)
+  set(with_kernels "${package_dir}/with_kernels")
+  file(WRITE "${package_dir}/specs.jsonl" "{\"rule\": \"${PROJECT_SOURCE_DIR}/examples/signum.cuh\"}\n")
+  jitstep_package_test(is_built_with_kernels LABELS "cpu;long" COMMAND "${CMAKE_CTEST_COMMAND}"
+    --build-and-test "${PROJECT_SOURCE_DIR}" "${with_kernels}"
+    --build-generator "${CMAKE_GENERATOR}"
+    --build-makeprogram "${CMAKE_MAKE_PROGRAM}"
+    --build-options
+      "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}"
+      "-DJITSTEP_THIRD_PARTY_DIR=${JITSTEP_THIRD_PARTY_DIR}"
+      -DJITSTEP_BUILD_TORCH=OFF -DJITSTEP_BUILD_TESTS=OFF -DJITSTEP_BUILD_EXAMPLES=OFF
+      "-DJITSTEP_SHIP_KERNELS=${package_dir}/specs.jsonl" -DJITSTEP_SHIP_CPUS=x86-64-v2
+    --test-command "${CMAKE_COMMAND}" --install "${with_kernels}" --prefix "${with_kernels}/installed")
+  set_tests_properties(package.is_built_with_kernels PROPERTIES FIXTURES_SETUP shipped_kernels)
+  jitstep_package_test(brings_kernels_for_machines_without_a_compiler LABELS "cpu;long"
+    COMMAND "${PROJECT_BINARY_DIR}/examples/plain_arrays")
+  set(shipped "${with_kernels}/installed/${CMAKE_INSTALL_LIBDIR}/jitstep/kernels")
+  set_tests_properties(package.brings_kernels_for_machines_without_a_compiler PROPERTIES
+    FIXTURES_REQUIRED "package;shipped_kernels"
+    ENVIRONMENT "JITSTEP_CXX=/no/compiler;JITSTEP_CACHE_DIR=${package_dir}/none;JITSTEP_CACHE_READONLY=${shipped}")
+endif()
