@@ -110,8 +110,9 @@ def table(of_task):
     return "\n".join(lines + [row(name, of_task) for name in names]) + "\n"
 
 
-# The columns of the page: task, measure, title.
+PUBLISHED = ROOT / "bench/results/training.jsonl"
 PAGE = ROOT / "docs/explanation/accuracy.md"
+# Its columns: task, measure, title.
 PAGE_COLUMNS = [
     ("fashion_mnist", MEASURES[0], "Fashion-MNIST, accuracy in %"),
     ("char_transformer", MEASURES[1], "text, loss"),
@@ -120,10 +121,8 @@ PAGE_COLUMNS = [
 
 def page_table(of_task):
     """The table of the page: one measure for each task."""
-    lines = [
-        " | ".join(["| format", "bytes/parameter", *(title for _, _, title in PAGE_COLUMNS)]) + " |",
-        "|---" * 4 + "|",
-    ]
+    titles = " | ".join(title for _, _, title in PAGE_COLUMNS)
+    lines = [f"| format | bytes/parameter | {titles} |", "|---" * 4 + "|"]
     for name in of_task[PAGE_COLUMNS[0][0]]:
         found = [(of_task[task], measure) for task, measure, _ in PAGE_COLUMNS]
         cells = [cell(of[name], of[REFERENCE], measure) for of, measure in found]
@@ -154,9 +153,6 @@ def caption(results, arguments):
 ![Test losses]({arguments.results.stem}.svg)
 
 """
-
-
-PUBLISHED = ROOT / "bench/results/training.jsonl"
 
 
 def parse_arguments(given=None):

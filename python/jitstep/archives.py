@@ -19,7 +19,7 @@ from . import _core
 from .checkpoint import SCHEMA
 from .options import share_checkpoints
 from .parts import INDEX, Parts, compact
-from .storage import row_major
+from .storage import row_major, step_number
 
 LAYOUT = "1.5.0"  # the version of torch that introduced the layout
 STATE_SCHEMA = 2
@@ -227,7 +227,7 @@ def _read_state(description: dict[str, Any], part: _Part) -> dict[str, Any]:
     slots: dict[str, str] = description["slot_names"]
     entries: dict[str, Any] = {name: part[name] for name in slots.values() if name in part}
     t = int(part.get("step", bool(entries)))
-    entries["step"] = torch.tensor(float(t), dtype=torch.float64 if t > 2**24 else torch.float32, device="cpu")
+    entries["step"] = step_number(t)
     if "jitstep" not in part:
         return entries
     ours = part.part("jitstep")

@@ -10,13 +10,22 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import _core
 from .aux_pairs import fits, is_view, new_pair
 from .conversion import Conversion
-from .storage import dense_strides, dtype_name, empty, overlap, row_major, torch_strides, value_dtype
+from .storage import (
+    MOST_STEPS_OF_FLOAT32,
+    dense_strides,
+    dtype_name,
+    empty,
+    overlap,
+    row_major,
+    step_number,
+    torch_strides,
+    value_dtype,
+)
 
 _OTHERS = "Load its own state, or start again with none: del optimizer.state[p]."
 
 State = dict[str, Any]
 _MOST_STEPS = 2**53  # of a float64
-_MOST_STEPS_OF_FLOAT32 = 2**24
 Pairs = dict[str, Tensor]  # both buffers of each field of auxiliary state, or the one of a matrix, by its key
 
 
@@ -292,16 +301,9 @@ class Binding:
     def bind_step(self) -> None:
         step = self.state.get("step")
         device = self.p.device if self.counted else torch.device("cpu")
-        exceeds = self.t >= _MOST_STEPS_OF_FLOAT32
-        wide = torch.get_default_dtype() == torch.float64 or exceeds
-        if not (
-            isinstance(step, Tensor)
-            and step.numel() == 1
-            and step.device == device
-            and (step.dtype == torch.float64 or (step.dtype == torch.float32 and not exceeds))
-        ):
-            dtype = torch.float64 if wide else torch.float32
-            self.state["step"] = torch.tensor(float(self.t), dtype=dtype, device=device)
+        dtypes = (torch.float64,) if self.t >= MOST_STEPS_OF_FLOAT32 else (torch.float32, torch.float64)
+        if not (isinstance(step, Tensor) and step.numel() == 1 and step.device == device and step.dtype in dtypes):
+            self.state["step"] = step_number(self.t, device)
 
     def bind_shape(self) -> None:
         """What codes and residual do not show: the parameter's sizes, and their order."""

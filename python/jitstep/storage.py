@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+MOST_STEPS_OF_FLOAT32 = 2**24
+
 
 def value_dtype(p: Tensor) -> torch.dtype:
     """The dtype of state that is stored as values."""
@@ -25,6 +27,12 @@ def torch_strides(p: Tensor, strides: list[int]) -> tuple[int, ...]:
 def empty(p: Tensor, strides: list[int], dtype: torch.dtype) -> Tensor:
     """A tensor of the parameter's shape. `strides`: of the plan."""
     return torch.empty_strided(tuple(p.shape), torch_strides(p, strides), dtype=dtype, device=p.device)
+
+
+def step_number(t: int, device: str | torch.device = "cpu") -> Tensor:
+    """The tensor `step`. As torch's, it has the default dtype, but float64 where float32 cannot count on."""
+    wide = t >= MOST_STEPS_OF_FLOAT32 or torch.get_default_dtype() == torch.float64
+    return torch.tensor(float(t), dtype=torch.float64 if wide else torch.float32, device=device)
 
 
 def overlap(one: Tensor, other: Tensor) -> bool:

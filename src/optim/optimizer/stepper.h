@@ -39,8 +39,8 @@ struct StepParam {
   /// Set for each step: the rule's inputs, in element order; an undefined tensor is not given. Null: none is given.
   const std::vector<torch::Tensor>* inputs = nullptr;
   StateBuffers* buffers = nullptr;  // null: no state yet
-  std::int64_t version =
-      0;              // changes with p's storage, p's or the gradient's metadata, and the buffers
+  /// Changes with p's storage, p's or the gradient's metadata, and the buffers.
+  std::int64_t version = 0;
   TableRow row = {};  // written by the Stepper
   /// Its matrices of state within a step, as host transforms have replaced them.
   mutable std::map<std::string, torch::Tensor> matrices = {};

@@ -10,7 +10,7 @@
 #include <regex>
 
 #include "jit/base/file_handle.h"
-#include "optim/training.h"
+#include "optim/state/same_state.h"
 
 namespace jitstep::tests {
 namespace {
@@ -144,11 +144,13 @@ TEST(ArchiveFile, AnErrorGivesTheCauseIfAFileCannotBeOpened) {
 }
 
 TEST(ArchiveFile, AFileIsReplacedOnlyByACompleteOne) {
-  const Tensors parameters = make_parameters();
-  AdamW optimizer(parameters);
+  const Tensors parameters = make_parameters(), twin = clones(parameters);
+  AdamW optimizer(parameters), other(twin);
   train(optimizer, parameters, 1, 2);
   const std::string file = own_file("optimizer.pt", "");
   optimizer.save(file);
+  torch::load(other, file);
+  expect_same_state(optimizer, other);
   const std::string before = text_of_file(file);
   train(optimizer, parameters, 3, 3);
   {

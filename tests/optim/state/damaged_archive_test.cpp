@@ -2,6 +2,7 @@
 #include <caffe2/serialize/inline_container.h>
 
 #include "optim/counted_memory.h"
+#include "optim/state/same_state.h"
 #include "optim/training.h"
 
 namespace jitstep::tests {
@@ -38,14 +39,6 @@ InputArchive archive_of(const Optimizer& optimizer) {
   OutputArchive out;
   optimizer.save(out);
   return reread(out);
-}
-
-void expect_same_state(Optimizer& a, Optimizer& b) {
-  const auto state = [](Optimizer& of, std::size_t i) -> ParamState& {
-    return static_cast<ParamState&>(*of.state().at(of.parameters()[i].unsafeGetTensorImpl()));
-  };
-  for (std::size_t i = 0; i < a.parameters().size(); ++i)
-    EXPECT_TRUE(state(a, i) == state(b, i)) << "parameter " << i;
 }
 
 std::vector<Damage> damages() {
