@@ -74,14 +74,14 @@ class JITSTEP_API GradScaler {
     bool failed = false;           // the last step threw
   };
 
+  Progress& progress_of(const Optimizer& optimizer);
   void move_to(const torch::Device& device);
   void check_scaled(const char* caller) const;
 
   GradScalerOptions options_;
   std::int64_t init_growth_ = 0;
   torch::Tensor scale_, growth_;  // float32 and int32 scalars; made by the first scale()
-  // by an address that a moved optimizer keeps
-  std::unordered_map<const void*, Progress> progress_;
+  std::unordered_map<std::int64_t, Progress> progress_;  // by the optimizer's serial number
 };
 
 /// For torch::save and torch::load.

@@ -24,6 +24,7 @@ class ProcessGroup;
 namespace jitstep {
 
 enum class NonTrainablePolicy;
+class GradScaler;
 struct KernelReport;
 struct MemoryReport;
 struct ShardOptions;
@@ -276,6 +277,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
 
  private:
   struct Impl;
+  friend class GradScaler;  // reads Impl::serial_number
 
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
             NonTrainablePolicy policy);

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <utility>
 
@@ -30,6 +31,11 @@ std::unique_ptr<Options> defaults_of_first(
 }
 
 }  // namespace
+
+std::int64_t Optimizer::Impl::next_serial_number() {
+  static std::atomic<std::int64_t> last = 0;
+  return ++last;
+}
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
                      NonTrainablePolicy policy)

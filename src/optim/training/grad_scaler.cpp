@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "jitstep/jit/layout.h"
+#include "optim/optimizer/optimizer_impl.h"
 #include "optim/state/archive_fields.h"
 #include "optim/tensor/checks.h"
 #include "optim/tensor/kernel_tensors.h"
@@ -134,9 +135,6 @@ class ScopedGradScale {
   torch::Tensor scale_, found_;
 };
 
-// The address of the default options identifies an optimizer. It does not change when the optimizer is moved.
-const void* key_of(Optimizer& optimizer) { return &optimizer.defaults(); }
-
 double read_number(torch::serialize::InputArchive& archive, const std::string& key) {
   c10::IValue value;
   TORCH_CHECK(archive.try_read(key, value) && value.isDouble(),
@@ -150,6 +148,10 @@ double read_number(torch::serialize::InputArchive& archive, const std::string& k
 
 GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
   if (is_enabled()) check_options(options);
+}
+
+GradScaler::Progress& GradScaler::progress_of(const Optimizer& optimizer) {
+  return progress_[optimizer.impl_->serial_number];
 }
 
 void GradScaler::move_to(const torch::Device& device) {
@@ -175,7 +177,7 @@ void GradScaler::unscale_(Optimizer& optimizer) {
   if (!is_enabled()) return;
   check_scaled("unscale_");
   const OwnOperations own;
-  Progress& progress = progress_[key_of(optimizer)];
+  Progress& progress = progress_of(optimizer);
   TORCH_CHECK(progress.stage == Stage::ready, "jitstep: GradScaler: unscale_() ",
               progress.stage == Stage::unscaled ? "twice" : "after step()",
               " for an optimizer since the last update(). Call update() at the end of each step.");
@@ -205,7 +207,7 @@ void GradScaler::step(Optimizer& optimizer) {
   }
   check_scaled("step");
   const OwnOperations own;
-  Progress& progress = progress_[key_of(optimizer)];
+  Progress& progress = progress_of(optimizer);
   TORCH_CHECK(progress.stage != Stage::stepped,
               "jitstep: GradScaler: step() twice for an optimizer ",
               "since the last update(). Call update() at the end of each step.");
@@ -226,7 +228,7 @@ void GradScaler::update() {
   check_scaled("update");
   const OwnOperations own;
   torch::Tensor found;
-  for (const auto& [optimizer, progress] : progress_) {
+  for (const auto& [number, progress] : progress_) {
     TORCH_CHECK(!progress.failed, "jitstep: GradScaler: update() after a step() that threw: the ",
                 "gradients belong to the current scale. Call step(optimizer) again, or skip that ",
                 "step with update(get_scale()).");

@@ -283,5 +283,15 @@ TEST(GradScaler, RecognizesAnOptimizerThatWasMoved) {
   EXPECT_TRUE(p.equal(torch::full({3}, -1.0f)));
 }
 
+TEST(GradScaler, DoesNotTakeANewOptimizerForADestroyedOneAtItsAddress) {
+  const auto p = torch::zeros({3}).requires_grad_();
+  GradScaler scaler;
+  scaler.scale(p.sum()).backward();
+  for (int i = 0; i < 20; ++i) {  // the allocator soon reuses addresses
+    const auto optimizer = std::make_unique<SGD>(std::vector<torch::Tensor>{p}, SGDOptions(0.5));
+    EXPECT_NO_THROW(scaler.unscale_(*optimizer)) << i;
+  }
+}
+
 }  // namespace
 }  // namespace jitstep::tests
