@@ -156,40 +156,36 @@ struct AuxField : FieldRef<Pointer> {
 struct TileTraversal;
 struct LoopTraversal;
 
-// SlotFields: a FieldRef of Slots for each codec. Strided: some p or g is not dense, and needs its strides.
-// Transforms: for each host transform its number and the number of passes before it, its input of an element, and its
-// result in an element. StateSection: the number of transforms before `update_state_after`; 0: no slot needs it.
-// InputFields: a FieldRef of Inputs for each input. OfTransforms: the struct with the transforms' results.
-template <class Gradient_, class Rule_, class Slots_, class SlotFields, class Codecs_,
-          class Reductions_, class AuxFields_, class Weights_, class G_, bool Strided,
-          class Transforms_, int StateSection, KernelConfig V, class Traversal_,
-          class Inputs_ = NoInputs, class InputFields_ = List<>, class OfTransforms_ = NoTransforms>
-struct Spec {
-  using Gradient = Gradient_;
-  using Rule = Rule_;
-  using Slots = Slots_;
-  using Codecs = Codecs_;
-  using Reductions = Reductions_;
-  using AuxFields = AuxFields_;
-  using Weights = Weights_;
-  using P = typename Weights::Format;
-  using G = G_;
-  using Traversal = Traversal_;
-  using Inputs = Inputs_;
-  using InputFields = InputFields_;
-  static constexpr int inputs = InputFields::size;
-  static constexpr bool strided = Strided;
-  using Transforms = Transforms_;
-  using OfTransforms = OfTransforms_;
-  static constexpr int transforms = Transforms::size;
-  static constexpr int state_section = StateSection;
-  static constexpr KernelConfig config = V;
-  static constexpr int slots = Codecs::size;
+// What the parts of a step are if a unit does not name them.
+struct DefaultParts {
+  using Slots = NoSlots;
+  using SlotFields = List<>;  // a FieldRef of Slots for each codec
+  using Codecs = List<>;      // a Component, or Absent, for each slot
+  using Reductions = List<>;  // the active ones
+  using AuxFields = List<>;
+  using Inputs = NoInputs;
+  using InputFields = List<>;  // a FieldRef of Inputs for each input
+  // For each host transform its number and the number of passes before it, its input of an element, and its result in
+  // an element.
+  using Transforms = List<>;
+  using OfTransforms = NoTransforms;  // the struct with the transforms' results
+  static constexpr int state_section = 0;  // transforms before `update_state_after`; 0: it is unused
+  static constexpr bool strided = false;   // some p or g is not dense, and needs its strides
+};
+
+// A unit's parts are a struct derived from DefaultParts. It must name the components Gradient and Rule, Weights, the
+// gradient's dtype G, the KernelConfig `config` and the Traversal.
+template <class Parts>
+struct Spec : Parts {
+  using P = typename Parts::Weights::Format;
+  static constexpr int slots = Parts::Codecs::size;
+  static constexpr int inputs = Parts::InputFields::size;
+  static constexpr int transforms = Parts::Transforms::size;
   template <int I>
-  using Codec = typename At<I, Codecs>::type;
+  using Codec = typename At<I, typename Parts::Codecs>::type;
   template <int I>
   KHD static auto& slot(auto& e) {
-    return e.*At<I, SlotFields>::type::pointer;
+    return e.*At<I, typename Parts::SlotFields>::type::pointer;
   }
 };
 
@@ -272,21 +268,15 @@ constexpr bool rule_finalizes() {
   return finishes;
 }
 
+// The domains in the order of their layouts' numbers.
+using Domains = List<tensor, first, rows, columns, matrices, axis<0>, axis<1>, axis<2>, axis<3>>;
+
 // The dimensions inside an entry of a domain's layout, as bits.
 template <int LayoutNumber>
 KHD uint32 reduced_in(int dims) {
-  if constexpr (LayoutNumber == tensor::reduction_layout)
-    return tensor::reduced(dims);
-  else if constexpr (LayoutNumber == first::reduction_layout)
-    return first::reduced(dims);
-  else if constexpr (LayoutNumber == rows::reduction_layout)
-    return rows::reduced(dims);
-  else if constexpr (LayoutNumber == columns::reduction_layout)
-    return columns::reduced(dims);
-  else if constexpr (LayoutNumber == matrices::reduction_layout)
-    return matrices::reduced(dims);
-  else
-    return axis<LayoutNumber - 5>::reduced(dims);
+  using Domain = typename At<LayoutNumber, Domains>::type;
+  static_assert(Domain::reduction_layout == LayoutNumber);
+  return Domain::reduced(dims);
 }
 
 // The reductions of one pass in one layout.

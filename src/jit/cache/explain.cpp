@@ -81,7 +81,7 @@ std::string display_name(const std::string& source) {
   return source == kUnitSource ? "the translation unit" : source;
 }
 
-// The elements of a unit's lists, such as "amsgrad = false". "KernelConfig{1, 1, 256, 16}" is one element.
+// The elements of a unit's lists, such as "amsgrad = false".
 std::set<std::string> parts_of_unit(const std::string& unit) {
   std::set<std::string> elements;
   std::string element;
@@ -90,11 +90,8 @@ std::set<std::string> parts_of_unit(const std::string& unit) {
     if (begin != element.npos) elements.insert(element.substr(begin));
     element.clear();
   };
-  bool config = false;
   for (const char c : unit) {
-    if (config && c == '}') element += c;
-    config = c != '}' && (config || (c == '{' && element.ends_with("KernelConfig")));
-    if (config || std::string_view("{}<>(),;\n").find(c) == std::string_view::npos)
+    if (std::string_view("{}<>(),;\n").find(c) == std::string_view::npos)
       element += c;
     else
       end();

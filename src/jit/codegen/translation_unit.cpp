@@ -80,41 +80,60 @@ std::string codec_type(const Plan& plan, int slot) {
   return out + ">";
 }
 
-// An alias for each codec, then the list of codecs and of the slots' fields.
-std::string codecs_text(const Plan& plan) {
+// A member of the unit's parts. Without it, the default holds.
+std::string member(const char* name, const std::string& type) {
+  return str_cat("  using ", name, " = ", type, ";\n");
+}
+std::string list_member(const char* name, const std::vector<std::string>& types) {
+  return types.empty() ? ""
+                       : member(name, str_cat("jitstep::List<", joined(types, ",\n    "), ">"));
+}
+
+// Some text of a unit: types at namespace level, and members of its parts that use them.
+struct Text {
+  std::string types, members;
+};
+
+// A type for each codec.
+Text slots_text(const Plan& plan) {
   const std::vector<Slot>& slots = plan.rule().slots;
-  std::string types;
+  if (!plan.rule().has_slots) return {};
+  const std::string type = namespace_of(plan.rule()) + "Slots";
+  Text out;
   std::vector<std::string> codecs, fields;
   for (int slot = 0; slot < static_cast<int>(slots.size()); ++slot) {
     const int component = codec_component(slot);
     const bool stored = plan.codec(slot) != nullptr;
     if (stored)
-      types += str_cat(numbers_text(plan, component), "using ", component_name(component), " = ",
-                       component_text(plan, component, codec_type(plan, slot)), ";\n");
+      out.types += str_cat(numbers_text(plan, component), "using ", component_name(component),
+                           " = ", component_text(plan, component, codec_type(plan, slot)), ";\n");
     codecs.push_back(stored ? component_name(component) : "jitstep::Absent");
-    fields.push_back(str_cat("jitstep::FieldRef<&", namespace_of(plan.rule()),
-                             "Slots::", slots[static_cast<std::size_t>(slot)].name, ">"));
+    fields.push_back(str_cat("jitstep::FieldRef<&", type,
+                             "::", slots[static_cast<std::size_t>(slot)].name, ">"));
   }
-  return str_cat(types, "using UnitCodecs = jitstep::List<", joined(codecs), ">;\n",
-                 "using UnitSlotFields = jitstep::List<", joined(fields, ",\n    "), ">;\n");
+  out.members =
+      member("Slots", type) + list_member("SlotFields", fields) + list_member("Codecs", codecs);
+  return out;
 }
 
-// An alias for each active reduction, and the list of them.
-std::string reductions_text(const Plan& plan) {
-  std::string rows;
+// A type for each active reduction.
+Text reductions_text(const Plan& plan) {
+  Text out;
   std::vector<std::string> names;
   for (const ResolvedReduction& r : plan.reductions) {
     if (!r.active()) continue;
     names.push_back(reduction_name(r));
-    rows += str_cat("using ", names.back(), " = jitstep::Reduction<", component_name(r.component),
-                    ", jitstep::Resolved{.component = ", r.component, ", .number = ", r.number,
-                    ", .pass = ", r.pass, ", .reduction_layout = ", r.reduction_layout);
-    if (r.has_source) rows += str_cat(", .source = ", r.source_number);
-    rows +=
+    out.types +=
+        str_cat("using ", names.back(), " = jitstep::Reduction<", component_name(r.component),
+                ", jitstep::Resolved{.component = ", r.component, ", .number = ", r.number,
+                ", .pass = ", r.pass, ", .reduction_layout = ", r.reduction_layout);
+    if (r.has_source) out.types += str_cat(", .source = ", r.source_number);
+    out.types +=
         str_cat("},\n    &", namespace_of(*plan.components[static_cast<std::size_t>(r.component)]),
                 "Reductions::", r.name, ">;\n");
   }
-  return str_cat(rows, "using UnitReductions = jitstep::List<", joined(names), ">;\n");
+  out.members = list_member("Reductions", names);
+  return out;
 }
 
 std::string aux_state_text(const Plan& plan) {
@@ -126,38 +145,39 @@ std::string aux_state_text(const Plan& plan) {
             str_cat("jitstep::AuxField<", m.component, ", ", m.number, ", &",
                     namespace_of(*plan.components[static_cast<std::size_t>(m.component)]),
                     "AuxState::", m.name, m.of_elements ? ", true>" : ">"));
-  return str_cat("using UnitAuxState = jitstep::List<", joined(rows, ",\n    "), ">;\n");
+  return list_member("AuxFields", rows);
 }
 
-// A struct for each host transform, and the list of them. The struct calls the rule's function by its name, which is
-// also the name of the element's member with the result.
-std::string transforms_text(const Plan& plan) {
-  std::string types;
+// A struct for each host transform. It calls the rule's function by its name, which is also the name of the element's
+// member with the result.
+Text transforms_text(const Plan& plan) {
+  Text out;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < plan.transform_passes.size(); ++i) {
     const std::string& name = plan.rule().transforms[i].name;
     names.push_back(str_cat("UnitTransform", i));
-    types += str_cat("struct ", names.back(), " {\n  static constexpr int number = ", i,
-                     ", pass = ", plan.transform_passes[i],
-                     ";\n  KHD static jitstep::real input(const auto& e, const auto& c) { return ",
-                     "UnitRule::Body::", name, "(e, c); }\n",
-                     "  KHD static auto& of(auto& e) { return e.", name, "; }\n};\n");
+    out.types +=
+        str_cat("struct ", names.back(), " {\n  static constexpr int number = ", i,
+                ", pass = ", plan.transform_passes[i],
+                ";\n  KHD static jitstep::real input(const auto& e, const auto& c) { return ",
+                "UnitRule::Body::", name, "(e, c); }\n",
+                "  KHD static auto& of(auto& e) { return e.", name, "; }\n};\n");
   }
-  return str_cat(types, "using UnitTransforms = jitstep::List<", joined(names), ">;\n");
+  out.members = list_member("Transforms", names);
+  if (plan.rule().has_transforms)
+    out.members += member("OfTransforms", namespace_of(plan.rule()) + "Transforms");
+  if (plan.state_section != 0)
+    out.members += str_cat("  static constexpr int state_section = ", plan.state_section, ";\n");
+  return out;
 }
 
-// The last arguments of the specification, if the rule has inputs or declares several transforms.
 std::string inputs_text(const Plan& plan) {
-  const std::vector<RuleInput>& inputs = plan.rule().inputs;
-  const std::string transforms =
-      plan.rule().has_transforms ? ", " + namespace_of(plan.rule()) + "Transforms" : "";
-  if (inputs.empty() && transforms.empty()) return "";
-  if (inputs.empty()) return ",\n    jitstep::NoInputs, jitstep::List<>" + transforms;
+  if (plan.rule().inputs.empty()) return "";
   const std::string type = namespace_of(plan.rule()) + "Inputs";
-  const auto field = [&](const RuleInput& input) {
-    return str_cat("jitstep::FieldRef<&", type, "::", input.name, ">");
-  };
-  return str_cat(",\n    ", type, ", jitstep::List<", joined(inputs, ", ", field), ">", transforms);
+  std::vector<std::string> fields;
+  for (const RuleInput& input : plan.rule().inputs)
+    fields.push_back(str_cat("jitstep::FieldRef<&", type, "::", input.name, ">"));
+  return member("Inputs", type) + list_member("InputFields", fields);
 }
 
 // ---- assertions that host and compiler agree ----------------------------------------------------
@@ -196,27 +216,42 @@ std::string asserts_text(const Plan& plan) {
   return out;
 }
 
-std::string types_text(const Plan& plan, const KernelConfig& v, Traversal traversal) {
-  const KernelSpec& spec = plan.spec;
-  const std::string space = namespace_of(plan.rule());
-  const std::string transform =
+// The rule and the transform of the gradient.
+Text components_text(const Plan& plan) {
+  const std::string gradient =
       "jitstep::gradient::Gradient<" + flags_text(plan, kGradientComponent, "Flags") + ">";
-  const std::string body =
-      space + "Rule" +
+  const std::string rule =
+      namespace_of(plan.rule()) + "Rule" +
       (plan.rule().has_flags ? "<" + flags_text(plan, kRuleComponent, "Flags") + ">" : "");
-  return str_cat("using UnitGradient = ", component_text(plan, kGradientComponent, transform),
-                 ";\n", "using UnitRule = ", component_text(plan, kRuleComponent, body), ";\n",
-                 codecs_text(plan), reductions_text(plan), aux_state_text(plan),
-                 transforms_text(plan), "using UnitSpec = jitstep::Spec<UnitGradient, UnitRule, ",
-                 plan.rule().has_slots ? space + "Slots" : "jitstep::NoSlots",
-                 ", UnitSlotFields, UnitCodecs,\n    UnitReductions, UnitAuxState, ",
-                 "jitstep::weights::", spec.state.weights, "::Weights<",
-                 template_type(spec.state.dtype), ">, ", template_type(spec.gradient), ", ",
-                 spec.strided ? "true" : "false", ", UnitTransforms, ", plan.state_section,
-                 ",\n    ", "jitstep::KernelConfig{", v.threads, ", ", v.tile_lanes, ", ",
-                 v.vector_elems, ", ", v.leaves_per_item,
-                 "}, jitstep::", traversal == Traversal::loops ? "LoopTraversal" : "TileTraversal",
-                 inputs_text(plan), ">;\n");
+  return {str_cat("using UnitGradient = ", component_text(plan, kGradientComponent, gradient),
+                  ";\n", "using UnitRule = ", component_text(plan, kRuleComponent, rule), ";\n"),
+          member("Gradient", "UnitGradient") + member("Rule", "UnitRule")};
+}
+
+std::string formats_text(const KernelSpec& spec) {
+  std::string out = member("Weights", str_cat("jitstep::weights::", spec.state.weights,
+                                              "::Weights<", template_type(spec.state.dtype), ">")) +
+                    member("G", template_type(spec.gradient));
+  if (spec.strided) out += "  static constexpr bool strided = true;\n";
+  return out;
+}
+
+std::string config_text(const KernelConfig& config, Traversal traversal) {
+  return str_cat("  static constexpr jitstep::KernelConfig config{.threads = ", config.threads,
+                 ", .tile_lanes = ", config.tile_lanes, ", .vector_elems = ", config.vector_elems,
+                 ", .leaves_per_item = ", config.leaves_per_item, "};\n",
+                 member("Traversal", traversal == Traversal::loops ? "jitstep::LoopTraversal"
+                                                                   : "jitstep::TileTraversal"));
+}
+
+std::string types_text(const Plan& plan, const KernelConfig& config, Traversal traversal) {
+  const Text components = components_text(plan), slots = slots_text(plan),
+             reductions = reductions_text(plan), transforms = transforms_text(plan);
+  return str_cat(components.types, slots.types, reductions.types, transforms.types,
+                 "struct UnitParts : jitstep::DefaultParts {\n", components.members, slots.members,
+                 reductions.members, aux_state_text(plan), transforms.members, inputs_text(plan),
+                 formats_text(plan.spec), config_text(config, traversal), "};\n",
+                 "using UnitSpec = jitstep::Spec<UnitParts>;\n");
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ enum class Traversal { tiles, loops };
 /// Loops for dense tensors on the CPU, else tiles.
 Traversal traversal_of(const Plan& plan, const KernelConfig& config);
 
-/// `using UnitSpec = jitstep::Spec<...>;` with its parts, and assertions that the compiler sees the same declarations
-/// as the manifest reader. Must come after the include of a file of templates/kernel/.
+/// `using UnitSpec = jitstep::Spec<UnitParts>;` with its parts, and assertions that the compiler sees the same
+/// declarations as the manifest reader. Must come after the include of a file of templates/kernel/.
 std::string spec_types(const Plan& plan, const KernelConfig& config, Traversal traversal);
 
 }  // namespace jitstep::jit

@@ -109,7 +109,7 @@ concept HasUpdateState = requires(E& e, C& c) {
 };
 template <class B, class E, class C>
 concept HasUpdateStateAfter = requires(E& e, C& c) {
-  B::update_state_after(e, c);
+  requires kSame<decltype(B::update_state_after(e, c)), void>;
 };
 template <class B, class E, class C>
 concept HasUpdateParam = requires(E& e, C& c) {

@@ -54,19 +54,19 @@ TEST(Explain, AChangedTemplateIsNamed) {
 TEST(Explain, DifferentOptionsAndConfigsAreNamed) {
   const auto unit = [](const std::string& amsgrad, const std::string& config) {
     return "using UnitRule = Rule<Flags{.amsgrad = " + amsgrad + ", .maximize = true}>;\n" +
-           "    jitstep::KernelConfig{" + config + "}>;\n";
+           "  static constexpr jitstep::KernelConfig config{.threads = 1, .leaves_per_item = " +
+           config + "};\n";
   };
   EntryHeader entry = header(), wanted = header();
   wanted.key.token_digest = sha256_hex("other");
   wanted.sources[kUnitSource] = "changed";
-  entry.unit = unit("false", "1, 1, 256, 16");
-  wanted.unit = unit("true", "1, 1, 256, 16");
+  entry.unit = unit("false", "16");
+  wanted.unit = unit("true", "16");
   EXPECT_EQ(differences(entry, wanted),
             Lines{"it was generated with amsgrad = false and without amsgrad = true"});
-  wanted.unit = unit("false", "1, 1, 256, 32");
+  wanted.unit = unit("false", "32");
   EXPECT_EQ(differences(entry, wanted),
-            Lines{"it was generated with jitstep::KernelConfig{1, 1, 256, 16} and without "
-                  "jitstep::KernelConfig{1, 1, 256, 32}"});
+            Lines{"it was generated with leaves_per_item = 16 and without leaves_per_item = 32"});
   wanted.unit = entry.unit + "struct Mine;\n";
   EXPECT_EQ(differences(entry, wanted), Lines{"it was generated without struct Mine"});
 }

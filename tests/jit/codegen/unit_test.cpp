@@ -90,14 +90,14 @@ class UnitTest : public ::testing::Test {
         "#define OVER(...) __VA_ARGS__::Type::Over::Domain::reduction_layout\n";
     for (const auto& r : plan.reductions) {
       if (!r.active()) continue;
-      const std::string type = str_cat("jitstep::At<", r.number, ", UnitReductions>::type");
+      const std::string type = str_cat("jitstep::At<", r.number, ", UnitSpec::Reductions>::type");
       all_equal(type, {{"DOMAIN", r.domain.reduction_layout()},
                        {"TERMS", r.terms},
                        {"BYTES", r.coefficient_bytes}});
       if (r.has_source) all_equal(type, {{"OVER", r.source_domain.reduction_layout()}});
     }
     for (const auto& m : plan.aux_state)
-      all_equal(str_cat("jitstep::At<", m.number, ", UnitAuxState>::type"),
+      all_equal(str_cat("jitstep::At<", m.number, ", UnitSpec::AuxFields>::type"),
                 {{"DOMAIN", m.domain.reduction_layout()}, {"VALUE", m.bytes}});
     return asked + out;
   }
@@ -124,7 +124,8 @@ TEST_F(UnitTest, IsReadable) {
         "#include \"codecs/int8.cuh\"\n",
         "Flags{.amsgrad = false, .decay = jitstep::rules::adamw::Decay::before, ",
         "Options{.block = 256, .positive_floor = true, .signed_scale = false, .stochastic = false}",
-        "jitstep::Absent", "jitstep::KernelConfig{1, 1, 256, 16}",
+        "jitstep::Absent",
+        "config{.threads = 1, .tile_lanes = 1, .vector_elems = 256, .leaves_per_item = 16}",
         "using Kernel = jitstep::Step<UnitSpec, 0>;\n",
         "\nstruct UnitSlots {\n  T m;\n  T v;\n  T vmax;\n};\n",
         "jitstep::may_read(P, -1, false, 0, 0)>::type clip;\n};\n",
