@@ -89,7 +89,7 @@ std::string absolute_folder(const std::string& folder) {
   return folder.empty() || failure ? folder : without_end(absolute.string());
 }
 
-std::optional<std::string> make_folder(const std::string& path) {
+Problem make_folder(const std::string& path) {
   std::error_code failure;
   const fs::path folder = fs::absolute(path, failure).lexically_normal();
   fs::path prefix;
@@ -102,7 +102,7 @@ std::optional<std::string> make_folder(const std::string& path) {
   return {};
 }
 
-std::optional<std::string> folder_problem(const std::string& path, Trust trust) {
+Problem folder_problem(const std::string& path, Trust trust) {
   struct stat status {};
   if (::lstat(without_end(path).c_str(), &status) != 0) return reason("use the folder", path);
   // The owner of a link can redirect it. Links of this user or root are allowed, for example to a larger disk.
@@ -118,7 +118,7 @@ std::optional<std::string> folder_problem(const std::string& path, Trust trust) 
                  is_shared ? ". Use a folder inside of it" : ". Run chmod go-w on it");
 }
 
-std::optional<std::string> make_own_folder(const std::string& path) {
+Problem make_own_folder(const std::string& path) {
   if (auto problem = make_folder(path)) return problem;
   return folder_problem(path, Trust::own);
 }
@@ -159,8 +159,7 @@ std::string read_code_file(const std::string& path) {
   return text_of(*bytes);
 }
 
-std::optional<std::string> write_atomically(const std::string& path,
-                                            std::span<const std::byte> bytes) {
+Problem write_atomically(const std::string& path, std::span<const std::byte> bytes) {
   const fs::path target = path;
   constexpr std::size_t kMostOfStem = 200;  // bytes, because Linux permits 255 in a name
   const std::string stem = target.stem().string().substr(0, kMostOfStem);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jit/base/file_handle.h"
+#include "jit/base/problem.h"
 
 namespace jitstep::jit {
 
@@ -25,14 +26,14 @@ enum class Trust {
 std::string absolute_folder(const std::string& folder);
 
 /// Makes a folder and missing parents with mode 0700. Returns the reason of a failure.
-std::optional<std::string> make_folder(const std::string& path);
+Problem make_folder(const std::string& path);
 
 /// Why a folder must not be used: it is missing, belongs to another user, is writable by others, or is a link of
 /// another user. Nothing if it may be used.
-std::optional<std::string> folder_problem(const std::string& path, Trust trust);
+Problem folder_problem(const std::string& path, Trust trust);
 
 /// Makes a folder for files of this user alone. Returns why it must not be used.
-std::optional<std::string> make_own_folder(const std::string& path);
+Problem make_own_folder(const std::string& path);
 
 /// A regular, trusted file of at most `limit` bytes, open for reading. Does not block. Follows links only for
 /// Trust::anyone: package managers and container volumes make them, and the package is trusted anyway.
@@ -65,8 +66,7 @@ std::string read_code_file(const std::string& path);
 
 /// Writes a file atomically: writes a hidden .tmp file, syncs it and renames it. Returns the reason of a failure with
 /// errno, and then leaves no file. A killed writer may leave the .tmp file.
-std::optional<std::string> write_atomically(const std::string& path,
-                                            std::span<const std::byte> bytes);
+Problem write_atomically(const std::string& path, std::span<const std::byte> bytes);
 
 /// If `name` is the name of a .tmp file of write_atomically, the stem of the file that it writes: "tuning" for
 /// tuning.jsonl.

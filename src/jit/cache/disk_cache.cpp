@@ -129,8 +129,7 @@ void DiskCache::publish(const Key& key, const CacheEntry& entry) {
 }
 
 // The folder may have been deleted since it was opened, and may exist again by now.
-std::optional<std::string> DiskCache::write(const std::string& file,
-                                            std::span<const std::byte> bytes) const {
+Problem DiskCache::write(const std::string& file, std::span<const std::byte> bytes) const {
   const auto failure = write_atomically(file, bytes);
   if (!failure || errno != ENOENT) return failure;
   if (auto problem = make_own_folder(own().path)) return problem;

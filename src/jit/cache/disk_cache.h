@@ -11,6 +11,7 @@
 
 #include "jit/base/fork_guard.h"
 #include "jit/base/private_files.h"
+#include "jit/base/problem.h"
 #include "jit/cache/cache_entry.h"
 #include "jit/cache/cache_folder.h"
 #include "jit/cache/explain.h"
@@ -105,7 +106,7 @@ class DiskCache {
   static void scan(const Folder& from, const Key& key, const Rank& rank,
                    std::vector<Candidate>& found);
   void warn_unusable();
-  std::optional<std::string> write(const std::string& file, std::span<const std::byte> bytes) const;
+  Problem write(const std::string& file, std::span<const std::byte> bytes) const;
   ListedEntry listed(const Folder& from, const EntryFile& file, bool check) const;
 
   Settings settings_;

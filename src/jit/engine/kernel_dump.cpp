@@ -75,8 +75,7 @@ void KernelDump::write(const Built& built, const std::string& token_digest) noex
 }
 
 // Writes the summary last, so that its presence means that all files exist.
-std::optional<std::string> KernelDump::write_files(const Built& built,
-                                                   const std::string& token_digest) const {
+Problem KernelDump::write_files(const Built& built, const std::string& token_digest) const {
   const fs::path folder =
       fs::path(settings_.dump_folder) / folder_of_text(built.name, token_digest);
   if (auto problem = make_folder(folder.string())) return problem;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "jit/base/problem.h"
 #include "jitstep/jit/kernel.h"
 #include "jitstep/jit/settings.h"
 
@@ -35,7 +36,7 @@ class KernelDump {
   void write(const Built& built, const std::string& token_digest) noexcept;
 
  private:
-  std::optional<std::string> write_files(const Built& built, const std::string& token_digest) const;
+  Problem write_files(const Built& built, const std::string& token_digest) const;
 
   Settings settings_;
   std::atomic<bool> warned_ = false;

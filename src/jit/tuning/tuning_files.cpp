@@ -60,7 +60,7 @@ std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust, 
 }
 
 // A file with lines but without any record belongs to another program. Overwriting it would lose its content.
-std::optional<std::string> foreign(const std::string& path, const RecordFile& file) {
+Problem foreign(const std::string& path, const RecordFile& file) {
   if (file.problems.empty() || !file.records.empty() || !file.newer.empty()) return {};
   return str_cat("cannot add a record to ", path, ": it has other content, which would be lost (",
                  file.problems.front(), "). Choose another file, or remove it.");
@@ -68,7 +68,7 @@ std::optional<std::string> foreign(const std::string& path, const RecordFile& fi
 
 // Why no record can be added to the file. Empty if it does not exist. `content` gets its records. A link that leads
 // nowhere exists, too: writing the file would replace it.
-std::optional<std::string> problem_of_file(const std::string& path, RecordFile& content) {
+Problem problem_of_file(const std::string& path, RecordFile& content) {
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(path, ignored))) return {};
   std::string why;
@@ -79,7 +79,7 @@ std::optional<std::string> problem_of_file(const std::string& path, RecordFile& 
 }
 
 // Why no record can be written into the folder of a file. Makes the folder.
-std::optional<std::string> problem_of_folder(const std::string& path) {
+Problem problem_of_folder(const std::string& path) {
   if (auto problem = make_own_folder(fs::absolute(path).parent_path().string()))
     return str_cat("cannot write ", path, ": ", *problem);
   return {};
@@ -130,13 +130,13 @@ std::vector<RecordSource> record_sources(const Settings& settings) {
   return all;
 }
 
-std::optional<std::string> records_problem(const std::string& path) {
+Problem records_problem(const std::string& path) {
   if (auto problem = problem_of_folder(path)) return problem;
   RecordFile ignored;
   return problem_of_file(path, ignored);
 }
 
-std::optional<std::string> add_record(const std::string& path, const TuningRecord& record) {
+Problem add_record(const std::string& path, const TuningRecord& record) {
   if (auto problem = problem_of_folder(path)) return problem;
   std::string why;
   const FileHandle lock = locked(path + ".lock", why);

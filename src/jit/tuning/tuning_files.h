@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "jit/base/private_files.h"
+#include "jit/base/problem.h"
 #include "jit/tuning/tuning_record.h"
 #include "jitstep/jit/export.h"
 #include "jitstep/jit/settings.h"
@@ -41,12 +42,11 @@ JITSTEP_API std::vector<RecordSource> record_sources(const Settings& settings);
 
 /// Why add_record() rejects a file: its folder, which is made, its kind, its permissions, or its content other than
 /// records. Empty for a missing or empty file in a folder that only this user can write to.
-JITSTEP_API std::optional<std::string> records_problem(const std::string& path);
+JITSTEP_API Problem records_problem(const std::string& path);
 
 /// Adds a record, and removes the records that it replaces. Several processes may call it at the same time without
 /// losing records. Lines of newer schemas stay, damaged lines are removed. The file is replaced atomically. Returns the
 /// reason if the file cannot be written, or if another process holds its lock for a few seconds.
-JITSTEP_API std::optional<std::string> add_record(const std::string& path,
-                                                  const TuningRecord& record);
+JITSTEP_API Problem add_record(const std::string& path, const TuningRecord& record);
 
 }  // namespace jitstep::jit
