@@ -57,8 +57,7 @@ void set_dims(CodecChoice& choice, const Manifest& codec, int dims) {
   const Option* const option = codec.find("dims");
   if (option == nullptr) return;
   const Constraint& range = option->constraint;
-  choice.options["dims"] =
-      std::clamp<double>(dims, range.low.value_or(1), range.high.value_or(dims));
+  choice.options["dims"] = std::clamp<double>(dims, range.low.value(), range.high.value());
 }
 
 // Whether this parameter's slots stay unquantized, for any chosen codec.

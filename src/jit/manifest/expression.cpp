@@ -236,7 +236,10 @@ class ExpressionParser {
 
   Term size_of_dimension(std::size_t start_of_name, const std::string& name) {
     int dimension = kMaxDims;
-    if (take("(")) skip_spaces(), dimension = read(kMaxDims);
+    if (take("(")) {
+      skip_spaces();
+      dimension = read(kMaxDims);
+    }
     if (dimension < -kMaxDims || dimension >= kMaxDims || !take(")"))
       fail_at(start_of_name, str_cat("expected a dimension, ", name, "(", -kMaxDims, ") to ", name,
                                      "(", kMaxDims - 1, ")"));

@@ -79,7 +79,7 @@ bool fits_int(double x) { return std::abs(x) <= std::numeric_limits<int>::max();
 }  // namespace
 
 bool Constraint::accepts(double x) const {
-  if (!std::isfinite(x) || (integer && !fits_int(x))) return false;
+  if (!std::isfinite(x) || ((integer || power_of_two) && !fits_int(x))) return false;
   if (low && (above ? x <= *low : x < *low)) return false;
   if (high && (below ? x >= *high : x > *high)) return false;
   if ((integer || power_of_two) && x != std::floor(x)) return false;

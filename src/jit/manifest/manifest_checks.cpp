@@ -37,6 +37,37 @@ void check_no_transform(const Manifest& manifest, const std::string& name,
       location.fail(str_cat("`", name, "` is also a transform. Rename one."));
 }
 
+void check_reduction(const Manifest& manifest, const Location& location) {
+  const Reduction& reduction = manifest.reductions.back();
+  if (reduction.name == "transformed")
+    location.fail("`transformed` is the result of a host transform. Rename the reduction.");
+  check_no_transform(manifest, reduction.name, location);
+  check_domain_names(manifest.reductions, location);
+  if (manifest.kind == Manifest::Kind::codec && reduction.domain.kind == Domain::Kind::all)
+    location.fail(
+        "a codec's sum over `all` tensors has no place for its result: AuxState of a codec "
+        "belongs to one tensor. Sum over `tensor`, or over a smaller domain.");
+}
+
+void check_scalars(const Manifest& manifest, const Location& location) {
+  for (const std::string& name : manifest.scalars)
+    for (const Reduction& reduction : manifest.reductions)
+      if (reduction.name == name)
+        location.fail(str_cat("`", name, "` is also a reduction. Rename one."));
+}
+
+void check_start(const Manifest& manifest, const Slot& slot, const Location& location) {
+  // In checkpoints, formats are by slot, or by this name one for all.
+  if (slot.name == "codec") location.fail("`codec` is reserved in checkpoints. Rename the slot.");
+  const Option* const start = manifest.find(slot.initial.option);
+  Constraint not_negative;
+  not_negative.low = 0;
+  if (!slot.is_signed && start != nullptr && !not_negative.covers(start->constraint))
+    location.fail(str_cat("a NonNegative slot starts at `", start->name,
+                          "`, which may be negative. Give the option the range `>= 0`, or make ",
+                          "the slot Signed."));
+}
+
 void check_aux_state(const Manifest& manifest, const Location& location) {
   const AuxField& field = manifest.aux_state.back();
   check_initial(manifest, field.initial, true, location);

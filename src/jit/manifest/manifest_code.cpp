@@ -62,9 +62,11 @@ void check_directive(View code, const Location& location) {
                           "`. See the functions that you can use ", kWhereNamesAre));
   if (begins_with(words, kAllowed)) return;
   if (words.size() == 2 && words[0] == "pragma" && words[1] == "once") return;
+  const bool guard = words.size() == 2 && words[0] == "define";
   location.fail(str_cat("`", code,
                         "` changes how this file and later files are compiled. Remove it. ",
-                        "Write a constant as `static constexpr`."));
+                        guard ? "Instead of an include guard, use `#pragma once`."
+                              : "Write a constant as `static constexpr`."));
 }
 
 // Former names in the kernel language, and their current names. Used for the error message only.
@@ -138,8 +140,21 @@ View untemplated(View statement) {
   return unmarked(after_brackets(statement, '<', '>'));
 }
 
-// The part before the value, the arguments or the body.
-View head_of(View statement) { return statement.substr(0, statement.find_first_of("=({[")); }
+// Where the value, the arguments or the body begin. A comparison in template arguments is none of them.
+std::size_t end_of_head(View statement) {
+  std::size_t at = 0;
+  while ((at = statement.find_first_of("=({[", at)) != statement.npos) {
+    const bool compares =
+        statement[at] == '=' && at > 0 &&
+        (statement.substr(at, 2) == "==" || View("!<>").find(statement[at - 1]) != View::npos);
+    if (!compares) return at;
+    at += statement.substr(at, 2) == "==" ? 2 : 1;
+  }
+  return at;
+}
+
+// The part before that.
+View head_of(View statement) { return statement.substr(0, end_of_head(statement)); }
 
 // Replaces `decltype(...)`, whose brackets are not those of a function, by a word.
 std::string without_type_queries(View statement) {
@@ -153,8 +168,11 @@ std::string without_type_queries(View statement) {
 }
 
 bool is_function(View statement) {
-  const std::size_t at = statement.find_first_of("=({[");
-  return (at != statement.npos && statement[at] == '(') || has(words_of(statement), "operator");
+  if (has(words_of(statement), "operator")) return true;
+  const std::size_t at = end_of_head(statement);
+  if (at == statement.npos || statement[at] != '(') return false;
+  const View arguments = trimmed(statement.substr(at + 1));  // `real total(0)` is a variable
+  return arguments.empty() || View("0123456789.+-'").find(arguments[0]) == View::npos;
 }
 
 bool is_constant(const Words& words) {

@@ -57,6 +57,17 @@ void check_block(const SourceLines& lines, const Manifest& manifest) {
                            !block->constraint.low || !block->constraint.high))
     Location{manifest.path, block->line}.fail(
         "expected `int block = N;  // power of two in [a, b]`");
+  if (manifest.has_meta && *block->constraint.low < 2)
+    Location{manifest.path, block->line}.fail(
+        "a block with Meta has at least 2 elements. Let the range of `block` begin at 2.");
+}
+
+// Receives a parameter's number of dimensions, clamped to the range.
+void check_dims(const Manifest& manifest) {
+  const Option* const dims = manifest.find("dims");
+  if (dims != nullptr &&
+      (dims->type != Option::Type::number || !dims->constraint.low || !dims->constraint.high))
+    Location{manifest.path, dims->line}.fail("expected `int dims = N;  // in [a, b]`");
 }
 
 }  // namespace
@@ -73,6 +84,7 @@ void read_codec(const SourceLines& lines, Manifest& manifest) {
         manifest.meta.push_back(std::move(field));
   }
   check_block(lines, manifest);
+  check_dims(manifest);
   manifest.random = is_random(lines);
 }
 

@@ -21,6 +21,14 @@ RuleDefault rule_default(std::string_view value, const Symbols& flags, const Loc
   return result;
 }
 
+// The first default whose condition holds is used.
+void check_is_used(const std::vector<RuleDefault>& earlier, const Location& location) {
+  if (!earlier.empty() && !earlier.back().condition)
+    location.fail(
+        "the default above has no condition, so this one is never used. Put the line without a "
+        "condition last.");
+}
+
 Value read_option_value(Cursor& cursor) {
   if (cursor.take_word("true")) return true;
   if (cursor.take_word("false")) return false;
@@ -53,6 +61,7 @@ RuleDefault state_default(std::string_view value, const Symbols& flags, const Lo
 void add_state_default(RuleDefault state, const Location& location, Manifest& manifest) {
   if (!state.options.empty() && !manifest.codec_options(state.value).empty())
     location.fail(str_cat("the options of ", state.value, " are given twice. Keep one."));
+  check_is_used(manifest.default_states, location);
   manifest.default_states.push_back(std::move(state));
 }
 
@@ -105,8 +114,11 @@ bool read_key(std::string_view piece, const Symbols& flags, const Location& loca
     read_name(value, "default weights", "a weight format", location, manifest,
               &Manifest::default_weights);
   } else if (rule && starts("min_quantized_size: ")) {
+    check_is_used(manifest.min_quantized_sizes, location);
     manifest.min_quantized_sizes.push_back(rule_default(value, flags, location));
-    Cursor(manifest.min_quantized_sizes.back().value, location).integer(0, 1 << 30);
+    Cursor number(manifest.min_quantized_sizes.back().value, location);
+    number.integer(0, 1 << 30);
+    number.expect_end();
   } else if (rule && starts("host transform: ")) {
     if (!manifest.transforms.empty())
       location.fail(
@@ -141,7 +153,7 @@ void refuse_key(std::string_view piece, const Location& location) {
     if (!begins_with_word(piece, key)) continue;
     std::string_view value = trimmed(piece.substr(key.size()));
     if (value.starts_with(':')) value = trimmed(value.substr(1));
-    if (key == "class" && !is_word(value)) continue;  // a sentence about classes
+    if (key == "class" && !is_word(value) && value[0] != '=') continue;  // a sentence about classes
     location.fail(str_cat("cannot read `", piece, "`. Write `", key, ": ", of,
                           "`, or start free text with another word."));
   }
@@ -174,12 +186,13 @@ void check_after_transform(const Manifest& manifest) {
 void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& manifest) {
   for (const SourceLine& line : header) {
     refuse_encoding(line.notes, line.location);
-    std::string_view left = line.notes;
-    while (!left.empty()) {  // two or more spaces separate keys
-      const std::size_t gap = std::min(left.find("  "), left.size());
-      const std::string_view piece = trimmed(left.substr(0, gap));
-      left = trimmed(left.substr(gap));
-      if (read_key(piece, flags, line.location, manifest)) continue;
+    bool after_key = false;
+    for (const std::string_view piece : pieces_between_spaces(line.notes)) {
+      if (after_key && begins_with_word(piece, "if"))
+        line.location.fail(
+            str_cat("`", piece, "` has no effect after two spaces. Write one space before `if`."));
+      after_key = read_key(piece, flags, line.location, manifest);
+      if (after_key) continue;
       if (manifest.kind == Kind::rule) refuse_key(piece, line.location);
       refuse_misspelled_key(piece, keys_of(manifest.kind), line.location);
       manifest.description += (manifest.description.empty() ? "" : " ") + std::string(piece);

@@ -64,12 +64,14 @@ class Cutter {
     check_code();
     bool leading = true;
     while (next()) {
-      leading = leading && here_.has_comment && here_.code.empty();
+      leading = leading && (here_.code.empty() || here_.code == "#pragma once");
       if (read_refusal()) continue;
-      if (leading)
+      if (!leading) {
+        refuse_late_key();
+        outside();
+      } else if (here_.has_comment && !names_licence(here_.comment)) {
         result_.header.push_back({location_, "", std::string(here_.comment)});
-      else
-        refuse_late_key(), outside();
+      }
     }
     return std::move(result_);
   }
@@ -123,13 +125,21 @@ class Cutter {
     return false;
   }
 
+  // Such a line above the description does not belong to it.
+  static bool names_licence(std::string_view comment) {
+    return comment.starts_with("SPDX-") || comment.starts_with("Copyright");
+  }
+
   // Keys of the leading comment would have no effect elsewhere, so that they are errors there.
   void refuse_late_key() const {
     if (!here_.has_comment || !here_.code.empty()) return;
-    for (const auto& [key, of] : kRuleKeys)
-      if (here_.comment.starts_with(str_cat(key, ": ")))
-        location_.fail(
-            str_cat("`// ", key, ": ...` must be in the file's leading comment. Move it there."));
+    std::vector<std::string_view> keys = {"vectors", "signed"};
+    for (const auto& [key, of] : kRuleKeys) keys.push_back(key);
+    for (const std::string_view piece : pieces_between_spaces(here_.comment))
+      for (const std::string_view key : keys)
+        if (piece.starts_with(str_cat(key, ": ")))
+          location_.fail(
+              str_cat("`// ", key, ": ...` must be in the file's leading comment. Move it there."));
   }
 
   void directive() {
@@ -245,10 +255,8 @@ class Cutter {
   // Looks ahead without consuming lines, because the struct's own lines are also part of the file's code.
   void loose_lines(SourceStruct& parsed) {
     const Position saved = position();
-    while (next() && here_.code != "};") {
-      if (!here_.code.empty()) parsed.fields.push_back({location_, std::string(here_.code), ""});
-      if (parsed.fields.size() > 16) break;
-    }
+    while (next() && here_.code != "};")
+      if (!here_.code.empty()) add_line(parsed.fields);
     position() = saved;
   }
 

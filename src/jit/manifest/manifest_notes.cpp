@@ -59,6 +59,8 @@ constexpr std::array kNoteForms = {
     NoteForm{"after", "after: REDUCTION, ...",
              "a rule's reductions; with names of transforms also for slots"},
     NoteForm{"update_state", "update_state", "a rule's reductions"},
+    NoteForm{"elements", "elements", "a rule's auxiliary state"},
+    NoteForm{"host", "host: NAME", "transforms"},
     NoteForm{"refuse", "// refuse: CONDITION, SENTENCE", "a line of its own"},
 };
 
@@ -102,6 +104,16 @@ std::vector<std::string_view> segments_of(const SourceLine& line) {
   return segments;
 }
 
+std::vector<std::string_view> pieces_between_spaces(std::string_view comment) {
+  std::vector<std::string_view> pieces;
+  while (!comment.empty()) {
+    const std::size_t gap = std::min(comment.find("  "), comment.size());
+    pieces.push_back(trimmed(comment.substr(0, gap)));
+    comment = trimmed(comment.substr(gap));
+  }
+  return pieces;
+}
+
 std::string_view key_of(std::string_view segment) {
   const std::size_t end = segment.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
   if (end == segment.npos || end == 0 || segment[end] != ':') return {};
@@ -137,19 +149,22 @@ void refuse_misspelled_key(std::string_view text, const std::vector<std::string>
 // Whether free text describes a range in a form that is not parsed: `must be > 0`, `0..1`, `Positive`.
 static bool looks_like_range(std::string_view segment) {
   constexpr std::size_t kLongest = 200;  // std::regex needs stack space per character
-  const std::string number = R"([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?)",
-                    lead = R"(^((must|should|has to|to|be|is|are|an?|any|in|from|strictly) +)*)";
+  const std::string
+      number = R"([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?)",
+      lead = R"(^((must|should|has to|to|be|is|are|an?|any|in|from|strictly|not|never) +)*)";
   const auto form = [](const std::string& words) { return std::regex(words, std::regex::icase); };
   static const std::array kForms = {
       form("(^|[^-])[<>]"),
       form(number + R"( *\.\.+ *)" + number),
-      form(R"([\[(] *)" + number + " *, *" + number + R"( *[\])])"),
+      form(R"([\[(] *)" + number + " *, *(" + number + R"( *[\])]|inf))"),
       form(lead + number + " *(to|and|-) *" + number + "$"),
       form(lead + number + " or (more|less|larger|greater|smaller|above|below)$"),
       form(lead + "(between|at least|at most|(greater|larger|more|less|smaller) than|power of)"),
       form(lead + "(above|below|up to|within) " + number),
+      form(lead + "zero$"),
+      form(lead + "(((not|non)[- ]?)?(negative|positive|zero)|nonzero)( numbers?| integers?)?$"),
       form(lead +
-           "((not|non)[- ]?(negative|positive)|(positive|negative|integer|whole))( numbers?)?$")};
+           R"(((positive|negative|whole) +)*(integers?|ints?|whole numbers?)(,.*| from .*)?$)")};
   const std::string begin(segment.substr(0, kLongest));
   const auto shows = [&](const std::regex& one) { return std::regex_search(begin, one); };
   return begin.find("\xe2\x89\xa4") != begin.npos || begin.find("\xe2\x89\xa5") != begin.npos ||
@@ -168,7 +183,7 @@ void add_free_text(std::string_view segment, const Location& location, std::stri
   refuse_note(segment, location);
   const auto key = key_of(segment);
   if (key == "keeps") location.fail("the note `keeps:` is now called `codec:`");
-  std::vector<std::string> words = {"host"};
+  std::vector<std::string> words;
   for (const NoteForm& one : kNoteForms)
     if (one.form.find(':') != one.form.npos) words.emplace_back(one.word);
   refuse_misspelled_key(segment, words, location);

@@ -21,6 +21,9 @@ std::vector<std::string_view> segments_of(const SourceLine& line);
 std::string_view key_of(std::string_view segment);
 std::string_view value_of(std::string_view segment);
 
+/// Splits a leading comment at two or more spaces, which separate keys.
+std::vector<std::string_view> pieces_between_spaces(std::string_view comment);
+
 /// Throws an Error for a comment that is not UTF-8. Python could not read it.
 void refuse_encoding(std::string_view text, const Location& location);
 

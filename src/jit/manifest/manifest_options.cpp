@@ -15,14 +15,17 @@ constexpr std::string_view kAtConstruction = "at construction:";
 constexpr std::string_view kSameInGroups = "same in all groups";
 
 Value read_braced(Cursor& cursor, int count) {
+  const auto expect = [&, all = counted(count, "number")](const char* sign) {
+    if (!cursor.take(sign)) cursor.fail(str_cat("`", sign, "` of a list of ", all));
+  };
   Value::Numbers numbers;
   cursor.expect("{");
   for (int i = 0; i < count; ++i) {
-    if (i > 0) cursor.expect(",");
+    if (i > 0) expect(",");
     const bool null = cursor.take_word("null");
     numbers.push_back(null ? std::numeric_limits<double>::quiet_NaN() : cursor.number());
   }
-  cursor.expect("}");
+  expect("}");
   return numbers;
 }
 
@@ -58,6 +61,10 @@ Value read_default(Cursor& cursor, const Option& option) {
 }
 
 void check_default(const Option& option, const Location& location) {
+  const Constraint& range = option.constraint;
+  if (range.low && range.high &&
+      (*range.low > *range.high || (*range.low == *range.high && (range.above || range.below))))
+    location.fail("no number is in this range. Write the lower bound first, as in `in [0, 1)`.");
   if (const auto problem = option.range_problem(option.initial))
     location.fail(str_cat("the default value is out of range: ", *problem));
 }

@@ -93,9 +93,13 @@ class Reader {
       add(made_.aux_state, read_aux_state(line, flags_), line.location, kMostAuxFields,
           "fields of auxiliary state");
       check_aux_state(made_, line.location);
+      check_domain_names(made_.aux_state, line.location);
       check_archived(made_, made_.aux_state.back(), line.location);
     });
-    if (made_.kind == Kind::rule) read_scalars(), read_matrices();
+    if (made_.kind == Kind::rule) {
+      read_scalars();
+      read_matrices();
+    }
     read_refusals();
     read_header(lines_.header, flags_, made_);
     check_matrices();
@@ -174,8 +178,8 @@ class Reader {
     for (const SourceLine& line : found->second.fields) {
       const std::string_view left =
           trimmed(std::string_view(line.code).substr(0, line.code.find('=')));
-      symbols_.try_emplace(std::string(left.substr(left.find_last_of(' ') + 1)),
-                           Symbol{Symbol::Type::later, 1, {}});
+      symbols_[std::string(left.substr(left.find_last_of(' ') + 1))] =
+          Symbol{Symbol::Type::later, 1, {}};
     }
   }
 
@@ -234,6 +238,7 @@ class Reader {
     check_no_transform(made_, slot.name, location);
     refuse_in_archives(slot.name, location);
     check_initial(made_, slot.initial, false, location);
+    check_start(made_, slot, location);
   }
 
   void read_transforms() {
@@ -278,6 +283,7 @@ class Reader {
 
   void finalize_reduction(const Location& location) {
     Reduction& reduction = made_.reductions.back();
+    check_reduction(made_, location);
     const auto always = std::count_if(made_.reductions.begin(), made_.reductions.end(),
                                       [](const Reduction& one) { return !one.condition; });
     if (always > kMostReductions)
@@ -317,6 +323,7 @@ class Reader {
       } catch (const Error&) {
         continue;
       }
+      check_scalars(made_, line.location);
     }
   }
 

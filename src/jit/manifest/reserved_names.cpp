@@ -254,7 +254,8 @@ bool begins_with_word(View text, View word) {
   const bool same =
       text.size() >= word.size() && std::equal(word.begin(), word.end(), text.begin(),
                                                [](char a, char b) { return a == lower(b); });
-  return same && (text.size() == word.size() || View(" :").find(text[word.size()]) != View::npos);
+  return same &&
+         (text.size() == word.size() || View(" :=(,").find(text[word.size()]) != View::npos);
 }
 
 bool contains_word(View code, View word) {

@@ -147,8 +147,16 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, HYPER "Numbers 2 a = {1};\n};\n", "expected `<`, found `2"},
       {Kind::rule, 3, HYPER "Numbers<2 a = {1};\n};\n", "expected `>`, found `a"},
       {Kind::rule, 3, HYPER "Numbers<2> a = 1;\n};\n", "expected `{`, found `1;`"},
-      {Kind::rule, 3, HYPER "Numbers<2> a = {1};\n};\n", "expected `,`, found `};`"},
-      {Kind::rule, 3, HYPER "List a = {1};\n};\n", "expected `}`, found `1};`"},
+      {Kind::rule, 3, HYPER "Numbers<2> a = {1};\n};\n",
+       "expected `,` of a list of 2 numbers, found `};`"},
+      {Kind::rule, 3, HYPER "Numbers<2> a = {1, 2, 3};\n};\n",
+       "expected `}` of a list of 2 numbers, found `, 3};`"},
+      {Kind::rule, 3, HYPER "double a = 1;  // in (2, 1)\n};\n", "no number is in this range"},
+      {Kind::rule, 3, HYPER "double a = 1;  // > 1 <= 1\n};\n", "no number is in this range"},
+      {Kind::codec, 3, CODEC "struct Options {\nint a = 4;  // in [8, 4]\n};\n",
+       "no number is in this range"},
+      {Kind::rule, 3, HYPER "List a = {1};\n};\n",
+       "expected `}` of a list of 0 numbers, found `1};`"},
       {Kind::rule, 4, HYPER "double a = 1;\ndouble a = 1;\n};\n", "`a` is declared twice. Rename"},
       {Kind::rule, 4, HYPER "};\nstruct Flags { bool dims = true; };\n",
        "`dims` is reserved in conditions. Rename the option."},
@@ -173,7 +181,68 @@ const std::vector<Mistake>& mistakes() {
        "the note `0..1` is not a valid range"},
       {Kind::rule, 3, HYPER "double a = 1;  // size: a\n};\n",
        "unknown note `size:`. Free text cannot start with a word and a colon."},
+      {Kind::rule, 3, HYPER "double a = 1;  // must be a positive integer\n};\n",
+       "is not a valid range"},
+      {Kind::rule, 3, HYPER "double a = 1;  // integers\n};\n", "is not a valid range"},
+      {Kind::rule, 3, HYPER "double a = 1;  // (0, inf)\n};\n", "is not a valid range"},
+      {Kind::rule, 3, HYPER "double a = 1;  // must not be zero\n};\n", "is not a valid range"},
+      {Kind::rule, 3, HYPER "double a = 1;  // nonzero\n};\n", "is not a valid range"},
       // ---- notes that are not written as they are read
+      {Kind::rule, 7, FLAGS "bool a = true;\n};\nstruct Slots {\nSigned m;  // if(a)\n};\n",
+       "cannot read `if(a)`. Write `if CONDITION`"},
+      {Kind::rule, 3, SLOTS "Signed m;  // initial=1\n};\n",
+       "cannot read `initial=1`. Write `initial: NUMBER"},
+      {Kind::rule, 3, SLOTS "Signed m;  // codec=fp32\n};\n", "cannot read `codec=fp32`"},
+      {Kind::rule, 5, SUMS "Sum<tensor, 1, A> a;  // update_state, after others\n};\n",
+       "cannot read `update_state, after others`"},
+      {Kind::rule, 3, MEMORY "Entry<tensor> x;  // elements, initial: 1\n};\n",
+       "cannot read `elements, initial: 1`"},
+      {Kind::rule, 3, HYPER "double a = 1;  // same in all groups, always\n};\n",
+       "cannot read `same in all groups, always`"},
+      {Kind::rule, 3, RULE "struct Transforms {\nreal a;  // host=x\n};\n",
+       "cannot read `host=x`. Write `host: NAME`"},
+      {Kind::rule, 1, "// Mine.   class=Mine\n" RULE, "cannot read `class=Mine`"},
+      {Kind::rule, 1, "// Mine.   modes=train, eval\n" RULE, "cannot read `modes=train, eval`"},
+      {Kind::rule, 1, "// Mine.   default state=int8\n" RULE, "cannot read `default state=int8`"},
+      {Kind::rule, 2, RULE "// Mine.   default state: int8\n",
+       "must be in the file's leading comment"},
+      {Kind::codec, 2, CODEC "// signed: int8\n", "must be in the file's leading comment"},
+      {Kind::rule, 1, "// A.   default state: int8  if big\n" FLAGS "bool big = false;\n};\n",
+       "`if big` has no effect after two spaces"},
+      {Kind::rule, 1, "// min_quantized_size: 1024 elements\n" RULE, "expected nothing more"},
+      {Kind::rule, 2, "// default state: int8\n// default state: fp32\n" RULE,
+       "this one is never used"},
+      {Kind::rule, 2, "// min_quantized_size: 1\n// min_quantized_size: 2\n" RULE,
+       "this one is never used"},
+      // ---- names with two meanings
+      {Kind::rule, 4, FLAGS "bool big = false;  // lifted: numel > 1\nbool numel = false;\n};\n",
+       "`numel` is declared below the condition"},
+      {Kind::rule, 3, SLOTS "Signed codec;\n};\n", "`codec` is reserved in checkpoints"},
+      {Kind::rule, 5, SUMS "Sum<rows, 1, A> rows;\n};\n", "`rows` is a domain"},
+      {Kind::rule, 6, SUMS "Sum<tensor, 1, A> rows;\nSum<rows, 1, B> b;\n};\n",
+       "`rows` is a domain"},
+      {Kind::rule, 3, MEMORY "Entry<tensor> tensor;\n};\n", "`tensor` is a domain"},
+      {Kind::rule, 5, SUMS "Sum<tensor, 1, A> transformed;\n};\n",
+       "`transformed` is the result of a host transform"},
+      {Kind::rule, 8, SUMS "Sum<tensor, 1, A> a;\n};\nstruct Scalars {\nreal lr,\n    a;\n};\n",
+       "`a` is also a reduction"},
+      {Kind::rule, 6,
+       HYPER
+       "double start = 0;  // finite\n};\nstruct Slots {\nNonNegative v;  // initial: start\n};\n",
+       "a NonNegative slot starts at `start`, which may be negative"},
+      {Kind::codec, 4,
+       CODEC
+       "using Code = uint8;\nstruct A { real x; };\nstruct Reductions { Sum<all, 1, A> a; };\n",
+       "a codec's sum over `all` tensors"},
+      {Kind::codec, 4,
+       CODEC
+       "using Code = uint8;\nstruct Options {\nint block = 4;  // power of two in [1, 8]\n};\n"
+       "struct Meta { float scale; };\n",
+       "a block with Meta has at least 2 elements"},
+      {Kind::codec, 4, CODEC "using Code = uint8;\nstruct Options {\nint dims = 2;  // >= 2\n};\n",
+       "expected `int dims = N;  // in [a, b]`"},
+      {Kind::rule, 2, RULE "#define MINE_CUH\n", "use `#pragma once`"},
+      {Kind::rule, 2, RULE "inline real total(0);\n", "outlives an element"},
       {Kind::rule, 3, HYPER "double a = 1;  // torch: a\n};\n",
        "cannot read `torch: a` here: `torch: NAME` is for slots, auxiliary state and matrices. "
        "Start free "
@@ -707,9 +776,10 @@ TEST(ManifestMistakes, TheTableHasEveryMessage) {
   provoked.push_back(problem_of_name("lion.v2"));
   provoked.push_back(problem_of_many_reductions());
   int messages = 0;
-  for (const char* file : {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields",
-                           "manifest_formats", "manifest_reader", "manifest_header",
-                           "manifest_braces", "manifest_code", "manifest_names", "expression"}) {
+  for (const char* file :
+       {"manifest_lines", "manifest_cursor", "manifest_notes", "manifest_fields",
+        "manifest_formats", "manifest_reader", "manifest_header", "manifest_braces",
+        "manifest_code", "manifest_names", "manifest_checks", "expression"}) {
     const std::string source = source_of(file);
     for (const std::string call : {"fail(", "identifier("}) {
       for (std::size_t at = 0; (at = source.find(call, at)) != source.npos; at += call.size()) {
