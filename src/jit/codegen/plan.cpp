@@ -36,18 +36,20 @@ void find_manifests(Plan& plan) {
   plan.weights = &catalog.weights(spec.state.weights);
 }
 
-// A codec reads the results of its sums from its auxiliary state, which belongs to one tensor.
-void check_codec_sums(const Plan& plan) {
-  for (const ResolvedReduction& r : plan.reductions)
-    if (r.component >= kFirstCodecComponent && r.is_global && r.active())
-      throw Error(str_cat(
-          "the codec ", plan.components[r.component]->name, " sums `", r.name,
-          "` over all tensors, but its AuxState belongs to one tensor. Sum over `tensor`, or over ",
-          "a smaller domain."));
-}
-
 bool is_active(const Plan& plan, int component, const AuxField& field) {
   return !field.condition || field.condition->holds(plan.flags(component));
+}
+
+// An initial value of a codec may name one of the codec's numbers. That is a constant, or one of the rule's numbers.
+Initial initial_of(const Plan& plan, const AuxField& field, int component) {
+  if (component < kFirstCodecComponent || field.initial.option.empty()) return field.initial;
+  const Value& value = plan.flags(component).at(field.initial.option);
+  Initial initial;
+  if (value.is_choice())
+    initial.option = value.choice();
+  else
+    initial.number = value.number();
+  return initial;
 }
 
 ResolvedAuxState resolved(const Plan& plan, const AuxField& field, int component) {
@@ -63,7 +65,7 @@ ResolvedAuxState resolved(const Plan& plan, const AuxField& field, int component
           .bytes = field.is_double ? 8 : real_bytes(parameter),
           .is_double = field.is_double,
           .of_elements = field.of_elements,
-          .initial = field.initial};
+          .initial = initial_of(plan, field, component)};
 }
 
 ResolvedAuxState resolved(const Plan& plan, const MatrixField& field) {
@@ -157,7 +159,6 @@ Plan resolve(const KernelSpec& spec, const Catalog& catalog) {
   plan.name = name_of(plan.spec);
   find_manifests(plan);
   plan_reductions(plan, {});
-  check_codec_sums(plan);
   number_aux_state(plan);
   check_field_count(plan);
   return plan;

@@ -314,18 +314,22 @@ TEST_F(PassesTest, IfOneKernelClipsAllDoAndNoOtherFlagChanges) {
   EXPECT_EQ(alone[0].spec, resolve(plain, catalog).spec);
 }
 
-TEST_F(PassesTest, ACodecMayNotSumOverAllTensors) {
+TEST_F(PassesTest, AnInitialValueOfACodecIsOneOfTheCodecsNumbers) {
   std::string codec = testing::kNormedText;
-  codec = with(codec, "struct Reductions {", "struct Other { real unused; };\nstruct Reductions {");
-  codec = with(codec, "norm;", "norm;\n  Sum<all, 1, Other> other;");
+  codec = with(codec, "struct Norm {",
+               "struct Hyper {\n  double lr = 0.25;  // >= 0\n};\nstruct Norm {");
+  codec = with(codec, "initial: 1", "initial: lr");
   testing::write_file(folder / "normed.cuh", codec);
   catalog.load_codec(folder / "normed.cuh");
-  const std::string error = error_of([&] {
-    resolve({.rule = "sgd", .flags = {{"has_momentum", true}}, .state = {{CodecChoice{"normed"}}}},
-            catalog);
-  });
-  EXPECT_NE(error.find("the codec normed sums `other` over all tensors"), std::string::npos)
-      << error;
+  const auto initial = [&](const CodecChoice& choice) {
+    const Plan plan =
+        resolve({.rule = "sgd", .flags = {{"has_momentum", true}}, .state = {{choice}}}, catalog);
+    return plan.aux_state.at(0).initial;
+  };
+  EXPECT_EQ(initial({"normed"}).number, 0.25);  // not the rule's lr
+  EXPECT_EQ(initial({"normed"}).option, "");
+  EXPECT_EQ(initial({"normed", {{"lr", 2.0}}}).number, 2);
+  EXPECT_EQ(initial({"normed", {{"lr", "weight_decay"}}}).option, "weight_decay");
 }
 
 }  // namespace
