@@ -44,7 +44,7 @@ struct Rule {
     s.beta2 = static_cast<real>(beta2);
     s.fresh2 = static_cast<real>(1 - beta2);
     s.eps = static_cast<real>(h.eps);
-    s.floor = static_cast<real>(h.eps * h.eps);
+    s.floor = static_cast<real>(max(h.eps * h.eps, 0x1p-126));  // not 0, also for a float
     s.coupled = static_cast<real>(F.weight_decouple ? 0.0 : h.weight_decay);
     s.lr = h.lr;
     s.decay = F.weight_decouple ? h.weight_decay : 0.0;

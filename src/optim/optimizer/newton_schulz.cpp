@@ -14,6 +14,8 @@ namespace {
 // Elements of one batch. This bounds the iteration's temporary memory to a few times this size.
 constexpr std::int64_t kBatchElements = std::int64_t{1} << 22;
 
+constexpr int kMaxSteps = 99;  // as torch.optim.Muon
+
 bool is_tall(const torch::Tensor& matrix) { return matrix.size(0) > matrix.size(1); }
 
 // 1 for a rule without the option: it scales its updates itself.
@@ -63,7 +65,20 @@ std::vector<std::vector<std::size_t>> batches_of(const std::vector<torch::Tensor
 
 }  // namespace
 
+// A rule of the user may declare these options in another way.
+static void check_options(const jit::OptionValues& options) {
+  const jit::Value coefficients = options.get("ns_coefficients"), steps = options.get("ns_steps");
+  const bool fits = coefficients.is_numbers() && coefficients.numbers().size() == 3 &&
+                    steps.is_number() && steps.number() >= 0 && steps.number() <= kMaxSteps &&
+                    options.get("eps").is_number() && options.get("ns_dtype").is_choice();
+  TORCH_CHECK(fits, "jitstep: the host transform newton_schulz cannot use the options of the rule ",
+              options.rule().name, ". Declare `Numbers<3> ns_coefficients`, `double eps`, ",
+              "`double ns_steps` with the note `integer; in [0, ", kMaxSteps,
+              "]`, and a flag `ns_dtype` of an enumeration, as rules/muon.cuh does.");
+}
+
 void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionValues& options) {
+  check_options(options);
   for (const torch::Tensor& one : values)
     TORCH_CHECK(one.dim() == 2,
                 "jitstep: the host transform newton_schulz cannot transform a tensor of ",

@@ -2,6 +2,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "optim/optimizer/host_transforms.h"
@@ -46,8 +47,13 @@ torch::Tensor refreshed(const torch::Tensor& basis, const torch::Tensor& statist
   return torch::empty_like(q).index_copy_(1, order, q);
 }
 
-std::int64_t integer(const TransformCall& call, const char* option) {
-  return static_cast<std::int64_t>(call.options.get(option).number());
+// A rule of the user may declare the option without a range.
+std::int64_t frequency(const TransformCall& call) {
+  const double every = call.options.get("precondition_frequency").number();
+  TORCH_CHECK(every >= 1 && every <= std::numeric_limits<int>::max(),
+              "jitstep: precondition_frequency of the rule ", call.options.rule().name, " is ",
+              every, ". Declare it with the note `integer; >= 1`.");
+  return static_cast<std::int64_t>(every);
 }
 
 // Into the eigenbases, or back.
@@ -68,7 +74,7 @@ double decay_of_statistics(const TransformCall& call) {
 
 void shampoo(const TransformCall& call) {
   const torch::Tensor gradient = with_dimensions(call.values);
-  const std::int64_t every = integer(call, "precondition_frequency"), step = call.step();
+  const std::int64_t every = frequency(call), step = call.step();
   torch::Tensor result = gradient;
   for (std::int64_t dim = 0; dim < gradient.dim(); ++dim) {
     const torch::Tensor statistics = call.matrix(numbered("l", dim));
@@ -108,7 +114,7 @@ void soap_momentum(const TransformCall& call) {
 void soap_update(const TransformCall& call) {
   call.values.copy_(projected(call, true).reshape(call.values.sizes()));
   const std::int64_t taken = call.step() - 1;
-  if (taken == 0 || taken % integer(call, "precondition_frequency") != 0) return;
+  if (taken == 0 || taken % frequency(call) != 0) return;
   for (std::int64_t dim = 0; dim < std::max<std::int64_t>(call.values.dim(), 1); ++dim)
     if (const torch::Tensor statistics = call.matrix(numbered("gg", dim)); statistics.defined()) {
       torch::Tensor& basis = call.matrices[numbered("q", dim)];
