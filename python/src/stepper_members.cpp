@@ -66,7 +66,10 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
 // Follows the tensors of a parameter's state, which a program may replace.
 void Stepper::watch_buffers(Member& member, const ParamPlan& plan, const Buffers& buffers,
                             const nb::object& state) {
-  for (const auto& [codes, scales] : buffers.slots) watch_.add(codes), watch_.add(scales);
+  for (const auto& [codes, scales] : buffers.slots) {
+    watch_.add(codes);
+    watch_.add(scales);
+  }
   watch_.add(buffers.residual);
   const std::vector<AuxInfo> fields = plan.aux();
   for (std::size_t i = 0; i < buffers.aux.size(); ++i) {

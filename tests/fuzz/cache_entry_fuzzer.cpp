@@ -23,7 +23,7 @@ std::vector<std::byte> right_entry() {
 void read(const std::vector<std::byte>& bytes, bool damaged) {
   header_of(bytes);
   const auto found = decode_entry(bytes, kKey);
-  if (found && damaged) std::abort();
+  if (found.has_value() == damaged) std::abort();
 }
 
 }  // namespace

@@ -15,14 +15,13 @@ std::int64_t most_partials(const std::vector<AllRecord>& records) {
   return most;
 }
 
-// The sum adds in the order of ids, with a number of memory for each.
+// The sum adds in the order of ids.
 int ids_of(const std::vector<AllRecord>& records) {
-  constexpr int kMostIds = 1 << 24;
   int last = -1;
   for (const AllRecord& record : records) last = std::max(last, record.id);
-  if (last >= kMostIds)
-    throw Error(str_cat("a sum over all tensors needs ids below ", kMostIds, ", and a tensor has ",
-                        last, ". Number the tensors from 0."));
+  if (last >= kMaxTensorIds)
+    throw Error(str_cat("a sum over all tensors needs ids below ", kMaxTensorIds,
+                        ", and a tensor has ", last, ". Number the tensors from 0."));
   return last + 1;
 }
 

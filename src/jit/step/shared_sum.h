@@ -9,6 +9,9 @@
 
 namespace jitstep::jit {
 
+/// Tensor ids are below this number: the sum needs memory for each id up to the largest.
+inline constexpr int kMaxTensorIds = 1 << 24;
+
 /// Holds the list of partial sums of all batches with this sum, and a work buffer for adding them. All batches add the
 /// same partial sums. Each batch has its own result of `finalize`.
 class SharedSum {

@@ -128,6 +128,10 @@ struct Optimizer::Impl {
 
   Impl(Optimizer& of, NonTrainablePolicy policy) : optimizer(&of), non_trainable_policy(policy) {}
 
+  // Identifies the optimizer, also after it was moved. An address may be reused by another optimizer.
+  const std::int64_t serial_number = next_serial_number();
+  static std::int64_t next_serial_number();
+
   Optimizer* optimizer;  // updated when the Optimizer is moved
   NonTrainablePolicy non_trainable_policy;
   bool several_rules = false;  // each group's options name its rule
@@ -325,7 +329,8 @@ struct Optimizer::Impl {
 
   // ---- checkpoints and reports (optimizer_archive.cpp, optimizer_parts.cpp, kernel_report.cpp)
   std::optional<std::vector<double>> shared_state_to_save() const;
-  void write_index(const std::string& folder, const PartIndex& index) const;
+  void write_index(const std::string& folder, const PartIndex& index,
+                   const std::map<void*, ParamState>& outlines) const;
   void load_all(torch::serialize::InputArchive& archive, CheckpointFolder* folder);
   torch::Tensor read_parts(CheckpointFolder& folder, const ParameterName& name,
                            ParamState::Data& state, const jit::Plan& plan) const;

@@ -209,14 +209,16 @@ void Optimizer::save_parts(const std::string& folder, int parts) const {
   index.save = name_of_save(ranks > 0 ? first_of(number, impl.sharding->ranks()) : number);
   bool is_complete = false;
   try {
+    std::map<void*, ParamState> outlines;
     impl.together(RankCall::save_parts, [&] {
       const Impl::PartsToSave saved(impl, parts);
       saved.describe(index);
       saved.write(folder, index);
+      outlines = saved.outlines(index);
     });
     impl.together(RankCall::save_parts, [&] {
       if (!is_first) return;
-      impl.write_index(folder, index);
+      impl.write_index(folder, index, outlines);
       is_complete = true;
       jit::sync_folder(folder);  // before old files are removed
       remove_other_parts(folder, index.save);
@@ -228,9 +230,9 @@ void Optimizer::save_parts(const std::string& folder, int parts) const {
   }
 }
 
-void Optimizer::Impl::write_index(const std::string& folder, const PartIndex& index) const {
+void Optimizer::Impl::write_index(const std::string& folder, const PartIndex& index,
+                                  const std::map<void*, ParamState>& outlines) const {
   torch::serialize::OutputArchive archive;
-  const auto outlines = PartsToSave(*this, index.parts).outlines(index);
   write_archive(archive, default_options(), mode, {states(), outlines}, param_groups(),
                 shared_state_to_save(), to_text(index));
   write_file(archive, (fs::path(folder) / kIndexFile).string());

@@ -110,7 +110,10 @@ void Optimizer::Impl::gather_inputs(Operation operation) {
     sync_groups();
     gather_groups(operation);
   }
-  if (operation == Operation::step) check_devices(), check_extras();
+  if (operation == Operation::step) {
+    check_devices();
+    check_extras();
+  }
   if (!memory_checked || !pending.empty()) check_memory();
   if (operation == Operation::step) check_new_gradients();
   use_parts();

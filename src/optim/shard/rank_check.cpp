@@ -27,8 +27,11 @@ const char* name_of(std::int64_t call) {
 
 Row row_of(RankCall call, std::uint64_t settings, const std::vector<ParameterDigest>& parameters) {
   RankHash shapes, options, gradients;
-  for (const ParameterDigest& one : parameters)
-    shapes.add(one.shape), options.add(one.options), gradients.add(one.gradient);
+  for (const ParameterDigest& one : parameters) {
+    shapes.add(one.shape);
+    options.add(one.options);
+    gradients.add(one.gradient);
+  }
   return {static_cast<std::int64_t>(call),
           static_cast<std::int64_t>(RankHash().add(version()).value()),
           static_cast<std::int64_t>(settings),

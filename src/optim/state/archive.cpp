@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "jit/base/text.h"
+#include "jit/step/shared_sum.h"
 #include "optim/options/group_options.h"
 #include "optim/state/archive_fields.h"
 #include "optim/state/shared_state_tensors.h"
@@ -285,12 +286,12 @@ jit::Mode read_mode(InputArchive& archive) {
 }
 
 std::set<int> distinct_ids(const std::vector<ArchivedGroup>& groups) {
-  constexpr int kMost = 1 << 24;
   std::set<int> ids;
   for (const auto& group : groups)
     for (const auto& state : group.states)
       TORCH_CHECK(
-          !state || (state->id() >= 0 && state->id() < kMost && ids.insert(state->id()).second),
+          !state || (state->id() >= 0 && state->id() < jit::kMaxTensorIds &&
+                     ids.insert(state->id()).second),
           "jitstep: the checkpoint is damaged: two parameters have the same tensor id, or an id is "
           "out of range. Save the optimizer again.");
   return ids;

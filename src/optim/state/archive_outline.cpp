@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include "jit/step/shared_sum.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/state/archive.h"
 #include "optim/state/archive_fields.h"
@@ -17,8 +18,6 @@ namespace {
 
 using torch::serialize::InputArchive;
 using Sizes = std::vector<std::int64_t>;
-
-constexpr std::int64_t kMostParameters = 1 << 24;  // the number of tensor ids
 
 std::int64_t elements_of(const Sizes& sizes) {
   std::int64_t product = 1;
@@ -82,7 +81,7 @@ OutlinedGroup read_group(InputArchive& archive, InputArchive& states, const std:
   InputArchive options = read_entry(archive, "options");
   group.options->serialize(options);
   const std::int64_t count = read_size(archive, "params/size");
-  TORCH_CHECK(count >= 0 && count <= kMostParameters,
+  TORCH_CHECK(count >= 0 && count <= jit::kMaxTensorIds,
               "jitstep: the checkpoint is damaged: a group has ", count,
               " parameters. Save the optimizer again.");
   group.states = read_states(archive, states, *group.options, static_cast<std::size_t>(count));

@@ -51,7 +51,10 @@ struct StateBuffers {
   /// Visits codes, metadata, auxiliary state and residual, including undefined tensors, always in the same order.
   template <class Visit>
   void for_each_tensor(Visit visit) const {
-    for (const Slot& slot : slots) visit(slot.codes), visit(slot.meta);
+    for (const Slot& slot : slots) {
+      visit(slot.codes);
+      visit(slot.meta);
+    }
     for (const AuxState& field : aux_state) {
       visit(field.buffers[0]);
       if (!field.is_matrix()) visit(field.buffers[1]);

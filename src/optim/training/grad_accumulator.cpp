@@ -207,7 +207,10 @@ void GradAccumulator::State::add_present(const std::vector<Sum*>& waited, bool a
   }
   if (present.empty()) return;
   step(present, gradients, all);
-  for (Sum* const sum : present) sum->started = true, sum->p.mutable_grad().reset();
+  for (Sum* const sum : present) {
+    sum->started = true;
+    sum->p.mutable_grad().reset();
+  }
   added = true;
 }
 

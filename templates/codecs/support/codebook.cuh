@@ -109,8 +109,8 @@ struct SignedCodebook {
     const int reached = magnitude_reached<Bits - 1, 1>(abs(y));
     return y < 0 ? zero - reached : zero + 1 + reached;
   }
-  // A positive number within 0.5 of a candidate, for y in [-1, 1]. Halfway between the thresholds it is a candidate
-  // plus an eighth, so that it is positive for -1.
+  // A positive number less than 0.5 from the candidate, for y in [-1, 1]. The constant ends in 0.625, not 0.5, so that
+  // the number is positive for -1, too.
   KHD static float near_candidate(float y) {
     const uint32 line = static_cast<uint32>(lowest_line<Bits - 1, 1>(magnitude(y), kHighestLine));
     return float_of(line | (bits_of(y) & 0x80000000u)) + (static_cast<float>(zero) + 0.625f);
@@ -188,8 +188,8 @@ struct CodebookCodec : AbsmaxBlock<Meta, W> {
                ? 0x1p-149f
                : Codebook::thresholds.x[code];
   }
-  // The code of x in an ordinary block (see AbsmaxBlock). threshold(code): quick_threshold. A product with the least
-  // positive number is a whole number of it.
+  // The code of x in an ordinary block (see AbsmaxBlock). threshold(code): quick_threshold. The bits of x * 2^-149, a
+  // subnormal number, are x rounded to an integer.
   template <class Threshold>
   KHD static uint8 quick_code(real value, const Measured& measured, Threshold&& threshold) {
     const float x = static_cast<float>(value);

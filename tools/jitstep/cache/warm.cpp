@@ -90,7 +90,10 @@ RequestedOptimizer optimizer_of_line(const std::string& line, const OptimizerArg
     spec.erase(found);
     extracted = true;
   };
-  if (spec.is_object()) extract("param", parameter), extract("grad", gradient);
+  if (spec.is_object()) {
+    extract("param", parameter);
+    extract("grad", gradient);
+  }
   RequestedOptimizer requested = optimizer_of_spec(
       extracted ? spec.dump(-1, ' ', false, json::error_handler_t::replace) : line);
   requested.parameter = parameter;
