@@ -11,10 +11,11 @@ namespace jitstep {
 
 // ---- hyperparameters (host arithmetic, double) -------------------------------------------------
 
+// An index outside the list gives NaN: a rule may compute it from an option.
 template <int N>
 struct Numbers {
   double x[N];
-  KHD constexpr double operator[](int i) const { return x[i]; }
+  KHD constexpr double operator[](int i) const { return i >= 0 && i < N ? x[i] : kNaN; }
 };
 
 inline constexpr double null = kNaN;  // value of an unset Nullable
@@ -134,7 +135,7 @@ struct Reals {
 template <int N>
 struct Totals {
   double x[N];
-  KHD double operator[](int i) const { return x[i]; }
+  KHD double operator[](int i) const { return i >= 0 && i < N ? x[i] : kNaN; }
 };
 template <class Coefficients>
 struct Of {};  // selects the `terms` and `finalize` of a reduction
