@@ -1,5 +1,6 @@
 // exp, log, atan2 and the like against libm in long double, on targets where it is wider than double.
 #include "../../templates/lang/elementary.cuh"
+#include "../../templates/lang/contract.cuh"
 #include "../../templates/lang/element_functions.cuh"
 
 #include <gtest/gtest.h>
@@ -252,6 +253,17 @@ TEST(FunctionsOfFloats, HaveTheSpecialCasesOfC) {
   EXPECT_TRUE(std::isnan(tanh(float(kNaN))));
   EXPECT_TRUE(std::signbit(tanh(-0.0f)));
   EXPECT_EQ(tanh(1e-45f), 1e-45f);
+}
+
+TEST(NumbersOfARule, AreNanOutsideTheList) {
+  const jitstep::Numbers<2> numbers = {{0.5, 0.25}};
+  const Totals<2> totals = {{0.5, 0.25}};
+  for (const int outside : {-1, 2, 1 << 30, std::numeric_limits<int>::min()}) {
+    EXPECT_TRUE(std::isnan(numbers[outside])) << outside;
+    EXPECT_TRUE(std::isnan(totals[outside])) << outside;
+  }
+  EXPECT_EQ(numbers[1], 0.25);
+  EXPECT_EQ(totals[0], 0.5);
 }
 
 // FNV-1a of results for fixed arguments. They must be equal for every compiler and CPU.
