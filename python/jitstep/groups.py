@@ -283,8 +283,8 @@ class GroupedOptimizer(torch.optim.Optimizer):
 
         An example is "hessian" of Sophia. `value` has the parameter's shape, and is copied. The next step in which the
         parameter has a gradient reads it once. A second call before that step replaces it, and None takes it back.
-        Gradient options such as max_grad_norm do not change it. An unknown name, another tensor or another shape raises
-        ValueError.
+        Gradient options such as max_grad_norm do not change it. An unknown name, another tensor, another shape or
+        complex values raise ValueError. What is no tensor raises TypeError.
         """
         inputs.set_input(self, parameter, name, value)
 

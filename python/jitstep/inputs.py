@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 def set_input(optimizer: "GroupedOptimizer", parameter: Tensor, name: str, value: Tensor | None) -> None:
     """See Optimizer.set_input."""
+    for one in (parameter, value):
+        if one is not None and not isinstance(one, Tensor):
+            raise TypeError(f"set_input(): expected a tensor, found an object of type {type(one).__name__}.")
     known = optimizer._description["inputs"]
     if name not in known:
         has = ", ".join(known) or "none"
@@ -22,6 +25,8 @@ def set_input(optimizer: "GroupedOptimizer", parameter: Tensor, name: str, value
     if value is None:
         optimizer._inputs.get(parameter, {}).pop(number, None)
         return
+    if value.is_complex():
+        raise ValueError(f"set_input(): {name!r} is complex. Pass real numbers.")
     if value.shape != parameter.shape:
         raise ValueError(
             f"set_input(): {name!r} has the shape {list(value.shape)}, and the parameter {list(parameter.shape)}. "

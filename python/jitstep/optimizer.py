@@ -156,6 +156,8 @@ class Optimizer(GroupedOptimizer):
     def _check_own_step(self, p: Tensor, number: int, owners: dict[int, int]) -> None:
         """Raises ValueError if another parameter counts with the same tensor, which would count twice in each step."""
         other = owners.setdefault(self.state[p]["step"].data_ptr(), number)
+        if other != number and next(one for n, _, one in self._numbered() if n == other) is p:
+            raise ValueError(f"jitstep: parameter {number} is parameter {other} once more. Pass each parameter once.")
         if other != number:
             raise ValueError(
                 f"jitstep: {self._shown(number, p)}: its step is the tensor of parameter {other}. Set it to a clone()."

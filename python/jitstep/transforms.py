@@ -100,8 +100,14 @@ def _each(name: str, function: Callable[[TransformCall], object]) -> Callable[[l
     def run(calls: list[TransformCall]) -> None:
         for call in calls:
             before = dict(call.matrices)
+            shape, memory = call.values.shape, call.values.data_ptr()
             function(call)
             _check_matrices(name, before, call.matrices)
+            if call.values.shape != shape or call.values.data_ptr() != memory:
+                raise ValueError(
+                    f"jitstep: the host transform {name!r} gave its tensor another shape or memory, which would be "
+                    "ignored. Return a new tensor, or write the values in place, such as by copy_()."
+                )
 
     return run
 
@@ -130,6 +136,11 @@ def register_host_transform(name: str, function: Callable[[Tensor, Group], Tenso
             raise TypeError(f"{returned} {_shown_type(made)}. Return a tensor of the {wanted}")
         if made.shape != call.values.shape:
             raise ValueError(f"{returned} a tensor of the shape {list(made.shape)}. Return one of the {wanted}")
+        if made.is_complex() or made.is_meta or made.layout is not torch.strided:
+            raise ValueError(
+                f"{returned} a tensor of {made.dtype} on {made.device} with the layout {made.layout}. Return a dense "
+                f"tensor of real numbers of the {wanted}"
+            )
         call.values.copy_(made)
 
     _register(name, function, assign, replace)

@@ -235,6 +235,16 @@ def test_parameters_that_share_memory_are_refused():
         one.step()
 
 
+def test_a_parameter_that_is_listed_twice_is_an_error_of_the_step():
+    p = torch.nn.Parameter(torch.zeros(3))
+    with pytest.warns(UserWarning, match="duplicate"):
+        one = jitstep.AdamW([p, p])
+    p.grad = torch.ones(3)
+    with pytest.raises(ValueError, match="parameter 1 is parameter 0 once more"):
+        one.step()
+    assert torch.equal(p.detach(), torch.zeros(3))
+
+
 def test_a_parameter_on_another_device_is_an_error_of_the_step():
     p = torch.nn.Parameter(torch.ones(3, device="meta"))
     one = jitstep.SGD([p], lr=0.1)

@@ -68,8 +68,12 @@ def test_an_input_must_fit():
         (other, "hessian", p, "not a parameter of this optimizer"),
         (p, "hessians", p, "no input 'hessians'"),
         (p, "hessian", torch.ones(5), r"'hessian'.* \[5\].* \[4\]"),
+        (p, "hessian", torch.ones(4, dtype=torch.complex64), "complex"),
     ):
         with pytest.raises(ValueError, match=named):
             optimizer.set_input(parameter, name, value)
+    for parameter, value in ((p, 1.0), (p, [1.0] * 4), (1.0, p)):
+        with pytest.raises(TypeError, match="set_input"):
+            optimizer.set_input(parameter, "hessian", value)
     with pytest.raises(ValueError, match="adamw has no input"):
         jitstep.AdamW([p]).set_input(p, "hessian", p)

@@ -73,6 +73,33 @@ def test_a_transform_with_a_wrong_result_is_named(transformed, register, functio
     assert torch.equal(transformed[1].detach(), torch.zeros(2, 3))
 
 
+def _resized(values, group):
+    values.resize_(1)
+    return values
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda values, group: values.set_(torch.full((1,), 7.0)),
+        lambda values, group: values.set_(torch.full((2, 3), 7.0)),
+        _resized,
+        lambda values, group: values.to(torch.complex64),
+        lambda values, group: values.to("meta"),
+        lambda values, group: values.to_sparse(),
+    ],
+)
+def test_a_transform_keeps_its_tensor_in_place_dense_and_real(transformed, function):
+    optimizer, p = transformed
+    jitstep.register_host_transform("stepped", function)
+    with pytest.raises(ValueError, match="host transform 'stepped'"):
+        optimizer.step()
+    assert torch.equal(p.detach(), torch.zeros(2, 3))
+    jitstep.register_host_transform("stepped", lambda values, group: values * 2, replace=True)
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.full((2, 3), 2.0))
+
+
 def test_a_transform_is_replaced_if_asked(transformed):
     optimizer, p = transformed
     jitstep.register_host_transform("stepped", lambda values, group: values * 2, replace=True)
