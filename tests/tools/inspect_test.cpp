@@ -57,7 +57,9 @@ TEST(Inspect, SourceIsTheTranslationUnitAndNeedsNoCompiler) {
   EXPECT_TRUE(has(source,
                   "#pragma GCC target(\"prefer-vector-width=512\")\n#endif\n"
                   "#define JITSTEP_REAL float\n#include \"rules/adamw.cuh\"\n"));
-  EXPECT_TRUE(has(source, "jitstep::KernelConfig{1, 1, 256, 16")) << source;
+  EXPECT_TRUE(has(
+      source, "config{.threads = 1, .tile_lanes = 1, .vector_elems = 256, .leaves_per_item = 16}"))
+      << source;
 }
 
 // The bytes of the code. The names of files may differ.
