@@ -1,13 +1,12 @@
 #include "jit/manifest/codec_options.h"
 
 #include "jit/base/closest.h"
+#include "jit/base/problem.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 namespace {
-
-using Problem = std::optional<std::string>;
 
 // Why a codec's number cannot take its value from the rule's number `name`.
 Problem following_problem(const Option& number, const std::string& name, const Manifest& rule) {

@@ -214,7 +214,7 @@ void Optimizer::save_parts(const std::string& folder, int parts) const {
       const Impl::PartsToSave saved(impl, parts);
       saved.describe(index);
       saved.write(folder, index);
-      outlines = saved.outlines(index);
+      if (is_first) outlines = saved.outlines(index);
     });
     impl.together(RankCall::save_parts, [&] {
       if (!is_first) return;
