@@ -153,7 +153,8 @@ void refuse_key(std::string_view piece, const Location& location) {
     if (!begins_with_word(piece, key)) continue;
     std::string_view value = trimmed(piece.substr(key.size()));
     if (value.starts_with(':')) value = trimmed(value.substr(1));
-    if (key == "class" && !is_word(value) && value[0] != '=') continue;  // a sentence about classes
+    const bool assigned = value.starts_with('=') || piece.ends_with(':');
+    if (key == "class" && !is_word(value) && !assigned) continue;  // a sentence about classes
     location.fail(str_cat("cannot read `", piece, "`. Write `", key, ": ", of,
                           "`, or start free text with another word."));
   }

@@ -201,6 +201,7 @@ const std::vector<Mistake>& mistakes() {
        "cannot read `same in all groups, always`"},
       {Kind::rule, 3, RULE "struct Transforms {\nreal a;  // host=x\n};\n",
        "cannot read `host=x`. Write `host: NAME`"},
+      {Kind::rule, 1, "// Mine.   class:\n" RULE, "cannot read `class:`. Write `class: "},
       {Kind::rule, 1, "// Mine.   class=Mine\n" RULE, "cannot read `class=Mine`"},
       {Kind::rule, 1, "// Mine.   modes=train, eval\n" RULE, "cannot read `modes=train, eval`"},
       {Kind::rule, 1, "// Mine.   default state=int8\n" RULE, "cannot read `default state=int8`"},

@@ -235,6 +235,11 @@ TEST(Manifest, ReadsTheLeadingCommentBelowALicense) {
   EXPECT_EQ(m.default_state({}), "fp8");
 }
 
+TEST(Manifest, MayEndALineOfTheDescriptionWithTheWordClass) {
+  EXPECT_EQ(rule("", "// One of a\n// class\n// of rules.\n").description,
+            "One of a class of rules.");
+}
+
 TEST(Manifest, ReadsCodecOptionsOfADefaultState) {
   const Manifest m = rule(
       "enum class Form { old, right };\nstruct Hyper { \n  double eps = 1e-6;  // >= 0\n};\n"
