@@ -102,13 +102,18 @@ class CheckMode : public ::testing::Test {
     return resolve(spec, *catalogs_.back());
   }
 
-  // The error for the rule with `wrong` instead of `right`.
-  std::string error_for(const std::string& right, const std::string& wrong,
-                        const NamedValues& flags = {}) {
+  // The plan of the rule with `wrong` instead of `right`.
+  Plan plan_with(const std::string& right, const std::string& wrong,
+                 const NamedValues& flags = {}) {
     std::string rule = kRule;
     EXPECT_NE(rule.find(right), rule.npos) << right;
     rule.replace(rule.find(right), right.size(), wrong);
-    const Plan plan = plan_of(rule, flags);
+    return plan_of(rule, flags);
+  }
+
+  std::string error_for(const std::string& right, const std::string& wrong,
+                        const NamedValues& flags = {}) {
+    const Plan plan = plan_with(right, wrong, flags);
     return testing::error_of([&] { check_rule_contract(plan, engine_); });
   }
 
@@ -148,6 +153,25 @@ TEST_F(CheckMode, NamesAuxStateThatIsNeverWritten) {
       error_for("  Entry<tensor> norm;\n", "  Entry<tensor> norm;\n  Entry<all, double> steps;\n")
           .find("rules/mine.cuh: no function writes m.steps.next"),
       0u);
+}
+
+// A rule may write a field after many steps, or when a gradient meets a condition.
+TEST_F(CheckMode, AcceptsAuxStateThatIsWrittenUnderAConditionOnly) {
+  const std::string norm = "    m.norm.next = static_cast<real>(sum[0]);\n",
+                    row = "    m.row.next = static_cast<real>(sum[0]);\n";
+  const std::pair<std::string, std::string> edits[] = {
+      {norm, "    if (sum[0] > 1e30) m.norm.next = real(1);\n"},
+      {norm, "    if (sum[0] > 1e30) m.norm.next /= real(2);\n"},
+      {norm, "    real& norm = m.norm.next;\n    if (sum[0] > 1e30) norm = real(1);\n"},
+      {norm, "    auto& norm = m.norm;\n    if (sum[0] > 1e30) norm.next = real(1);\n"},
+      {row, "    if (sum[0] > 1e30) m.row.next += real(1);\n"}};
+  for (const auto& [right, wrong] : edits) {
+    const Plan plan = plan_with(right, wrong);
+    EXPECT_NO_THROW(check_rule_contract(plan, engine_)) << wrong;
+  }
+  EXPECT_EQ(error_for(norm, "    if (m.norm.next == real(1) || m.norm.prev > 1) return {};\n")
+                .find("rules/mine.cuh: no function writes m.norm.next"),
+            0u);
 }
 
 // Only a reduction over rows writes a value per row, and `if` may exclude it.

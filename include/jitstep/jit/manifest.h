@@ -175,6 +175,7 @@ struct JITSTEP_API AuxField {
   std::optional<Expression> condition;
   Initial initial;
   bool of_elements = false;  // a rule's elements read the value of their own entry
+  bool assigned = false;     // the file's code assigns `next`, or passes it on
   int line = 0;
 
   /// True if all tensors that step together share one value (SharedState).

@@ -49,11 +49,14 @@ class ProbeWriter {
            std::any_of(plan_.shared_state.begin(), plan_.shared_state.end(), is_it);
   }
 
+  const AuxField& declared(const ResolvedAuxState& field) const {
+    return *std::find_if(rule_.aux_state.begin(), rule_.aux_state.end(),
+                         [&](const AuxField& one) { return one.name == field.name; });
+  }
+
   // Whether the field's initial value comes from an option. Its only purpose may be to store that value per parameter.
   bool is_constant(const ResolvedAuxState& field) const {
-    return std::any_of(rule_.aux_state.begin(), rule_.aux_state.end(), [&](const AuxField& one) {
-      return one.name == field.name && !one.initial.option.empty();
-    });
+    return !declared(field).initial.option.empty();
   }
 
   static bool has_entries(const ResolvedAuxState& field) {
@@ -194,7 +197,9 @@ class ProbeWriter {
       for (const ResolvedAuxState& field : *fields)
         if (field.component == kRuleComponent && !field.matrix && !is_constant(field))
           body +=
-              check("forgotten", str_cat(field.number, has_entries(field) ? ", true" : ", false"),
+              check("forgotten",
+                    str_cat(field.number, has_entries(field) ? ", true" : ", false",
+                            declared(field).assigned ? ", true" : ", false"),
                     str_cat("no function writes m.", field.name,
                             ".next, so that it keeps its initial value. Write it, or exclude the "
                             "field by `if`"));

@@ -280,4 +280,22 @@ void CodeCheck::end_statement() {
                 "AuxState, or make it `static constexpr`."));
 }
 
+bool assigns_next(View code, View field) {
+  const Location nowhere{};
+  const std::string member = str_cat(".", field);
+  for (std::size_t at = 0; (at = code.find(member, at)) != code.npos; ++at) {
+    Cursor cursor(code.substr(at + 1), nowhere);
+    if (!cursor.take_word(field)) continue;
+    const bool selects = cursor.take(".");
+    if (selects && !cursor.take_word("next")) continue;
+    const View after = cursor.rest().substr(0, 2);
+    const View end = after.substr(0, 1);
+    if (end == ")" || end == "," || end == ";") return true;
+    const bool simple = end == "=" && after != "==";
+    if (selects && (simple || after == "+=" || after == "-=" || after == "*=" || after == "/="))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace jitstep::jit

@@ -33,4 +33,8 @@ class CodeCheck {
   Location begin_;         // start of the statement
 };
 
+/// Whether code may write `next` of a field of auxiliary state: it assigns to `m.FIELD.next`, or passes it or `m.FIELD`
+/// on as an argument or a value, perhaps by reference.
+bool assigns_next(std::string_view code, std::string_view field);
+
 }  // namespace jitstep::jit

@@ -54,7 +54,7 @@ class Cutter {
       const std::string code = without_quotes(here_.code);
       result_.braces.take(code, here_.indent, location_);
       check.take(code, location_);
-      result_.names_sizes = result_.names_sizes || contains_word(code, "Sizes");
+      result_.code += code + "\n";
     }
     position() = saved;
     return result_.braces;

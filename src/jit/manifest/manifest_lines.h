@@ -34,7 +34,7 @@ struct SourceLines {
   std::map<std::string, std::vector<std::string>, std::less<>> enums;
   std::vector<SourceLine> refusals;  // the text after `refuse:`, in `notes`
   Braces braces;                     // over the whole file
-  bool names_sizes = false;          // whether the code contains the type `Sizes`
+  std::string code;  // of the whole file, without comments and the contents of literals
   /// The right-hand sides of `using NAME = ...;` and `static constexpr bool NAME = ...;`.
   std::map<std::string, std::vector<SourceLine>, std::less<>> aliases, constants;
 };

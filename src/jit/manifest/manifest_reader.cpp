@@ -7,6 +7,7 @@
 #include "jit/base/args.h"
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_checks.h"
+#include "jit/manifest/manifest_code.h"
 #include "jit/manifest/manifest_fields.h"
 #include "jit/manifest/manifest_formats.h"
 #include "jit/manifest/manifest_header.h"
@@ -67,7 +68,7 @@ class Reader {
   Reader(std::string_view content, const std::string& path, Kind kind)
       : top_{path, 1}, lines_(cut_source(content, path, grammar_of(kind).structs)) {
     made_.kind = kind;
-    made_.reads_sizes = lines_.names_sizes;
+    made_.reads_sizes = contains_word(lines_.code, "Sizes");
     made_.path = made_.source = path;
   }
 
@@ -92,6 +93,7 @@ class Reader {
     each("AuxState", made_.has_aux_state, [&](const SourceLine& line) {
       add(made_.aux_state, read_aux_state(line, flags_), line.location, kMostAuxFields,
           "fields of auxiliary state");
+      made_.aux_state.back().assigned = assigns_next(lines_.code, made_.aux_state.back().name);
       check_aux_state(made_, line.location);
       check_domain_names(made_.aux_state, line.location);
       check_archived(made_, made_.aux_state.back(), line.location);

@@ -64,9 +64,10 @@ class Findings {
     mark(number, !(prev == kPreviousState));
   }
   // A field of auxiliary state, by its number in the kernel, that no function wrote. of_entries: it has a value per row
-  // or the like, which only a reduction over its domain can write, so there must be one.
-  void forgotten(int number, int field, bool of_entries) {
-    mark(number, (open_[field] || of_entries) && !written_[field]);
+  // or the like, which only a reduction over its domain can write, so there must be one. assigned: the rule's code
+  // writes it, perhaps under a condition that holds in none of these steps.
+  void forgotten(int number, int field, bool of_entries, bool assigned) {
+    mark(number, open_[field] ? !written_[field] && !assigned : of_entries);
   }
   void aux(int field, bool written) {
     open_[field] = true;
