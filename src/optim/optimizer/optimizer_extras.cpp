@@ -187,7 +187,7 @@ void Optimizer::Impl::count_steps() {
   }
   for (const auto& [device, counts] : without) {
     // A capture would record the creation of counters.
-    as_torch_error([&] { backend_of(device).check_not_capturing(); });
+    as_torch_error([&device = device] { backend_of(device).check_not_capturing(); });
     attach_counters(device, counts, extras.capturable);
   }
   if (active.empty() || shared_state.aux_state() == nullptr) return;

@@ -86,10 +86,10 @@ void Optimizer::Impl::Sharding::agree_on_call() {
 
 // Users may change param_groups() directly.
 const torch::Tensor& Optimizer::Impl::Sharding::parameter(const ParameterName& name) const {
-  const auto& groups = impl_.param_groups();
-  if (name.group >= groups.size() || name.index >= groups[name.group].params().size())
+  const auto& all = impl_.param_groups();
+  if (name.group >= all.size() || name.index >= all[name.group].params().size())
     impl_.check_groups_fixed();
-  return groups[name.group].params()[name.index];
+  return all[name.group].params()[name.index];
 }
 
 std::vector<torch::Tensor> Optimizer::Impl::Sharding::parameters() const {
