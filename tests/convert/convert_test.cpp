@@ -38,10 +38,6 @@ Tensors parameters_of(torch::Dtype dtype) {
   return parameters;
 }
 
-const ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<const ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 Tensors tensors_of(const ParamState& state) {
   Tensors all;
   state.data().buffers.for_each_tensor([&](const torch::Tensor& t) { all.push_back(t); });

@@ -40,6 +40,15 @@ inline Tensors clones(const Tensors& tensors) {
   return copies;
 }
 
+/// A leaf with the tensor's values, in the same memory.
+inline torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
+
+/// The state of one parameter. `State`: the class of its rule, such as AdamWParamState.
+template <class State = ParamState>
+State& state_of(const torch::optim::Optimizer& optimizer, const torch::Tensor& p) {
+  return static_cast<State&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
+}
+
 /// Sets the gradients of one step. Equal step numbers give equal gradients.
 inline void set_gradients(const Tensors& parameters, int step) {
   torch::manual_seed(1000 + step);

@@ -8,10 +8,6 @@ namespace {
 
 const std::vector<std::vector<std::int64_t>> kShapes = {{37, 29}, {300}, {1}, {0}, {}};
 
-ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 // An optimizer on the CPU and the same one on the device.
 struct Pair {
   explicit Pair(const std::string& spec, torch::Dtype dtype = torch::kFloat32)

@@ -7,10 +7,6 @@
 
 namespace jitstep::tests {
 
-inline ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 /// Computes gradients in backward(), equal ones for equal numbers.
 inline void backward_same(const Tensors& parameters, int number) {
   torch::manual_seed(2000 + number);

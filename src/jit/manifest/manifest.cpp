@@ -74,7 +74,8 @@ const Named* find_named(const std::vector<Named>& all, std::string_view name) {
 }
 
 // Rules and codecs may convert an integer option to int.
-bool fits_int(double x) { return std::abs(x) <= std::numeric_limits<int>::max(); }
+constexpr int kMostInt = std::numeric_limits<int>::max();
+bool fits_int(double x) { return std::abs(x) <= kMostInt; }
 
 }  // namespace
 
@@ -140,9 +141,11 @@ std::optional<std::string> Option::range_problem(const Value& value) const {
   const std::string what = value.is_numbers() ? str_cat(name, "[", *index, "]") : name;
   const std::string must = to_string(constraint);
   const bool name_finite = !std::isfinite(x) && must != "finite";
-  const bool too_large = constraint.integer && std::isfinite(x) && !fits_int(x);
+  std::string limit;
+  if (constraint.integer && std::isfinite(x) && !fits_int(x))
+    limit = x > 0 ? str_cat(", at most ", kMostInt) : str_cat(", at least ", -kMostInt);
   return str_cat(what, " is ", to_string(x), " and must be ", name_finite ? "finite and " : "",
-                 must, too_large ? " that fits an int" : "");
+                 must, limit);
 }
 
 int bytes_of(const std::vector<Field>& fields, Dtype parameter) {

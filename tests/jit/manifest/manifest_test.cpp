@@ -152,7 +152,7 @@ TEST(Manifest, AnIntegerMustFitAnInt) {
   const Option& option = *m.find("k");
   EXPECT_FALSE(option.range_problem(2147483647.0));
   EXPECT_EQ(option.range_problem(2147483648.0),
-            "k is 2147483648 and must be an integer >= 1 that fits an int");
+            "k is 2147483648 and must be an integer >= 1, at most 2147483647");
   EXPECT_EQ(option.range_problem(1.5), "k is 1.5 and must be an integer >= 1");
 }
 

@@ -13,8 +13,6 @@ std::string error_for(const Tensors& parameters, const AdamWOptions& options = {
   return argument_error([&] { AdamW optimizer(parameters, options); });
 }
 
-torch::Tensor leaf(torch::Tensor tensor) { return tensor.set_requires_grad(true); }
-
 TEST(BadInput, ParametersThatCannotBeTrained) {
   EXPECT_HAS(error_for({leaf(torch::eye(3).to_sparse())}), "to_dense()");
   EXPECT_HAS(error_for({leaf(torch::zeros({3}, torch::kComplexFloat))}), "is complex");

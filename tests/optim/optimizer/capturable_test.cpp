@@ -5,10 +5,6 @@
 namespace jitstep::tests {
 namespace {
 
-ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 const std::vector<std::vector<std::int64_t>> kShapes = {{70, 60}, {3}, {0}, {}};
 
 // Two optimizers of one rule with equal parameters. The device counts the steps of one of them.

@@ -7,11 +7,12 @@ namespace jitstep::tests {
 namespace {
 
 // A rule whose parameter becomes the result of its host transform for the gradient.
-std::string rule_with_transform(const std::string& name, const std::string& transform) {
-  return load_rule(own_file(name + ".cuh", "// A probe.   host transform: " + transform + R"(
+std::string rule_text(const std::string& name, const std::string& transform) {
+  return "// A probe.   host transform: " + transform + R"(
 #pragma once
 #include "../lang/contract.cuh"
-namespace jitstep::rules::)" + name + R"( {
+namespace jitstep::rules::)" +
+         name + R"( {
 struct Hyper {
   double lr = 1;    // >= 0
   double size = 2;  // finite
@@ -25,7 +26,11 @@ struct Rule {
   KHD static void update_param(auto& e, const auto&) { e.p = e.transformed; }
 };
 }
-)"));
+)";
+}
+
+std::string rule_with_transform(const std::string& name, const std::string& transform) {
+  return load_rule(own_file(name + ".cuh", rule_text(name, transform)));
 }
 
 // A host transform that runs the function of the current test.
@@ -259,6 +264,31 @@ TEST(HostTransforms, OfShampooContinueAfterAGradientThatOverflows) {
   optimizer.step();
   train(optimizer, parameters, 4, 6);
   EXPECT_TRUE(parameters[0].isfinite().all().item<bool>());
+}
+
+// A rule whose options the built-in transforms cannot use: the declarations are missing, or of other types.
+TEST(HostTransforms, ThatShipNameTheOptionsThatTheyNeed) {
+  const auto error_of_step = [](const std::string& rule) {
+    Tensors parameters = make_parameters(torch::kFloat32, {{3, 4}});
+    Optimizer optimizer(rule, parameters);
+    set_gradients(parameters, 1);
+    return argument_error([&] { optimizer.step(); });
+  };
+  const auto rule = [](const std::string& name, const std::string& transform,
+                       const std::string& options) {
+    std::string text = rule_text(name, transform);
+    const std::string last = "  double size = 2;  // finite\n";
+    return load_rule(own_file(name + ".cuh", text.insert(text.find(last), options)));
+  };
+  EXPECT_HAS(error_of_step(rule("orthogonal", "newton_schulz", "")), "ns_coefficients");
+  EXPECT_HAS(error_of_step(rule("two_numbers", "newton_schulz",
+                                "  Numbers<2> ns_coefficients = {1, 2};  // finite\n"
+                                "  double ns_steps = 5;  // integer; in [0, 99]\n"
+                                "  double eps = 1e-7;    // > 0\n")),
+             "two_numbers. Declare `Numbers<3> ns_coefficients`");
+  EXPECT_HAS(
+      error_of_step(rule("never", "shampoo", "  double precondition_frequency = 0;  // finite\n")),
+      "precondition_frequency of the rule never is 0");
 }
 
 // torch multiplies several matrices in one call by other code than one matrix. jitstep uses one path for any number.

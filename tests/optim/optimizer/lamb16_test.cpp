@@ -9,12 +9,6 @@ namespace {
 
 using Form = LAMB16Options::Form;
 
-torch::Tensor leaf(const torch::Tensor& t) { return t.detach().requires_grad_(); }
-
-LAMB16ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<LAMB16ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 // One step per gradient, in order.
 void step(Optimizer& optimizer, const torch::Tensor& p, const Tensors& gradients) {
   for (const torch::Tensor& g : gradients) {
@@ -43,12 +37,13 @@ TEST(Lamb16, ConvertsItsStateWhenTheFormChanges) {
   LAMB16 optimizer({p}, LAMB16Options());
   p.mutable_grad() = torch::ones({5});
   optimizer.step();
-  const torch::Tensor before = state_of(optimizer, p).exp_avg().clone();
+  const torch::Tensor before = state_of<LAMB16ParamState>(optimizer, p).exp_avg().clone();
   static_cast<LAMB16Options&>(optimizer.param_groups()[0].options()).form(Form::original);
   p.mutable_grad() = torch::zeros({5});
   optimizer.step();
   EXPECT_EQ(optimizer.formats_of(p).slots.at("m").name, "fp8_norm");
-  EXPECT_TRUE(torch::allclose(state_of(optimizer, p).exp_avg(), 0.9 * before, 0x1p-3));
+  EXPECT_TRUE(
+      torch::allclose(state_of<LAMB16ParamState>(optimizer, p).exp_avg(), 0.9 * before, 0x1p-3));
 }
 
 // The cosine between the stored momentum and the float32 momentum, after some steps of Gaussian gradients.
@@ -62,7 +57,7 @@ double cosine_of_momentum(const LAMB16Options& options, std::int64_t size) {
     exact.mul_(0.9).add_(p.grad(), 0.1);
     optimizer.step();
   }
-  const torch::Tensor stored = state_of(optimizer, p).exp_avg();
+  const torch::Tensor stored = state_of<LAMB16ParamState>(optimizer, p).exp_avg();
   EXPECT_TRUE(torch::isfinite(stored).all().item<bool>());
   return (stored.dot(exact) / (stored.norm() * exact.norm())).item<double>();
 }
@@ -81,7 +76,7 @@ double share_of_second_moment(const LAMB16Options& options, float gradient) {
   LAMB16 optimizer({p}, options);
   step(optimizer, p, Tensors(10, torch::full({4096}, gradient)));
   const double exact = double{gradient} * gradient * (1 - std::pow(0.999, 10));
-  return state_of(optimizer, p).exp_avg_sq().min().item<double>() / exact;
+  return state_of<LAMB16ParamState>(optimizer, p).exp_avg_sq().min().item<double>() / exact;
 }
 
 // In the original, a gradient below 8.7e-5 never adds up, because each step encodes its square as zero.
@@ -97,7 +92,7 @@ TEST(Lamb16, KeepsASmallSecondMomentNextToALargeOne) {
   auto g = torch::full({4096}, 1e-9);
   g.slice(0, 0, 4096, 64).fill_(1);
   step(optimizer, p, Tensors(5, g));
-  EXPECT_GT(state_of(optimizer, p).exp_avg_sq().min().item<float>(), 0);
+  EXPECT_GT(state_of<LAMB16ParamState>(optimizer, p).exp_avg_sq().min().item<float>(), 0);
   EXPECT_LT(p.abs().max().item<float>(), 1) << "the step divided by a lost second moment";
 }
 

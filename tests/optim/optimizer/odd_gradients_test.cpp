@@ -6,8 +6,6 @@
 namespace jitstep::tests {
 namespace {
 
-torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
-
 // Whatever form the gradient has, the step equals that with a plain copy of it.
 void expect_like_a_copy(const torch::Tensor& p, const torch::Tensor& g) {
   const auto a = leaf(p.clone()), b = leaf(p.clone());
@@ -64,6 +62,18 @@ TEST(OddGradients, AnyStridesAreRead) {
                      torch::randn({2, 3, 4, 5}));
   expect_like_a_copy(torch::randn({}), torch::randn({7})[3]);
   expect_like_a_copy(torch::randn({0, 3}), torch::randn({0, 3}));
+}
+
+// The rule divides by the larger one of the second moment and eps * eps, which is less than the smallest float here.
+TEST(OddGradients, OfZerosLeaveParametersOfStableAdamWFiniteForATinyEps) {
+  for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+    Tensors parameters = make_parameters(dtype);
+    const Tensors before = clones(parameters);
+    StableAdamW optimizer(parameters, StableAdamWOptions(0.1).eps(1e-30).weight_decay(0));
+    for (const auto& p : parameters) p.mutable_grad() = torch::zeros_like(p);
+    optimizer.step();
+    expect_equal(parameters, before);
+  }
 }
 
 TEST(OddGradients, AnotherFloatingDtypeIsRead) {

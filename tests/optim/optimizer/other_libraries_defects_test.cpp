@@ -9,12 +9,6 @@ namespace {
 
 const std::vector<const char*> kQuantized = {"bf16", "int8", "int4"};
 
-AdamWParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
-torch::Tensor leaf(const torch::Tensor& t) { return t.detach().requires_grad_(); }
-
 // bitsandbytes: a NaN or infinite gradient zeroed the history of its element and was then ignored silently.
 TEST(DefectsOfOtherLibraries, ANonFiniteGradientIsVisibleAndErasesNoHistory) {
   for (const char* codec : kQuantized)
@@ -60,11 +54,12 @@ TEST(DefectsOfOtherLibraries, AmsgradWorksWithEveryCodec) {
     for (int step = 0; step < 12; ++step) {
       p.mutable_grad() = torch::full({4096}, step == 0 ? 10.0 : 0.1);
       optimizer.step();
-      if (step == 0) most = state_of(optimizer, p).max_exp_avg_sq().clone();
+      if (step == 0) most = state_of<AdamWParamState>(optimizer, p).max_exp_avg_sq().clone();
     }
     EXPECT_GT(most.min().item<float>(), 10) << codec;
-    EXPECT_TRUE(torch::all(state_of(optimizer, p).max_exp_avg_sq() >= most * 0.9).item<bool>());
-    EXPECT_LT(state_of(optimizer, p).exp_avg_sq().max().item<float>(), 1) << codec;
+    EXPECT_TRUE(torch::all(state_of<AdamWParamState>(optimizer, p).max_exp_avg_sq() >= most * 0.9)
+                    .item<bool>());
+    EXPECT_LT(state_of<AdamWParamState>(optimizer, p).exp_avg_sq().max().item<float>(), 1) << codec;
   }
 }
 
@@ -139,7 +134,7 @@ TEST(DefectsOfOtherLibraries, MixedDtypesCountEachStepOnce) {
   AdamW optimizer(mixed, AdamWOptions(0.1));
   train(optimizer, mixed, 1, 3);
   for (std::size_t i = 0; i < mixed.size(); ++i) {
-    EXPECT_EQ(state_of(optimizer, mixed[i]).step(), 3);
+    EXPECT_EQ(state_of<AdamWParamState>(optimizer, mixed[i]).step(), 3);
     AdamW single({alone[i]}, AdamWOptions(0.1));
     for (int step = 1; step <= 3; ++step) {
       set_gradients(mixed, step);  // sets all gradients, as above
@@ -157,8 +152,8 @@ TEST(DefectsOfOtherLibraries, UnquantizedStateOfLowPrecisionParametersIsFloat32)
     AdamW coded({small}, AdamWOptions().state("int8")), plain({large}, AdamWOptions());
     train(coded, {small}, 1, 1);
     train(plain, {large}, 1, 1);
-    EXPECT_EQ(state_of(coded, small).exp_avg().scalar_type(), torch::kFloat32);
-    EXPECT_EQ(state_of(plain, large).exp_avg_sq().scalar_type(), torch::kFloat32);
+    EXPECT_EQ(state_of<AdamWParamState>(coded, small).exp_avg().scalar_type(), torch::kFloat32);
+    EXPECT_EQ(state_of<AdamWParamState>(plain, large).exp_avg_sq().scalar_type(), torch::kFloat32);
   }
 }
 
@@ -190,7 +185,8 @@ TEST(DefectsOfOtherLibraries, TheKernelUsesTheBlockSizeOfTheOptions) {
       coded.step();
       exact.step();
     }
-    const auto &ours = state_of(coded, p), &theirs = state_of(exact, q);
+    const auto &ours = state_of<AdamWParamState>(coded, p),
+               &theirs = state_of<AdamWParamState>(exact, q);
     EXPECT_TRUE(torch::allclose(ours.exp_avg(), theirs.exp_avg(), 1e-5, 0)) << block;
     EXPECT_TRUE(torch::allclose(ours.exp_avg_sq(), theirs.exp_avg_sq(), 1e-5, 0)) << block;
     const auto largest = theirs.exp_avg().view({-1, block}).amax(1);
@@ -206,7 +202,7 @@ TEST(DefectsOfOtherLibraries, SquaresOfHalfGradientsDoNotUnderflow) {
     AdamW optimizer({p}, AdamWOptions(0.1).eps(1e-12).state(codec));
     p.mutable_grad() = torch::full({4096}, 1e-5, torch::kFloat16);
     optimizer.step();
-    EXPECT_GT(state_of(optimizer, p).exp_avg_sq().min().item<float>(), 0) << codec;
+    EXPECT_GT(state_of<AdamWParamState>(optimizer, p).exp_avg_sq().min().item<float>(), 0) << codec;
     EXPECT_NEAR(p[0].item<double>(), -0.1, 1e-3) << codec;
   }
 }
@@ -276,8 +272,12 @@ TEST(DefectsOfOtherLibraries, ABlockOfZerosStaysZero) {
     }
     const auto zeros = torch::zeros({3840});
     EXPECT_TRUE(torch::equal(p.slice(0, 256), torch::ones({3840}))) << codec;
-    EXPECT_TRUE(torch::equal(state_of(optimizer, p).exp_avg().slice(0, 256), zeros)) << codec;
-    EXPECT_TRUE(torch::isfinite(state_of(optimizer, p).exp_avg_sq()).all().item<bool>()) << codec;
+    EXPECT_TRUE(
+        torch::equal(state_of<AdamWParamState>(optimizer, p).exp_avg().slice(0, 256), zeros))
+        << codec;
+    EXPECT_TRUE(
+        torch::isfinite(state_of<AdamWParamState>(optimizer, p).exp_avg_sq()).all().item<bool>())
+        << codec;
     EXPECT_TRUE(torch::all(p.slice(0, 0, 256) < 1).item<bool>()) << codec;
   }
 }

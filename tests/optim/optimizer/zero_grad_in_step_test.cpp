@@ -4,8 +4,6 @@
 namespace jitstep::tests {
 namespace {
 
-torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
-
 bool is_zero(const torch::Tensor& tensor) { return !tensor.any().item<bool>(); }
 
 // A step that clears this gradient equals one that does not.

@@ -8,11 +8,6 @@ namespace {
 
 namespace torchs = torch::optim;
 
-template <class State>
-State& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<State&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 // Reads an option of jitstep through torch's class, and writes it there.
 template <class Ours, class Torchs, class T>
 void is_one(T& (Ours::*ours)() noexcept, T& (Torchs::*torchs)() noexcept, const T& value) {

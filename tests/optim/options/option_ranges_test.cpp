@@ -154,7 +154,7 @@ TEST(OptionRanges, IncludeOrExcludeTheirBoundsAsDeclared) {
 TEST(OptionRanges, AnIntegerThatOverflowsIntIsReported) {
   const Tensors parameters = make_matrices();
   EXPECT_HAS(argument_error([&] { Prodigy(parameters, ProdigyOptions().slice_p(1e30)); }),
-             "slice_p is 1e+30 and must be an integer >= 1 that fits an int");
+             "slice_p is 1e+30 and must be an integer >= 1, at most 2147483647");
 }
 
 // jitstep rejects what torch's C++ and Python constructors reject.

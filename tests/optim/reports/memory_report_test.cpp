@@ -18,10 +18,6 @@ std::int64_t bytes_of(const std::vector<MemoryReport::Entry>& parts, Kind kind) 
   return sum;
 }
 
-ParamState& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<ParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 // ---- the figures of docs/reference/bytes.md ----
 
 // Bytes per parameter of each rule, by codec: docs/reference/bytes.md.

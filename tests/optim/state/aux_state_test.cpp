@@ -68,10 +68,6 @@ class AuxState : public ::testing::Test {
     return Optimizer("keeping", p, GenericOptions(0.1).state(codec));
   }
 
-  static ParamState& state_of(Optimizer& opt, const torch::Tensor& p) {
-    return static_cast<ParamState&>(*opt.state().at(p.unsafeGetTensorImpl()));
-  }
-
   // Each parameter misses some steps, including the first one.
   static void train_with_gaps(Optimizer& opt, const Tensors& p, int first, int last) {
     for (int step = first; step <= last; ++step) {

@@ -89,13 +89,15 @@ TEST(CopiedStates, ShowTheValuesOfTheOriginalAndLeaveItAlone) {
     train(optimizer, p, 1, 2);
     train(other, twin, 1, 2);
     {
-      AdamWParamState copy = state_of(optimizer, p[0]);
-      EXPECT_TRUE(copy == state_of(optimizer, p[0])) << codec;
+      AdamWParamState copy = state_of<AdamWParamState>(optimizer, p[0]);
+      EXPECT_TRUE(copy == state_of<AdamWParamState>(optimizer, p[0])) << codec;
       copy.exp_avg(torch::ones({3})).exp_avg_sq(torch::ones({4, 5}));
       EXPECT_TRUE(torch::equal(copy.exp_avg(), torch::ones({3})));
       EXPECT_TRUE(torch::equal(copy.exp_avg_sq(), torch::ones({4, 5})));
     }
-    EXPECT_TRUE(state_of(optimizer, p[0]) == state_of(other, twin[0])) << codec;
+    EXPECT_TRUE(state_of<AdamWParamState>(optimizer, p[0]) ==
+                state_of<AdamWParamState>(other, twin[0]))
+        << codec;
     train(optimizer, p, 3, 4);
     train(other, twin, 3, 4);
     expect_equal(p, twin);
@@ -109,7 +111,7 @@ TEST(CopiedStates, NeedNoCopyIfTheParameterAlreadyHasItsNewShape) {
     const auto options = AdamWOptions().min_quantized_size(0).state(codec);
     AdamW optimizer(p, options);
     train(optimizer, p, 1, 2);
-    auto& state = state_of(optimizer, p[0]);
+    auto& state = state_of<AdamWParamState>(optimizer, p[0]);
     const torch::Tensor m = longer(state.exp_avg()), v = longer(state.exp_avg_sq());
     p[0].set_data(longer(p[0].detach()));
     twin[0].set_data(p[0].detach().clone());
@@ -130,12 +132,12 @@ TEST(CopiedStates, RecomputeAuxStateFromValuesThatAreSet) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}});
     AdamW optimizer(p, AdamWOptions().min_quantized_size(0).state("v", codec));
     train(optimizer, p, 1, 2);
-    auto copy = copy_of(state_of(optimizer, p[0]), Way::constructor);
+    auto copy = copy_of(state_of<AdamWParamState>(optimizer, p[0]), Way::constructor);
     copy->exp_avg_sq(torch::full({40, 30}, 16.0));
     optimizer.state()[p[0].unsafeGetTensorImpl()] = std::move(copy);
     p[0].mutable_grad() = torch::zeros({40, 30});
     optimizer.step();
-    EXPECT_TRUE(torch::allclose(state_of(optimizer, p[0]).exp_avg_sq(),
+    EXPECT_TRUE(torch::allclose(state_of<AdamWParamState>(optimizer, p[0]).exp_avg_sq(),
                                 torch::full({40, 30}, 0.999 * 16.0), 1e-3))
         << codec;
   }
@@ -146,7 +148,7 @@ TEST(CopiedStates, AreRejectedByTheOptimizerIfTheyDoNotFit) {
     const Tensors p = make_parameters(torch::kFloat32, {{40, 30}, {7}});
     AdamW optimizer(p, AdamWOptions().min_quantized_size(0).state(codec));
     train(optimizer, p, 1, 2);
-    auto copy = copy_of(state_of(optimizer, p[0]), Way::constructor);
+    auto copy = copy_of(state_of<AdamWParamState>(optimizer, p[0]), Way::constructor);
     copy->exp_avg(torch::zeros({51, 30}));  // the test does not set the other slot
     const Tensors before = clones(p);
     for (const std::int64_t rows : {51, 40, 13}) {
@@ -210,7 +212,7 @@ TEST(CopiedStates, AreSavedAfterAResizeBeforeAStepBindsThem) {
         AdamWOptions(0.01).min_quantized_size(0).state("v", codec).weights(weights);
     AdamW optimizer(old, options);
     train(optimizer, old, 1, 3);
-    auto copy = copy_of(state_of(optimizer, old[0]), Way::constructor);
+    auto copy = copy_of(state_of<AdamWParamState>(optimizer, old[0]), Way::constructor);
     copy->exp_avg(longer(copy->exp_avg())).exp_avg_sq(longer(copy->exp_avg_sq()));
     const Tensors p = {longer(old[0].detach()).requires_grad_()}, q = clones(p);
     AdamW resized(p, options), loaded(q, options);
@@ -219,7 +221,8 @@ TEST(CopiedStates, AreSavedAfterAResizeBeforeAStepBindsThem) {
     train(resized, p, 4, 5);
     train(loaded, q, 4, 5);
     expect_equal(q, p);
-    EXPECT_TRUE(state_of(loaded, q[0]) == state_of(resized, p[0]));
+    EXPECT_TRUE(state_of<AdamWParamState>(loaded, q[0]) ==
+                state_of<AdamWParamState>(resized, p[0]));
   }
 }
 
@@ -262,14 +265,18 @@ TEST(CopiedStates, StayUsableAfterAFailedStep) {
   AdamW optimizer(p, options), other(twin, options);
   train(optimizer, p, 1, 2);
   train(other, twin, 1, 2);
-  state_of(optimizer, p[0]).exp_avg();  // from here on, the program may hold the tensor
+  state_of<AdamWParamState>(optimizer, p[0])
+      .exp_avg();  // from here on, the program may hold the tensor
   auto wrong = std::make_unique<AdamWParamState>();
   wrong->step(2).exp_avg(torch::zeros({3})).exp_avg_sq(torch::zeros({3}));
   optimizer.state()[p[1].unsafeGetTensorImpl()] = std::move(wrong);
   static_cast<AdamWOptions&>(optimizer.param_groups()[0].options()).amsgrad(true);
   EXPECT_HAS(argument_error([&] { train(optimizer, p, 3, 3); }), "shape");
-  EXPECT_TRUE(state_of(optimizer, p[0]) == state_of(other, twin[0]));
-  EXPECT_HAS(argument_error([&] { state_of(optimizer, p[0]).exp_avg(torch::zeros({3})); }), "shape")
+  EXPECT_TRUE(state_of<AdamWParamState>(optimizer, p[0]) ==
+              state_of<AdamWParamState>(other, twin[0]));
+  EXPECT_HAS(argument_error(
+                 [&] { state_of<AdamWParamState>(optimizer, p[0]).exp_avg(torch::zeros({3})); }),
+             "shape")
       << "the state must be bound as before";
 }
 

@@ -7,11 +7,6 @@
 namespace jitstep::tests {
 namespace {
 
-template <class State, class Optimizer>
-State& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<State&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 // ---- SGD, whose state has no step number in torch ----
 
 template <class Optimizer, class Options>

@@ -8,11 +8,6 @@
 namespace jitstep::tests {
 namespace {
 
-template <class State, class Optimizer>
-State& state_of(Optimizer& optimizer, const torch::Tensor& p) {
-  return static_cast<State&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 TEST(ParamState, HoldsTorchsNamesAndValues) {
   Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
   AdamW a(ours, AdamWOptions().amsgrad(true));

@@ -6,10 +6,6 @@
 
 namespace jitstep::tests {
 
-inline AdamWParamState& state_of(AdamW& optimizer, const torch::Tensor& p) {
-  return static_cast<AdamWParamState&>(*optimizer.state().at(p.unsafeGetTensorImpl()));
-}
-
 enum class Way { constructor, clone };
 
 inline std::unique_ptr<AdamWParamState> copy_of(const AdamWParamState& state, Way way) {
@@ -29,7 +25,7 @@ void expect_resized(const std::string& codec, torch::Dtype dtype, const std::str
   const Tensors old = make_parameters(dtype, {{40, 30}, {7}});
   AdamW optimizer(old, options_of(codec, weights));
   train(optimizer, old, 1, 3);
-  const auto copy = copy_of(state_of(optimizer, old[0]), way);
+  const auto copy = copy_of(state_of<AdamWParamState>(optimizer, old[0]), way);
   const Tensors values = {rows(copy->exp_avg()), rows(copy->exp_avg_sq()),
                           rows(copy->max_exp_avg_sq())};
   copy->exp_avg(values[0]).exp_avg_sq(values[1]).max_exp_avg_sq(values[2]);
@@ -46,8 +42,9 @@ void expect_resized(const std::string& codec, torch::Dtype dtype, const std::str
   train(optimizer, {p[0], old[1]}, 4, 6);
   train(other, twin, 4, 6);
   expect_equal(p, twin);
-  EXPECT_EQ(state_of(optimizer, p[0]).step(), 6);
-  EXPECT_TRUE(state_of(optimizer, p[0]) == state_of(other, twin[0]));
+  EXPECT_EQ(state_of<AdamWParamState>(optimizer, p[0]).step(), 6);
+  EXPECT_TRUE(state_of<AdamWParamState>(optimizer, p[0]) ==
+              state_of<AdamWParamState>(other, twin[0]));
 }
 
 inline torch::Tensor longer(const torch::Tensor& values) {

@@ -95,10 +95,6 @@ inline std::unique_ptr<Optimizer> make_in(const StorageFormat& format, const std
   }
 }
 
-inline const ParamState& state_of(Optimizer& optimizer, const torch::Tensor& parameter) {
-  return static_cast<ParamState&>(*optimizer.state().at(parameter.unsafeGetTensorImpl()));
-}
-
 /// Steps with the gradients of train(), and with an estimate of the Hessian's diagonal for rules that read one.
 inline void train_with_inputs(Optimizer& optimizer, const Tensors& parameters, int first,
                               int last) {

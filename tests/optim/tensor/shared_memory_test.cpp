@@ -6,8 +6,6 @@
 namespace jitstep::tests {
 namespace {
 
-torch::Tensor leaf(const torch::Tensor& tensor) { return tensor.detach().requires_grad_(); }
-
 std::string error_for(const Tensors& parameters) {
   return argument_error([&] { SGD optimizer(parameters, 0.1); });
 }
