@@ -30,16 +30,15 @@ bool has(const Words& words, View word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-template <std::size_t N>
-bool begins_with(const Words& words, const std::array<View, N>& starts) {
-  return !words.empty() && std::find(starts.begin(), starts.end(), words[0]) != starts.end();
+// Whether the first word is among these, which spaces separate.
+bool begins_with(const Words& words, View starts) {
+  return !words.empty() && contains_word(starts, words[0]);
 }
 
 // The first non-standard attribute of a line: `gnu::optimize`.
 View foreign_attribute(View code) {
-  constexpr std::array<View, 7> kStandard = {"maybe_unused", "nodiscard",   "likely",
-                                             "unlikely",     "fallthrough", "no_unique_address",
-                                             "noreturn"};
+  constexpr View kStandard =
+      "maybe_unused nodiscard likely unlikely fallthrough no_unique_address noreturn";
   for (std::size_t open; (open = code.find("[[")) != code.npos;) {
     View inside = code.substr(open + 2, code.find("]]", open) - open - 2);
     code.remove_prefix(open + 2);
@@ -54,10 +53,9 @@ View foreign_attribute(View code) {
 }
 
 void check_directive(View code, const Location& location) {
-  constexpr std::array<View, 8> kAllowed = {"include", "if",   "ifdef", "ifndef",
-                                            "elif",    "else", "endif", "error"};
+  constexpr View kAllowed = "include if ifdef ifndef elif else endif error";
   const Words words = words_of(code);
-  if (begins_with(words, std::array<View, 1>{"include"}) && code.find('<') != code.npos)
+  if (begins_with(words, "include") && code.find('<') != code.npos)
     location.fail(str_cat("a template cannot include system headers. Remove `", code,
                           "`. See the functions that you can use ", kWhereNamesAre));
   if (begins_with(words, kAllowed)) return;
@@ -181,7 +179,7 @@ bool is_constant(const Words& words) {
 
 // Whether the statement declares or defines a type. `struct Name last` and `struct Name f()` only use one.
 bool declares_type(View statement) {
-  constexpr std::array<View, 4> kTypes = {"struct", "class", "union", "enum"};
+  constexpr View kTypes = "struct class union enum";
   if (!begins_with(words_of(statement), kTypes)) return false;
   for (Words words; begins_with(words = words_of(statement), kTypes);)
     statement = unmarked(trimmed(statement.substr(words[0].size())));
@@ -192,22 +190,20 @@ bool declares_type(View statement) {
     if (statement.starts_with("<")) statement = after_brackets(statement, '<', '>');
   } while (statement.starts_with("::"));
   return statement.empty() || statement.starts_with(":") ||
-         begins_with(words_of(statement), std::array<View, 1>{"final"});
+         begins_with(words_of(statement), "final");
 }
 
 // A struct after a `requires` clause.
 bool names_structure(View statement) {
   const Words words = words_of(statement);
-  return begins_with(words, std::array<View, 1>{"requires"}) &&
-         !trimmed(statement).ends_with(")") &&
+  return begins_with(words, "requires") && !trimmed(statement).ends_with(")") &&
          (has(words, "struct") || has(words, "class") || has(words, "union"));
 }
 
 bool declares_no_variable(View statement) {
-  constexpr std::array<View, 6> kStarts = {"namespace", "using",   "concept",
-                                           "friend",    "typedef", "static_assert"};
+  constexpr View kStarts = "namespace using concept friend typedef static_assert";
   const Words words = words_of(statement);
-  const bool constrained = begins_with(words, std::array<View, 1>{"requires"}) &&
+  const bool constrained = begins_with(words, "requires") &&
                            (has(words, "struct") || has(words, "class") || has(words, "concept"));
   return !is_word(statement.substr(0, 1)) || begins_with(words, kStarts) || constrained ||
          declares_type(statement);
@@ -225,7 +221,7 @@ void CodeCheck::take(View code, const Location& location) {
 
 // Whether a template argument list is open at the end of a statement that declares a type or an alias.
 static bool in_template_arguments(View statement) {
-  constexpr std::array<View, 5> kStarts = {"template", "struct", "class", "union", "using"};
+  constexpr View kStarts = "template struct class union using";
   if (!begins_with(words_of(unmarked(statement)), kStarts)) return false;
   int angles = 0, parentheses = 0;
   for (const char c : statement) {

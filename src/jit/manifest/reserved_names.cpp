@@ -1,7 +1,6 @@
 #include "jit/manifest/reserved_names.h"
 
 #include <algorithm>
-#include <array>
 
 #include "jit/base/characters.h"
 #include "jit/base/kernel_language.h"
@@ -11,185 +10,55 @@ namespace {
 
 using View = std::string_view;
 
-constexpr std::array<View, 97> kCppKeywords = {"alignas",
-                                               "alignof",
-                                               "and",
-                                               "and_eq",
-                                               "asm",
-                                               "auto",
-                                               "bitand",
-                                               "bitor",
-                                               "bool",
-                                               "break",
-                                               "case",
-                                               "catch",
-                                               "char",
-                                               "char16_t",
-                                               "char32_t",
-                                               "char8_t",
-                                               "class",
-                                               "co_await",
-                                               "co_return",
-                                               "co_yield",
-                                               "compl",
-                                               "concept",
-                                               "const",
-                                               "const_cast",
-                                               "consteval",
-                                               "constexpr",
-                                               "constinit",
-                                               "continue",
-                                               "decltype",
-                                               "default",
-                                               "delete",
-                                               "do",
-                                               "double",
-                                               "dynamic_cast",
-                                               "else",
-                                               "enum",
-                                               "explicit",
-                                               "export",
-                                               "extern",
-                                               "false",
-                                               "float",
-                                               "for",
-                                               "friend",
-                                               "goto",
-                                               "if",
-                                               "inline",
-                                               "int",
-                                               "long",
-                                               "mutable",
-                                               "namespace",
-                                               "new",
-                                               "noexcept",
-                                               "not",
-                                               "not_eq",
-                                               "nullptr",
-                                               "operator",
-                                               "or",
-                                               "or_eq",
-                                               "private",
-                                               "protected",
-                                               "public",
-                                               "register",
-                                               "reinterpret_cast",
-                                               "requires",
-                                               "return",
-                                               "short",
-                                               "signed",
-                                               "sizeof",
-                                               "static",
-                                               "static_assert",
-                                               "static_cast",
-                                               "struct",
-                                               "switch",
-                                               "template",
-                                               "this",
-                                               "thread_local",
-                                               "throw",
-                                               "true",
-                                               "try",
-                                               "typedef",
-                                               "typeid",
-                                               "typename",
-                                               "union",
-                                               "unsigned",
-                                               "using",
-                                               "virtual",
-                                               "void",
-                                               "volatile",
-                                               "wchar_t",
-                                               "while",
-                                               "xor",
-                                               "xor_eq",
-                                               "linux",
-                                               "unix",
-                                               "main",
-                                               "errno",
-                                               "std"};
+// Lists of words are texts, with spaces between the words.
+constexpr View kCppKeywords =
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
+    "char32_t char8_t class co_await co_return co_yield compl concept const const_cast consteval "
+    "constexpr constinit continue decltype default delete do double dynamic_cast else enum "
+    "explicit export extern false float for friend goto if inline int long mutable namespace new "
+    "noexcept not not_eq nullptr operator or or_eq private protected public register "
+    "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct "
+    "switch template this thread_local throw true try typedef typeid typename union unsigned "
+    "using virtual void volatile wchar_t while xor xor_eq linux unix main errno std";
 
 // Names that the files of lang/, kernel/args.cuh and kernel/hyper_params.cuh declare.
-constexpr std::array<View, 149> kKernelLanguageNames = {
-    "KHD",           "SLOW_PATH",     "UNROLL",
-    "jitstep",       "rules",         "codecs",
-    "weights",       "gradient",      "real",
-    "int64",         "uint64",        "uint32",
-    "uint16",        "uint8",         "Args",
-    "Conversion",    "Dim",           "ReductionLayout",
-    "Range",         "KernelConfig",  "Numbers",
-    "Nullable",      "List",          "null",
-    "Slot",          "Signed",        "NonNegative",
-    "Element",       "all_dims",      "all",
-    "tensor",        "first",         "rows",
-    "columns",       "matrices",      "axis",
-    "Reals",         "Totals",        "Of",
-    "Elements",      "Entries",       "Sum",
-    "Max",           "Entry",         "Nibble",
-    "NoMeta",        "NoResidual",    "kSame",
-    "kInfinity",     "kNaN",          "kIsClass",
-    "kLittleEndian", "bits_of",       "number_of",
-    "float_of",      "double_of",     "fma",
-    "sqrt",          "abs",           "is_finite",
-    "unit_clamped",  "min",           "max",
-    "maximum",       "sign",          "power",
-    "elementary",    "exp",           "exp2",
-    "log",           "log2",          "pow",
-    "cbrt",          "Hyper",         "Rule",
-    "NoHyper",       "NoFlags",       "NoSlots",
-    "NoScalars",     "NoReductions",  "NoAuxState",
-    "NoOptions",     "thread_index",  "block_index",
-    "grid_size",     "block_barrier", "warp_barrier",
-    "shuffle_xor",   "chosen",        "max_of_warp",
-    "SimtBackend",   "kLeaf",         "kMaxDims",
-    "kMaxSlots",     "kMaxHyper",     "kCommonHyper",
-    "kMaxRuleHyper", "ProbeArgs",     "kMaxReductions",
-    "kMaxAuxFields", "bit_cast",      "copy_bytes",
-    "select",        "VectorOf",      "Widened",
-    "kHasVectors",   "kByteLanes",    "kFloatLanes",
-    "AliasingWord",  "kNestedLayout", "kReductionLayouts",
-    "kGlobalLayout", "SlotBuffers",   "TensorRecord",
-    "Layout",        "StepRecord",    "HyperParams",
-    "Item",          "AllRecord",     "ReductionRecord",
-    "NoCode",        "Sizes",         "RandomKey",
-    "Input",         "NoInputs",      "widen_fp16",
-    "INLINED",       "kRoundsToBf16", "kConvertsFp16",
-    "round_to_bf16", "round_to_fp16", "kRoundedAtOnce",
-    "RandomWords",   "philox",        "random_bits",
-    "uniform_of",    "normal_of",     "random_numbers",
-    "kHas16Bits",    "kHas8Bits",     "kNaN16",
-    "in_global",     "Instruction",   "kE5m2Infinite",
-    "Matrix",        "NoTransforms",  "kMaxTransforms",
-    "atan2",         "tanh"};
-constexpr std::array<View, 9> kArithmeticNames = {
-    "magnitude",         "kHasApproximations", "near_reciprocal",
-    "near_inverse_root", "without_subnormals", "Ieee",
-    "Ordinary",          "OrdinaryOperands",   "kParameterEpsilon"};
+constexpr View kKernelLanguageNames =
+    "KHD SLOW_PATH UNROLL jitstep rules codecs weights gradient real int64 uint64 uint32 uint16 "
+    "uint8 Args Conversion Dim ReductionLayout Range KernelConfig Numbers Nullable List null Slot "
+    "Signed NonNegative Element all_dims all tensor first rows columns matrices axis Reals Totals "
+    "Of Elements Entries Sum Max Entry Nibble NoMeta NoResidual kSame kInfinity kNaN kIsClass "
+    "kLittleEndian bits_of number_of float_of double_of fma sqrt abs is_finite unit_clamped min "
+    "max maximum sign power elementary exp exp2 log log2 pow cbrt Hyper Rule NoHyper NoFlags "
+    "NoSlots NoScalars NoReductions NoAuxState NoOptions thread_index block_index grid_size "
+    "block_barrier warp_barrier shuffle_xor chosen max_of_warp SimtBackend kLeaf kMaxDims "
+    "kMaxSlots kMaxHyper kCommonHyper kMaxRuleHyper ProbeArgs kMaxReductions kMaxAuxFields "
+    "bit_cast copy_bytes select VectorOf Widened kHasVectors kByteLanes kFloatLanes AliasingWord "
+    "kNestedLayout kReductionLayouts kGlobalLayout SlotBuffers TensorRecord Layout StepRecord "
+    "HyperParams Item AllRecord ReductionRecord NoCode Sizes RandomKey Input NoInputs widen_fp16 "
+    "INLINED kRoundsToBf16 kConvertsFp16 round_to_bf16 round_to_fp16 kRoundedAtOnce RandomWords "
+    "philox random_bits uniform_of normal_of random_numbers kHas16Bits kHas8Bits kNaN16 in_global "
+    "Instruction kE5m2Infinite Matrix NoTransforms kMaxTransforms atan2 tanh magnitude "
+    "kHasApproximations near_reciprocal near_inverse_root without_subnormals Ieee Ordinary "
+    "OrdinaryOperands kParameterEpsilon";
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
-constexpr std::array<View, 13> kCompilerNames = {
-    "asm",      "__asm__", "threadIdx", "blockIdx", "blockDim",    "gridDim",     "_Pragma",
-    "warpSize", "dim3",    "ptrdiff_t", "size_t",   "cudaError_t", "cudaStream_t"};
-
-template <std::size_t N>
-bool among(const std::array<View, N>& words, View name) {
-  return std::find(words.begin(), words.end(), name) != words.end();
-}
+constexpr View kCompilerNames =
+    "asm __asm__ threadIdx blockIdx blockDim gridDim _Pragma warpSize dim3 ptrdiff_t size_t "
+    "cudaError_t cudaStream_t";
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // `float4`, `make_int2`, `ulonglong3`: CUDA's small vectors.
 bool is_cuda_vector(View word) {
-  constexpr std::array<View, 12> kElements = {"char",  "uchar",    "short",     "ushort",
-                                              "int",   "uint",     "long",      "ulong",
-                                              "float", "longlong", "ulonglong", "double"};
+  constexpr View kElements =
+      "char uchar short ushort int uint long ulong float longlong ulonglong double";
   if (word.starts_with("make_")) word.remove_prefix(5);
   if (word.empty() || word.back() < '1' || word.back() > '4') return false;
-  return among(kElements, word.substr(0, word.size() - 1));
+  return contains_word(kElements, word.substr(0, word.size() - 1));
 }
 
 bool is_compiler_specific(View word) {
-  return word.starts_with("__") || among(kCompilerNames, word);
+  return word.starts_with("__") || contains_word(kCompilerNames, word);
 }
 
 // The identifier that starts at `at`, with a leading `::`.
@@ -269,7 +138,7 @@ bool contains_word(View code, View word) {
 
 std::string name_problem(View name) {
   if (!is_word(name)) return "is not a C++ identifier (letters, digits and _)";
-  if (among(kCppKeywords, name)) return "is a reserved word of C++";
+  if (contains_word(kCppKeywords, name)) return "is a reserved word of C++";
   if (name == "KHD") return "is a macro of the kernel language";
   const bool reserved = name.find("__") != View::npos ||
                         (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
@@ -280,17 +149,17 @@ std::string name_problem(View name) {
 
 // Python's keywords. Those that are also C++ keywords are missing here, because name_problem() rejects them.
 std::string archive_problem(View name) {
-  constexpr std::array<View, 17> kWords = {
-      "None", "True",   "False",  "Ellipsis", "NoneType", "as",   "assert", "def", "del",
-      "elif", "global", "import", "in",       "is",       "pass", "raise",  "with"};
-  if (among(kWords, name)) return "is reserved in torch's archives, which could not be loaded";
+  constexpr View kWords =
+      "None True False Ellipsis NoneType as assert def del elif global import in is pass raise "
+      "with";
+  if (contains_word(kWords, name))
+    return "is reserved in torch's archives, which could not be loaded";
   return name.starts_with("jitstep") ? "is reserved for jitstep's own data in checkpoints" : "";
 }
 
 std::string file_name_problem(View name) {
   if (std::string problem = name_problem(name); !problem.empty()) return problem;
-  const bool taken = among(kKernelLanguageNames, name) || among(kArithmeticNames, name);
-  return taken ? "is a name of the kernel language" : "";
+  return contains_word(kKernelLanguageNames, name) ? "is a name of the kernel language" : "";
 }
 
 std::string without_quotes(View code) {

@@ -56,7 +56,7 @@ TEST(Preprocess, AnIncludeInsideIfIsAnErrorWithFileAndLine) {
   for (const auto& [unit, part] : std::initializer_list<std::pair<const char*, const char*>>{
            {"#include \"b.cuh\"\n", "b.cuh:4: the include \"a.cuh\" is inside #if"},
            {"# ifdef A\n#ifndef B\n#endif // B\n#include \"a.cuh\"\n#endif\n", "u:4: "}}) {
-    const std::string message = error_of([&] { preprocess(unit, "u", store); });
+    const std::string message = error_of([&, &unit = unit] { preprocess(unit, "u", store); });
     EXPECT_NE(message.find(part), message.npos) << message;
   }
   const std::string after = preprocess("#if 0\n#endif\n#include \"a.cuh\"\n", "u", store);
