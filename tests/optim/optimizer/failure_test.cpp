@@ -1,36 +1,13 @@
 // Steps and loads that fail midway restore everything, and the next attempt succeeds.
-#include <c10/core/CPUAllocator.h>
-
 #include <filesystem>
 #include <fstream>
 
+#include "optim/counted_memory.h"
 #include "optim/training.h"
 #include "support/own_process.h"
 
 namespace jitstep::tests {
 namespace {
-
-// Lets torch's CPU allocator fail after `left` more allocations.
-class ScarceMemory : public c10::Allocator {
- public:
-  explicit ScarceMemory(int left) : left_(left), whole_(c10::GetCPUAllocator()) {
-    c10::SetCPUAllocator(this, 1);
-  }
-  ~ScarceMemory() override { c10::SetCPUAllocator(whole_, 1); }
-
-  c10::DataPtr allocate(std::size_t bytes) override {
-    TORCH_CHECK(left_-- > 0, "out of memory");
-    return whole_->allocate(bytes);
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return whole_->raw_deleter(); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override {
-    whole_->copy_data(to, from, bytes);
-  }
-
- private:
-  int left_;
-  c10::Allocator* whole_;
-};
 
 // Parameters, state and step numbers of an optimizer, bit for bit.
 struct Snapshot {
@@ -73,7 +50,7 @@ int fail_at_every_allocation(Optimizer& optimizer, const Tensors& parameters,
   for (int left = 0;; ++left) {
     const Snapshot before = snapshot(optimizer, parameters);
     try {
-      const ScarceMemory scarce(left);
+      const CountedMemory scarce(left);
       action();
       return left;
     } catch (const c10::Error& error) {
