@@ -353,7 +353,8 @@ TEST(DropIn, AnOptimizerCanBeAssignedAndSwapped) {
   std::swap(third, first), std::swap(third, first);  // the third was moved from
   third = AdamW(old);
   train(third, old, 1, 1);
-  first = std::move(first);
+  AdamW& same = first;
+  first = std::move(same);
   EXPECT_EQ(first.size(), parameters.size());
 }
 
