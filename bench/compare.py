@@ -218,7 +218,7 @@ def measure(arguments, settings, processes, reasons):
 
 
 def make_processes(arguments, threads, log):
-    variables = library_environment.variables(threads)
+    variables = library_environment.variables(threads, build=arguments.server.resolve().parents[1])
     child = [arguments.python, ROOT / "bench/library_implementations.py"]
     names = {row["process"] for case in CASES.values() for row in case["rows"]}
     processes = {name: ImplementationProcess(child, variables, log) for name in names}

@@ -75,9 +75,9 @@ def missing(python):
     return {package: f"{package} is not installed" for package in PACKAGES if package.lower() not in installed}
 
 
-def variables(threads, folder=FOLDER):
-    """The environment variables of every process: the same number of threads, and folders for compiled code in
-    .deps/libraries."""
+def variables(threads, folder=FOLDER, build=ROOT / "build"):
+    """The environment variables of every process: the same number of threads, folders for compiled code in
+    .deps/libraries, and jitstep's Python classes of a build."""
     count = str(threads)
     return os.environ | {
         "OMP_NUM_THREADS": count,
@@ -86,5 +86,5 @@ def variables(threads, folder=FOLDER):
         "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "DS_ACCELERATOR": "cpu",
-        "PYTHONPATH": str(ROOT / "build/python"),  # jitstep's own classes
+        "PYTHONPATH": str(build / "python"),
     }

@@ -29,6 +29,7 @@
 #include "optim/state/param_state_data.h"
 #include "optim/state/shared_state_tensors.h"
 #include "optim/tensor/checks.h"
+#include "optim/tensor/errors.h"
 #include "optim/tensor/memory_overlap.h"
 #include "optim/tensor/tensor_fingerprint.h"
 
@@ -183,7 +184,7 @@ struct Optimizer::Impl {
         calls.push_back({one.values, groups[g].record.values(), t.counted() + 1, t.step_offset(),
                          one.param->matrices});
       }
-      groups[g].transforms.at(static_cast<std::size_t>(number))(calls);
+      as_torch_error([&] { groups[g].transforms.at(static_cast<std::size_t>(number))(calls); });
     };
   }
   void start_gathering() {
