@@ -161,7 +161,7 @@ TEST_F(CheckMode, AcceptsAuxStateThatIsWrittenUnderAConditionOnly) {
                     row = "    m.row.next = static_cast<real>(sum[0]);\n";
   const std::pair<std::string, std::string> edits[] = {
       {norm, "    if (sum[0] > 1e30) m.norm.next = real(1);\n"},
-      {norm, "    if (sum[0] > 1e30) m.norm.next /= real(2);\n"},
+      {norm, "    if (sum[0] > 1e30)\n      m.norm.next\n          /= real(2);\n"},
       {norm, "    real& norm = m.norm.next;\n    if (sum[0] > 1e30) norm = real(1);\n"},
       {norm, "    auto& norm = m.norm;\n    if (sum[0] > 1e30) norm.next = real(1);\n"},
       {row, "    if (sum[0] > 1e30) m.row.next += real(1);\n"}};

@@ -54,7 +54,7 @@ class Cutter {
       const std::string code = without_quotes(here_.code);
       result_.braces.take(code, here_.indent, location_);
       check.take(code, location_);
-      result_.code += code + "\n";
+      result_.code += code + " ";
     }
     position() = saved;
     return result_.braces;
