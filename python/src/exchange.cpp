@@ -222,7 +222,7 @@ bool Form::read(PyObject* tensor, char*& data) const {
   return true;
 }
 
-bool use_exchange(nb::object capsule) {
+bool use_exchange(const nb::object& capsule) {
   exchange = nullptr;
   if (capsule.is_none()) return false;
   const auto* const found =

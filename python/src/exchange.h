@@ -75,7 +75,7 @@ class Form {
 
 /// Reads tensors by this capsule, torch.Tensor.__dlpack_c_exchange_api__. None, or a capsule of another major version,
 /// selects the tensors' attributes, which takes longer. Returns true if the capsule is used.
-bool use_exchange(nb::object capsule);
+bool use_exchange(const nb::object& capsule);
 
 /// True if tensors are read by a capsule.
 bool uses_exchange();

@@ -84,7 +84,7 @@ void GradientSums::make_tables() {
   ready_ = true;
 }
 
-void GradientSums::add(nb::list additions, std::int64_t t) {
+void GradientSums::add(const nb::list& additions, std::int64_t t) {
   std::vector<Row> rows;
   for (nb::handle addition : additions) rows.push_back(read_row(addition));
   if (rows.empty()) return;

@@ -24,7 +24,7 @@ class GradientSums {
   /// `additions`: tuples of a parameter's number, its sum and its gradient. `t`: the number of the backward, from 1,
   /// which selects the random bits. Throws an Error or TypeError, before any sum changes, for a gradient that does not
   /// fit its sum.
-  void add(nb::list additions, std::int64_t t);
+  void add(const nb::list& additions, std::int64_t t);
 
  private:
   struct Row {

@@ -9,12 +9,12 @@ namespace jitstep::emulation {
 // The emulated device functions. Note: templates/lang/port.cuh repeats this layout, because kernel source cannot
 // include host headers.
 struct SimtBackend {
-  unsigned (*thread_index)(void);  // threadIdx.x
-  unsigned (*block_size)(void);    // blockDim.x
-  unsigned (*block_index)(void);   // blockIdx.x
-  unsigned (*grid_size)(void);     // gridDim.x
-  void (*block_barrier)(void);     // __syncthreads
-  void (*warp_barrier)(void);      // __syncwarp, full mask
+  unsigned (*thread_index)();  // threadIdx.x
+  unsigned (*block_size)();    // blockDim.x
+  unsigned (*block_index)();   // blockIdx.x
+  unsigned (*grid_size)();     // gridDim.x
+  void (*block_barrier)();     // __syncthreads
+  void (*warp_barrier)();      // __syncwarp, full mask
   // __shfl_xor_sync, full mask, 64 bits of payload. Lanes may pass different masks, each in [0, 32), but all lanes of a
   // warp must be at the same call.
   unsigned long long (*shuffle_xor)(unsigned long long bits, int lane_mask);

@@ -51,12 +51,10 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults)
     : Optimizer(groups, std::move(defaults), NonTrainablePolicy::warn) {}
 
-// NOLINTNEXTLINE(performance-noexcept-move-constructor): the base class's move constructor may throw.
 Optimizer::Optimizer(Optimizer&& other)
     : torch::optim::Optimizer(std::move(other)), impl_(std::move(other.impl_)) {
   if (impl_) impl_->optimizer = this;
 }
-// NOLINTNEXTLINE(performance-noexcept-move-constructor): as above.
 Optimizer& Optimizer::operator=(Optimizer&& other) {
   if (this == &other) return *this;
   impl_.reset();  // while the parameters that it refers to still exist
