@@ -63,7 +63,7 @@ int gpu_of(jit::Engine& engine, const jit::Target& target, std::optional<int> re
     if (sm == target.sm && requested.value_or(i) == i) return i;
     found.push_back(str_cat("GPU ", i, " is sm_", sm));
   }
-  if (found.empty()) found.push_back("there is no GPU");
+  if (found.empty()) found.emplace_back("there is no GPU");
   // Callers append what to do, so the message has no final period.
   throw jit::Error(str_cat(requested ? str_cat("GPU ", *requested, " is not ") : "no GPU here is ",
                            to_string(target), ": ", jit::joined(found)));

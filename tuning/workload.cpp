@@ -34,7 +34,8 @@ std::int64_t count_of(std::string_view word) {
   if (left == 1) {
     const std::size_t unit = kUnits.find(*rest);
     if (unit == kUnits.npos) return 0;
-    count *= std::pow(1024.0, static_cast<double>(unit / 2 + 1));
+    const std::size_t power = unit / 2 + 1;
+    count *= std::pow(1024.0, static_cast<double>(power));
   }
   const bool whole = count == std::floor(count) && count >= 1 && count <= kMostElements;
   return whole ? static_cast<std::int64_t>(count) : 0;

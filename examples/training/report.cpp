@@ -70,7 +70,7 @@ const Row kTitles = {"optimizer", "lr",       "state B/param", "train loss", "te
 Row to_row(const Run& run) {
   const KernelCounts& kernels = run.kernels;
   const bool ours = run.choice.kind != OptimizerKind::kTorchAdamW;
-  const auto cached = static_cast<long long>(kernels.from_disk + kernels.from_memory);
+  const long long cached = kernels.from_disk + kernels.from_memory;
   return {run.choice.name,
           std::isnan(run.choice.lr) ? "default" : print("%g", run.choice.lr),
           print("%.2f", bytes_per_parameter(run)),

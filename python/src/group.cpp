@@ -72,7 +72,7 @@ void Group::add_key(const std::string& name, const jit::Option* option) {
 }
 
 // `values`: the defaults, which options that the dict lacks keep.
-void Group::read_options(nb::dict group, jit::OptionValues& values) const {
+void Group::read_options(const nb::dict& group, jit::OptionValues& values) const {
   for (const Key& key : keys_) {
     if (key.option == nullptr) continue;
     if (lr_ && key.name == kLr) {
@@ -90,7 +90,7 @@ void Group::read_options(nb::dict group, jit::OptionValues& values) const {
   values.construct();
 }
 
-void Group::find_lr(nb::dict group) {
+void Group::find_lr(const nb::dict& group) {
   lr_.reset();
   PyObject* const lr = leaves_lr_ ? PyDict_GetItemString(group.ptr(), kLr) : nullptr;
   TensorView view{};
@@ -110,7 +110,7 @@ HyperParams Group::hyper_params_on(const Device& device) const {
   return of_group;
 }
 
-void Group::remember(nb::dict group) {
+void Group::remember(const nb::dict& group) {
   for (Key& key : keys_) {
     PyObject* const value = item(group, key.interned);
     key.seen = value == nullptr ? nb::object() : nb::borrow(value);
@@ -118,7 +118,7 @@ void Group::remember(nb::dict group) {
   }
 }
 
-void Group::refresh(nb::dict group, bool check) {
+void Group::refresh(const nb::dict& group, bool check) {
   bool values_changed = !known_, formats_changed = !known_;
   for (const Key& key : keys_) {
     PyObject* const value = item(group, key.interned);

@@ -28,7 +28,7 @@ class Group {
 
   /// Reads the dict of a parameter group. `check`: also checks ranges and combinations, as torch does when a group is
   /// made; a scheduler may then leave the ranges. Throws an Error for invalid values, and changes nothing then.
-  void refresh(nb::dict group, bool check = false);
+  void refresh(const nb::dict& group, bool check = false);
 
   /// The values that replace options that are None when a group is made: {"initial_lr": 0.001}. The group's key
   /// `constructed` stores them.
@@ -66,9 +66,9 @@ class Group {
     nb::object copy = {};       // of a format that is a dict
   };
   void add_key(const std::string& name, const jit::Option* option);
-  void read_options(nb::dict group, jit::OptionValues& values) const;
-  void find_lr(nb::dict group);
-  void remember(nb::dict group);
+  void read_options(const nb::dict& group, jit::OptionValues& values) const;
+  void find_lr(const nb::dict& group);
+  void remember(const nb::dict& group);
 
   jit::OptionValues values_, defaults_;
   jit::Formats formats_;

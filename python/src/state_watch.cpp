@@ -71,7 +71,7 @@ bool StateWatch::has_entries(PyObject* dict, const Entry* entries, std::size_t c
   return true;
 }
 
-void StateWatch::remember(nb::dict state) {
+void StateWatch::remember(const nb::dict& state) {
   addresses_.finish();
   state_.clear();
   inner_.clear();
@@ -107,7 +107,7 @@ void StateWatch::set(const nb::object& dict, Entry& entry, const nb::object& val
   entry.value = value;
 }
 
-bool StateWatch::is_same(nb::dict state) const {
+bool StateWatch::is_same(const nb::dict& state) const {
   if (!has_entries(state.ptr(), state_.data(), state_.size())) return false;
   std::size_t begin = 0;
   for (std::size_t i = 0; i < state_.size(); ++i) {

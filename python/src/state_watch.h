@@ -44,7 +44,7 @@ class StateWatch {
   /// Adds a tensor that must stay where it is. None is ignored.
   void add(const nb::object& tensor);
   /// Remembers where the tensors lie, and the keys and values of the state and of the dicts in it.
-  void remember(nb::dict state);
+  void remember(const nb::dict& state);
   /// An entry of a dict in the state. Valid until clear() or remember().
   struct Entry {
     nb::object key, value;
@@ -54,7 +54,7 @@ class StateWatch {
   /// Sets the entry of the dict, and expects the new value from now on.
   static void set(const nb::object& dict, Entry& entry, const nb::object& value);
   /// True if nothing has changed.
-  bool is_same(nb::dict state) const;
+  bool is_same(const nb::dict& state) const;
   int traverse(visitproc visit, void* arg) const;
 
  private:

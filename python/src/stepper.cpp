@@ -58,7 +58,7 @@ void Stepper::release() {
   agree_.reset();
 }
 
-bool Stepper::read_groups(nb::list param_groups) {
+bool Stepper::read_groups(const nb::list& param_groups) {
   if (nb::len(param_groups) != groups_.size()) return false;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const nb::object group = param_groups[g];
@@ -129,22 +129,22 @@ namespace {
 
 // True if torch has not applied a conjugation or negation to the memory yet.
 bool is_lazy(const nb::object& tensor, bool is_complex) {
-  static PyObject* const kConj = PyUnicode_InternFromString("is_conj");
-  static PyObject* const kNeg = PyUnicode_InternFromString("is_neg");
+  static PyObject* const conj_name = PyUnicode_InternFromString("is_conj");
+  static PyObject* const neg_name = PyUnicode_InternFromString("is_neg");
   const auto is_true = [&](PyObject* method) {
     const nb::object answer = nb::steal(PyObject_CallMethodObjArgs(tensor.ptr(), method, nullptr));
     if (!answer.is_valid()) throw nb::python_error();
     return answer.ptr() == Py_True;
   };
-  return is_true(kNeg) || (is_complex && is_true(kConj));
+  return is_true(neg_name) || (is_complex && is_true(conj_name));
 }
 
 constexpr std::size_t kAhead = 8;  // parameters that are fetched before they are read
 
 // The part of a DTensor that this process has.
 nb::object local_of(nb::handle tensor) {
-  static PyObject* const kLocal = PyUnicode_InternFromString("_local_tensor");
-  const nb::object local = nb::steal(PyObject_GetAttr(tensor.ptr(), kLocal));
+  static PyObject* const local_name = PyUnicode_InternFromString("_local_tensor");
+  const nb::object local = nb::steal(PyObject_GetAttr(tensor.ptr(), local_name));
   if (!local.is_valid()) throw nb::python_error();
   return local;
 }
@@ -163,8 +163,8 @@ bool Stepper::Member::read_data() {
 
 bool Stepper::read_member(Member& member, PyObject* p) {
   if (member.p.ptr() != p) return false;
-  static PyObject* const kGrad = PyUnicode_InternFromString("grad");
-  nb::object grad = nb::steal(PyObject_GetAttr(p, kGrad));
+  static PyObject* const grad_name = PyUnicode_InternFromString("grad");
+  nb::object grad = nb::steal(PyObject_GetAttr(p, grad_name));
   if (!grad.is_valid()) throw nb::python_error();
   if (grad.is_none()) {
     set_inactive(member);
@@ -204,7 +204,7 @@ void Stepper::Member::prefetch() const {
 }
 
 // True if every parameter with a gradient is in the tables, with a gradient of the same form.
-bool Stepper::read_members(nb::list param_groups) {
+bool Stepper::read_members(const nb::list& param_groups) {
   for (DeviceStep& device : devices_) device.start(groups_.size());
   std::size_t next = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -231,7 +231,7 @@ bool Stepper::read_members(nb::list param_groups) {
 }
 
 // Adds the inputs that the rule reads in addition to the gradient.
-void Stepper::read_given(nb::dict given) {
+void Stepper::read_given(const nb::dict& given) {
   if (PyDict_Size(given.ptr()) == 0) return;
   for (const Member& member : members_) {
     PyObject* const own = PyDict_GetItemWithError(given.ptr(), member.p.ptr());
@@ -243,8 +243,9 @@ void Stepper::read_given(nb::dict given) {
   }
 }
 
-Stepper::Result Stepper::step(nb::list param_groups, nb::dict state, nb::handle grad_scale,
-                              nb::handle found_inf, nb::handle transform, nb::dict given) {
+Stepper::Result Stepper::step(const nb::list& param_groups, const nb::dict& state,
+                              nb::handle grad_scale, nb::handle found_inf, nb::handle transform,
+                              const nb::dict& given) {
   if (!ready_ || leave_graphs() || grad_scale.is_none() == scaled_ || !read_groups(param_groups) ||
       !watch_.is_same(state))
     return Result::rebuild;

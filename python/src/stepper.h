@@ -57,19 +57,20 @@ class Stepper {
   /// All parameters must have one, or none. `gradient`: a tensor with the form of its gradients. `state`: its dict,
   /// whose entries must stay the same objects. Entries of auxiliary state become views of the buffer that a step has
   /// written.
-  void add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers, nb::object step,
-           nb::object counter, nb::handle gradient, nb::object state);
+  void add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers,
+           const nb::object& step, const nb::object& counter, nb::handle gradient,
+           const nb::object& state);
   /// Adds the next parameter, which has neither a gradient nor state.
   void add_inactive(nb::object p);
   /// Makes kernels and tables. `state`: the optimizer's dict. `scaled`: gradients are divided by a grad_scale.
-  void finish(nb::dict state, bool scaled);
+  void finish(const nb::dict& state, bool scaled);
 
   /// Takes a step of all parameters with a gradient, on all devices. `found_inf`: a step with a value other than 0 is
   /// skipped. The host waits for the value, unless the device counts steps. `transform`: None for rules without host
   /// transforms. Else it is called per device, with the transform's number and a list of (group, values, step number,
   /// parameter). `given`: {parameter: {input number: tensor}}, in element order and in the dtype of the arithmetic.
-  Result step(nb::list param_groups, nb::dict state, nb::handle grad_scale, nb::handle found_inf,
-              nb::handle transform, nb::dict given);
+  Result step(const nb::list& param_groups, const nb::dict& state, nb::handle grad_scale,
+              nb::handle found_inf, nb::handle transform, const nb::dict& given);
   /// Switches all parameters that have taken a step to the training or evaluation point.
   void switch_mode(bool train);
 
@@ -149,16 +150,16 @@ class Stepper {
     bool is_active() const { return !hyper_params.empty(); }
   };
   void clear();
-  bool read_groups(nb::list param_groups);
+  bool read_groups(const nb::list& param_groups);
   void read_numbers(nb::handle grad_scale, nb::handle found_inf);
-  bool read_members(nb::list param_groups);
+  bool read_members(const nb::list& param_groups);
   bool read_member(Member& member, PyObject* p);
   void set_inactive(Member& member);
   const Forms* shared_forms(Forms forms);
   void watch_buffers(Member& member, const ParamPlan& plan, const Buffers& buffers,
                      const nb::object& state);
   int hyper_index(const Member& member, std::int64_t t);
-  void read_given(nb::dict given);
+  void read_given(const nb::dict& given);
   std::uint32_t device_of(const Described& described);
   void make_batches();
   std::uint32_t batch_of(const Described& described, DeviceStep& device) const;

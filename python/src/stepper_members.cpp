@@ -33,7 +33,8 @@ void check_gradient(const TensorView& gradient, const ParamPlan& plan) {
 }  // namespace
 
 void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers& buffers,
-                  nb::object step, nb::object counter, nb::handle gradient, nb::object state) {
+                  const nb::object& step, const nb::object& counter, nb::handle gradient,
+                  const nb::object& state) {
   const TensorView like = read(gradient);
   check_gradient(like, plan);
   Member member;

@@ -165,7 +165,7 @@ void Stepper::make_steps() {
   }
 }
 
-void Stepper::finish(nb::dict state, bool scaled) {
+void Stepper::finish(const nb::dict& state, bool scaled) {
   scaled_ = scaled;
   revisions_.clear();
   for (Group* const group : groups_) {

@@ -69,7 +69,7 @@ nb::list describe_options(const jit::Manifest& rule) {
 }
 
 // A value that is set in a group, or null.
-nb::object entry(nb::dict group, const char* name) {
+nb::object entry(const nb::dict& group, const char* name) {
   PyObject* const found = PyDict_GetItemString(group.ptr(), name);
   return found == nullptr || found == Py_None ? nb::object() : nb::borrow(found);
 }
@@ -132,7 +132,7 @@ nb::object from_value(const jit::Value& value) {
   return nb::tuple(numbers);
 }
 
-jit::Formats to_formats(nb::dict group) {
+jit::Formats to_formats(const nb::dict& group) {
   nb::dict given;
   for (const char* name : {"state", "weights", "seed", "min_quantized_size"})
     if (nb::object value = entry(group, name); value.is_valid()) given[name] = value;

@@ -21,7 +21,7 @@ nb::object from_value(const jit::Value& value);
 
 /// The keys `state`, `weights`, `seed` and `min_quantized_size` of a parameter group. None means not set. `state` is a
 /// codec's name, {"codec": name, option: value, ...}, or a dict of these by slot.
-jit::Formats to_formats(nb::dict group);
+jit::Formats to_formats(const nb::dict& group);
 
 /// The keys of to_formats() that are set.
 nb::dict from_formats(const jit::Formats& formats);

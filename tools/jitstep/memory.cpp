@@ -45,7 +45,8 @@ std::int64_t parse_count(const std::string& text) {
   if (good && rest != end) {
     const std::size_t unit = kUnits.find(*rest);
     good = unit != kUnits.npos;
-    count *= std::pow(1000.0L, static_cast<long double>(unit / 2 + 1));
+    const std::size_t power = unit / 2 + 1;
+    count *= std::pow(1000.0L, static_cast<long double>(power));
   }
   const long double whole = std::round(count);
   if (!good || !(std::abs(count - whole) < 1e-3L + 2e-16L * whole) || whole < 1 || whole > kMost)

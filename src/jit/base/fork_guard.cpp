@@ -66,7 +66,7 @@ void register_handlers() {
 }
 
 // Registers when the library is loaded, because a fork may lose threads before the first call.
-[[maybe_unused]] const bool watches_forks = (register_handlers(), true);
+[[maybe_unused]] const bool kWatchesForks = (register_handlers(), true);
 
 }  // namespace
 

@@ -37,7 +37,7 @@ Sent& sent() {
 }
 
 // A child that is forked while another thread makes a static variable waits for it forever.
-[[maybe_unused]] const bool made_at_load = (handler_mutex(), sent(), true);
+[[maybe_unused]] const bool kMadeAtLoad = (handler_mutex(), sent(), true);
 
 }  // namespace
 

@@ -106,7 +106,7 @@ torch::Tensor packed(Bucket gradients, std::int64_t elements) {
 
 void unpack(const torch::Tensor& all, Bucket gradients) {
   std::int64_t at = 0;
-  for (torch::Tensor gradient : gradients) {
+  for (const torch::Tensor& gradient : gradients) {
     gradient.copy_(all.narrow(0, at, gradient.numel()).view(gradient.sizes()));
     at += gradient.numel();
   }
