@@ -129,22 +129,22 @@ namespace {
 
 // True if torch has not applied a conjugation or negation to the memory yet.
 bool is_lazy(const nb::object& tensor, bool is_complex) {
-  static PyObject* const conj_name = PyUnicode_InternFromString("is_conj");
-  static PyObject* const neg_name = PyUnicode_InternFromString("is_neg");
+  static PyObject* const kConj = PyUnicode_InternFromString("is_conj");
+  static PyObject* const kNeg = PyUnicode_InternFromString("is_neg");
   const auto is_true = [&](PyObject* method) {
     const nb::object answer = nb::steal(PyObject_CallMethodObjArgs(tensor.ptr(), method, nullptr));
     if (!answer.is_valid()) throw nb::python_error();
     return answer.ptr() == Py_True;
   };
-  return is_true(neg_name) || (is_complex && is_true(conj_name));
+  return is_true(kNeg) || (is_complex && is_true(kConj));
 }
 
 constexpr std::size_t kAhead = 8;  // parameters that are fetched before they are read
 
 // The part of a DTensor that this process has.
 nb::object local_of(nb::handle tensor) {
-  static PyObject* const local_name = PyUnicode_InternFromString("_local_tensor");
-  const nb::object local = nb::steal(PyObject_GetAttr(tensor.ptr(), local_name));
+  static PyObject* const kLocal = PyUnicode_InternFromString("_local_tensor");
+  const nb::object local = nb::steal(PyObject_GetAttr(tensor.ptr(), kLocal));
   if (!local.is_valid()) throw nb::python_error();
   return local;
 }
@@ -163,8 +163,8 @@ bool Stepper::Member::read_data() {
 
 bool Stepper::read_member(Member& member, PyObject* p) {
   if (member.p.ptr() != p) return false;
-  static PyObject* const grad_name = PyUnicode_InternFromString("grad");
-  nb::object grad = nb::steal(PyObject_GetAttr(p, grad_name));
+  static PyObject* const kGrad = PyUnicode_InternFromString("grad");
+  nb::object grad = nb::steal(PyObject_GetAttr(p, kGrad));
   if (!grad.is_valid()) throw nb::python_error();
   if (grad.is_none()) {
     set_inactive(member);
