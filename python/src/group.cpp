@@ -15,7 +15,7 @@ constexpr const char* kLr = "lr";
 constexpr const char* kDecoupled = "decoupled_weight_decay";
 constexpr const char* kCapturable = "capturable";
 
-PyObject* item(nb::dict dict, const nb::object& key) {
+PyObject* item(const nb::dict& dict, const nb::object& key) {
   return PyDict_GetItemWithError(dict.ptr(), key.ptr());
 }
 
@@ -39,20 +39,20 @@ bool is_immutable(PyObject* value) {
   return true;
 }
 
-bool is_true(nb::dict group, const char* name) {
+bool is_true(const nb::dict& group, const char* name) {
   PyObject* const value = PyDict_GetItemString(group.ptr(), name);
   return value != nullptr && PyObject_IsTrue(value) == 1;
 }
 
 // The value that an option that is None had when its group was made, or null.
-nb::object constructed_value(nb::dict group, const std::string& name) {
+nb::object constructed_value(const nb::dict& group, const std::string& name) {
   PyObject* const all = PyDict_GetItemString(group.ptr(), kConstructed);
   if (all == nullptr || !PyDict_Check(all)) return {};
   PyObject* const found = PyDict_GetItemString(all, name.c_str());
   return found == nullptr ? nb::object() : nb::borrow(found);
 }
 
-void check_values(const jit::OptionValues& values, nb::dict group) {
+void check_values(const jit::OptionValues& values, const nb::dict& group) {
   values.validate();
   if (group.contains("params")) values.validate_lists(nb::len(nb::object(group["params"])));
 }

@@ -83,7 +83,7 @@ void add_catalog(nb::module_& m) {
       "path"_a);
   m.def("parse_spec", &parse_spec, "text"_a);
   m.def(
-      "formats_to_json", [](nb::dict group) { return jit::to_json(to_formats(group)); }, "group"_a,
+      "formats_to_json", [](const nb::dict& group) { return jit::to_json(to_formats(group)); }, "group"_a,
       "The formats of a parameter group, as archives of C++ have them.");
   m.def(
       "formats_from_json",

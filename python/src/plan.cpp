@@ -68,7 +68,7 @@ ParamPlan::ParamPlan(Group& group, nb::handle p, int index, std::vector<std::int
   hyper = values.hyper();
 }
 
-ParamPlan ParamPlan::with(jit::KernelSpec spec) const {
+ParamPlan ParamPlan::with(const jit::KernelSpec& spec) const {
   ParamPlan other = *this;
   auto changed = std::make_shared<jit::Plan>(jit::resolve(spec, *plan->catalog));
   changed->sizes = plan->sizes;

@@ -97,7 +97,7 @@ class ParamPlan {
   Device device;  // of the parameter
 
  private:
-  ParamPlan with(jit::KernelSpec spec) const;
+  ParamPlan with(const jit::KernelSpec& spec) const;
   std::string slot_name(int component) const;
 };
 

@@ -77,7 +77,7 @@ void Stepper::run(nb::handle transform) {
   activate(tuned);
   std::vector<std::pair<DeviceStep*, jit::Step*>> steps;
   for (DeviceStep& device : devices_)
-    if (device.is_active()) steps.push_back({&device, tuned != nullptr ? tuned : &*device.step});
+    if (device.is_active()) steps.emplace_back(&device, tuned != nullptr ? tuned : &*device.step);
   std::vector<jit::Backend*> backends;
   for (const auto& [device, step] : steps) backends.push_back(device->backend);
   jit::check_same_capture(backends);
@@ -125,10 +125,10 @@ void Stepper::count_steps() {
     const std::int64_t t = member.count.get() + 1;
     member.count.count();
     if (member.newest_half < 0) continue;
-    member.newest_half = static_cast<std::int8_t>(t & 1);
+    const auto half = static_cast<std::size_t>(t & 1);
+    member.newest_half = static_cast<std::int8_t>(half);
     for (const NewestView& view : member.newest)
-      StateWatch::set(view.dict, *view.entry,
-                      view.buffers[static_cast<std::size_t>(member.newest_half)]);
+      StateWatch::set(view.dict, *view.entry, view.buffers[half]);
   }
 }
 

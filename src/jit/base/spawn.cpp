@@ -17,6 +17,7 @@
 // glibc's other name of clone(). ThreadSanitizer replaces clone(). It takes the child for a fork, and ignores
 // everything that the child does from then on. But this child runs in the memory of its parent, so that it would ignore
 // the parent.
+// NOLINTNEXTLINE(readability-identifier-naming,bugprone-reserved-identifier)
 extern "C" int __clone(int (*body)(void*), void* stack, int flags, void* argument, ...);
 
 namespace jitstep::jit {

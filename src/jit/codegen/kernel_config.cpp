@@ -105,7 +105,7 @@ void check_config(const Plan& plan, const KernelConfig& v, const Target& target)
 }
 
 std::span<const ConfigField> config_fields() {
-  static constexpr ConfigField fields[] = {
+  static constexpr ConfigField kFields[] = {
       {"threads", &KernelConfig::threads, false, 1024},
       {"tile_lanes", &KernelConfig::tile_lanes, false, 32},
       {"vector_elems", &KernelConfig::vector_elems, false, 256},
@@ -114,7 +114,7 @@ std::span<const ConfigField> config_fields() {
       {"unroll", &KernelConfig::unroll, true, 1},
       {"min_items", &KernelConfig::min_items, true, 1 << 20},
       {"max_threads", &KernelConfig::max_threads, true, 1 << 20}};
-  return fields;
+  return kFields;
 }
 
 std::string to_string(const KernelConfig& v) {

@@ -23,7 +23,7 @@ std::vector<std::string> code_options(bool check) {
                                       "--prec-div=true",   "--prec-sqrt=true",
                                       "--diag-error=940",  // a missing return statement
                                       "--ptxas-options=-v"};
-  if (check) options.push_back("--define-macro=JITSTEP_CHECK");
+  if (check) options.emplace_back("--define-macro=JITSTEP_CHECK");
   return options;
 }
 
