@@ -101,7 +101,7 @@ class MemoryReport:
     elements: int  # of all parameters
 
     def bytes_of(self, name: str) -> int:
-        """The bytes of the entries of this name. "state": all but parameters and gradients. "total": all."""
+        """The bytes of the entries of this name, or 0. "state": all but parameters and gradients. "total": all."""
         if name == "total":
             return self.total
         if name == "state":
