@@ -122,6 +122,16 @@ Elements buffer_type_of(Dtype dtype) {
   return Elements::float16;
 }
 
+Elements elements_of_codes(const jit::Manifest& codec, Dtype parameter) {
+  if (codec.code == "real")
+    return jit::real_bytes(parameter) == 8 ? Elements::float64 : Elements::float32;
+  return codec.code == "Nibble" ? Elements::nibbles : Elements::bytes;
+}
+
+Elements elements_of_fields(const std::vector<jit::Field>& fields) {
+  return fields.size() == 1 && fields[0].type == "float" ? Elements::float32 : Elements::bytes;
+}
+
 void StoredBuffer::canonicalize_nans() {
   if (elements != Elements::float32 && elements != Elements::float64) return;
   const auto size = static_cast<std::size_t>(width);

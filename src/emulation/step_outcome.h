@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "jitstep/jit/manifest.h"
 #include "jitstep/jit/value.h"
 
 namespace jitstep::emulation {
@@ -16,6 +17,10 @@ enum class Elements { float64, float32, bfloat16, float16, bytes, nibbles };
 
 /// The element type of a buffer with the values of a parameter or gradient.
 Elements buffer_type_of(jit::Dtype dtype);
+
+/// The element types of the buffers with a slot's codes, and with its metadata.
+Elements elements_of_codes(const jit::Manifest& codec, jit::Dtype parameter);
+Elements elements_of_fields(const std::vector<jit::Field>& fields);
 
 /// One buffer of a tensor, between two guard regions that kernels must not change.
 struct StoredBuffer {

@@ -15,17 +15,6 @@ namespace {
 using jit::bytes_of;
 using jit::Dtype;
 
-// How codes and metadata of a slot are compared and printed.
-Elements elements_of_codes(const jit::Manifest& codec, Dtype parameter) {
-  if (codec.code == "real")
-    return jit::real_bytes(parameter) == 8 ? Elements::float64 : Elements::float32;
-  return codec.code == "Nibble" ? Elements::nibbles : Elements::bytes;
-}
-
-Elements elements_of_fields(const std::vector<jit::Field>& fields) {
-  return fields.size() == 1 && fields[0].type == "float" ? Elements::float32 : Elements::bytes;
-}
-
 }  // namespace
 
 struct StepRun::State {
