@@ -317,6 +317,16 @@ TEST_F(CheckMode, RunsBeforeTheFirstStepIfTheEngineChecks) {
   EXPECT_EQ(checks.contract_checker(), &engine_);
 }
 
+// The compiler's message about a kernel says which function a rule lacks. That of the check would name its own files.
+TEST_F(CheckMode, RunsAfterTheKernelIsCompiled) {
+  std::string rule = kRule;
+  rule.replace(rule.find("update_state(auto& e,"), 21, "update_state(auto e,");
+  const Plan plan = plan_of(rule);
+  CpuBackend checks(engine_);
+  const std::string said = testing::error_of([&] { Step(checks, {{plan, {}}}); });
+  EXPECT_NE(said.find("it needs 'static void update_state(auto& e"), said.npos) << said;
+}
+
 // A back end that runs a rule without checking it.
 struct Unchecked : CpuBackend {
   using CpuBackend::CpuBackend;

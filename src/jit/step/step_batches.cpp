@@ -24,8 +24,6 @@ ConfigChoice choice_for(Backend& backend, const Plan& plan, const Batch& batch) 
 // Compiles missing kernels in parallel.
 std::vector<Unit> units_of(Backend& backend, const std::vector<Plan>& plans,
                            const std::vector<ConfigChoice>& choices) {
-  if (Engine* const checker = backend.contract_checker())
-    for (const Plan& plan : plans) check_rule_contract(plan, *checker);
   std::vector<Unit> units;
   std::vector<NamedText> texts;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -52,6 +50,9 @@ void Step::State::add_batches(const std::vector<Batch>& given) {
     transforms = std::max(transforms, batches.back().transforms());
     for (const TensorRecord& tensor : batches.back().tensors()) tensors.push_back(&tensor);
   }
+  // After the kernels, because those name a missing function by its signature.
+  if (Engine* const checker = backend.contract_checker())
+    for (const Plan& plan : plans) check_rule_contract(plan, *checker);
   sums = shared_sums(backend, batches);
   inactive.assign(tensors.size(), false);
   if (shared_state != nullptr) choose_shared_state_writer();
