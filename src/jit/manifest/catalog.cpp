@@ -168,6 +168,9 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
 std::string Catalog::add_to_store(const Manifest& manifest, const std::string& content,
                                   const std::string& file) const {
   const Texts includes = newest_includes(content, manifest.path, store_);
+  if (!includes.contains("lang/contract.cuh"))
+    throw Error(str_cat(file, ": the file does not include the types and functions of templates. ",
+                        "Add `#include \"../lang/contract.cuh\"` below `#pragma once`."));
   for (const auto& [name, text] : includes)
     if (!is_built_in(name)) check_source(text, store_.data().shown_name(name));
   if (auto source = store_.data().add_loaded(manifest.path, {file, content, includes}))

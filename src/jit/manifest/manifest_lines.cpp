@@ -229,9 +229,10 @@ class Cutter {
     std::size_t indent = 0;
     while (next()) {
       if (read_refusal()) continue;
-      if (here_.code == "};") {
-        return;
-      } else if (!here_.code.empty()) {
+      if (here_.code == "};") return;
+      if (here_.code == "}")
+        location_.fail(str_cat("`struct ", name, "` ends in `};`. Add the semicolon."));
+      if (!here_.code.empty()) {
         add_line(parsed.fields);
         indent = here_.indent;
       } else if (!parsed.fields.empty() && here_.has_comment && here_.column > indent) {

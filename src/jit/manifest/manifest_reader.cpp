@@ -318,6 +318,9 @@ class Reader {
   void read_scalars() {
     const auto found = lines_.structs.find("Scalars");
     if (found == lines_.structs.end()) return;
+    if (!contains_word(lines_.code, "prepare"))
+      found->second.location.fail(
+          "the rule has Scalars: it needs `static Scalars prepare(const Hyper& h, int64 t)`");
     for (const SourceLine& line : found->second.fields) {
       try {
         for (Field& field : read_fields(line, {"real", "double", "float", "int", "bool", "uint32"}))

@@ -225,8 +225,14 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, MEMORY "Entry<tensor> tensor;\n};\n", "`tensor` is a domain"},
       {Kind::rule, 5, SUMS "Sum<tensor, 1, A> transformed;\n};\n",
        "`transformed` is the result of a host transform"},
-      {Kind::rule, 8, SUMS "Sum<tensor, 1, A> a;\n};\nstruct Scalars {\nreal lr,\n    a;\n};\n",
+      {Kind::rule, 8,
+       SUMS
+       "Sum<tensor, 1, A> a;\n};\nstruct Scalars {\nreal lr,\n    a;\n};\nScalars prepare();\n",
        "`a` is also a reduction"},
+      {Kind::rule, 2, RULE "struct Scalars {\nreal lr;\n};\nScalars prepared();\n",
+       "the rule has Scalars: it needs `static Scalars prepare(const Hyper& h, int64 t)`"},
+      {Kind::rule, 4, HYPER "double a = 1;\n}\nstruct Slots {\nSigned m;\n};\n",
+       "`struct Hyper` ends in `};`. Add the semicolon."},
       {Kind::rule, 6,
        HYPER
        "double start = 0;  // finite\n};\nstruct Slots {\nNonNegative v;  // initial: start\n};\n",

@@ -503,6 +503,7 @@ struct Scalars {
 };
 template <Flags F>
 struct Rule {
+  static Scalars prepare(const Hyper&, int64) { return {1, 2}; }
   static const char* name() { return "struct Hyper { // /*"; }
   struct { int x; } nested;
 };
