@@ -1,4 +1,5 @@
 // `jitstep check`, as authors of rules and codecs run it.
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -23,6 +24,25 @@ TEST_F(CheckTool, DescribesAValidRuleAndReportsSuccess) {
         "\nno problems: 2 kernels\n"})
     EXPECT_TRUE(says(checked, line)) << line << checked.output;
   EXPECT_FALSE(says(checked, "[1/")) << "progress is printed only on terminals";
+}
+
+TEST_F(CheckTool, WarnsOfAnOptionThatNothingUses) {
+  const Finished checked =
+      run(rule_with("  double lr = 1e-3;  // > 0\n",
+                    "  double lr = 1e-3;  // > 0\n  double lost = 1;  // finite\n"));
+  EXPECT_EQ(checked.status, 0) << checked.output;
+  EXPECT_TRUE(says(checked, "warning: the rule declares `lost`, but does not use it"))
+      << checked.output;
+}
+
+// Some options are read by an included file, by conditions and notes, or by a host transform.
+TEST_F(CheckTool, FindsAUseOfEachOptionOfEachShippedRule) {
+  for (const auto& file :
+       std::filesystem::directory_iterator(JITSTEP_SOURCE_DIR "/templates/rules")) {
+    const Finished checked = run(file.path(), kFew, kNoCompiler);
+    EXPECT_FALSE(says(checked, "does not use it")) << file.path() << checked.output;
+    EXPECT_TRUE(says(checked, "not checked: ")) << file.path() << checked.output;
+  }
 }
 
 TEST_F(CheckTool, ReportsTheResourcesOfGpuEntries) {
@@ -77,7 +97,7 @@ TEST_F(CheckTool, DescribesOptionsSlotsAndAuxStateAsJson) {
   EXPECT_EQ(all.at("options").at(0).at("range"), "> 0");
   EXPECT_EQ(all.at("slots"),
             (json{{{"name", "m"}, {"signed", true}, {"torch", "buffer"}, {"if", nullptr}}}));
-  EXPECT_EQ(all.at("memory"), (json{{{"name", "n"},
+  EXPECT_EQ(all.at("aux_state"), (json{{{"name", "n"},
                                      {"domain", "tensor"},
                                      {"type", "real"},
                                      {"torch", "count"},

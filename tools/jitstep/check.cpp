@@ -13,6 +13,7 @@
 #include "check/report.h"
 #include "check/request.h"
 #include "check/scalar_loops.h"
+#include "check/unused_options.h"
 #include "check/workbench.h"
 #include "command.h"
 #include "flag_values.h"
@@ -90,9 +91,16 @@ void report_unreached(const Catalog& catalog, Report& report) {
                                        "their conditions, or use `jitstep compile`."));
 }
 
+void warn_of_unused_options(const TemplateStore& store, Report& report) {
+  for (const std::string& name : check::unused_options(*report.manifest, store))
+    report.warnings.push_back(
+        str_cat("the rule declares `", name, "`, but does not use it. Remove it."));
+}
+
 void check_file(const Request& request, check::Workbenches& benches, Report& report) {
   report.targets = usable(request, report);  // first, because it may throw and the rest is slow
   report_unreached(benches.plain.catalog, report);
+  warn_of_unused_options(benches.plain.engine.templates(), report);
   const auto choices = check::choices(*report.manifest, request, benches);
   const auto kernels = candidates(choices, benches.plain.catalog, report);
   if (report.targets.empty() || report.targets[0] != Target::cpu()) return;

@@ -151,7 +151,7 @@ json declared_json(const Manifest& manifest) {
   return {{"kind", kind_name(manifest.kind)}, {"name", manifest.name},
           {"class", manifest.class_name},     {"description", manifest.description},
           {"options", options_of(manifest)},  {"slots", slots_of(manifest)},
-          {"inputs", inputs_of(manifest)},    {"memory", aux_state_of(manifest)},
+          {"inputs", inputs_of(manifest)},    {"aux_state", aux_state_of(manifest)},
           {"matrices", matrices_of(manifest)}};
 }
 

@@ -58,6 +58,7 @@ struct Report {
   std::vector<jit::Target> targets = {};    // the CPU first
   std::vector<KernelReport> kernels = {};
   std::vector<Problem> problems = {};       // that belong to no kernel
+  std::vector<std::string> warnings = {};   // that belong to no kernel
   std::vector<std::string> unchecked = {};  // checks that could not run here, with reasons
 
   Status status() const;

@@ -31,6 +31,7 @@ std::vector<Finding> problems_of(const Report& report) {
 
 std::vector<Finding> warnings_of(const Report& report) {
   std::vector<Finding> findings;
+  for (const std::string& warning : report.warnings) findings.push_back({{.what = warning}, {}});
   for (const KernelReport& kernel : report.kernels)
     for (const std::string& warning : kernel.warnings)
       add(findings, {.what = warning}, kernel.name);
