@@ -132,7 +132,7 @@ void Group::refresh(const nb::dict& group, bool check) {
   find_lr(group);
   jit::OptionValues values = defaults_;
   read_options(group, values);
-  // torch checks no range after construction. Options with the note `integer` are checked, because formulas divide by
+  // torch checks no range after construction. Options that are whole numbers are checked, because formulas divide by
   // them: a division of whole numbers by 0 would end the process.
   check ? check_values(values, group) : values.validate_integers();
   jit::Formats formats = formats_changed ? to_formats(group) : formats_;

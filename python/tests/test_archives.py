@@ -287,6 +287,15 @@ def test_an_archive_of_values_names_the_formats_of_the_group(tmp_path):
     assert jitstep.read_archive(tmp_path / "a.pt")["param_groups"][0]["state"] == {"exp_avg": {"codec": "int8"}}
 
 
+def test_whole_numbers_of_options_stay_whole_in_an_archive(tmp_path):
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = jitstep.SOAP([p], precondition_frequency=3, lr=1)
+    jitstep.write_archive(tmp_path / "a.pt", optimizer.state_dict())
+    group = jitstep.read_archive(tmp_path / "a.pt")["param_groups"][0]
+    assert type(group["precondition_frequency"]) is int and group["precondition_frequency"] == 3
+    assert type(group["lr"]) is float
+
+
 def plain(state):
     """A state with lists in place of tensors."""
     return {

@@ -142,7 +142,7 @@ std::optional<std::string> Option::range_problem(const Value& value) const {
   const std::string must = to_string(constraint);
   const bool name_finite = !std::isfinite(x) && must != "finite";
   std::string limit;
-  if (constraint.integer && std::isfinite(x) && !fits_int(x))
+  if ((constraint.integer || constraint.power_of_two) && std::isfinite(x) && !fits_int(x))
     limit = x > 0 ? str_cat(", at most ", kMostInt) : str_cat(", at least ", -kMostInt);
   return str_cat(what, " is ", to_string(x), " and must be ", name_finite ? "finite and " : "",
                  must, limit);

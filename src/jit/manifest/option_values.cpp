@@ -100,7 +100,8 @@ bool OptionValues::holds(const Expression& condition, const Manifest& manifest,
 
 void OptionValues::check_ranges(bool only_integers) const {
   for (const PackedOption& one : layout_->options) {
-    if (only_integers && !one.option->constraint.integer) continue;
+    const Constraint& range = one.option->constraint;
+    if (only_integers && !range.integer && !range.power_of_two) continue;
     const Value value = one.value(packed_);
     if (const auto index = one.option->out_of_range(value))
       throw OptionError(rule().name + ": " + *one.option->range_problem(value), one.option->name,

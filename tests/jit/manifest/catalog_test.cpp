@@ -125,6 +125,18 @@ TEST_F(CatalogTest, LoadsAUsersRule) {
   EXPECT_EQ(store.find("rules/plain.cuh"), kRule);
 }
 
+TEST_F(CatalogTest, AFileWithoutTheTypesOfTemplatesThrows) {
+  std::string rule = kRule;
+  const std::string include = "#include \"../lang/contract.cuh\"";
+  const std::size_t at = rule.find(include);
+  rule.erase(at, include.size());
+  const std::string path = write(folder, "plain.cuh", rule);
+  const std::string found = problem([&] { catalog.load_rule(path); });
+  EXPECT_TRUE(found.starts_with(path + ": ") && has(found, include)) << found;
+  write(folder, "plain.cuh", rule.insert(at, "#include \"../formulas/decay.cuh\""));
+  EXPECT_NO_THROW(catalog.load_rule(path)) << "another file includes them";
+}
+
 TEST_F(CatalogTest, AnotherFileOfTheSameNameThrows) {
   const TemporaryFolder elsewhere;
   catalog.load_rule(write(folder, "plain.cuh", kRule));
@@ -389,6 +401,20 @@ TEST_F(SizedOptions, HideSizesOfTheirNames) {
   EXPECT_EQ(values.flags_for({100}).at("few"), Value(true));
   values.set("numel", 6);
   EXPECT_EQ(values.flags_for({100}).at("few"), Value(false));
+}
+
+TEST_F(OptionsTest, WholeNumbersAreCheckedBeforeAFormulaDividesByThem) {
+  std::string rule = kRule;
+  rule.replace(rule.find("// > 0"), 6, "// finite");
+  rule.replace(rule.find("3;  // >= 0"), 11, "4;  // power of two");
+  OptionValues values(catalog.load_rule(write(folder, "plain.cuh", rule)), catalog.gradient());
+  values.set("lr", std::numeric_limits<double>::infinity());
+  EXPECT_NO_THROW(values.validate_integers());
+  for (const double wrong : {0.0, 3.0, 2.5, 4294967296.0}) {
+    values.set("max_grad_norm", wrong);
+    EXPECT_THROW(values.validate_integers(), OptionError) << wrong;
+  }
+  EXPECT_TRUE(has(problem([&] { values.validate_integers(); }), "at most 2147483647"));
 }
 
 TEST_F(OptionsTest, NullOptionsTakeTheirConstructionValue) {
