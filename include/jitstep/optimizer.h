@@ -66,7 +66,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// max_grad_norm uses the norm of all gradients, of all rules. Throws a c10::Error for rules with modes or shared
   /// state, which need an optimizer of their own.
   explicit Optimizer(const std::vector<ParamGroup>& groups);
-  /// A moved-from optimizer may only be destroyed or assigned to.
+  /// A moved-from optimizer has no parameters: step() and zero_grad() do nothing. It can be destroyed or assigned to.
   Optimizer(Optimizer&&);
   /// References to this optimizer, such as a scheduler's, then refer to the new one. A scheduler keeps the base rates
   /// of the old one.

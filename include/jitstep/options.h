@@ -118,7 +118,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   void set_tunes(bool on) { common().tunes = on; }
   /// Returns a number that is unique in this process.
   static std::uint64_t next_version();
-  /// Parses a codec name or JSON. Throws a c10::Error for any other text.
+  /// Parses a codec name or JSON. Throws a c10::Error for any other text. The optimizer checks the codec's options.
   static jit::CodecChoice read_codec(const std::string& text);
 
  private:

@@ -53,14 +53,16 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
 
 Optimizer::Optimizer(Optimizer&& other)
     : torch::optim::Optimizer(std::move(other)), impl_(std::move(other.impl_)) {
-  if (impl_) impl_->optimizer = this;
+  impl_->optimizer = this;
+  other.impl_ = std::make_unique<Impl>(other, impl_->non_trainable_policy);
 }
 Optimizer& Optimizer::operator=(Optimizer&& other) {
   if (this == &other) return *this;
   impl_.reset();  // while the parameters that it refers to still exist
   torch::optim::Optimizer::operator=(std::move(other));
   impl_ = std::move(other.impl_);
-  if (impl_) impl_->optimizer = this;
+  impl_->optimizer = this;
+  other.impl_ = std::make_unique<Impl>(other, impl_->non_trainable_policy);
   return *this;
 }
 Optimizer::~Optimizer() = default;

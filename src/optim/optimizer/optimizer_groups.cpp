@@ -96,8 +96,8 @@ void Optimizer::Impl::check_distinct(const ParamGroup* more, const ParameterName
       const ParameterName name{begin.group, begin.index + i};
       const auto [found, added] = seen.emplace(key_of(p), Seen{&list, name});
       const ParameterName& before = found->second.name;
-      TORCH_CHECK(added || found->second.list == &list,
-                  "jitstep: some parameters appear in more than one parameter group: ",
+      TORCH_CHECK(added || found->second.list == &list, "jitstep: some parameters appear ",
+                  before.group == name.group ? "twice" : "in more than one parameter group", ": ",
                   describe(p, name), " is also parameter ", before.index, " of group ",
                   before.group, ". List each parameter once.");
       if (added) all.push_back({&p, name});

@@ -145,6 +145,14 @@ TEST(BadInput, TheSameParameterInTwoGroupsGetsTorchsMessage) {
   }
 }
 
+TEST(BadInput, AParameterThatIsAddedToItsOwnGroupThrows) {
+  const auto p = leaf(torch::zeros({3}));
+  AdamW optimizer({p});
+  EXPECT_HAS(argument_error([&] { optimizer.add_parameters({p}); }),
+             "parameter 1 of group 0 (float32 [3]) is also parameter 0 of group 0");
+  EXPECT_EQ(optimizer.param_groups()[0].params().size(), 1u);
+}
+
 TEST(BadInput, AMessageNamesAnAddedParameterByItsFutureIndex) {
   const auto made = torch::zeros({6});
   const auto p = leaf(made), q = leaf(torch::zeros({2}));

@@ -368,5 +368,19 @@ TEST(DropIn, AnOptimizerCanBeMoved) {
   expect_equal(parameters, others);
 }
 
+// As torch's: it has no parameters.
+TEST(DropIn, AMovedFromOptimizerStepsNothing) {
+  Tensors parameters = make_parameters();
+  AdamW first(parameters), second = std::move(first), third({leaf(torch::ones({2}))});
+  third = std::move(second);
+  train(third, parameters, 1, 1);
+  for (AdamW* const old : {&first, &second}) {
+    old->zero_grad();
+    EXPECT_NO_THROW(old->step());
+    EXPECT_TRUE(old->param_groups().empty());
+  }
+  EXPECT_TRUE(parameters[0].grad().defined());
+}
+
 }  // namespace
 }  // namespace jitstep::tests
