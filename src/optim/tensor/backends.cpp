@@ -37,15 +37,14 @@ void torch_parallel_for(std::int64_t count, std::int64_t grain,
   if (count <= grain || jit::forked_from_threads()) return body(0, count);
   static char origin, start, end;
   const torch::Tensor bytes = at::from_blob(&origin, {count}, torch::kUInt8);
-  precede(&start);
-  at::TensorIteratorConfig().add_const_input(bytes).build().for_each(
-      [&](char** at, const std::int64_t*, std::int64_t n, std::int64_t) {
-        follow(&start);  // before anything of this thread is read
-        const std::int64_t begin = at[0] - &origin;
-        body(begin, begin + n);
-        precede(&end);
-      },
-      grain);
+  const auto run = [&](char** at, const std::int64_t*, std::int64_t n, std::int64_t) {
+    follow(&start);  // before anything of the calling thread is read
+    const std::int64_t begin = at[0] - &origin;
+    body(begin, begin + n);
+    precede(&end);
+  };
+  precede(&start);  // after `run` is written
+  at::TensorIteratorConfig().add_const_input(bytes).build().for_each(run, grain);
   follow(&end);
 }
 
