@@ -27,20 +27,21 @@ using Kind = Manifest::Kind;
 struct KindNames {
   std::string folder;  // "rules/"
   std::string one;     // "rule"
+  std::string body;    // the struct with the functions
   std::string hint;
 };
 
 const KindNames& names_of(Kind kind) {
   static const KindNames rule = {
-      "rules/", "rule",
+      "rules/", "rule", "Rule",
       "For your own file, call load_rule() in a program, or give the tool a path instead of the "
       "name (convert: --load FILE)"};
   static const KindNames codec = {
-      "codecs/", "codec",
+      "codecs/", "codec", "Codec",
       "For your own file, call load_codec() in a program, or give the tool a path instead of the "
       "name (convert: --load FILE)"};
-  static const KindNames weights = {"weights/", "weight format", ""};
-  static const KindNames gradient = {"lang/", "gradient", ""};
+  static const KindNames weights = {"weights/", "weight format", "Weights", ""};
+  static const KindNames gradient = {"lang/", "gradient", "Gradient", ""};
   switch (kind) {
     case Kind::rule:
       return rule;
@@ -71,10 +72,22 @@ std::string path_of(Kind kind, const std::string& name) {
 // `when`: when to add the missing file, or empty.
 std::string unknown_name(Kind kind, const std::string& name, const std::vector<std::string>& known,
                          const std::string& when) {
-  const auto& [folder, one, hint] = names_of(kind);
+  const auto& [folder, one, body, hint] = names_of(kind);
   return str_cat("there is no ", one, " \"", name, "\"", did_you_mean(name, known), ". Known ", one,
                  "s: ", known.empty() ? "none" : joined(known), ".",
                  hint.empty() ? "" : str_cat(" ", hint, when, "."));
+}
+
+// Compilers would report what is missing here in generated code.
+void check_complete(Kind kind, const std::string& content, const Texts& includes,
+                    const std::string& file) {
+  if (!includes.contains("lang/contract.cuh"))
+    throw Error(str_cat(file, ": the file does not include the types and functions of templates. ",
+                        "Add `#include \"../lang/contract.cuh\"` below `#pragma once`."));
+  const auto& [folder, one, body, hint] = names_of(kind);
+  if (!contains_word(content, body))
+    throw Error(str_cat(file, ": the file has no `struct ", body, "` with the functions of a ", one,
+                        ". Add it."));
 }
 
 std::unique_ptr<Catalog> catalog_of_default_engine() {
@@ -168,9 +181,7 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
 std::string Catalog::add_to_store(const Manifest& manifest, const std::string& content,
                                   const std::string& file) const {
   const Texts includes = newest_includes(content, manifest.path, store_);
-  if (!includes.contains("lang/contract.cuh"))
-    throw Error(str_cat(file, ": the file does not include the types and functions of templates. ",
-                        "Add `#include \"../lang/contract.cuh\"` below `#pragma once`."));
+  check_complete(manifest.kind, content, includes, file);
   for (const auto& [name, text] : includes)
     if (!is_built_in(name)) check_source(text, store_.data().shown_name(name));
   if (auto source = store_.data().add_loaded(manifest.path, {file, content, includes}))

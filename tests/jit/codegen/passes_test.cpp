@@ -173,6 +173,7 @@ struct Reductions {
   Sum<tensor, 1, Middle> middle;  // if middle; after: first
   Sum<tensor, 1, Last> last;      // after: middle
 };
+struct Rule {};
 }
 )";
 
@@ -202,6 +203,7 @@ struct Reductions {
   Sum<rows, 1, Read> read;    // after: transformed; update_state
   Sum<tensor, 1, Free> free;  // after: transformed
 };
+struct Rule {};
 }
 )";
 
@@ -258,6 +260,7 @@ struct Reductions {
   Sum<tensor, 1, Read> read;      // after: second; update_state
   Sum<tensor, 1, Late> late;      // after: third
 };
+struct Rule {};
 }
 )";
 

@@ -137,6 +137,14 @@ TEST_F(CatalogTest, AFileWithoutTheTypesOfTemplatesThrows) {
   EXPECT_NO_THROW(catalog.load_rule(path)) << "another file includes them";
 }
 
+TEST_F(CatalogTest, AFileWithoutFunctionsThrows) {
+  std::string rule = kRule;
+  rule.replace(rule.find("struct Rule"), 11, "struct Rules");
+  const std::string path = write(folder, "plain.cuh", rule);
+  const std::string found = problem([&] { catalog.load_rule(path); });
+  EXPECT_TRUE(found.starts_with(path + ": ") && has(found, "no `struct Rule`")) << found;
+}
+
 TEST_F(CatalogTest, AnotherFileOfTheSameNameThrows) {
   const TemporaryFolder elsewhere;
   catalog.load_rule(write(folder, "plain.cuh", kRule));
