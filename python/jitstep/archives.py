@@ -212,7 +212,7 @@ def _read_options(description: dict[str, Any], options: _Part) -> dict[str, Any]
         if isinstance(value, tuple):
             value = tuple(_nullable(x) for x in value)
         value = _nullable(value)
-        if isinstance(option["default"], int) and isinstance(value, float):
+        if isinstance(option["default"], int) and isinstance(value, float) and value.is_integer():
             value = int(value)  # archives have each number as a float
         if option["at_construction"]:
             constructed[name] = value
