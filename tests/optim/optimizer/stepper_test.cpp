@@ -11,6 +11,13 @@
 #include "optim/training.h"
 #include "optim/working_threads.h"
 
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#else
+#define __tsan_acquire(address)
+#define __tsan_release(address)
+#endif
+
 namespace jitstep::tests {
 namespace {
 
@@ -97,15 +104,19 @@ TEST(Stepper, OneLargeTensorIsSteppedByTorchsThreads) {
   }
 }
 
-// Runs body(i) for i < count in torch's threads.
+// Runs body(i) for i < count in torch's threads. ThreadSanitizer does not see how OpenMP starts them and waits for them.
 void in_parallel(std::int64_t count, const std::function<void(std::int64_t)>& body) {
   const auto indices = torch::arange(count);
-  at::TensorIteratorConfig().add_const_input(indices).build().for_each(
-      [&](char** at, const std::int64_t* strides, std::int64_t n) {
-        for (std::int64_t i = 0; i < n; ++i)
-          body(*reinterpret_cast<const std::int64_t*>(at[0] + i * strides[0]));
-      },
-      1);
+  [[maybe_unused]] static char start, end;
+  const auto run = [&](char** at, const std::int64_t* strides, std::int64_t n, std::int64_t) {
+    __tsan_acquire(&start);
+    for (std::int64_t i = 0; i < n; ++i)
+      body(*reinterpret_cast<const std::int64_t*>(at[0] + i * strides[0]));
+    __tsan_release(&end);
+  };
+  __tsan_release(&start);
+  at::TensorIteratorConfig().add_const_input(indices).build().for_each(run, 1);
+  __tsan_acquire(&end);
 }
 
 TEST(Stepper, AStepInsideAParallelRegionRunsInItsThread) {
