@@ -104,7 +104,7 @@ TEST(Stepper, OneLargeTensorIsSteppedByTorchsThreads) {
   }
 }
 
-// Runs body(i) for i < count in torch's threads. ThreadSanitizer does not see how OpenMP starts them and waits for them.
+// Runs body(i) for i < count in threads of torch. ThreadSanitizer does not see that OpenMP starts and joins them.
 void in_parallel(std::int64_t count, const std::function<void(std::int64_t)>& body) {
   const auto indices = torch::arange(count);
   [[maybe_unused]] static char start, end;
