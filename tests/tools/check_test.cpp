@@ -98,10 +98,10 @@ TEST_F(CheckTool, DescribesOptionsSlotsAndAuxStateAsJson) {
   EXPECT_EQ(all.at("slots"),
             (json{{{"name", "m"}, {"signed", true}, {"torch", "buffer"}, {"if", nullptr}}}));
   EXPECT_EQ(all.at("aux_state"), (json{{{"name", "n"},
-                                     {"domain", "tensor"},
-                                     {"type", "real"},
-                                     {"torch", "count"},
-                                     {"if", nullptr}}}));
+                                        {"domain", "tensor"},
+                                        {"type", "real"},
+                                        {"torch", "count"},
+                                        {"if", nullptr}}}));
 }
 
 TEST_F(CheckTool, ReachesEveryFlagValueThatSomeOptionsSetAndListsTheOthers) {
