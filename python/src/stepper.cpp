@@ -28,7 +28,7 @@ void Stepper::retire() {
 }
 
 void Stepper::clear() {
-  ready_ = moved_ = device_counts_ = false;
+  ready_ = moved_ = device_counts_ = check_gradients_ = false;
   other_stepped_ = true;
   devices_.clear();
   members_.clear();
@@ -193,7 +193,9 @@ bool Stepper::read_member(Member& member, PyObject* p) {
   const int index = hyper_index(member, taken + 1);
   const auto bits = member.state_bits | reinterpret_cast<std::uintptr_t>(member.data) |
                     reinterpret_cast<std::uintptr_t>(g);
-  device.inputs[member.index] = {.g = g, .hyper_index = index, .aligned = bits % 16 == 0};
+  jit::StepInput& input = device.inputs[member.index];
+  check_gradients_ |= g != input.g && is_gradient_in_parameter(member, g);
+  input = {.g = g, .hyper_index = index, .aligned = bits % 16 == 0};
   other_stepped_ |= std::exchange(member.inactive, false);
   return true;
 }
@@ -255,6 +257,8 @@ Stepper::Result Stepper::step(const nb::list& param_groups, const nb::dict& stat
     return Result::skipped;
   if (nb::len(stepped_) == 0) return Result::done;
   if (moved_ && !move_parameters()) return Result::rebuild;
+  if (check_gradients_) check_gradients();
+  check_gradients_ = false;
   read_given(given);
   run(transform);
   if (!device_counts_) count_steps();

@@ -13,6 +13,7 @@
 #include "exchange.h"
 #include "group.h"
 #include "jit/search/step_tuner.h"
+#include "jit/step/shared_memory.h"
 #include "jitstep/jit/state_storage.h"
 #include "jitstep/jit/step.h"
 #include "plan.h"
@@ -108,6 +109,7 @@ class Stepper {
     const Forms* forms = nullptr;
     char* data = nullptr;           // of p, in the last step
     std::uintptr_t state_bits = 0;  // set in the addresses that vector loads need aligned
+    std::size_t g_bytes = 0;        // from the first to the last element of the gradient
     StepNumber count;
     int64* counter = nullptr;  // on the device, if that counts the steps
     int group = 0;
@@ -164,7 +166,12 @@ class Stepper {
   void make_batches();
   std::uint32_t batch_of(const Described& described, DeviceStep& device) const;
   void number_tensors();
-  void check_disjoint() const;
+  template <class Visit>
+  void for_each_tensor(const Visit& visit) const;
+  void check_disjoint();
+  bool is_gradient_in_parameter(const Member& member, const void* g) const;
+  bool are_gradients_in_parameters() const;
+  void check_gradients() const;
   void check_devices() const;
   void make_shared_state(const DeviceStep& device);
   void make_steps();
@@ -193,8 +200,10 @@ class Stepper {
   nb::list stepped_;
   bool ready_ = false, scaled_ = false;
   bool device_counts_ = false;
-  bool moved_ = false;         // a parameter has other memory than the tables
-  bool other_stepped_ = true;  // stepped_ is not that of the last step
+  bool moved_ = false;                   // a parameter has other memory than the tables
+  jit::AddressRanges parameter_ranges_;  // of the tables
+  bool check_gradients_ = false;         // one may lie in the memory of a parameter
+  bool other_stepped_ = true;            // stepped_ is not that of the last step
 
   nb::object agree_ = {};                  // of tune(), or null. Held here for the garbage collector
   std::shared_ptr<jit::StepTuner> tuner_;  // null: steps are not tuned

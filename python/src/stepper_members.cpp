@@ -48,6 +48,11 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
   if (tensor.p == nullptr && tensor.shape.elements() > 0)
     throw jit::Error("it has no memory, as some subclasses of Tensor. Use a plain torch.Tensor.");
   tensor.g_strides = like.shape().strides;
+  if (tensor.shape.elements() > 0) {
+    const jit::Elements g = jit::elements_at(like.data, tensor.shape.sizes, tensor.g_strides,
+                                             static_cast<std::size_t>(like.bytes));
+    member.g_bytes = g.end - g.begin;
+  }
   member.data = static_cast<char*>(tensor.p);
   member.state_bits = state_bits_of(tensor);
   if (!counter.is_none()) {

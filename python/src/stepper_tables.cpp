@@ -82,23 +82,84 @@ void Stepper::number_tensors() {
   }
 }
 
-// A step would write to shared memory at once.
-void Stepper::check_disjoint() const {
-  std::vector<jit::Elements> elements;
-  std::vector<int> numbers;
-  for (const DeviceStep& device : devices_)
+namespace {
+
+jit::Elements elements_of(const jit::StepTensor& tensor, const jit::Batch& batch) {
+  return jit::elements_at(tensor.p, tensor.shape.sizes, tensor.shape.strides,
+                          static_cast<std::size_t>(jit::bytes_of(batch.plan.spec.state.dtype)));
+}
+
+jit::Elements elements_of_gradient(const void* g, const jit::StepTensor& tensor,
+                                   const jit::Batch& batch) {
+  return jit::elements_at(g, tensor.shape.sizes, tensor.g_strides,
+                          static_cast<std::size_t>(jit::bytes_of(batch.plan.spec.gradient)));
+}
+
+// A step reads each element of such a gradient before it writes that element of the parameter.
+bool is_the_parameter(const void* g, const jit::StepTensor& tensor, const jit::Batch& batch) {
+  if (g != tensor.p || batch.plan.spec.gradient != batch.plan.spec.state.dtype) return false;
+  for (std::size_t d = 0; d < tensor.g_strides.size(); ++d)
+    if (tensor.shape.sizes[d] > 1 && tensor.g_strides[d] != tensor.shape.strides[d]) return false;
+  return true;
+}
+
+}  // namespace
+
+// Calls visit(tensor, batch, gradient) for the tensors that have elements.
+template <class Visit>
+void Stepper::for_each_tensor(const Visit& visit) const {
+  for (const DeviceStep& device : devices_) {
+    auto input = device.inputs.begin();
     for (const jit::Batch& batch : device.batches)
       for (const jit::StepTensor& tensor : batch.tensors) {
-        if (tensor.shape.elements() == 0) continue;
-        const auto bytes = static_cast<std::size_t>(jit::bytes_of(batch.plan.spec.state.dtype));
-        elements.push_back(
-            jit::elements_at(tensor.p, tensor.shape.sizes, tensor.shape.strides, bytes));
-        numbers.push_back(tensor.id);
+        const void* const gradient = (input++)->g;
+        if (tensor.shape.elements() > 0) visit(tensor, batch, gradient);
       }
+  }
+}
+
+// A step would write to shared memory at once.
+void Stepper::check_disjoint() {
+  std::vector<jit::Elements> elements;
+  std::vector<int> numbers;
+  for_each_tensor([&](const jit::StepTensor& tensor, const jit::Batch& batch, const void*) {
+    elements.push_back(elements_of(tensor, batch));
+    numbers.push_back(tensor.id);
+  });
+  parameter_ranges_ = jit::AddressRanges(elements);
   jit::find_shared(elements, [&](std::size_t i, std::size_t j) {
     const auto [first, second] = std::minmax(numbers[i], numbers[j]);
     throw jit::Error("parameters " + std::to_string(first) + " and " + std::to_string(second) +
                      " share memory. Give the optimizer one of them.");
+  });
+}
+
+bool Stepper::is_gradient_in_parameter(const Member& member, const void* g) const {
+  const auto begin = reinterpret_cast<std::uintptr_t>(g);
+  return parameter_ranges_.overlap(begin, begin + member.g_bytes);
+}
+
+// In the memory that the tables have now.
+bool Stepper::are_gradients_in_parameters() const {
+  return std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
+    return !member.inactive &&
+           is_gradient_in_parameter(member, devices_[member.device].inputs[member.index].g);
+  });
+}
+
+// A step would write to the parameter while it reads the gradient.
+void Stepper::check_gradients() const {
+  for_each_tensor([&](const jit::StepTensor& own, const jit::Batch& batch, const void* g) {
+    if (g == nullptr) return;
+    const jit::Elements gradient = elements_of_gradient(g, own, batch);
+    for_each_tensor([&](const jit::StepTensor& other, const jit::Batch& of_other, const void*) {
+      if (&other == &own && is_the_parameter(g, own, batch)) return;
+      if (jit::share_memory(elements_of(other, of_other), gradient))
+        throw jit::Error("the gradient of parameter " + std::to_string(own.id) +
+                         " shares memory with parameter " + std::to_string(other.id) +
+                         ", and the step would write to it while it reads the gradient. clone() "
+                         "the gradient.");
+    });
   });
 }
 
@@ -196,6 +257,7 @@ bool Stepper::move_parameters() {
   ready_ = false;  // after an error
   retire();
   make_steps();
+  check_gradients_ = are_gradients_in_parameters();
   ready_ = tables_are_new_ = true;
   moved_ = false;
   return true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace jitstep::jit {
 namespace {
@@ -89,6 +90,22 @@ bool share_memory(const Elements& a, const Elements& b) {
   marks.start();
   marks.overlaps(first);
   return marks.overlaps(second);
+}
+
+AddressRanges::AddressRanges(const std::vector<Elements>& tensors) {
+  std::vector<std::pair<Address, Address>> ranges;
+  for (const Elements& one : tensors) ranges.emplace_back(one.begin, one.end);
+  std::sort(ranges.begin(), ranges.end());
+  for (const auto& [begin, end] : ranges) {
+    begins_.push_back(begin);
+    ends_.push_back(ends_.empty() ? end : std::max(end, ends_.back()));
+  }
+}
+
+bool AddressRanges::overlap(Address begin, Address end) const {
+  const auto later = std::lower_bound(begins_.begin(), begins_.end(), end);
+  return later != begins_.begin() &&
+         ends_[static_cast<std::size_t>(later - begins_.begin()) - 1] > begin;
 }
 
 void find_shared(const std::vector<Elements>& all,

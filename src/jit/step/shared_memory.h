@@ -30,4 +30,18 @@ JITSTEP_API bool share_memory(const Elements& a, const Elements& b);
 JITSTEP_API void find_shared(const std::vector<Elements>& all,
                              const std::function<void(std::size_t, std::size_t)>& found);
 
+/// The address ranges of tensors. Tells quickly that other memory is outside of all of them.
+class AddressRanges {
+ public:
+  AddressRanges() = default;
+  JITSTEP_API explicit AddressRanges(const std::vector<Elements>& tensors);
+
+  /// True if one of the ranges has an address from `begin` to before `end`. Takes O(log n) for n tensors.
+  JITSTEP_API bool overlap(std::uintptr_t begin, std::uintptr_t end) const;
+
+ private:
+  std::vector<std::uintptr_t> begins_;  // in order
+  std::vector<std::uintptr_t> ends_;    // the largest end of a range and those before it
+};
+
 }  // namespace jitstep::jit
