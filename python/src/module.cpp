@@ -87,7 +87,10 @@ void add_catalog(nb::module_& m) {
       "The formats of a parameter group, as archives of C++ have them.");
   m.def(
       "formats_from_json",
-      [](const std::string& text) { return from_formats(jit::formats_from_json(text)); }, "text"_a);
+      [](const std::string& text, const std::string& rule) {
+        return from_formats(jit::formats_from_json(text), jit::default_catalog().rule(rule));
+      },
+      "text"_a, "rule"_a, "The formats in an archive of C++, as the keys of a parameter group.");
   m.def(
       "codec_aux",
       [](const std::string& codec) {

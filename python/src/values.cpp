@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -181,14 +182,25 @@ nb::dict describe(const jit::Manifest& rule) {
   return d;
 }
 
-nb::dict from_formats(const jit::Formats& given) {
-  nb::dict formats;
-  if (given.state) formats["state"] = from_codec(*given.state);
-  if (!given.slots.empty()) {
-    nb::dict slots;
-    for (const auto& [slot, codec] : given.slots) slots[slot.c_str()] = from_codec(codec);
-    formats["state"] = slots;
+// The formats of all slots, because a group in Python has either one format or a dict of them.
+nb::dict formats_of_slots(const jit::Formats& given, const jit::Manifest& rule) {
+  nb::dict slots;
+  for (const auto& [name, codec] : given.slots) slots[name.c_str()] = from_codec(codec);
+  if (!given.state) return slots;
+  for (const jit::Slot& slot : rule.slots) {
+    const bool has_own = std::any_of(given.slots.begin(), given.slots.end(),
+                                     [&](const auto& one) { return slot.is_named(one.first); });
+    if (!has_own && slot.codec.empty()) slots[slot.torch_name.c_str()] = from_codec(*given.state);
   }
+  return slots;
+}
+
+nb::dict from_formats(const jit::Formats& given, const jit::Manifest& rule) {
+  nb::dict formats;
+  if (!given.slots.empty())
+    formats["state"] = formats_of_slots(given, rule);
+  else if (given.state)
+    formats["state"] = from_codec(*given.state);
   if (given.weights) formats["weights"] = *given.weights;
   if (given.seed) formats["seed"] = *given.seed;
   if (given.min_quantized_size) formats["min_quantized_size"] = *given.min_quantized_size;
@@ -201,7 +213,7 @@ nb::dict parse_spec(const std::string& text) {
   for (const auto& [name, value] : spec.options) options[name.c_str()] = from_value(value);
   out["rule"] = spec.rule;
   out["options"] = options;
-  out["formats"] = from_formats(spec.formats);
+  out["formats"] = from_formats(spec.formats, jit::default_catalog().rule(spec.rule));
   return out;
 }
 

@@ -23,8 +23,8 @@ nb::object from_value(const jit::Value& value);
 /// codec's name, {"codec": name, option: value, ...}, or a dict of these by slot.
 jit::Formats to_formats(const nb::dict& group);
 
-/// The keys of to_formats() that are set.
-nb::dict from_formats(const jit::Formats& formats);
+/// The keys of to_formats() that are set. If slots of the rule have formats of their own, `state` names those of all.
+nb::dict from_formats(const jit::Formats& formats, const jit::Manifest& rule);
 
 /// A rule's declarations, for classes, docstrings and state: plain dicts, lists, strings and numbers.
 nb::dict describe(const jit::Manifest& rule);

@@ -13,6 +13,7 @@ from test_reports import _environment
 from training import make, same, train
 
 import jitstep
+from jitstep import _core
 from jitstep.__main__ import tool
 
 CASES = [
@@ -58,6 +59,24 @@ def test_an_archive_continues_bit_for_bit(tmp_path, rule, dtype, options):
         return jitstep.read_archive(tmp_path / "a.pt")
 
     assert same(*continued(rule, dtype, options, through))
+
+
+@pytest.mark.parametrize("slot", ["v", "exp_avg_sq"])
+def test_slots_without_a_format_of_their_own_keep_that_of_the_group_in_an_archive_of_cpp(slot):
+    text = '{"state": {"codec": "int8"}, "slots": {"' + slot + '": {"codec": "fp32"}}}'
+    read = _core.formats_from_json(text, "adamw")
+    int8 = {"codec": "int8"}
+    assert read == {"state": {"exp_avg": int8, slot: {"codec": "fp32"}, "max_exp_avg_sq": int8}}
+    optimizer = jitstep.Optimizer("adamw", make().parameters(), **read, min_quantized_size=0)
+    formats = optimizer.formats_of(optimizer.param_groups[0]["params"][0])
+    assert [formats.slots[name]["codec"] for name in ("exp_avg", "exp_avg_sq")] == ["int8", "fp32"]
+
+
+def test_a_format_of_the_group_is_not_that_of_slots_whose_rule_has_chosen_one():
+    text = '{"state": {"codec": "int8"}, "slots": {"exp_avg": {"codec": "bf16"}}}'
+    read = _core.formats_from_json(text, "adan")["state"]
+    assert read["exp_avg"] == {"codec": "bf16"}
+    assert set(_core.describe("adan")["slots"]) - set(read) == {"pre_grad"}
 
 
 def a_state():
