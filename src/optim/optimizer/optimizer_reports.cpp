@@ -17,7 +17,7 @@
 namespace jitstep {
 
 // Compiles the kernels of all parameters. A parameter without a gradient is assumed to get one with its own dtype and
-// strides.
+// strides. So is one with reduced gradients, which are flat parts.
 std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
   const OwnOperations own;
   sync_groups();
@@ -36,7 +36,7 @@ std::vector<KernelReport> Optimizer::Impl::compiled_kernels() {
       record.set_parameter(p);
       with_context(p, record.name, [&] { outlines.push_back(state_outline(group.plan(p))); });
       outlines.back().id = static_cast<int>(outlines.size()) - 1;
-      const torch::Tensor* const grad = gradient_of(record);
+      const torch::Tensor* const grad = reduction ? nullptr : gradient_of(record);
       outlined.push_back({.name = record.name,
                           .p = offload ? &offload->stepped(record.key, p) : &p,
                           .grad = grad == nullptr ? &p : grad,
