@@ -1,8 +1,11 @@
 // A thread pool for parallel loops.
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
+#include "jit/base/text.h"
+#include "jitstep/jit/error.h"
 #include "tuning/host_device.h"
 
 namespace jitstep::tuning {
@@ -13,16 +16,15 @@ using Body = std::function<void(std::int64_t, std::int64_t)>;
 class Pool {
  public:
   explicit Pool(int threads) {
-    for (int i = 1; i < threads; ++i) threads_.emplace_back([this, i] { serve(i); });
-  }
-  ~Pool() {
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
+    try {
+      for (int i = 1; i < threads; ++i) threads_.emplace_back([this, i] { serve(i); });
+    } catch (const std::system_error& error) {
+      end();
+      throw jit::Error(jit::str_cat("cannot start ", threads, " threads: ", error.code().message(),
+                                    ". Use fewer, or raise the limit of processes."));
     }
-    started_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
   }
+  ~Pool() { end(); }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
@@ -43,6 +45,15 @@ class Pool {
   }
 
  private:
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    started_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   void do_part(std::int64_t part) const {
     if (part < parts_) (*body_)(count_ * part / parts_, count_ * (part + 1) / parts_);
   }

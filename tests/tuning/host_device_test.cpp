@@ -1,11 +1,14 @@
 #include "tuning/host_device.h"
 
+#include <sys/resource.h>
+
 #include <atomic>
 #include <cstring>
 
 #include "jit/compiler/isa.h"
 #include "jit/fixtures.h"
 #include "jit/search/candidate_check.h"
+#include "support/child.h"
 #include "tuning/fake_device.h"
 
 namespace jitstep::tuning {
@@ -31,6 +34,25 @@ TEST(ThreadPool, EveryItemRunsOnceAndNoRangeIsTooSmall) {
       EXPECT_LE(ranges, 4);
     }
   EXPECT_FALSE(thread_pool(1)) << "one thread needs no pool";
+}
+
+TEST(ThreadPool, ThatCannotStartItsThreadsIsAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer reserves more address space than the limit";
+#endif
+  EXPECT_EQ(jitstep::testing::in_child([]() -> std::string {
+              rlimit memory{};
+              ::getrlimit(RLIMIT_AS, &memory);
+              memory.rlim_cur = rlim_t{4} << 30;  // the stacks of 10000 threads need 80 GB
+              ::setrlimit(RLIMIT_AS, &memory);
+              try {
+                thread_pool(10000);
+              } catch (const jit::Error&) {
+                return "";
+              }
+              return "no error";
+            }),
+            "");
 }
 
 class HostDeviceTest : public ::testing::Test {
