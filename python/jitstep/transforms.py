@@ -94,6 +94,9 @@ def _check_matrices(transform: str, before: dict[str, Tensor], after: dict[str, 
             raise TypeError(f"{assigned} {_shown_type(made)} to {wanted}")
         if made.shape != before[name].shape:
             raise ValueError(f"{assigned} a tensor of the shape {list(made.shape)} to {wanted}")
+        if made.is_meta or made.layout != torch.strided or not made.is_floating_point():
+            kind = f"{made.layout} {made.dtype} tensor on {made.device}"
+            raise ValueError(f"{assigned} a {kind} to the matrix {name!r}. Assign a dense floating-point tensor.")
 
 
 def _each(name: str, function: Callable[[TransformCall], object]) -> Callable[[list[TransformCall]], None]:

@@ -209,7 +209,14 @@ def test_transforms_of_a_step_share_matrices_and_a_failed_step_changes_none(tmp_
 
 @pytest.mark.parametrize(
     ("name", "made", "error"),
-    [("crosses", torch.ones(3, 2), ValueError), ("cross", torch.ones(2, 3), ValueError), ("cross", 1.0, TypeError)],
+    [
+        ("crosses", torch.ones(3, 2), ValueError),
+        ("cross", torch.ones(2, 3), ValueError),
+        ("cross", torch.ones(3, 2, device="meta"), ValueError),
+        ("cross", torch.ones(3, 2).to_sparse(), ValueError),
+        ("cross", torch.ones(3, 2, dtype=torch.int64), ValueError),
+        ("cross", 1.0, TypeError),
+    ],
 )
 def test_a_transform_assigns_only_matrices_that_exist_in_their_shape(tmp_path, name, made, error):
     (tmp_path / "with_matrix.cuh").write_text(MINE)

@@ -35,6 +35,11 @@ void check_matrices(const std::string& transform, const Matrices& before, const 
                 "jitstep: the host transform \"", transform, "\" assigned ",
                 matrix.defined() ? describe(matrix) : "no tensor", " to the matrix \"", name,
                 "\" of the sizes ", old->second.sizes(), ". Assign a tensor of these sizes.");
+    TORCH_CHECK(
+        matrix.layout() == torch::kStrided && !matrix.is_meta() && matrix.is_floating_point(),
+        "jitstep: the host transform \"", transform, "\" assigned a ", matrix.layout(), " ",
+        matrix.dtype(), " tensor on ", matrix.device(), " to the matrix \"", name,
+        "\". Assign a dense floating-point tensor.");
   }
 }
 

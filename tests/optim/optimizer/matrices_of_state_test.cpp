@@ -15,6 +15,8 @@ std::string rule_with_matrix() {
       if (wrong == 1) call.matrices["crosses"] = call.values.t();
       if (wrong == 2) call.matrices["cross"] = call.values;
       if (wrong == 3) call.matrices["cross"] = torch::Tensor();
+      if (wrong == 4) call.matrices["cross"] = call.matrix("cross").to(torch::kMeta);
+      if (wrong == 5) call.matrices["cross"] = call.matrix("cross").to_sparse();
     });
     register_parameter_transform("show", [](const TransformCall& call) {
       TORCH_CHECK(call.options.get("fails").number() == 0, "no");
@@ -140,7 +142,9 @@ TEST(MatricesOfState, KeepTheirNamesAndSizes) {
   for (const auto& [wrong, named] :
        std::map<double, std::string>{{1, "the matrix \"crosses\""},
                                      {2, "[3, 2]"},
-                                     {3, "no tensor to the matrix \"cross\""}}) {
+                                     {3, "no tensor to the matrix \"cross\""},
+                                     {4, "a dense floating-point tensor"},
+                                     {5, "a dense floating-point tensor"}}) {
     options.set("wrong", wrong);
     const std::string error = argument_error([&] { optimizer.step(); });
     EXPECT_HAS(error, "\"grow\"");
