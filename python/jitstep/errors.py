@@ -50,6 +50,15 @@ def changed_during_step() -> RuntimeError:
     )
 
 
+def check_not_tracing() -> None:
+    """Raises RuntimeError in make_fx(), whose graph would lack the step."""
+    if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is not None:
+        raise RuntimeError(
+            "jitstep: make_fx() cannot trace step(), because kernels are no operations of torch. Call step() outside "
+            "of the traced function."
+        )
+
+
 def stacklevel() -> int:
     """The `stacklevel` of a warning of the caller that names the program's line, not one of jitstep or torch."""
     level, frame = 1, sys._getframe(1)

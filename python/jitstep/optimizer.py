@@ -66,6 +66,7 @@ class Optimizer(GroupedOptimizer):
             raise
 
     def _take_step(self) -> None:
+        errors.check_not_tracing()
         self._check_training()
         scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         if self._status.backward is not None:

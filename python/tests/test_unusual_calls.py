@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from training import parameter
 
 import jitstep
@@ -381,3 +382,21 @@ def test_tensors_without_memory_of_their_own_are_refused_by_number(what):
     p.grad = wrapped
     with pytest.raises(ValueError, match=r"parameter 1 .*has no memory"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_a_step_in_a_traced_function_is_an_error_and_changes_nothing(mode):
+    p = torch.zeros(3)
+    optimizer = jitstep.SGD([p], lr=0.1)
+
+    def function(x):
+        p.grad = x
+        optimizer.step()
+        return p + 0
+
+    with pytest.raises(RuntimeError, match="make_fx"):
+        make_fx(function, tracing_mode=mode, _allow_non_fake_inputs=True)(torch.ones(3))
+    assert torch.equal(p, torch.zeros(3))
+    p.grad = torch.ones(3)
+    optimizer.step()
+    assert torch.equal(p, torch.full((3,), -0.1))
