@@ -79,17 +79,17 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
                                               const std::string& json_text);
 
   /// Steps every parameter that has a gradient. Returns the closure's result, or an undefined tensor without a closure.
-  /// If it throws, parameters and state are unchanged. Exception: after a CudaError some kernels may already have run.
+  /// If it throws, parameters and state are unchanged, unless the error is a CudaError or that of a tuning agreement.
   ///
   /// With the option tune(true), or with JITSTEP_TUNE=1, steps also tune the kernels. Each step runs one other launch
   /// configuration, until the fastest is known. Later steps use it, also in later runs. Results are bit-identical.
   /// Steps that compile a configuration take longer.
   torch::Tensor step(LossClosure closure = nullptr) override;
 
-  /// Makes processes that train together choose the same configurations. All processes call `agree` at the same step
-  /// with one number per configuration: smaller is faster, 1e9 cannot run in this process. `agree` must return the same
-  /// numbers in every process, for example rank 0's or the maximum of all. A process that cannot run the chosen
-  /// configuration uses its default. Without `agree`, an optimizer does not tune if WORLD_SIZE is above 1.
+  /// Makes processes that train together choose the same configurations. All call `agree` after the same step, with one
+  /// number per configuration: smaller is faster, 1e9 cannot run in this process. It must return the same numbers in
+  /// every process, such as the maximum of all. If it throws, step() throws after the parameters have changed. A process
+  /// that cannot run the chosen configuration uses its default. Without `agree`, WORLD_SIZE above 1 disables tuning.
   using TuningAgreement = std::function<std::vector<double>(const std::vector<double>&)>;
   void set_tuning_agreement(TuningAgreement agree);
 
