@@ -42,8 +42,10 @@ jit::Step* Stepper::tuned_step() {
                                [at = device.device](void* to, const void* from, std::size_t bytes) {
                                  download(at, to, from, bytes);
                                }};
-  if (std::exchange(tables_are_new_, false))
-    activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
+  if (std::exchange(tables_are_new_, false)) {
+    activate(nullptr);
+    tuner_->begin(tables, hardware_of(device.device));
+  }
   return tuner_->choose(tables, device.inputs, device.hyper_params);
 }
 

@@ -27,11 +27,13 @@ void in_parallel(std::size_t count, const Work& work) {
   std::vector<std::exception_ptr> failures(count);
   std::atomic<std::size_t> next = 0;
   const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) try {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
         work(i);
       } catch (...) {
         failures[i] = std::current_exception();
       }
+    }
   };
   const std::size_t threads = std::min(count, static_cast<std::size_t>(usable_processors()));
   {

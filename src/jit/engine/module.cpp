@@ -44,7 +44,7 @@ class MemoryFile {
   struct stat status_ {};
 };
 
-// Note: the memory file stays open while its object is loaded, so that its path means no other object.
+// Note: the memory file stays open while its object is loaded, so that no other file gets its path.
 class HostModule : public Module {
  public:
   HostModule(void* handle, std::string name, MemoryFile file)

@@ -195,7 +195,7 @@ std::optional<Trial> StepTuner::problem_of(const KernelSearch& kernel, const Now
   if (agree_ && !is_tried_here(kernel, candidate))
     return Trial{.config = candidate,
                  .status = TrialStatus::exceeds_resources,
-                 .detail = "this hardware has no use for it"};
+                 .detail = "it is not a candidate on this hardware"};
   for (std::size_t b = 0; b < kernel_of_batch_.size(); ++b)
     if (kernel_of_batch_[b] == &kernel)
       if (auto problem = problem_of_batch(b, candidate, now)) return problem;

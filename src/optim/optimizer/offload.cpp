@@ -161,7 +161,7 @@ void Optimizer::Impl::Offload::refresh() {
   memory_.reclaim();  // all transfers have ended
 }
 
-void Optimizer::Impl::Offload::distrust_copies() {
+void Optimizer::Impl::Offload::invalidate_copies() {
   for (auto& [key, copy] : copies_) copy.write_count = -1;
 }
 

@@ -65,7 +65,7 @@ class Optimizer::Impl::Offload {
   /// Makes or updates the copies of all parameters on GPUs. Waits for them.
   void refresh();
   /// Makes the next step copy all parameters again.
-  void distrust_copies();
+  void invalidate_copies();
   /// What the optimizer steps for a parameter: its copy, or itself if it is on the CPU.
   const torch::Tensor& stepped(void* key, const torch::Tensor& p) const;
 

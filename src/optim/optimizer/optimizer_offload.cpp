@@ -29,7 +29,7 @@ void Optimizer::Impl::start_offload(const OffloadOptions& options) {
   if (!groups_unchanged()) sync_groups();
   const bool is_first = !offload;
   const auto running = is_first ? std::make_shared<Offload>(*this) : offload;
-  running->distrust_copies();
+  running->invalidate_copies();
   running->refresh();
   running->copy_in_backward(options.in_backward());
   offload = running;

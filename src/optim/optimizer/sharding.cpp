@@ -47,8 +47,8 @@ Optimizer::Impl::Sharding::Sharding(Impl& impl, std::shared_ptr<RankGroup> ranks
 
 void Optimizer::Impl::Sharding::run(RankCall call, const std::function<void()>& action) {
   TORCH_CHECK(!lost_ || call == RankCall::load,
-              "jitstep: the parameters of this rank are not those ",
-              "of its state, because an earlier exchange of parameters failed. Load a checkpoint.");
+              "jitstep: parameters and state of this rank are of ",
+              "different steps, because an exchange of parameters failed. Load a checkpoint.");
   // A closure may make such calls inside of step().
   const RankCall outer_call = std::exchange(call_, call);
   const bool outer_agreed = std::exchange(agreed_, false);

@@ -37,7 +37,7 @@ int StepHyperParams::add(std::size_t group, std::int64_t t, const torch::Tensor&
   return index;
 }
 
-void count_empty(const StepParam& param, const torch::Tensor& found_inf) {
+void count_skipped_if_empty(const StepParam& param, const torch::Tensor& found_inf) {
   // `whole` is 0 unless this is a part. Kernels count the steps of an empty part, but not of an empty parameter.
   if (param.p->numel() == 0 && param.buffers->whole == 0)
     param.buffers->t.step_offset().add_(found_inf.reshape({}).ne(0));

@@ -38,7 +38,7 @@ class StepHyperParams {
 };
 
 /// Counts a step of an empty parameter that the device skips. Kernels count for tensors with elements only.
-void count_empty(const StepParam& param, const torch::Tensor& found_inf);
+void count_skipped_if_empty(const StepParam& param, const torch::Tensor& found_inf);
 
 /// True if the device skipped a step. Waits for it.
 bool is_skipped(const StepExtras& extras);

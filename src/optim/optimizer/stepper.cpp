@@ -74,7 +74,7 @@ jit::Step& step_of(DeviceStep& device, jit::Step* tuned) {
 
 // Stores what a step made besides the parameter: a count of empty steps, a zeroed gradient.
 void store_outputs(const StepParam& param, const StepExtras& extras) {
-  if (extras.found_inf.defined()) count_empty(param, extras.found_inf);
+  if (extras.found_inf.defined()) count_skipped_if_empty(param, extras.found_inf);
   if (extras.clears) bump_version(*param.grad);
 }
 
@@ -170,8 +170,10 @@ jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_sta
                                  download(at, to, from, bytes);
                                },
                                exchange()};
-  if (tables_are_new || tuner_is_new_)
-    activate(nullptr), tuner_->begin(tables, hardware_of(device.device));
+  if (tables_are_new || tuner_is_new_) {
+    activate(nullptr);
+    tuner_->begin(tables, hardware_of(device.device));
+  }
   tuner_is_new_ = false;
   if (extras.capturable) return nullptr;  // a graph repeats the step with tables that it owns
   if (device.backend->is_capturing()) return nullptr;  // the default step throws
@@ -221,8 +223,8 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
   if (is_trial && !is_skipped(extras)) trial_seconds_ = seconds.count();
 }
 
-// Runs the host transforms and the kernels of a prepared step. Returns the matrices that the transforms have assigned.
-// Copies of them are made before a kernel changes a parameter, because memory may run out.
+// Runs the host transforms and the kernels of a prepared step. Returns the matrices that the transforms have assigned,
+// to be stored after the launch. Those that are views of stored ones are copied before it, because memory may run out.
 MatrixCopies Stepper::launch(const StepMembers& now, jit::Step* tuned,
                              const TransformOfGroup& transform) {
   std::vector<DeviceStep>& devices = state_->devices;

@@ -239,10 +239,12 @@ void GradientReduction::find_infinities(const torch::Tensor& found) const {
 // Back ends may still use the memory of buckets that travel.
 void GradientReduction::reset() {
   for (Bucket& bucket : buckets_) {
-    if (const auto result = std::exchange(bucket.result, {})) try {
+    if (const auto result = std::exchange(bucket.result, {})) {
+      try {
         result();
       } catch (const std::exception&) {  // the next exchange throws it
       }
+    }
     bucket.gradients.reset();
     bucket.reduced.reset();
     bucket.sum = {};

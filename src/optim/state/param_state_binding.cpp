@@ -228,8 +228,8 @@ void ParamState::Data::check_start(const std::vector<double>& initial) const {
       return hold(0) || (i < buffers.initial.size() && hold(buffers.initial[i])) || one_value();
     };
     TORCH_CHECK(hold(start) || (has_id() && as_made()), "jitstep: the slot ",
-                declared_slots()[i].torch_name, " has values at step 0, where it starts from ",
-                start,
+                declared_slots()[i].torch_name, " has values, but its step number is 0, and the ",
+                "first step starts from ", start,
                 ". Set step() to 1 or more to continue from these values, or erase the state.");
   }
 }

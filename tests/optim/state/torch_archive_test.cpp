@@ -163,7 +163,7 @@ TEST(TorchArchive, OfAdagradIsRejectedIfItsSumsContradictTheOptions) {
   torch::optim::Adagrad theirs({OptimizerParamGroup({p[0]}, std::move(group))}, TheirOptions(0.1));
   Adagrad ours({p[0]}, AdagradOptions());
   EXPECT_HAS(argument_error([&] { copy_through_archive(theirs, ours); }),
-             "the slot sum has values at step 0, where it starts from 0.5");
+             "the slot sum has values, but its step number is 0");
 }
 
 }  // namespace

@@ -134,9 +134,9 @@ class KernelCheck {
     report_.same_bits =
         attempt([&] { return difference_under_emulation(candidate_, benches_.plain); }, "bits");
     attempt([&] {
-      const Bowl bowl = bowl_of(candidate_, benches_.plain);
-      if (!bowl.warning.empty()) report_.warnings.push_back(bowl.warning);
-      return bowl.problem;
+      const Minimization found = minimize_quadratic(candidate_, benches_.plain);
+      if (!found.warning.empty()) report_.warnings.push_back(found.warning);
+      return found.problem;
     });
   }
 

@@ -34,7 +34,7 @@ Floats random_numbers(std::size_t count, unsigned seed) {
 }
 
 // Half the mean squared distance to the minimum. The gradient that the rule gets is p - goal.
-double height(const Floats& p, const Floats& goal) {
+double loss(const Floats& p, const Floats& goal) {
   double sum = 0;
   for (std::size_t i = 0; i < p.size(); ++i) sum += std::pow(double{p[i]} - double{goal[i]}, 2);
   return sum / 2 / static_cast<double>(p.size());
@@ -57,9 +57,9 @@ std::string negative(const Plan& plan, const StepTensor& tensor, std::size_t cou
 }
 
 // Steps of one rule on the quadratic function.
-class Descent {
+class QuadraticSteps {
  public:
-  Descent(const Candidate& candidate, Workbench& plain)
+  QuadraticSteps(const Candidate& candidate, Workbench& plain)
       : candidate_(candidate),
         plan_(kernel_of(candidate.steps, plain.catalog)),
         options_(options_of(candidate.steps, plain.catalog)),
@@ -67,12 +67,12 @@ class Descent {
         state_(cpu_, plan_, options_, sizes_of(candidate.steps.dims)),
         tensor_(state_.tensor(p_.data())) {}
 
-  Bowl run() {
+  Minimization run() {
     SharedState common = make_shared_state(cpu_, options_);
     Step step(cpu_, {{plan_, {tensor_}}}, &common);
     // The tool does not know the rule's host transform, so it uses the identity.
     const HostTransform identity = [](const auto&) {};
-    const double first = height(p_, goal_);
+    const double first = loss(p_, goal_);
     for (int t = 1; t <= kSteps; ++t) {
       for (std::size_t i = 0; i < p_.size(); ++i) g_[i] = p_[i] - goal_[i];
       StepInput input{.g = g_.data()};
@@ -82,7 +82,7 @@ class Descent {
       // First, because the root of a negative value makes the parameter NaN.
       if (std::string found = negative(plan_, tensor_, p_.size()); !found.empty())
         return {.problem = where_ + str_cat("step ", t, ": ") + found};
-      if (!std::isfinite(height(p_, goal_))) return {.warning = where_ + infinite(t)};
+      if (!std::isfinite(loss(p_, goal_))) return {.warning = where_ + infinite(t)};
     }
     return {.warning = warning(first)};
   }
@@ -94,7 +94,7 @@ class Descent {
 
   // Only for default options. Other options may maximize, or change nothing.
   std::string warning(double first) const {
-    const double last = height(p_, goal_);
+    const double last = loss(p_, goal_);
     if (!candidate_.plain_options) return "";
     if (p_ == start_) return where_ + str_cat(kSteps, " steps change no parameter");
     if (last <= first) return "";
@@ -116,7 +116,7 @@ class Descent {
 }  // namespace
 
 // The function has as many variables for all options, so it has none of the sizes that a rule may need.
-Bowl bowl_of(const Candidate& candidate, Workbench& plain) {
+Minimization minimize_quadratic(const Candidate& candidate, Workbench& plain) {
   if (candidate.steps.spec.state.dtype != Dtype::float32 || !candidate.steps.sizes.empty())
     return {};
   try {
@@ -124,7 +124,7 @@ Bowl bowl_of(const Candidate& candidate, Workbench& plain) {
   } catch (const Error&) {
     return {};
   }
-  return Descent(candidate, plain).run();
+  return QuadraticSteps(candidate, plain).run();
 }
 
 }  // namespace jitstep::tool::check

@@ -36,14 +36,14 @@ std::string difference_under_emulation(const Candidate& candidate, Workbench& pl
 std::string difference_of_poison(const Candidate& candidate, Workbenches& benches);
 
 /// The result of many steps on a quadratic function with gradient p - minimum.
-struct Bowl {
+struct Minimization {
   std::string problem = {};  // a negative value in a NonNegative slot, as a sentence; else empty
   // Infinite or NaN parameters. With default options, also an increase of the function, or no change at all.
   std::string warning = {};
 };
 
 /// Empty for parameters other than float32.
-Bowl bowl_of(const Candidate& candidate, Workbench& plain);
+Minimization minimize_quadratic(const Candidate& candidate, Workbench& plain);
 
 /// Adds the rule that round_trips() runs. Call it once.
 void add_round_trip_rule(Workbench& plain);
