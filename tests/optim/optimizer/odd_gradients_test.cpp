@@ -247,7 +247,7 @@ TEST(OddState, ValuesAtStepZeroAreRejectedRatherThanIgnored) {
   held.step(1);
   EXPECT_NO_THROW(optimizer.step());
   held.step(0);
-  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "has values at step 0");
+  EXPECT_HAS(argument_error([&] { optimizer.step(); }), "step number is 0");
   held.step(-1);
   EXPECT_HAS(argument_error([&] { optimizer.step(); }), "step is -1");
 }

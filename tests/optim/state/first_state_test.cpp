@@ -245,14 +245,14 @@ TEST(AdagradState, MustHoldItsInitialValuesAtStepZero) {
   Adagrad optimizer(p, options_of("fp32"));
   train(optimizer, p, 1, 1);
   state_of<AdagradParamState>(optimizer, p[0]).step() = 0;
-  EXPECT_HAS(argument_error([&] { train(optimizer, p, 2, 2); }), "has values at step 0");
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 2, 2); }), "step number is 0");
 }
 
 TEST(AdagradState, IsCheckedIfTheProgramWroteToIt) {
   const Tensors p = make_parameters();
   Adagrad optimizer(p, options_of("fp32"));
   state_of<AdagradParamState>(optimizer, p[0]).sum().fill_(4);
-  EXPECT_HAS(argument_error([&] { train(optimizer, p, 1, 1); }), "has values at step 0");
+  EXPECT_HAS(argument_error([&] { train(optimizer, p, 1, 1); }), "step number is 0");
 }
 
 // The value of the option at the first step applies.
