@@ -112,7 +112,7 @@ struct Args {
   const HyperParams* hyper_params;
   const Item* items;
   int64 item_count;
-  int hyper_params_count;
+  int tensor_count;
   int shared_state_writer = -1;  // the tensor whose block writes shared state; -1: none of these
   Conversion conversion;         // for conversions, which have one tensor and no step; else empty
   ReductionRecord reductions[kMaxReductions];

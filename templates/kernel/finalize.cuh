@@ -207,8 +207,12 @@ KHD void finalize_all(const Args& args) {
   for (int i = 0; i < sum.all_count; ++i) count += sum.all[i].n;
   const int writer =
       args.shared_state_writer < 0 ? -1 : args.steps[args.shared_state_writer].hyper_index;
-  for (int index = thread_index(); index < args.hyper_params_count; index += Block::size)
+  // Only those of own tensors: other HyperParams may be those of other rules. Neighbors mostly have the same ones.
+  for (int tensor = thread_index(); tensor < args.tensor_count; tensor += Block::size) {
+    const int index = args.steps[tensor].hyper_index;
+    if (index < 0 || (tensor > 0 && args.steps[tensor - 1].hyper_index == index)) continue;
     finalize_set<S, R>(args, index, totals, count, index == writer);
+  }
 }
 
 template <class S, int Pass>

@@ -104,13 +104,16 @@ void FakeDriver::run(FakeRun run) {
     return index >= 0 && (index + 1) * static_cast<long long>(size) <= room(table);
   };
   run.garbage = !fits(args.items, args.item_count - 1, sizeof(Item)) ||
-                !fits(args.hyper_params, args.hyper_params_count - 1, sizeof(HyperParams));
+                !fits(args.hyper_params, 0, sizeof(HyperParams));
   if (!run.garbage) run.t = args.hyper_params[0].t;
   for (long long i = 0; i < args.item_count && !run.garbage; ++i) {
     const int tensor = args.items[i].tensor;
     if (args.items[i].reduction_layout == kGlobalLayout) continue;
     run.garbage = !fits(args.tensors, tensor, sizeof(TensorRecord)) ||
                   !fits(args.steps, tensor, sizeof(StepRecord));
+    if (run.garbage) break;
+    const int index = args.steps[tensor].hyper_index;
+    run.garbage = index >= 0 && !fits(args.hyper_params, index, sizeof(HyperParams));
     if (run.garbage) break;
     const int id = args.tensors[tensor].id;
     if (std::find(run.ids.begin(), run.ids.end(), id) != run.ids.end()) continue;

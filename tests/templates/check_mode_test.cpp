@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 
 #include "jit/base/text.h"
 #include "jit/codegen/unit.h"
@@ -344,6 +345,28 @@ TEST_F(CheckMode, PoisonsUnsetValuesInKernels) {
   Step step(cpu, {{plan, {state.tensor(p.data())}}});
   step.run({{.g = g.data()}}, {options.at_step(1)}, [](const auto&) {});
   for (const float x : p) EXPECT_TRUE(std::isnan(x)) << x;
+}
+
+// Both kernels have the sum of all gradients. With the numbers of sgd, lookahead_adamw would divide by 0.
+TEST_F(CheckMode, PreparesARuleWithTheNumbersOfItsOwnTensorsOnly) {
+  CpuBackend cpu(engine_);
+  std::vector<float> p(8, 1), g(8, 1);
+  std::vector<Batch> batches;
+  std::vector<HyperParams> sets;
+  std::deque<StateStorage> states;
+  for (const char* const rule : {"lookahead_adamw", "sgd"}) {
+    OptionValues options(rule);
+    options.set("max_grad_norm", 1.0);
+    const Plan plan = resolve(options);
+    states.emplace_back(cpu, plan, options, std::vector<std::int64_t>{4});
+    StepTensor tensor = states.back().tensor(p.data() + 4 * batches.size());
+    tensor.id = static_cast<int>(batches.size());
+    batches.push_back({plan, {tensor}});
+    sets.push_back(options.at_step(1));
+  }
+  Step step(cpu, batches);
+  step.run({{.g = g.data(), .hyper_index = 0}, {.g = g.data() + 4, .hyper_index = 1}}, sets);
+  for (const float x : p) EXPECT_LT(x, 1) << "and not NaN";
 }
 
 TEST_F(CheckMode, HasItsOwnKernelsInTheCache) {

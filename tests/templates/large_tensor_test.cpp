@@ -108,7 +108,7 @@ void run(jit::Launches& launches, int entry, const jit::StepTables::Items& items
   args.steps = &step;
   args.hyper_params = &set;
   args.items = &items.at(item);
-  args.item_count = args.hyper_params_count = 1;
+  args.item_count = args.tensor_count = 1;
   for (std::size_t i = 0; i < plan.reductions.size(); ++i)
     if (plan.reductions[i].active())
       args.reductions[plan.reductions[i].number].partials = windowed.partials[i];

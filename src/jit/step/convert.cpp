@@ -147,7 +147,7 @@ void convert(Backend& backend, const StoredTensor& what, const Direction& way,
   args.hyper_params = hyper_params.data();
   args.items = items.data();
   args.item_count = items.size();
-  args.hyper_params_count = 1;
+  args.tensor_count = 1;
   args.conversion = values;
   launches->launch(0, args);
 }

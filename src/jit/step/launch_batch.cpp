@@ -67,6 +67,7 @@ LaunchBatch::LaunchBatch(Backend& backend, const Plan& plan, const KernelConfig&
   tensors_.send(backend, tables_.tensors);
   if (has_parts()) parts_.send(backend, tables_.parts);
   args_.tensors = tensors_.data();
+  args_.tensor_count = static_cast<int>(tensors.size());
   for (const auto& reduction : plan.reductions)
     if (reduction.active()) add_buffers(reduction);
 }
@@ -107,11 +108,9 @@ void LaunchBatch::exclude_inactive(const StepInput* inputs) {
   });
 }
 
-void LaunchBatch::set_inputs(const StepRecord* steps, const HyperParams* hyper_params,
-                             int hyper_params_count) {
+void LaunchBatch::set_inputs(const StepRecord* steps, const HyperParams* hyper_params) {
   args_.steps = steps;
   args_.hyper_params = hyper_params;
-  args_.hyper_params_count = hyper_params_count;
 }
 
 bool LaunchBatch::wait_for_last_step() {

@@ -51,7 +51,7 @@ class LaunchBatch {
   void exclude_inactive(const StepInput* inputs);
 
   /// Sets the tables that the next launches read. `steps`: one record per tensor.
-  void set_inputs(const StepRecord* steps, const HyperParams* hyper_params, int hyper_params_count);
+  void set_inputs(const StepRecord* steps, const HyperParams* hyper_params);
 
   /// As Launches::wait_for_last_step(). If the stream has changed, records the use of the batch's memory on the current
   /// stream.

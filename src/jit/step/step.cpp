@@ -109,7 +109,7 @@ void Step::State::send(const std::vector<StepInput>& now,
   const int count = static_cast<int>(hyper_params.size());
   const StepRecord* own = steps.data();
   for (LaunchBatch& batch : batches) {
-    batch.set_inputs(own, table.data(), count);
+    batch.set_inputs(own, table.data());
     own += batch.tensors().size();
   }
   for (SharedSum& sum : sums) sum.reserve_coefficients(backend, batches, count);

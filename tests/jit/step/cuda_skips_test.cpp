@@ -46,7 +46,7 @@ TEST_F(CudaSkips, PassFlagAndCounterToEveryKernel) {
   fake.drain();
   ASSERT_EQ(fake.runs.size(), 1u);
   const Args& args = fake.runs[0].args;
-  ASSERT_EQ(args.hyper_params_count, 3);
+  ASSERT_EQ(args.tensor_count, 3);
   for (int i : {0, 1, 2}) {
     EXPECT_EQ(args.hyper_params[args.steps[i].hyper_index].found_inf, &found);
     EXPECT_EQ(args.hyper_params[args.steps[i].hyper_index].step_offset, &step_offsets[i]);

@@ -152,7 +152,7 @@ TEST_F(CudaStreams, MemoryThatIsNotRecordedIsOverwrittenUnderAKernel) {
   fake.drain();
   Args args{};
   args.hyper_params = static_cast<HyperParams*>(table.get());
-  args.hyper_params_count = args.item_count = 1;
+  args.item_count = 1;
   args.items = reinterpret_cast<Item*>(table.get());
   const auto kernel = backends[0].load("x", "unit");
   hosts[0]->current = side;
