@@ -17,6 +17,7 @@
 #include "jitstep/jit/engine.h"
 #include "jitstep/jit/step.h"
 #include "jitstep/version.h"
+#include "overlap.h"
 #include "plan.h"
 #include "stepper.h"
 #include "values.h"
@@ -91,6 +92,8 @@ void add_catalog(nb::module_& m) {
         return from_formats(jit::formats_from_json(text), jit::default_catalog().rule(rule));
       },
       "text"_a, "rule"_a, "The formats in an archive of C++, as the keys of a parameter group.");
+  m.def("check_disjoint", nb::overload_cast<const nb::list&>(&check_disjoint), "parameters"_a,
+        "Raises ValueError for tensors that share memory.");
   m.def(
       "codec_aux",
       [](const std::string& codec) {

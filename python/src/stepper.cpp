@@ -12,7 +12,16 @@
 
 namespace jitstep::python {
 
+// Host transforms are functions of the program, and other threads run while a step has released the GIL.
+void Stepper::check_idle() const {
+  if (running_)
+    throw jit::Error(
+        "a step of this optimizer is running: a host transform or another thread has called it. "
+        "Call it after the step.");
+}
+
 void Stepper::begin(std::vector<Group*> groups, nb::list owners) {
+  check_idle();
   retire();
   clear();
   groups_ = std::move(groups);
@@ -248,6 +257,7 @@ void Stepper::read_given(const nb::dict& given) {
 Stepper::Result Stepper::step(const nb::list& param_groups, const nb::dict& state,
                               nb::handle grad_scale, nb::handle found_inf, nb::handle transform,
                               const nb::dict& given) {
+  check_idle();
   if (!ready_ || leave_graphs() || grad_scale.is_none() == scaled_ || !read_groups(param_groups) ||
       !watch_.is_same(state))
     return Result::rebuild;
@@ -259,6 +269,7 @@ Stepper::Result Stepper::step(const nb::list& param_groups, const nb::dict& stat
   if (moved_ && !move_parameters()) return Result::rebuild;
   if (check_gradients_) check_gradients();
   check_gradients_ = false;
+  check_grad_scale();
   read_given(given);
   run(transform);
   if (!device_counts_) count_steps();

@@ -29,7 +29,8 @@ struct KernelInfo {
   std::vector<int> parameters;  // numbers in the optimizer
 };
 
-/// One thread at a time may use it. It holds references to parameters, gradients' owners and state.
+/// One thread at a time may use it. It holds references to parameters, gradients' owners and state. Calls inside of a step,
+/// such as those of a host transform, throw an Error if they would change it.
 class Stepper {
  public:
   Stepper() = default;
@@ -172,6 +173,8 @@ class Stepper {
   bool is_gradient_in_parameter(const Member& member, const void* g) const;
   bool are_gradients_in_parameters() const;
   void check_gradients() const;
+  void check_grad_scale() const;
+  void check_idle() const;
   void check_devices() const;
   void make_shared_state(const DeviceStep& device);
   void make_steps();
@@ -200,6 +203,7 @@ class Stepper {
   nb::list stepped_;
   bool ready_ = false, scaled_ = false;
   bool device_counts_ = false;
+  bool running_ = false;       // run() or switch_mode() has begun
   bool moved_ = false;                   // a parameter has other memory than the tables
   jit::AddressRanges parameter_ranges_;  // of the tables
   bool check_gradients_ = false;         // one may lie in the memory of a parameter

@@ -11,7 +11,24 @@
 
 namespace jitstep::python {
 
+namespace {
+
+// Sets a flag until the end of a scope.
+class Flag {
+ public:
+  explicit Flag(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Flag() { flag_ = false; }
+  Flag(const Flag&) = delete;
+  Flag& operator=(const Flag&) = delete;
+
+ private:
+  bool& flag_;
+};
+
+}  // namespace
+
 void Stepper::tune(bool on, nb::object agree) {
+  check_idle();
   tuner_.reset();
   tuning_is_settled_ = tables_are_new_ = true;
   agree_ = agree.is_none() ? nb::object() : std::move(agree);
@@ -70,6 +87,7 @@ bool Stepper::leave_graphs() {
 }
 
 void Stepper::run(nb::handle transform) {
+  const Flag running(running_);
   const nb::gil_scoped_release release;
   trial_seconds_.reset();
   if (!device_counts_)
@@ -135,6 +153,8 @@ void Stepper::count_steps() {
 }
 
 void Stepper::switch_mode(bool train) {
+  check_idle();
+  const Flag running(running_);
   std::vector<std::vector<jit::StepInput>> inputs;
   for (DeviceStep& device : devices_) {
     device.grad_scale = {};

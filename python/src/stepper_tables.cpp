@@ -10,6 +10,7 @@
 #include "jit/codegen/shared_sums.h"
 #include "jit/step/shared_memory.h"
 #include "jitstep/jit/error.h"
+#include "overlap.h"
 #include "stepper.h"
 
 namespace jitstep::python {
@@ -127,11 +128,7 @@ void Stepper::check_disjoint() {
     numbers.push_back(tensor.id);
   });
   parameter_ranges_ = jit::AddressRanges(elements);
-  jit::find_shared(elements, [&](std::size_t i, std::size_t j) {
-    const auto [first, second] = std::minmax(numbers[i], numbers[j]);
-    throw jit::Error("parameters " + std::to_string(first) + " and " + std::to_string(second) +
-                     " share memory. Give the optimizer one of them.");
-  });
+  python::check_disjoint(elements, numbers);
 }
 
 bool Stepper::is_gradient_in_parameter(const Member& member, const void* g) const {
@@ -145,6 +142,17 @@ bool Stepper::are_gradients_in_parameters() const {
     return !member.inactive &&
            is_gradient_in_parameter(member, devices_[member.device].inputs[member.index].g);
   });
+}
+
+// Kernels read grad_scale while they write parameters. The host has read found_inf, or it is of GradScaler.
+void Stepper::check_grad_scale() const {
+  for (const DeviceStep& device : devices_) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(device.grad_scale.address);
+    if (begin != 0 && parameter_ranges_.overlap(begin, begin + sizeof(float)))
+      throw jit::Error(
+          "grad_scale lies in the memory of a parameter, and the step would write to it while it "
+          "reads the number. clone() it.");
+  }
 }
 
 // A step would write to the parameter while it reads the gradient.
@@ -186,6 +194,7 @@ std::vector<double> Stepper::shared_state() const {
 }
 
 void Stepper::set_shared_state(const std::vector<double>& values) {
+  check_idle();
   drop();
   for (DeviceStep& device : devices_) device.step.reset();
   shared_state_.reset();

@@ -156,3 +156,27 @@ def test_a_transform_of_a_program_computes_without_autocast(transformed, in_back
             optimizer.step()
         assert torch.is_autocast_enabled("cpu")
     assert seen == [(False, torch.float32)]
+
+
+@pytest.mark.parametrize("call", ["step", "tune", "compile"])
+def test_a_transform_may_not_step_its_optimizer(transformed, call):
+    optimizer, p = transformed
+    calls = []
+
+    def nested(values, group):
+        calls.append(call)
+        getattr(optimizer, call)()
+        return values
+
+    jitstep.register_host_transform("stepped", nested)
+    if call == "compile":  # has tables of its own
+        optimizer.step()
+        assert torch.equal(p.detach(), torch.ones(2, 3))
+        return
+    with pytest.raises(ValueError, match="a step of this optimizer is running"):
+        optimizer.step()
+    assert calls == [call]
+    assert torch.equal(p.detach(), torch.zeros(2, 3))
+    jitstep.register_host_transform("stepped", lambda values, group: values, replace=True)
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.ones(2, 3))

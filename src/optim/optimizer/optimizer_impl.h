@@ -161,6 +161,7 @@ struct Optimizer::Impl {
   jit::Agreement agree_on_tuning = {};
   jit::Mode mode = jit::Mode::train;     // for a rule with modes
   std::mutex stepping;                   // inside backward(), which uses one thread per device
+  bool launching = false;                // with_rollback() has called its function
   std::optional<GradHooks> hooks;        // while step_in_backward() is on
   std::shared_ptr<Sharding> sharding;    // the ranks that share the state; null: it is all here
   std::shared_ptr<Reduction> reduction;  // of own gradients; null: they are means already
@@ -188,6 +189,10 @@ struct Optimizer::Impl {
     };
   }
   void start_gathering() {
+    TORCH_CHECK(
+        !launching,
+        "jitstep: step() of this optimizer is running, and a host transform has called it once "
+        "more. Call it after the step.");
     const StatesPlace place{states().end().current, states().bucket_count()};
     if (std::exchange(states_place, place) != place)
       for (Group& group : groups)

@@ -87,7 +87,8 @@ void Optimizer::Impl::wait_for_pending() {
     if (one.record->alone) one.record->alone->wait_for_last_step();
 }
 
-// Binds the states and calls `launch`. Restores the states if either throws.
+// Binds the states and calls `launch`. Restores the states if either throws. Host transforms are functions of the
+// program, so `launch` may call the optimizer.
 void Optimizer::Impl::with_rollback(const std::function<void()>& launch) {
   try {
     as_torch_error([&] {
@@ -95,8 +96,11 @@ void Optimizer::Impl::with_rollback(const std::function<void()>& launch) {
       bind_states();
       bind_shared_state();
     });
+    launching = true;
     launch();
+    launching = false;
   } catch (...) {
+    launching = false;
     restore_states();
     throw;
   }

@@ -160,6 +160,11 @@ TEST(HostTransforms, ChangeNothingIfTheyFail) {
              "a host transform returned float32 [15] for values of float32 [5, 3]");
   EXPECT_HAS(failing([](const auto&, const auto&) { return torch::Tensor(); }),
              "a host transform returned no tensor");
+  EXPECT_HAS(failing([&](const torch::Tensor& values, const auto&) {
+               optimizer.step();
+               return values;
+             }),
+             "is running");
   current() = [](const torch::Tensor& values, const auto&) { return values.to(torch::kFloat64); };
   optimizer.step();
   for (const auto& p : parameters) EXPECT_TRUE(torch::equal(p.detach(), p.grad()));
