@@ -97,9 +97,13 @@ bool is_optional(const jit::Manifest& rule, const std::string& field) {
 
 }  // namespace
 
+// Gaps, and strides of dimensions of size 1, do not change the order of elements.
 bool ParamState::Data::same_layout(const torch::Tensor& p) const {
-  return p.sizes() == layout.sizes && p.strides() == layout.strides &&
-         p.scalar_type() == layout.dtype;
+  if (p.sizes() != layout.sizes || p.scalar_type() != layout.dtype) return false;
+  if (p.strides() == layout.strides) return true;
+  return layout.strides.size() == layout.sizes.size() &&
+         jit::is_dense({layout.sizes, jit::compact_strides({layout.sizes, layout.strides})},
+                       jit::compact_strides(shape_of(p)));
 }
 
 bool ParamState::Data::fits(const torch::Tensor& p) const {

@@ -34,6 +34,25 @@ TEST(Archive, TrainingContinuesBitForBit) {
   resumes_bit_for_bit<AdamW>(AdamWOptions(0.01).weights("stochastic").seed(9), torch::kBFloat16);
 }
 
+// Strides of dimensions of size 1 do not order elements, so that codes need not be made again.
+TEST(Archive, CodesStayIfOnlyMeaninglessStridesDiffer) {
+  for (const char* const state : {"int8", "int4", "int4_rank1"}) {
+    const auto options = AdamWOptions(0.01).state(state).min_quantized_size(0);
+    const torch::Tensor values = torch::randn({16, 64, 1, 1});
+    Tensors ours = {values.contiguous(torch::MemoryFormat::ChannelsLast).requires_grad_()};
+    ours[0].set_data(torch::empty_strided({16, 64, 1, 1}, {64, 1, 64, 64}).copy_(values));
+    Tensors theirs = {torch::empty_strided({16, 64, 1, 1}, {64, 1, 1, 1}).requires_grad_()};
+    AdamW first(ours, options), second(theirs, options);
+    train(first, ours, 1, 3);
+    theirs[0].set_data(torch::empty_strided({16, 64, 1, 1}, {64, 1, 1, 1}).copy_(ours[0].detach()));
+    ASSERT_NE(ours[0].strides(), theirs[0].strides());
+    copy_through_archive(first, second);
+    train(first, ours, 4, 5);
+    train(second, theirs, 4, 5);
+    expect_equal(ours, theirs);
+  }
+}
+
 TEST(Archive, TypedStateAndOptionsAreRestored) {
   Tensors parameters = make_parameters();
   const AdamWOptions options = AdamWOptions(0.1).amsgrad(true).betas({0.7, 0.8});
