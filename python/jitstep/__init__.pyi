@@ -142,7 +142,7 @@ class AdaHessian(Optimizer):
         lr: _Number = 0.1,
         betas: _Numbers = (0.9, 0.999),
         hessian_power: _Number = 1.0,
-        eps: _Number = 1e-08,
+        eps: _Number = 1e-16,
         weight_decay: _Number = 0.0,
         fixed_decay: bool = False,
         *,

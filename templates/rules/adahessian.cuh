@@ -10,7 +10,7 @@ struct Hyper {
   double lr = 0.1;                  // >= 0
   Numbers<2> betas = {0.9, 0.999};  // in [0, 1)
   double hessian_power = 1;         // > 0; 1: the root of the second moment
-  double eps = 1e-8;                // >= 0
+  double eps = 1e-16;               // >= 0
   double weight_decay = 0;          // >= 0
 };
 struct Flags {

@@ -1,5 +1,6 @@
 // Adam with D-Adaptation (arXiv 2301.07733), as dadaptation's DAdaptAdam. It finds the step size d from the size of
-// the weighted gradient sum s. All tensors share d and the step count k.   class: DAdaptAdam
+// the weighted gradient sum s. All tensors share d and the step count k. Groups may have different lr, which
+// dadaptation refuses. A group with lr 0 stays as it is.   class: DAdaptAdam
 #pragma once
 #include "../formulas/decay.cuh"
 

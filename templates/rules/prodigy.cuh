@@ -1,5 +1,6 @@
 // Prodigy (arXiv 2306.06101): Adam that finds its step size d from the distance of the weights to their initial values
-// p0, as prodigyopt. All tensors share d and the step count k.   class: Prodigy
+// p0, as prodigyopt. All tensors share d and the step count k. Groups may have different lr, which prodigyopt refuses.
+// A group with lr 0 stays as it is.   class: Prodigy
 #pragma once
 #include "../formulas/decay.cuh"
 

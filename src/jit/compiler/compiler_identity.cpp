@@ -50,9 +50,12 @@ std::string loose_arithmetic(const std::string& identity) {
   std::istringstream words(identity.substr(begin + 1, identity.find('\n', begin + 1) - begin - 1));
   std::string contraction = "off";
   for (std::string word; words >> word;) {
-    for (const char* loose : {"-ffast-math", "-Ofast", "-funsafe-math-optimizations",
-                              "-fassociative-math", "-freciprocal-math", "-ffinite-math-only",
-                              "-frounding-math", "-menable-unsafe-fp-math", "-mreassociate"})
+    for (const char* loose :
+         {"-ffast-math", "-Ofast", "-funsafe-math-optimizations", "-fassociative-math",
+          "-freciprocal-math", "-ffinite-math-only", "-frounding-math", "-menable-unsafe-fp-math",
+          "-mreassociate", "-fno-signed-zeros", "-fsingle-precision-constant", "-fno-honor-nans",
+          "-fno-honor-infinities", "-menable-no-nans", "-menable-no-infs", "-fapprox-func",
+          "-mfpmath=387", "-mfpmath=both"})
       if (word == loose) return word;
     if (word.starts_with("-ffp-contract=")) contraction = word.substr(word.find('=') + 1);
   }
