@@ -131,6 +131,7 @@ class GradAccumulator:
         self._lock = threading.RLock()
         self._tables: list[_core.GradientSums] = []  # one per addition of a backward, so that the next one reuses it
         self._backwards = self._micro_batches = 0  # since construction; in this window
+        self._counts_next = self._has_added = False  # a backward has begun that is not counted; its sums have changed
         # About the outermost backward that is running:
         self._waiting: list[int] = []  # sums whose gradients are not added yet
         self._failed: list[int] = []  # sums whose gradients could not be added, for reset()
@@ -168,10 +169,13 @@ class GradAccumulator:
                 self._add_waiting()
 
     def _note_backward(self) -> None:
-        """Each backward has its own number, because random bits depend on it. Nested ones are one micro-batch."""
+        """Each backward has its own number, because random bits depend on it. Nested ones are one micro-batch.
+
+        One that fails is none: the next one that adds gradients counts.
+        """
         began, outermost = self._nesting.note()
         self._backwards += began
-        self._micro_batches += outermost
+        self._counts_next |= outermost
 
     def _end_backward(self) -> None:
         """Adds what waits."""
@@ -180,6 +184,9 @@ class GradAccumulator:
                 self._add_waiting()
             finally:
                 self._additions = 0
+            if self._counts_next and self._has_added:
+                self._micro_batches += 1
+                self._counts_next = self._has_added = False
 
     def _add_waiting(self) -> None:
         numbers, self._waiting, self._bytes = self._waiting, [], 0
@@ -216,6 +223,7 @@ class GradAccumulator:
         self._additions += 1
         for stream, current in streams:
             stream.wait_stream(current)  # a backward of another GPU does not wait for the current stream of this thread
+        self._has_added = True
         for number, _, _ in additions:
             self._sums[number].started = True
             self._sums[number].p.grad = None
@@ -290,6 +298,7 @@ class GradAccumulator:
                 one.started = one.waits = False
             self._waiting, self._failed = [], []
             self._micro_batches = 0
+            self._counts_next = self._has_added = False
             self._nesting.forget()
             self._end_backward()
 

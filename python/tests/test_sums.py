@@ -179,3 +179,26 @@ def test_close_leaves_parameters_as_they_were():
     p.grad = None
     sums.close()
     assert getattr(p, "grad_dtype", None) == before
+
+
+def test_a_backward_that_fails_is_no_micro_batch():
+    p, q = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(3))
+    sums = jitstep.GradAccumulator([p, q], mean=True)
+    fails = [True]
+
+    def hook(grad):
+        if fails[0]:
+            raise RuntimeError("no")
+
+    middle = (q * 1).sum()
+    middle.register_hook(hook)
+    with pytest.raises(RuntimeError, match="no"):
+        (p.sum() * 1 + middle).backward()
+    p.grad = q.grad = None
+    assert sums.micro_batches == 0
+    fails[0] = False
+    (p.sum() * 3).backward()
+    assert sums.micro_batches == 1
+    sums.assign_gradients()
+    assert torch.equal(p.grad, torch.full((3,), 3.0))
+    assert sums.micro_batches == 0
