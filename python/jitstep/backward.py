@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from . import _core, distributed, errors, gradients, inputs, supported, tables, transforms
+from . import _core, distributed, errors, gradients, inputs, scaler, sharded, supported, tables, transforms
+from .rollback import restored_on_error
 
 if TYPE_CHECKING:
     from .optimizer import Optimizer
@@ -179,11 +180,35 @@ class Nesting:
             self._root = None
 
 
+class _Owners:
+    """Which parameter has a tensor of state. Each is stepped alone, so that no table shows that two have the same."""
+
+    def __init__(self) -> None:
+        self._owners: dict[int, tuple[int, Tensor]] = {}  # by address
+
+    def check(self, optimizer: "Optimizer", number: int, p: Tensor) -> None:
+        """Raises ValueError if another parameter has a tensor of this one's state now."""
+        for name, value in optimizer.state[p].items():
+            if not isinstance(value, Tensor) or value.numel() == 0 or sharded.is_dtensor(value):
+                continue
+            address = value.data_ptr()
+            other, q = self._owners.setdefault(address, (number, p))
+            if q is p:
+                continue
+            others = optimizer.state.get(q, {}).values()
+            if any(isinstance(one, Tensor) and one.numel() and one.data_ptr() == address for one in others):
+                raise ValueError(
+                    f"jitstep: {optimizer._shown(number, p)}: its {name} is a tensor of parameter {other}. Set it to a "
+                    "clone()."
+                )
+            self._owners[address] = (number, p)
+
+
 class _Alone:
     """One parameter with tables of its own."""
 
-    def __init__(self, number: int, p: Tensor) -> None:
-        self.number, self.p = number, p
+    def __init__(self, number: int, p: Tensor, owners: "_Owners") -> None:
+        self.number, self.p, self.owners = number, p, owners
         self.place = (0, 0)  # group and index in the last step
         self.stepper = _core.Stepper()
         self.stepper.tune(False, None)  # whatever the environment says
@@ -208,7 +233,7 @@ class _Alone:
             f"jitstep: parameter {self.number} is in no group. Call step_in_backward() after you remove groups."
         )
 
-    def prepare(self, optimizer: "Optimizer", g: int) -> None:
+    def prepare(self, optimizer: "Optimizer", g: int, *, scaled: bool) -> None:
         options = optimizer.param_groups[g]
         core = _core.Group(optimizer._rule_of(options))
         core.refresh(options)
@@ -217,9 +242,10 @@ class _Alone:
         inputs.check(optimizer, self.p, plan, self.number)
         check_alone(optimizer, plan, self.number, self.p)
         buffers, conversion = optimizer._bind(self.p, plan)
+        self.owners.check(optimizer, self.number, self.p)
         self.stepper.begin([core], [core])
         tables.add(optimizer, self.stepper, self.number, self.p, plan, buffers)
-        self.stepper.finish({self.p: optimizer.state[self.p]}, False)
+        self.stepper.finish({self.p: optimizer.state[self.p]}, scaled)
         conversion.warn()
 
     def step(self, optimizer: "Optimizer") -> None:
@@ -227,20 +253,24 @@ class _Alone:
         g = self.group(optimizer.param_groups)
         options = optimizer.param_groups[g]
         alone = [{**options, "params": [self.p]}]
+        scale = scaler.grad_scale(optimizer)
+        if getattr(optimizer, "found_inf", None) is not None:
+            raise RuntimeError(
+                "jitstep: found_inf skips the step of all parameters at once. Call step_in_backward(False), and step() "
+                "after backward()."
+            )
         transform = transforms.of_step(optimizer._description, [options], optimizer.state)
         _core.set_threads(torch.get_num_threads())
         with gradients.readable(optimizer, [self.p]):
-            for _ in range(2):
-                states = {self.p: optimizer.state[self.p]}  # not get(): the state is created here
-                result = self.stepper.step(alone, states, None, None, transform, optimizer._inputs)
-                if result == _core.Result.done:
-                    if transform is not None:
-                        transform.keep_matrices()
-                    break
-                with optimizer._undo_new_state([self.p]):
-                    self.prepare(optimizer, g)
-            else:
-                raise errors.changed_during_step()
+            states = {self.p: optimizer.state[self.p]}  # not get(): the state is created here
+            given = (states, scale, None, transform, optimizer._inputs)
+            if self.stepper.step(alone, *given) == _core.Result.rebuild:
+                with restored_on_error(optimizer, [self.p]):
+                    self.prepare(optimizer, g, scaled=scale is not None)
+                    if self.stepper.step(alone, *given) == _core.Result.rebuild:
+                        raise errors.changed_during_step()
+            if transform is not None:
+                transform.keep_matrices()
         torch.autograd.graph.increment_version([self.p])
         inputs.forget(optimizer, [self.p])
         self.p.grad = None
@@ -273,11 +303,12 @@ class BackwardSteps:
     def __init__(self, optimizer: "Optimizer", replaces: "BackwardSteps | None" = None) -> None:
         """Raises ValueError, before anything changes, if a parameter cannot be stepped alone. `replaces`: is closed."""
         groups = optimizer._core_groups()
-        self._alone = []
+        self._alone, owners = [], _Owners()
         for number, g, p in optimizer._numbered():
             if not supported.never_trains(p):
                 check_alone(optimizer, optimizer._plan(groups[g], p, number), number, p)
-            self._alone.append(_Alone(number, p))
+            self._alone.append(_Alone(number, p, owners))
+        _core.check_disjoint([sharded.local(one.p).detach() for one in self._alone if supported.has_memory(one.p)])
         weak, alone, lock = weakref.ref(optimizer), self._alone, threading.Lock()
         stepped: set[int] = set()  # in the outermost backward that is running
 

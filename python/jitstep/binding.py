@@ -1,6 +1,7 @@
 """State of one parameter, brought into the form of its plan. state.py has the keys of the dict."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,10 +13,10 @@ from .aux_pairs import fits, is_view, new_pair
 from .conversion import Conversion
 from .storage import (
     MOST_STEPS_OF_FLOAT32,
+    check_apart,
     dense_strides,
     dtype_name,
     empty,
-    overlap,
     row_major,
     step_number,
     torch_strides,
@@ -69,6 +70,7 @@ class Binding:
         self.same_order = dense_strides(self.sizes, self.stored_strides) == dense_strides(self.sizes, self.strides)
         self.conversion = Conversion()
         self.new_pairs: Pairs = {}
+        self.new_weights: Tensor | None = None  # of the parameter, in another weight format
         self.assigned = [slot.name for slot in plan.slots() if self.has_both(slot.name)]
         for name in self.assigned:
             self.drop(name)
@@ -95,22 +97,6 @@ class Binding:
                 f"its state is of the shape {list(sizes)}, and the parameter {list(self.p.shape)}. {_OTHERS}"
             )
 
-    def check_apart(self) -> None:
-        """Raises ValueError if values of state that a program has set share memory with each other or the parameter."""
-        if isinstance(self.p, FakeTensor):
-            return
-        held = {"the parameter": self.p}
-        if type(self.p.grad) is Tensor and self.p.grad.layout == torch.strided:
-            held["the gradient"] = self.p.grad
-        for slot in self.plan.slots():
-            if not slot.format or not slot.plain:
-                continue
-            values = self.state[slot.name]
-            for name, other in held.items():
-                if overlap(values, other):
-                    raise ValueError(f"the state {slot.name} shares memory with {name}. Set it to a clone().")
-            held[f"the state {slot.name}"] = values
-
     def has_slots(self) -> bool:
         """True if the state has a buffer, or the plan has none."""
         names = [slot.name for slot in self.plan.slots() if slot.format]
@@ -123,6 +109,8 @@ class Binding:
     def stored_values(self, number: int, slot: _core.SlotInfo) -> Tensor | None:
         """The values of a state buffer that must be converted, in the plan's order."""
         if f"{slot.name}.format" in self.state:
+            if self.t == 0:  # kernels do not read the codes
+                return empty(self.p, self.strides, value_dtype(self.p)).fill_(slot.initial)
             values = self.decoded(number, slot.name)
         elif isinstance(self.state.get(slot.name), Tensor):
             values = self.state[slot.name]
@@ -294,7 +282,14 @@ class Binding:
     def encode_weights(self, values: Tensor) -> None:
         p = empty(self.p, self.strides, self.p.dtype)
         self.plan.encode(_core.Buffers(p, [], [], self.state["residual"]), self.weights_t, -1, values)
-        self.p.detach().copy_(p)
+        self.new_weights = p
+
+    def rewrite_parameter(self, before: Callable[[Tensor], None] | None) -> None:
+        """Last, because nothing can fail after it."""
+        if self.new_weights is not None:
+            if before is not None:
+                before(self.p)
+            self.p.detach().copy_(self.new_weights)
 
     # ---- all of it
 
@@ -331,7 +326,8 @@ class Binding:
                 slots.append((codes, scales))
                 if values is not None:
                     to_encode.append((number, values))
-        self.check_apart()
+        if not isinstance(self.p, FakeTensor):
+            check_apart(self.p, [slot.name for slot in self.plan.slots() if slot.format], self.state)
         aux = [self.bind_aux(field) for field in self.plan.aux()]
         residual = self.bind_residual() if with_weights else None
         buffers = _core.Buffers(self.p, slots, aux, residual, self.t == 0 and self.weights_t > 0)

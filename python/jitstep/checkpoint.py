@@ -233,7 +233,7 @@ def _convert(optimizer: "Optimizer") -> None:
     total.warn()
 
 
-def _has_stepped(states: dict[Any, Any]) -> bool:
+def has_stepped(states: dict[Any, Any]) -> bool:
     numbered = [one for one in states.values() if isinstance(one, dict) and one.get("step") is not None]
     return any(steps_taken(one) > 0 for one in numbered)
 
@@ -252,7 +252,7 @@ def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
     _check_groups(optimizer, saved_groups)
     first = saved_groups[0] if saved_groups else {}
     numbers, names = first.get("shared_state") or {}, optimizer._description["shared"]
-    if set(numbers) != set(names) and (numbers or ("rule" in first and _has_stepped(state_dict["state"]))):
+    if set(numbers) != set(names) and (numbers or ("rule" in first and has_stepped(state_dict["state"]))):
         raise ValueError(f"loaded state dict has the shared state {sorted(numbers)}, and needs {sorted(names)}")
     own = {
         "rule": optimizer.rule,

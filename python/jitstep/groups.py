@@ -3,7 +3,6 @@
 import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 from warnings import warn
@@ -25,6 +24,7 @@ from .options import (
     refuse_coupled,
     torchs_keys,
 )
+from .rollback import restored_on_error
 from .status import Status
 
 _T = TypeVar("_T")
@@ -133,7 +133,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
         super().add_param_group(param_group)
         added = self.param_groups[-1]
         try:
-            with self._undo_new_state(added["params"]):
+            with restored_on_error(self, added["params"]):
                 errors.warn_of_misspelled(type(self).__name__, added, self._known_options())
                 self._accept_group(added)
         except BaseException:
@@ -142,21 +142,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
             raise
         self._stepper.drop()
 
-    @contextmanager
-    def _undo_new_state(self, parameters: list[Tensor]) -> Iterator[None]:
-        """An error inside leaves no state of parameters that had none."""
-        without_state = [p for p in parameters if not self.state.get(p)]
-        try:
-            yield
-        except BaseException:
-            self._forget_state(without_state)
-            raise
-
-    def _forget_state(self, parameters: list[Tensor]) -> None:
-        for p in parameters:
-            self.state.pop(p, None)
-            self._pairs.pop(p, None)
-            self._bound.pop(p, None)
+    def _forget_state(self, p: Tensor) -> None:
+        self.state.pop(p, None)
+        self._pairs.pop(p, None)
+        self._bound.pop(p, None)
 
     def _accept_group(self, group: dict[str, Any]) -> None:
         checked = self._checked_group(group)
@@ -291,7 +280,10 @@ class GroupedOptimizer(torch.optim.Optimizer):
     # ---- state
 
     def _bind(self, p: Tensor, plan: _core.ParamPlan, *, counted: bool = False) -> tuple[_core.Buffers, Conversion]:
-        return self._with_state(partial(completeness.bind, self, p), p, plan, counted=counted)
+        rollback = self._status.rollback
+        before_rewrite = rollback.keep_values if rollback else None
+        bind = partial(completeness.bind, self, p)
+        return self._with_state(bind, p, plan, counted=counted, before_rewrite=before_rewrite)
 
     def _with_state(self, change: Callable[..., _T], p: Tensor, plan: _core.ParamPlan, **options: Any) -> _T:
         """Calls a function of the module `state` for a parameter, and names the parameter in its errors."""

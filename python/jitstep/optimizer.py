@@ -1,6 +1,5 @@
 """torch.optim.Optimizer over jitstep::jit. torch keeps groups, state and hooks. A step is one call of the module."""
 
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,6 @@ from . import (
     inspect,
     progress,
     scaler,
-    sharded,
     supported,
     tables,
     transforms,
@@ -27,6 +25,7 @@ from .backward import BackwardSteps, has_consumer
 from .conversion import Conversion
 from .groups import GroupedOptimizer
 from .options import FORMATS, TORCH_FLAGS, option_defaults, settle_decay
+from .rollback import restored_on_error
 
 _core.use_exchange(
     getattr(torch.Tensor, "__dlpack_c_exchange_api__", getattr(torch.Tensor, "__c_dlpack_exchange_api__", None))
@@ -50,6 +49,7 @@ class Optimizer(GroupedOptimizer):
         """
         loss = None
         if closure is not None:
+            self._check_training()
             with torch.enable_grad():
                 loss = closure()
         if torch.compiler.is_compiling():
@@ -68,22 +68,20 @@ class Optimizer(GroupedOptimizer):
     def _take_step(self) -> None:
         errors.check_not_tracing()
         self._check_training()
-        scale, found_inf = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
+        scale, found_inf = scaler.grad_scale(self), scaler.found_inf(self)
         if self._status.backward is not None:
-            if found_inf is not None:
+            if getattr(self, "found_inf", None) is not None:
                 raise RuntimeError("jitstep: GradScaler needs all gradients at once. Call step_in_backward(False).")
             if all(p.grad is None for _, _, p in self._numbered()):
                 return
-        if not isinstance(found_inf, Tensor):  # GradScaler gives the number 0 if there are no gradients
-            found_inf = torch.tensor(float(found_inf)) if found_inf else None
         _core.set_threads(torch.get_num_threads())
         transform = transforms.of_step(self._description, self.param_groups, self.state)
         given = (self.state, scale, found_inf, transform, self._inputs)
         result = self._stepper.step(self.param_groups, *given)
         if result == _core.Result.rebuild:
-            with gradients.readable(self):
-                with self._undo_new_state([p for _, _, p in self._numbered()]):
-                    self._prepare(scale is not None)
+            parameters = [p for _, _, p in self._numbered()]
+            with gradients.readable(self), restored_on_error(self, parameters):
+                self._prepare(scale is not None)
                 result = self._stepper.step(self.param_groups, *given)
                 if result == _core.Result.rebuild:
                     raise errors.changed_during_step()
@@ -91,8 +89,11 @@ class Optimizer(GroupedOptimizer):
             if transform is not None:
                 transform.keep_matrices()
             self._after_step(scale, found_inf)
-        elif self._inputs:  # the step is skipped
-            inputs.forget(self, self._stepper.stepped())
+        else:  # the step is skipped
+            if self._inputs:
+                inputs.forget(self, self._stepper.stepped())
+            if self._description["shared"]:
+                self._stepper.drop()  # before step 1, its initial values follow the options
 
     def _check_training(self) -> None:
         if self._status.mode == "eval":
@@ -106,13 +107,8 @@ class Optimizer(GroupedOptimizer):
         torch.autograd.graph.increment_version(stepped)
         if self._inputs:
             inputs.forget(self, stepped)
-        if scale is not None:  # torch's fused optimizers leave unscaled gradients
-            grads: dict[torch.device, list[Tensor]] = defaultdict(list)
-            for grad in (sharded.local(p.grad) for p in stepped if p.grad is not None):
-                grads[grad.device].append(grad)
-            with torch.no_grad():
-                for device, of_device in grads.items():
-                    torch._foreach_div_(of_device, scale.reshape(()).to(device))
+        if scale is not None:
+            scaler.unscale(stepped, scale)
         self._stepper.finish_trial()  # may call the user's function
         if self._status.tuning is not None:
             self._status.tuning.show(*self._stepper.tuning_progress())
@@ -122,6 +118,7 @@ class Optimizer(GroupedOptimizer):
         self._forget_replaced()
         groups = self._core_groups()
         self._stepper.begin(groups, groups)
+        self._restart_shared_state()
         converted = Conversion()
         plans: dict[int, _core.ParamPlan] = {}
         for number, g, p in self._numbered():
@@ -153,6 +150,11 @@ class Optimizer(GroupedOptimizer):
         with progress.polled(len(names), "jitstep compiles", "kernels", _core.compile_count, None):
             self._stepper.finish(self.state, scaled)
         converted.warn()
+
+    def _restart_shared_state(self) -> None:
+        """Before step 1 of all parameters, shared state has its initial values, by the options of this step."""
+        if self._description["shared"] and not checkpoint.has_stepped(self.state):
+            self._stepper.set_shared_state([])
 
     def _check_own_step(self, p: Tensor, number: int, owners: dict[int, int]) -> None:
         """Raises ValueError if another parameter counts with the same tensor, which would count twice in each step."""
@@ -239,9 +241,8 @@ class Optimizer(GroupedOptimizer):
         if not self._description["modes"] or mode == self._status.mode:
             return
         _core.set_threads(torch.get_num_threads())
-        with gradients.readable(self):
-            with self._undo_new_state([p for _, _, p in self._numbered()]):
-                self._prepare(False)
+        with gradients.readable(self), restored_on_error(self, [p for _, _, p in self._numbered()]):
+            self._prepare(False)
             self._stepper.switch_mode(mode == "train")
         self._status.mode = mode
         moved = [p for _, _, p in self._numbered() if self.state.get(p)]

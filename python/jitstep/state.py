@@ -12,6 +12,8 @@ Keys of the dict, for a state buffer that torch calls `exp_avg`:
     step              the steps that the parameter has taken, a tensor as in torch
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -28,15 +30,18 @@ def bind(
     *,
     counted: bool = False,
     restarts: bool = False,
+    before_rewrite: Callable[[Tensor], None] | None = None,
 ) -> tuple[_core.Buffers, Conversion]:
     """Brings the state of a parameter into the plan's formats. An error changes nothing.
 
     `counted`: the tensor `step` belongs on the parameter's device, and not on the CPU. `restarts`: the first step with
-    buffers is step 1, as in torch's SGD, whose momentum may be set later.
+    buffers is step 1, as in torch's SGD, whose momentum may be set later. `before_rewrite`: called with the parameter
+    before another weight format rewrites it.
     """
     with torch.no_grad():
         binding = Binding(p, plan, state, pairs, counted=counted, restarts=restarts)
         buffers = binding.run(with_weights=True)
+        binding.rewrite_parameter(before_rewrite)
     binding.keep(state, pairs)
     return buffers, binding.conversion
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .backward import BackwardSteps
     from .inspect import Tuning
+    from .rollback import Rollback
 
 
 @dataclass
@@ -23,3 +24,4 @@ class Status:
     tuning: "Tuning | None" = None
     tunes: bool | None = None  # what tune() got; None: the environment decides
     save_values: bool = False
+    rollback: "Rollback | None" = None  # of the call that is running

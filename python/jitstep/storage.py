@@ -1,5 +1,7 @@
 """Tensors in the dtype and the storage order that a plan gives the state of a parameter."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -40,6 +42,21 @@ def overlap(one: Tensor, other: Tensor) -> bool:
     if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr():
         return False
     return one.data_ptr() < other.data_ptr() + other.nbytes and other.data_ptr() < one.data_ptr() + one.nbytes
+
+
+def check_apart(p: Tensor, slots: list[str], state: dict[str, Any]) -> None:
+    """Raises ValueError if tensors of state that a program has set share memory with each other or the parameter."""
+    held = {"the parameter": p}
+    if type(p.grad) is Tensor and p.grad.layout == torch.strided:
+        held["the gradient"] = p.grad
+    for key in (key for name in slots for key in (name, f"{name}.codes", f"{name}.scales")):
+        values = state.get(key)
+        if values is None:
+            continue
+        for name, other in held.items():
+            if overlap(values, other):
+                raise ValueError(f"the state {key} shares memory with {name}. Set it to a clone().")
+        held[f"the state {key}"] = values
 
 
 def row_major(sizes: list[int]) -> list[int]:

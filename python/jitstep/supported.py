@@ -16,6 +16,11 @@ def has_kernels(p: Any) -> bool:
     return p.device.type in _DEVICES
 
 
+def has_memory(p: Any) -> bool:
+    """True for a dense tensor on such a device, unless it is a FakeTensor."""
+    return has_kernels(p) and p.layout == torch.strided and not isinstance(p, FakeTensor)
+
+
 def never_trains(p: Any) -> bool:
     """True for a module's frozen parameter of integers or 8-bit floats, such as a quantized weight. torch holds those,
     too. Other tensors of such dtypes are a mistake.

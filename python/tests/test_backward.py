@@ -235,3 +235,49 @@ def test_parameters_of_fully_sharded_data_parallel_are_refused():
     p.sum().backward()
     optimizer.step()
     assert p[0] == 0
+
+
+def test_steps_in_backward_divide_by_the_scale_and_refuse_to_skip():
+    def trained(in_backward):
+        p = torch.nn.Parameter(torch.ones(3))
+        optimizer = jitstep.SGD([p], lr=1.0)
+        optimizer.grad_scale = torch.tensor(2.0)
+        if in_backward:
+            optimizer.step_in_backward()
+        (p * torch.arange(3.0)).sum().backward()
+        optimizer.step()
+        return p.detach(), optimizer
+
+    p, optimizer = trained(True)
+    assert torch.equal(p, trained(False)[0])
+    optimizer.grad_scale = None
+    optimizer.found_inf = torch.tensor(1.0)
+    (p,) = optimizer.param_groups[0]["params"]
+    before = p.detach().clone()
+    with pytest.raises(RuntimeError, match="found_inf"):
+        p.sum().backward()
+    assert torch.equal(p, before)
+
+
+def test_parameters_that_share_memory_are_not_stepped_in_backward():
+    base = torch.ones(6)
+    optimizer = jitstep.SGD([torch.nn.Parameter(base[:4]), torch.nn.Parameter(base[2:])], lr=0.1)
+    with pytest.raises(ValueError, match="parameters 0 and 1 share memory"):
+        optimizer.step_in_backward()
+    assert not optimizer.steps_in_backward
+
+
+@pytest.mark.parametrize("name", ["step", "exp_avg"])
+def test_parameters_that_share_state_are_not_stepped_in_backward(name):
+    p, q = torch.nn.Parameter(torch.ones(4)), torch.nn.Parameter(torch.ones(4))
+    optimizer = jitstep.Adam([p, q], lr=0.1)
+    optimizer.step_in_backward()
+    (p.sum() + q.sum()).backward()
+    own = optimizer.state[q][name]
+    optimizer.state[q][name] = optimizer.state[p][name]
+    with pytest.raises(ValueError, match=f"{name} is a tensor of parameter"):
+        (p.sum() + q.sum()).backward()
+    optimizer.state[q][name] = own
+    p.grad = q.grad = None
+    (p.sum() + q.sum()).backward()
+    assert optimizer.state[q]["step"] == 2

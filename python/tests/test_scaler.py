@@ -62,3 +62,47 @@ def test_unscaled_gradients_can_be_clipped_before_the_step():
             scaler.update()
         nets.append(net)
     assert_close(*nets)
+
+
+@pytest.mark.parametrize("name", ["grad_scale", "found_inf"])
+@pytest.mark.parametrize("elements", [0, 2])
+def test_a_scale_of_several_numbers_is_an_error_before_the_step(name, elements):
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([p], lr=1.0)
+    p.grad = torch.ones(3)
+    setattr(optimizer, name, torch.ones(elements))
+    with pytest.raises(ValueError, match=f"{name} has {elements} elements"):
+        optimizer.step()
+    assert torch.equal(p.detach(), torch.ones(3))
+
+
+def test_a_scale_may_be_a_number():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([p], lr=1.0)
+    p.grad = torch.ones(3)
+    optimizer.grad_scale = 4.0
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.full((3,), 0.75))
+
+
+def test_a_scale_in_the_memory_of_a_parameter_is_an_error():
+    p = torch.nn.Parameter(torch.full((4,), 2.0))
+    optimizer = jitstep.SGD([p], lr=1.0)
+    optimizer.grad_scale = p.detach()[1]
+    p.grad = torch.ones(4)
+    with pytest.raises(ValueError, match="grad_scale lies in the memory of a parameter"):
+        optimizer.step()
+    optimizer.grad_scale = optimizer.grad_scale.clone()
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.full((4,), 1.5))
+
+
+def test_gradients_that_cannot_be_unscaled_in_place_are_replaced():
+    p, q = torch.nn.Parameter(torch.ones(4)), torch.nn.Parameter(torch.full((4,), 2.0))
+    optimizer = jitstep.SGD([p, q], lr=1.0)
+    optimizer.grad_scale = torch.tensor(2.0)
+    p.grad, q.grad = torch.ones(1).expand(4), q.data
+    optimizer.step()
+    assert torch.equal(p.detach(), torch.full((4,), 0.5))
+    assert torch.equal(q.detach(), torch.ones(4))
+    assert torch.equal(p.grad, torch.full((4,), 0.5))
