@@ -66,6 +66,7 @@ class _Sum:
         self.values: Tensor | None = None
         self.started = False  # a gradient was added in this window
         self.waits = False  # p has a gradient that is not added yet
+        self.version = 0  # of the gradient that waits
         self.grad_dtype = getattr(p, "grad_dtype", None)  # that torch permits
 
     def begin(self) -> Tensor:
@@ -154,12 +155,13 @@ class GradAccumulator:
 
     def _on_gradient(self, number: int) -> None:
         with self._lock:
-            self._note_backward()
             one = self._sums[number]
+            self._note_backward(one)
             if not one.waits:
                 one.waits = True
                 self._waiting.append(number)
             grad = one.p.grad
+            one.version = 0 if grad is None else grad._version
             if grad is not None and grad.layout == torch.strided:
                 self._bytes += grad.nbytes
                 if grad.is_cuda:
@@ -168,14 +170,24 @@ class GradAccumulator:
             if self._bytes > self._limit:
                 self._add_waiting()
 
-    def _note_backward(self) -> None:
+    def _note_backward(self, one: _Sum) -> None:
         """Each backward has its own number, because random bits depend on it. Nested ones are one micro-batch.
 
-        One that fails is none: the next one that adds gradients counts.
+        One that fails counts only if its gradients are still there, so that the sums get them.
         """
         began, outermost = self._nesting.note()
+        if outermost and self._counts_next and (self._has_added or self._has_left(one)):
+            self._micro_batches += 1
         self._backwards += began
         self._counts_next |= outermost
+
+    def _has_left(self, latest: _Sum) -> bool:
+        """Whether a failed backward has left a gradient. That of `latest` has been added to, or is new."""
+        for one in (self._sums[number] for number in self._waiting):
+            grad = one.p.grad
+            if grad is not None and (one is not latest or grad._version > one.version):
+                return True
+        return False
 
     def _end_backward(self) -> None:
         """Adds what waits."""

@@ -308,7 +308,8 @@ class BackwardSteps:
             if not supported.never_trains(p):
                 check_alone(optimizer, optimizer._plan(groups[g], p, number), number, p)
             self._alone.append(_Alone(number, p, owners))
-        _core.check_disjoint([sharded.local(one.p).detach() for one in self._alone if supported.has_memory(one.p)])
+        trained = [one for one in self._alone if one.p.requires_grad and supported.has_memory(one.p)]
+        _core.check_disjoint([sharded.local(one.p).detach() for one in trained], [one.number for one in trained])
         weak, alone, lock = weakref.ref(optimizer), self._alone, threading.Lock()
         stepped: set[int] = set()  # in the outermost backward that is running
 

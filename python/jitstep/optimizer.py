@@ -154,7 +154,7 @@ class Optimizer(GroupedOptimizer):
     def _restart_shared_state(self) -> None:
         """Before step 1 of all parameters, shared state has its initial values, by the options of this step."""
         if self._description["shared"] and not checkpoint.has_stepped(self.state):
-            self._stepper.set_shared_state([])
+            self._stepper.restart_shared_state()
 
     def _check_own_step(self, p: Tensor, number: int, owners: dict[int, int]) -> None:
         """Raises ValueError if another parameter counts with the same tensor, which would count twice in each step."""

@@ -50,8 +50,8 @@ def restored_on_error(optimizer: "GroupedOptimizer", parameters: list[Tensor]) -
     try:
         yield
     except BaseException:
-        own.restore()
         optimizer._stepper.drop()
+        own.restore()
         raise
     finally:
         status.rollback = outer

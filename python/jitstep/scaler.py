@@ -42,6 +42,15 @@ def found_inf(optimizer: Any) -> Tensor | None:
     return _one_number(optimizer, "found_inf") if isinstance(value, Tensor) or value else None
 
 
+def _is_written(p: Tensor, grad: Tensor) -> bool:
+    """Whether torch can divide the gradient in place: no element is repeated, and it is not the parameter itself."""
+    if grad.layout != torch.strided:
+        return True
+    repeats = any(stride == 0 and size > 1 for size, stride in zip(grad.shape, grad.stride(), strict=True))
+    return not repeats and grad.data_ptr() != sharded.local(p).data_ptr()
+
+
+@torch.no_grad()
 def unscale(stepped: list[Tensor], scale: Tensor) -> None:
     """After a step: torch's fused optimizers leave unscaled gradients."""
     written: dict[torch.device, list[Tensor]] = defaultdict(list)
@@ -49,14 +58,12 @@ def unscale(stepped: list[Tensor], scale: Tensor) -> None:
         if p.grad is None:
             continue
         grad = sharded.local(p.grad)
-        if grad.data_ptr() == sharded.local(p).data_ptr() or 0 in grad.stride():  # the parameter itself, or expanded
-            if not sharded.is_dtensor(p):
-                p.grad = grad / scale.to(grad.device).reshape(())
-            continue
-        written[grad.device].append(grad)
-    with torch.no_grad():
-        for device, grads in written.items():
-            torch._foreach_div_(grads, scale.reshape(()).to(device))
+        if _is_written(p, grad):
+            written[grad.device].append(grad)
+        else:
+            p.grad = p.grad / float(scale)
+    for device, grads in written.items():
+        torch._foreach_div_(grads, scale.reshape(()).to(device))
 
 
 def take_back(optimizer: Any) -> None:

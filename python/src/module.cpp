@@ -92,8 +92,8 @@ void add_catalog(nb::module_& m) {
         return from_formats(jit::formats_from_json(text), jit::default_catalog().rule(rule));
       },
       "text"_a, "rule"_a, "The formats in an archive of C++, as the keys of a parameter group.");
-  m.def("check_disjoint", nb::overload_cast<const nb::list&>(&check_disjoint), "parameters"_a,
-        "Raises ValueError for tensors that share memory.");
+  m.def("check_disjoint", nb::overload_cast<const nb::list&, const std::vector<int>&>(&check_disjoint), "parameters"_a,
+        "numbers"_a, "Raises ValueError for tensors that share memory.");
   m.def(
       "codec_aux",
       [](const std::string& codec) {
@@ -208,6 +208,7 @@ void add_stepper(nb::module_& m) {
       .def("switch_mode", &Stepper::switch_mode, "train"_a)
       .def("stepped", &Stepper::stepped)
       .def("shared_state", &Stepper::shared_state)
+      .def("restart_shared_state", &Stepper::restart_shared_state)
       .def("set_shared_state", &Stepper::set_shared_state, "values"_a)
       .def("kernels", &Stepper::kernels)
       .def("tune", &Stepper::tune, "on"_a, "agree"_a.none())

@@ -17,14 +17,14 @@ void check_disjoint(const std::vector<jit::Elements>& parameters, const std::vec
   });
 }
 
-void check_disjoint(const nb::list& parameters) {
+void check_disjoint(const nb::list& parameters, const std::vector<int>& numbers) {
   std::vector<TensorView> views;
-  std::vector<int> numbers;
+  std::vector<int> with_memory;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const TensorView view = read(parameters[i]);
     if (view.data == nullptr || view.elements() == 0) continue;
     views.push_back(view);
-    numbers.push_back(static_cast<int>(i));
+    with_memory.push_back(numbers.at(i));
   }
   std::vector<jit::Elements> elements;
   for (const TensorView& view : views) {
@@ -33,7 +33,7 @@ void check_disjoint(const nb::list& parameters) {
                                         std::span(view.strides).first(dims),
                                         static_cast<std::size_t>(view.bytes)));
   }
-  check_disjoint(elements, numbers);
+  check_disjoint(elements, with_memory);
 }
 
 }  // namespace jitstep::python

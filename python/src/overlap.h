@@ -14,7 +14,7 @@ namespace nb = nanobind;
 /// Throws an Error that names two of the parameters by their numbers if they share memory.
 void check_disjoint(const std::vector<jit::Elements>& parameters, const std::vector<int>& numbers);
 
-/// The same for a list of tensors, numbered from 0. Those without memory share none.
-void check_disjoint(const nb::list& parameters);
+/// The same for tensors. Those without memory share none.
+void check_disjoint(const nb::list& parameters, const std::vector<int>& numbers);
 
 }  // namespace jitstep::python

@@ -205,7 +205,7 @@ bool Stepper::read_member(Member& member, PyObject* p) {
   jit::StepInput& input = device.inputs[member.index];
   check_gradients_ |= g != input.g && is_gradient_in_parameter(member, g);
   input = {.g = g, .hyper_index = index, .aligned = bits % 16 == 0};
-  other_stepped_ |= std::exchange(member.inactive, false);
+  activated_ |= std::exchange(member.inactive, false);
   return true;
 }
 
@@ -233,6 +233,7 @@ bool Stepper::read_members(const nb::list& param_groups) {
     }
   }
   if (next != members_.size()) return false;
+  other_stepped_ |= activated_;
   if (!other_stepped_) return true;
   stepped_ = nb::list();
   for (const Member& member : members_)
@@ -267,6 +268,7 @@ Stepper::Result Stepper::step(const nb::list& param_groups, const nb::dict& stat
     return Result::skipped;
   if (nb::len(stepped_) == 0) return Result::done;
   if (moved_ && !move_parameters()) return Result::rebuild;
+  if (std::exchange(activated_, false)) check_gradients_ |= are_gradients_in_parameters();
   if (check_gradients_) check_gradients();
   check_gradients_ = false;
   check_grad_scale();

@@ -81,6 +81,8 @@ class Stepper {
   /// Shared state after the last step, empty without any; and its replacement.
   std::vector<double> shared_state() const;
   void set_shared_state(const std::vector<double>& values);
+  /// The next step starts from initial values, unless set_shared_state() has given others since the last step.
+  void restart_shared_state();
   std::vector<KernelInfo> kernels() const;
   /// The kernels that finish() has made or found.
   bool is_ready() const { return ready_; }
@@ -207,6 +209,7 @@ class Stepper {
   bool moved_ = false;                   // a parameter has other memory than the tables
   jit::AddressRanges parameter_ranges_;  // of the tables
   bool check_gradients_ = false;         // one may lie in the memory of a parameter
+  bool activated_ = false;               // a parameter is stepped that was not in the last step
   bool other_stepped_ = true;            // stepped_ is not that of the last step
 
   nb::object agree_ = {};                  // of tune(), or null. Held here for the garbage collector

@@ -144,23 +144,29 @@ bool Stepper::are_gradients_in_parameters() const {
   });
 }
 
-// Kernels read grad_scale while they write parameters. The host has read found_inf, or it is of GradScaler.
+// Kernels read grad_scale while they write parameters. Those without a gradient are not written.
 void Stepper::check_grad_scale() const {
   for (const DeviceStep& device : devices_) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(device.grad_scale.address);
-    if (begin != 0 && parameter_ranges_.overlap(begin, begin + sizeof(float)))
-      throw jit::Error(
-          "grad_scale lies in the memory of a parameter, and the step would write to it while it "
-          "reads the number. clone() it.");
+    const auto at = reinterpret_cast<std::uintptr_t>(device.grad_scale.address);
+    if (at == 0 || !parameter_ranges_.overlap(at, at + sizeof(float))) continue;
+    for_each_tensor([&](const jit::StepTensor& tensor, const jit::Batch& batch, const void* g) {
+      const jit::Elements elements = elements_of(tensor, batch);
+      if (g != nullptr && elements.begin <= at && at < elements.end)
+        throw jit::Error(
+            "grad_scale lies in the memory of a parameter, and the step would write to it while it "
+            "reads the number. clone() it.");
+    });
   }
 }
 
-// A step would write to the parameter while it reads the gradient.
+// A step would write to the parameter while it reads the gradient. A parameter without a gradient is not written, and
+// its memory may be another's by now.
 void Stepper::check_gradients() const {
   for_each_tensor([&](const jit::StepTensor& own, const jit::Batch& batch, const void* g) {
     if (g == nullptr) return;
     const jit::Elements gradient = elements_of_gradient(g, own, batch);
-    for_each_tensor([&](const jit::StepTensor& other, const jit::Batch& of_other, const void*) {
+    for_each_tensor([&](const jit::StepTensor& other, const jit::Batch& of_other, const void* its) {
+      if (its == nullptr) return;
       if (&other == &own && is_the_parameter(g, own, batch)) return;
       if (jit::share_memory(elements_of(other, of_other), gradient))
         throw jit::Error("the gradient of parameter " + std::to_string(own.id) +
@@ -199,6 +205,10 @@ void Stepper::set_shared_state(const std::vector<double>& values) {
   for (DeviceStep& device : devices_) device.step.reset();
   shared_state_.reset();
   restored_ = values;
+}
+
+void Stepper::restart_shared_state() {
+  if (shared_state_) set_shared_state({});
 }
 
 // Shared state moves to another device with the parameters.

@@ -281,3 +281,13 @@ def test_parameters_that_share_state_are_not_stepped_in_backward(name):
     p.grad = q.grad = None
     (p.sum() + q.sum()).backward()
     assert optimizer.state[q]["step"] == 2
+
+
+def test_frozen_parameters_may_share_memory_while_others_step_in_backward():
+    base = torch.ones(6)
+    frozen = [torch.nn.Parameter(base[a:b], requires_grad=False) for a, b in ((0, 4), (2, 6))]
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.SGD([*frozen, p], lr=1.0)
+    optimizer.step_in_backward()
+    p.sum().backward()
+    assert torch.equal(p.detach(), torch.zeros(3))

@@ -132,3 +132,16 @@ def test_codes_of_two_buffers_may_not_be_one_tensor():
     optimizer.state[p]["exp_avg_sq.codes"] = optimizer.state[p]["exp_avg.codes"]
     with pytest.raises(ValueError, match=r"exp_avg_sq\.codes shares memory"):
         steps(optimizer, p)
+
+
+def test_shared_state_of_a_checkpoint_without_steps_is_used():
+    p, q = parameter(4), parameter(4)
+    q.data = p.data.clone()
+    optimizer, other = jitstep.Prodigy([p], lr=1.0), jitstep.Prodigy([q], lr=1.0, d0=0.5)
+    saved = optimizer.state_dict()
+    saved["param_groups"][0]["shared_state"] = {**saved["param_groups"][0]["shared_state"], "d": 0.5, "d_max": 0.5}
+    optimizer.load_state_dict(saved)
+    optimizer.param_groups[0]["d0"] = 0.5
+    steps(optimizer, p, count=2)
+    steps(other, q, count=2)
+    assert torch.equal(p, q)

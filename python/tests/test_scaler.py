@@ -106,3 +106,20 @@ def test_gradients_that_cannot_be_unscaled_in_place_are_replaced():
     assert torch.equal(p.detach(), torch.full((4,), 0.5))
     assert torch.equal(q.detach(), torch.ones(4))
     assert torch.equal(p.grad, torch.full((4,), 0.5))
+
+
+def test_sparse_and_recorded_gradients_are_unscaled():
+    table = torch.nn.Embedding(5, 3, sparse=True)
+    optimizer = jitstep.SGD(table.parameters(), lr=1.0, fused=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    before = table.weight.detach().clone()
+    scaler.scale(table(torch.tensor([1, 1, 4])).sum()).backward()
+    scaler.step(optimizer)
+    assert torch.equal(table.weight[1], before[1] - 2)
+    assert torch.equal(table.weight.grad.to_dense()[4], torch.ones(3))
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = jitstep.SGD([p], lr=1.0)
+    optimizer.grad_scale = torch.tensor(2.0)
+    p.grad = torch.ones(1, requires_grad=True).expand(4)
+    optimizer.step()
+    assert not p.grad.requires_grad

@@ -91,3 +91,21 @@ def test_a_gradient_in_the_memory_that_a_parameter_left_is_used():
     q.data = left
     with pytest.raises(ValueError, match="shares memory"):
         optimizer.step()
+
+
+def test_a_parameter_without_a_gradient_may_lend_its_memory():
+    """Offloading frees the memory of a layer that is not trained now, and others' gradients may get it."""
+    p, q = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
+    optimizer = jitstep.SGD([p, q], lr=1.0)
+    p.grad, q.grad = torch.ones(4), torch.ones(4)
+    optimizer.step()
+    lent, q.grad, q.data = q.data, None, torch.full((4,), 5.0)
+    p.grad = lent.fill_(2.0)
+    for _ in range(2):
+        optimizer.step()
+    assert torch.equal(p, torch.full((4,), -4.0))
+    q.data = lent
+    optimizer.step()
+    q.grad = torch.ones(4)
+    with pytest.raises(ValueError, match="the gradient of parameter 0 shares memory with parameter 1"):
+        optimizer.step()

@@ -181,24 +181,35 @@ def test_close_leaves_parameters_as_they_were():
     assert getattr(p, "grad_dtype", None) == before
 
 
-def test_a_backward_that_fails_is_no_micro_batch():
+@pytest.mark.parametrize("left", ["cleared", "of another parameter", "of the same parameter"])
+def test_a_backward_that_fails_counts_only_if_its_gradients_stay(left):
     p, q = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(3))
-    sums = jitstep.GradAccumulator([p, q], mean=True)
+    sums = jitstep.GradAccumulator([p, q], dtype=torch.float32, mean=True)
     fails = [True]
 
-    def hook(grad):
-        if fails[0]:
-            raise RuntimeError("no")
+    def loss():
+        def hook(grad):
+            if fails[0]:
+                raise RuntimeError("no")
 
-    middle = (q * 1).sum()
-    middle.register_hook(hook)
+        middle = (q * 2).sum()
+        middle.register_hook(hook)
+        return middle + (p * 2).sum()  # the gradient of p comes first
+
     with pytest.raises(RuntimeError, match="no"):
-        (p.sum() * 1 + middle).backward()
-    p.grad = q.grad = None
-    assert sums.micro_batches == 0
+        loss().backward()
+    assert p.grad is not None
+    assert q.grad is None
     fails[0] = False
-    (p.sum() * 3).backward()
-    assert sums.micro_batches == 1
+    if left == "cleared":
+        p.grad = None
+        loss().backward()
+    elif left == "of another parameter":
+        (q * 2).sum().backward()
+    else:
+        loss().backward()
+    count = 1 if left == "cleared" else 2
+    assert sums.micro_batches == count
     sums.assign_gradients()
-    assert torch.equal(p.grad, torch.full((3,), 3.0))
-    assert sums.micro_batches == 0
+    assert torch.equal(p.grad, torch.full((3,), 1.0 if left == "of another parameter" else 2.0))
+    assert torch.equal(q.grad, torch.full((3,), 2.0 / count))
