@@ -54,8 +54,7 @@ std::string loose_arithmetic(const std::string& identity) {
          {"-ffast-math", "-Ofast", "-funsafe-math-optimizations", "-fassociative-math",
           "-freciprocal-math", "-ffinite-math-only", "-frounding-math", "-menable-unsafe-fp-math",
           "-mreassociate", "-fno-signed-zeros", "-fsingle-precision-constant", "-fno-honor-nans",
-          "-fno-honor-infinities", "-menable-no-nans", "-menable-no-infs", "-fapprox-func",
-          "-mfpmath=387", "-mfpmath=both"})
+          "-fno-honor-infinities", "-menable-no-nans", "-menable-no-infs", "-fapprox-func"})
       if (word == loose) return word;
     if (word.starts_with("-ffp-contract=")) contraction = word.substr(word.find('=') + 1);
   }
