@@ -43,8 +43,9 @@ if [ "${JITSTEP_PYTHON:-1}" != 0 ]; then
   fi
 fi
 mkdir -p "$root/.deps"
-if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" "${front_end[@]}" >"$root/.deps/configure.log" 2>&1; then
-  cat "$root/.deps/configure.log" >&2
+log="$root/.deps/configure-$preset.log"
+if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" "${front_end[@]}" >"$log" 2>&1; then
+  cat "$log" >&2
   exit 1
 fi
 echo "build: ${*:-all targets} in ${build#"$PWD/"}, parallel jobs: $jobs"

@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # The demo, from a fresh clone: sets up, builds, trains Fashion-MNIST with several optimizers and plots their losses.
-# Arguments go to the program (try --help). Results go to build/demo or --out FOLDER.
+# Arguments go to the program, and --help lists them once it is built. Results go to build/demo or --out FOLDER.
 #
 #   tools/demo.sh --python ...    trains the same data set from Python, with examples/fashion_mnist.py, and plots nothing
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+case "${1:-}" in
+  -h | --help)
+    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
+    if [ -x "$root/build/examples/fashion_mnist" ]; then exec "$root/build/examples/fashion_mnist" --help; fi
+    exit ;;
+esac
 
 if [ "${1:-}" = --python ]; then
   export JITSTEP_PYTHON=1

@@ -9,7 +9,8 @@
 #   --from   only those of tests/mutants/TABLE.mutants
 #   --shard  only part I of N, such as 2/8
 #   --table  also writes the results to FILE, as a Markdown table
-#   --copy   folder of the copy and its build (default: build-mutants; it stays, so that the next run is fast)
+#   --copy   folder of the copy and its build (default: build-mutants; it stays, so that the next run is fast). It must
+#            be new, empty, or the folder of an earlier run
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -37,6 +38,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+git -C "$root" rev-parse --git-dir >/dev/null 2>&1 || fail "$root is not a clone of the repository. git lists the files of the copy."
 mutants() { python3 "$root/tools/mutants.py" "$@"; }
 mutants check
 if [ ${#names[@]} -eq 0 ]; then
@@ -182,7 +184,7 @@ try() {
 
 write_table() {
   {
-    echo "# Mutants of $(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo "a tree without git"), $(date +%F)"
+    echo "# Mutants of $(git -C "$root" rev-parse --short HEAD), $(date +%F)"
     echo
     echo "$(nproc) processors of $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(c++ --version | head -n 1)."
     echo
@@ -192,6 +194,9 @@ write_table() {
   } >"$table"
 }
 
+# A run deletes what the tree does not have.
+[ ! -e "$copy" ] || [ -d "$copy/.mutate" ] || [ -z "$(ls -A "$copy")" ] ||
+  fail "$copy has files that are not of an earlier run, and this run would delete them. Name a new or an empty folder."
 "$root/tools/setup.sh"
 mkdir -p "$copy/.mutate"
 exec 8>"$copy/.mutate/lock"

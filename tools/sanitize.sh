@@ -21,7 +21,7 @@ test_python() {
   local build="$root/build-python-asan" python="$root/.deps/venv/bin/python" library libraries=()
   cmake -S "$root" --preset asan -B "$build" -DJITSTEP_BUILD_PYTHON=ON "-DPython_EXECUTABLE=$python" \
     -DJITSTEP_BUILD_TORCH=OFF -DJITSTEP_BUILD_TESTS=OFF -DJITSTEP_BUILD_EXAMPLES=OFF -DJITSTEP_INSTALL=OFF >/dev/null
-  cmake --build "$build" -j "${JITSTEP_JOBS:-$(nproc)}" --target jitstep_python
+  cmake --build "$build" -j "$(nproc)" --target jitstep_python
   printf '#!/bin/sh\nexec g++ -fsanitize=address,undefined -fno-sanitize-recover=all "$@"\n' >"$build/compiler"
   chmod +x "$build/compiler"
   for library in libasan.so libubsan.so libstdc++.so; do libraries+=("$(g++ -print-file-name=$library)"); done

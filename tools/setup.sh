@@ -30,6 +30,7 @@ python_requirements=("nanobind>=2.4" "scikit-build-core>=0.11" "pytest>=8" "mypy
 frameworks_requirements=("transformers" "accelerate" "lightning")
 datasets=/usr/share/datasets/fashion-mnist
 text=/usr/share/games/fortunes
+read -r -a cxx <<<"${CXX:-g++}"  # as CMake reads it: a program, and arguments
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
@@ -37,8 +38,13 @@ fail() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 # ---- packages ----------------------------------------------------------------------------------
 
 has_command() { command -v "$1" >/dev/null 2>&1; }
-has_header() { compgen -G "/usr/include/$1" >/dev/null || compgen -G "/usr/include/*-linux-gnu/$1" >/dev/null ||
-               [ -e "/usr/local/include/$1" ] || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/$1" ]; }
+has_header() {
+  local given=${JITSTEP_THIRD_PARTY_DIR:-/nowhere} folder
+  for folder in /usr/include /usr/include/*-linux-gnu /usr/local/include "$given" "$given/include" "$given/single_include"; do
+    if [ -e "$folder/$1" ]; then return 0; fi
+  done
+  return 1
+}
 # Debian ships the ensurepip module, which venv needs, in a separate package.
 has_python_headers() {
   python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
@@ -66,7 +72,7 @@ run_time_of_clang() {
 
 # Prints missing packages. The build does not need the optional ones.
 missing_packages() {
-  has_command "${CXX:-g++}" || echo g++
+  has_command "${cxx[0]}" || echo g++
   has_command cmake || echo cmake
   has_command ninja || echo ninja-build
   has_command python3 || echo python3
@@ -99,7 +105,7 @@ missing_optional_packages() {
 
 # Prints why no package can be installed. Prints nothing if packages can be.
 cannot_install() {
-  if [ -n "${JITSTEP_NO_APT:-}" ]; then echo "JITSTEP_NO_APT is set";
+  if [ "${JITSTEP_NO_APT:-0}" != 0 ]; then echo "JITSTEP_NO_APT is set";
   elif ! has_command apt-get; then echo "there is no apt-get";
   elif [ "$(id -u)" -ne 0 ] && ! has_command sudo; then echo "this user is not root, and there is no sudo"; fi
 }
@@ -149,9 +155,9 @@ require_version() {
 
 check_versions() {
   require_version cmake 3.22 "$(cmake --version | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p')"
-  local cxx=${CXX:-g++} least=11
-  ! "$cxx" --version | grep -qi clang || least=14
-  require_version "$cxx" "$least" "$("$cxx" -dumpversion)"
+  local least=11
+  ! "${cxx[@]}" --version | grep -qi clang || least=14
+  require_version "${cxx[*]}" "$least" "$("${cxx[@]}" -dumpversion)"
 }
 
 # ---- PyTorch and NVRTC -------------------------------------------------------------------------

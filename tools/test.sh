@@ -17,6 +17,9 @@ phase() {
   return "$status"
 }
 
+case "${1:-}" in
+  -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit ;;
+esac
 phase "set up" "$root/tools/setup.sh"
 phase "build" "$root/tools/build.sh"
 

@@ -110,6 +110,15 @@ class Mutate(unittest.TestCase):
         self.assertFalse((self.outside / "copy/tools/old.cpp").exists())
         self.assertTrue((self.outside / "copy/build/tests/test_a").exists())
 
+    def test_a_folder_with_other_files_keeps_them(self):
+        other = self.outside / "copy/thesis.tex"
+        other.parent.mkdir()
+        other.write_text("thesis")
+        self.assertIn("would delete", self.mutate("of_a_source", status=2))
+        self.assertEqual(other.read_text(), "thesis")
+        other.unlink()
+        self.mutate("of_a_source")
+
     def test_two_runs_cannot_use_one_copy(self):
         self.mutate("of_a_source")
         with (self.outside / "copy/.mutate/lock").open() as lock:
