@@ -60,11 +60,11 @@ std::string environment_failure(const std::string& source, const std::string& ou
 
 void throw_compile_failure(const std::string& source, const std::string& name, const Target& target,
                            const Finished& run, const std::string& folder) {
-  if (run.status > 128 && run.status - 128 < NSIG) {
-    throw ToolchainError(str_cat("the host compiler was killed by signal ", run.status - 128, " (",
-                                 strsignal(run.status - 128), ") while compiling ", name,
-                                 ". The machine may be out of memory.\n", run.output));
-  }
+  throw_if_killed(run, "while compiling " + name);
+  if (run.output.find("`__gxx_personality_v0'") != run.output.npos)
+    throw ToolchainError(
+        str_cat("the host compiler does not link the C++ library. Set JITSTEP_CXX ",
+                "to g++ or clang++, not to gcc or clang.\n", run.output));
   if (const std::string line = environment_failure(source, run.output); !line.empty()) {
     throw ToolchainError(str_cat("the host compiler could not compile ", name, ": ", line,
                                  "\nIts work folder is ", folder, ". ", advice(line, folder)));
@@ -74,6 +74,14 @@ void throw_compile_failure(const std::string& source, const std::string& name, c
       str_cat(first, first.empty() ? "" : "\n", "compiling ", name, " for ", to_string(target),
               " failed:\n", shortened(run.output), excerpt(source, run.output)),
       run.output, numbered_sources(source, run.output));
+}
+
+void throw_if_killed(const Finished& run, const std::string& doing) {
+  const int signal = run.status - 128;
+  if (signal <= 0 || signal >= NSIG) return;
+  throw ToolchainError(str_cat("the host compiler was killed by signal ", signal, " (",
+                               strsignal(signal), ") ", doing,
+                               ". The machine may be out of memory.\n", run.output));
 }
 
 void throw_timeout(const std::vector<std::string>& words, std::int64_t seconds,

@@ -16,6 +16,9 @@ namespace jitstep::jit {
                                         const Target& target, const Finished& run,
                                         const std::string& folder);
 
+/// Throws a ToolchainError if a signal ended the compiler. `doing` completes the message: "while compiling step_adamw".
+void throw_if_killed(const Finished& run, const std::string& doing);
+
 /// Throws the ToolchainError for a compiler that was killed after this time.
 [[noreturn]] void throw_timeout(const std::vector<std::string>& words, std::int64_t seconds,
                                 const Finished& run);

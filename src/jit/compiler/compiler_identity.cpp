@@ -1,6 +1,9 @@
 #include "jit/compiler/compiler_identity.h"
 
+#include <algorithm>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 
 #include "jit/base/text.h"
 
@@ -12,6 +15,31 @@ namespace {
 bool is_option(const std::string& word) {
   return word.size() > 1 && word.starts_with('-') && !word.starts_with("-internal-") &&
          word != "-target-feature";
+}
+
+// True for an option of the compiler proper with which a formula has other results.
+bool is_loose(const std::string& word) {
+  if (word.starts_with("-mfpmath=")) return word != "-mfpmath=sse";
+  if (word.starts_with("-fdenormal-fp-math"))
+    return !word.ends_with("=ieee") && !word.ends_with("=ieee,ieee");
+  static constexpr std::string_view kLoose[] = {"-ffast-math",
+                                                "-Ofast",
+                                                "-funsafe-math-optimizations",
+                                                "-fassociative-math",
+                                                "-freciprocal-math",
+                                                "-ffinite-math-only",
+                                                "-frounding-math",
+                                                "-menable-unsafe-fp-math",
+                                                "-mreassociate",
+                                                "-fno-signed-zeros",
+                                                "-fsingle-precision-constant",
+                                                "-fno-honor-nans",
+                                                "-fno-honor-infinities",
+                                                "-menable-no-nans",
+                                                "-menable-no-infs",
+                                                "-fapprox-func",
+                                                "-mdaz-ftz"};
+  return std::find(std::begin(kLoose), std::end(kLoose), word) != std::end(kLoose);
 }
 
 }  // namespace
@@ -45,17 +73,13 @@ std::string resolved_identity(const std::string& report) {
 }
 
 std::string loose_arithmetic(const std::string& identity) {
-  const std::size_t begin = identity.find("\narrived:");
-  if (begin == identity.npos) return {};
-  std::istringstream words(identity.substr(begin + 1, identity.find('\n', begin + 1) - begin - 1));
+  const std::size_t arrived = identity.find("\narrived:");
+  const std::size_t begin = std::min(identity.find("\nisa:"), arrived);
+  if (arrived == identity.npos) return {};
+  std::istringstream words(identity.substr(begin, identity.find('\n', arrived + 1) - begin));
   std::string contraction = "off";
   for (std::string word; words >> word;) {
-    for (const char* loose :
-         {"-ffast-math", "-Ofast", "-funsafe-math-optimizations", "-fassociative-math",
-          "-freciprocal-math", "-ffinite-math-only", "-frounding-math", "-menable-unsafe-fp-math",
-          "-mreassociate", "-fno-signed-zeros", "-fsingle-precision-constant", "-fno-honor-nans",
-          "-fno-honor-infinities", "-menable-no-nans", "-menable-no-infs", "-fapprox-func"})
-      if (word == loose) return word;
+    if (is_loose(word)) return word;
     if (word.starts_with("-ffp-contract=")) contraction = word.substr(word.find('=') + 1);
   }
   return contraction == "off" ? "" : "-ffp-contract=" + contraction;

@@ -239,6 +239,13 @@ std::string HostCompiler::find() const {
 std::string HostCompiler::program() const {
   if (std::string found = find(); !found.empty()) return found;
   const char* what = settings_.cxx.empty() ? "" : " (JITSTEP_CXX)";
+  const std::string first = settings_.cxx.substr(0, settings_.cxx.find(' '));
+  if (first != settings_.cxx && !find_program(first, settings_.path).empty())
+    throw MissingCompilerError(
+        str_cat("no host C++ compiler: there is no program \"", settings_.cxx,
+                "\". JITSTEP_CXX takes one program without arguments. Set it to the path of a "
+                "script with the lines\n#!/bin/sh\nexec ",
+                settings_.cxx, " \"$@\""));
   if (settings_.cxx.find('/') != std::string::npos)
     throw MissingCompilerError(
         str_cat("no host C++ compiler: JITSTEP_CXX is ", settings_.cxx, ", ",
@@ -271,6 +278,7 @@ std::string HostCompiler::read_identity(const Target& target) const {
   if (const auto known = remembered.find()) return *known + options_line(target, settings_);
   const PrivateFolder folder = work_folder();
   const Finished run = run_compiler(words, "", settings_, folder.path(), kOutputEnds);
+  throw_if_killed(run, "while it reported its version");
   const std::string found = resolved_identity(run.output);
   if (run.status > 0 || found.empty()) {
     throw ToolchainError(

@@ -127,6 +127,38 @@ TEST(HostCompiler, AMissingPathInJitstepCxxIsNamedWithoutPath) {
   }
 }
 
+TEST(HostCompiler, ArgumentsInJitstepCxxAreAnErrorThatShowsAScript) {
+  Settings settings = Settings::from_environment();
+  for (const char* cxx : {"g++ -O2", "/usr/bin/env g++"}) {
+    settings.cxx = cxx;
+    HostCompiler compiler(settings);
+    const std::string message =
+        error_of<MissingCompilerError>([&] { compiler.identity(Target::cpu()); });
+    EXPECT_NE(message.find(str_cat("exec ", cxx, " \"$@\"")), message.npos) << message;
+  }
+}
+
+TEST(HostCompiler, AKilledCompilerIsAnErrorThatSaysSo) {
+  testing::TemporaryFolder folder;
+  Settings settings = testing::settings_with_cache(folder / "cache");
+  settings.cxx = folder / "c++";
+  testing::write_file(settings.cxx, "#!/bin/sh\nkill -9 $$\n");
+  fs::permissions(settings.cxx, fs::perms::owner_all);
+  HostCompiler compiler(settings);
+  const std::string message = error_of<ToolchainError>([&] { compiler.identity(Target::cpu()); });
+  EXPECT_NE(message.find("signal 9"), message.npos) << message;
+}
+
+TEST(HostCompiler, ACompilerOfCIsAnErrorThatNamesTheOneOfCpp) {
+  Settings settings = Settings::from_environment();
+  settings.cxx = "gcc";
+  HostCompiler compiler(settings);
+  const std::string unit = "struct A { ~A(); }; A::~A() { throw 1; }";
+  const std::string message =
+      error_of<ToolchainError>([&] { compiler.compile(unit, "unit", Target::cpu()); });
+  EXPECT_NE(message.find("to g++ or clang++"), message.npos) << message;
+}
+
 TEST(HostCompiler, AMessageHasTheFirstErrorsOfALongLogAndNamesTheRest) {
   std::string unit;
   for (int i = 0; i < 200; ++i) unit += str_cat("int x", i, " = nothing", i, ";\n");
@@ -273,7 +305,8 @@ TEST(HostCompiler, AnOptionThatChangesResultsIsAnErrorThatNamesIt) {
   testing::TemporaryFolder folder;
   Settings settings = testing::settings_with_cache(folder / "cache");
   settings.cxx = folder / "c++";
-  for (const char* option : {"-Ofast", "-ffast-math", "-ffp-contract=fast"}) {
+  for (const char* option :
+       {"-Ofast", "-ffast-math", "-ffp-contract=fast", "-mfpmath=387", "-mfpmath=sse,387"}) {
     testing::write_file(settings.cxx, str_cat("#!/bin/sh\nexec c++ \"$@\" ", option, "\n"));
     fs::permissions(settings.cxx, fs::perms::owner_all);
     Engine engine(settings);
