@@ -125,7 +125,9 @@ def verdict(record):
 def workload_section(entry):
     out = f"<h2>{html.escape(entry['workload'])}</h2>\n"
     if "problem" in entry:
-        return out + paragraph(entry["problem"])
+        out += paragraph(entry["problem"])
+    if "record" not in entry:
+        return out
     record = entry["record"]
     hardware, bound = record["hardware"], bound_of(record, entry["bytes"])
     unit = "processors" if hardware["target"] == "cpu" else "multiprocessors"
@@ -148,7 +150,8 @@ def tune_page(report):
 
 
 def bench_page(report):
-    results = report["results"]
+    results = [one for one in report["results"] if "problem" not in one]
+    problems = [f"{one['workload']}: {one['problem']}" for one in report["results"] if "problem" in one]
     figure, axes = new_axes([one["workload"] for one in results])
     for row, one in enumerate(results):
         dot(
@@ -163,7 +166,8 @@ def bench_page(report):
     axes.set_xlim(0, max([1.1, *(one["of_bound_quartiles"][1] + 0.05 for one in results)]))
     axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1))
     machine = f"{report['machine']}, threads: {report['threads']}, rounds: {report['rounds']}, {report['date']}"
-    return PAGE.format(title="jitstep bench", body=paragraph(RATES) + paragraph(machine) + svg(figure))
+    body = paragraph(RATES) + paragraph(machine) + (svg(figure) if results else "") + "".join(map(paragraph, problems))
+    return PAGE.format(title="jitstep bench", body=body)
 
 
 def page_of(report):

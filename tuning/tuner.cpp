@@ -24,19 +24,23 @@ class Session {
   Tuned run(const Workload& workload, double until) {
     TuningRecord record = empty_record(workload);
     const auto before = earlier(record);
-    if (before && before->complete && !options_.again) return {workload, *before, true};
+    if (before && before->complete && !options_.again)
+      return {.workload = workload, .record = *before, .known = true};
     try {
       device_.begin(workload);
     } catch (const jit::Error& error) {
-      return {workload, record, false, error.what()};
+      return {.workload = workload, .record = record, .problem = error.what()};
     }
     record.hardware = device_.hardware();
     const bool resumes = before && !before->complete && !options_.again;
     jit::ConfigSearch search =
         start(workload, resumes ? before->trials : std::vector<jit::Trial>());
     const bool has_won = resumes && before->outcome == jit::Outcome::won;
-    run_trials(search, record, has_won ? &*before : nullptr, until);
-    return {workload, record, false, {}, search.done()};
+    const jit::Problem problem = run_trials(search, record, has_won ? &*before : nullptr, until);
+    return {.workload = workload,
+            .record = record,
+            .problem = problem.value_or(""),
+            .finished = search.done()};
   }
 
  private:
@@ -68,9 +72,10 @@ class Session {
   }
 
   // `winner`: the record of an earlier search that these trials continue, or null. Its configuration counts until the
-  // end.
-  void run_trials(jit::ConfigSearch& search, TuningRecord& record, const TuningRecord* winner,
-                  double until) {
+  // end. Returns why the last record is not stored: each record has all trials, so a later one mends an earlier failure.
+  jit::Problem run_trials(jit::ConfigSearch& search, TuningRecord& record,
+                          const TuningRecord* winner, double until) {
+    jit::Problem unwritten;
     std::size_t written = search.trials().size();
     const auto store = [&] {
       record = record_of(search, std::move(record));
@@ -78,9 +83,7 @@ class Session {
       if (winner != nullptr && !search.done()) keep_choice(*winner, record);
       written = search.trials().size();
       if (options_.on_trial) options_.on_trial(record);
-      if (options_.records.empty()) return;
-      if (const auto problem = jit::add_record(options_.records, record))
-        throw jit::Error(*problem);
+      if (!options_.records.empty()) unwritten = jit::add_record(options_.records, record);
     };
     const auto store_new = [&] {
       if (search.trials().size() > written && !search.done()) store();
@@ -100,6 +103,7 @@ class Session {
       store_new();
     }
     if (search.done()) store();
+    return unwritten;
   }
 
   static void keep_choice(const TuningRecord& from, TuningRecord& to) {

@@ -1,12 +1,13 @@
 #include "tuning/workload.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "jit/base/text.h"
 #include "jit/search/scratch_tensors.h"
@@ -20,8 +21,11 @@ using jit::str_cat;
 using nlohmann::json;
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+constexpr std::int64_t kMostInAll = std::int64_t{1}
+                                    << 48;  // so that their bytes are a number of 64 bits
 constexpr std::int64_t kMostTensors = 1 << 20;
-constexpr int kMostDepth = 16;  // the JSON library is recursive
+constexpr std::size_t kMostBytes = 64 << 20;  // of a model's file
+constexpr int kMostDepth = 16;                // the JSON library is recursive
 
 // A number with an optional unit at its end. 0 if the word is invalid.
 std::int64_t count_of(std::string_view word) {
@@ -39,6 +43,21 @@ std::int64_t count_of(std::string_view word) {
   }
   const bool whole = count == std::floor(count) && count >= 1 && count <= kMostElements;
   return whole ? static_cast<std::int64_t>(count) : 0;
+}
+
+// The file may be a pipe, and may be endless.
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  if (!file || std::filesystem::is_directory(path))
+    throw jit::Error(str_cat("cannot read \"", path, "\". Check the path and its permissions."));
+  std::string text;
+  std::array<char, 1 << 16> chunk{};
+  while (file.read(chunk.data(), chunk.size()) || file.gcount() > 0) {
+    text.append(chunk.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.size() > kMostBytes)
+      throw jit::Error(str_cat("\"", path, "\" has more than 64 MiB, the limit for a model."));
+  }
+  return text;
 }
 
 const json* shapes_in(const json& model) {
@@ -70,6 +89,18 @@ jit::Plan plan_of(const TuningRequest& requested, const std::vector<std::int64_t
   jit::KernelSpec spec = jit::resolve(requested.options, requested.formats, kind).spec;
   if (requested.gradient) spec.gradient = *requested.gradient;
   return jit::resolve(spec);
+}
+
+// The workload with this plan, which is added if there is none.
+std::size_t index_of(jit::Plan plan, const TuningRequest& requested, std::vector<Workload>& all) {
+  const auto same = [&](const Workload& one) { return one.plan.spec == plan.spec; };
+  auto found = std::find_if(all.begin(), all.end(), same);
+  if (found == all.end()) {
+    const HyperParams numbers =
+        plan.at_step(requested.options, 1, requested.formats.seed.value_or(0));
+    found = all.insert(all.end(), {std::move(plan), numbers, {}});
+  }
+  return static_cast<std::size_t>(found - all.begin());
 }
 
 }  // namespace
@@ -114,19 +145,16 @@ Shapes parse_size(const std::string& word) {
 }
 
 Shapes read_model(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.bad() || std::filesystem::is_directory(path))
-    throw jit::Error(str_cat("cannot read ", path, ". Check the path and its permissions."));
+  const std::string text = content_of(path);
   const auto limit_depth = [&](int depth, json::parse_event_t, const json&) {
     if (depth > kMostDepth) throw jit::Error(str_cat(path, " has JSON that is nested too deeply."));
     return true;
   };
-  const json model = json::parse(text.str(), limit_depth, false);
+  const json model = json::parse(text, limit_depth, false);
   const json* const found = model.is_discarded() ? nullptr : shapes_in(model);
   if (found == nullptr || !found->is_array() || found->empty())
-    throw jit::Error(str_cat(path, " has no shapes. Write {\"shapes\": [[768, 768], [768]]}."));
+    throw jit::Error(str_cat(path, model.is_discarded() ? " is not valid JSON" : " has no shapes",
+                             ". Write {\"shapes\": [[768, 768], [768]]}."));
   Shapes shapes;
   for (const json& shape : *found) shapes.push_back(sizes_of(shape, path));
   return shapes;
@@ -134,16 +162,19 @@ Shapes read_model(const std::string& path) {
 
 std::vector<Workload> workloads(const TuningRequest& requested, const Shapes& shapes) {
   std::vector<Workload> all;
+  std::map<std::vector<std::int64_t>, std::size_t>
+      workload_of;  // of each shape, its index in `all`
+  std::int64_t elements = 0;
   for (const auto& sizes : shapes) {
-    jit::Plan plan = plan_of(requested, sizes);
-    const auto same = [&](const Workload& one) { return one.plan.spec == plan.spec; };
-    auto found = std::find_if(all.begin(), all.end(), same);
-    if (found == all.end()) {
-      const std::uint64_t seed = requested.formats.seed.value_or(0);
-      const HyperParams numbers = plan.at_step(requested.options, 1, seed);
-      found = all.insert(all.end(), {std::move(plan), numbers, {}});
-    }
-    found->shapes.push_back(sizes);
+    elements += jit::Shape{sizes, {}}.elements();
+    if (elements > kMostInAll)
+      throw jit::Error("the tensors of a workload can have at most 2^48 elements in all.");
+    const auto known = workload_of.find(sizes);
+    const std::size_t index = known != workload_of.end()
+                                  ? known->second
+                                  : index_of(plan_of(requested, sizes), requested, all);
+    workload_of.emplace(sizes, index);
+    all[index].shapes.push_back(sizes);
   }
   return all;
 }

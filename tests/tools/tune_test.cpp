@@ -237,6 +237,16 @@ TEST_F(TuneTool, BenchTimesStepsAndTheBandwidthBaseline) {
   EXPECT_EQ(report.at("results").at(0).at("elements"), 16384);
 }
 
+TEST_F(TuneTool, BenchReportsAWorkloadThatDoesNotFitAndMeasuresTheOthers) {
+  const Finished result = run(
+      {"bench", "--sizes", "4k,1M", "--rounds", "1", "--threads", "1", "--scratch", "1", "--json"});
+  EXPECT_EQ(result.status, 1) << result.output;
+  const json rows = json::parse(result.output).at("results");
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_GT(rows[0].at("seconds"), 0);
+  EXPECT_NE(rows[1].at("problem").get<std::string>().find("scratch"), std::string::npos);
+}
+
 TEST_F(TuneTool, AReportThatCannotBeWrittenIsAnError) {
   const Finished full =
       run({"bench", "--sizes", "4k", "--rounds", "1", "--threads", "1", "--plot", "/dev/full"});

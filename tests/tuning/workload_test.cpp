@@ -31,10 +31,15 @@ TEST(Workload, AModelIsReadFromTheFirstShapesInAFile) {
   for (const char bracket : {'[', ']'}) deep += std::string(100000, bracket);
   jit::testing::write_file(path, deep + "}");
   EXPECT_NE(error_of([&] { read_model(path); }).find("nested too deeply"), std::string::npos);
-  for (const char* content : {"", "{", "[]", "{}", R"({"shapes": []})"}) {
+  for (const char* content : {"[]", "{}", R"({"shapes": []})"}) {
     jit::testing::write_file(path, content);
     EXPECT_NE(error_of([&] { read_model(path); }).find("has no shapes"), std::string::npos);
   }
+  for (const char* content : {"", "{", "[[768, 768]"}) {
+    jit::testing::write_file(path, content);
+    EXPECT_NE(error_of([&] { read_model(path); }).find("not valid JSON"), std::string::npos);
+  }
+  EXPECT_THROW(read_model("/dev/zero"), jit::Error) << "it has no end";
   EXPECT_NE(error_of([&] { read_model(folder / "none"); }).find("cannot read"), std::string::npos);
 }
 
@@ -47,6 +52,9 @@ TEST(Workload, TensorsAreGroupedByKernel) {
   EXPECT_EQ(all[0].shapes, (Shapes{{512, 512}, {1024, 64}}));
   EXPECT_EQ(all[1].size(), (jit::WorkSize{612, 2}));
   EXPECT_EQ(all[1].name(), "adamw_fp32_float32, 2 tensors of 612 elements");
+  constexpr std::int64_t kLargest = std::int64_t{1} << 40;
+  EXPECT_EQ(workloads(request, Shapes(256, {kLargest})).at(0).size().tensors, 256);
+  EXPECT_THROW(workloads(request, Shapes(257, {kLargest})), jit::Error) << "bytes would overflow";
   request.gradient = jit::Dtype::bfloat16;
   EXPECT_EQ(workloads(request, {{4}}).at(0).plan.spec.gradient, jit::Dtype::bfloat16);
 }

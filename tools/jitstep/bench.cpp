@@ -7,6 +7,7 @@
 #include <jitstep/jit/engine.h>
 #include <jitstep/jit/error.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -45,7 +46,8 @@ struct Request {
 
 struct Measured {
   Workload workload;
-  ConfigChoice choice;
+  std::string problem = {};  // why nothing was measured
+  ConfigChoice choice = {};
   double seconds = 0, spread = 0, bytes = 0;
   double of_bound = 0;  // baseline time / step time, the median of the rounds
   double of_bound_low = 0, of_bound_high = 0;  // first and third quartile
@@ -58,7 +60,11 @@ struct Measured {
 
 Measured measured(tuning::HostDevice& device, CpuBackend& cpu, const Workload& workload,
                   int rounds) {
-  device.begin(workload);
+  try {
+    device.begin(workload);
+  } catch (const Error& error) {
+    return {.workload = workload, .problem = error.what()};
+  }
   Measured out{.workload = workload,
                .choice = cpu.choose_config(workload.plan, workload.size()),
                .bytes = tuning::moved_bytes(workload)};
@@ -76,18 +82,26 @@ Measured measured(tuning::HostDevice& device, CpuBackend& cpu, const Workload& w
   return out;
 }
 
+std::vector<std::string> row_of(const Measured& one) {
+  if (!one.problem.empty()) return {one.workload.name(), "", "", "", "", "", one.problem};
+  return {one.workload.name(),
+          fixed(1e3 * one.seconds, 4),
+          fixed(100 * one.spread, 0) + " %",
+          fixed(one.elements_per_second() / 1e6, 1),
+          fixed(one.rate() / 1e9, 1),
+          fixed(100 * one.of_bound, 0) + " %",
+          to_string(one.choice.match)};
+}
+
 std::string table_of(const std::vector<Measured>& all) {
   std::vector<std::vector<std::string>> rows = {
       {"workload", "ms", "spread", "Mparam/s", "GB/s", "of bound", "record"}};
-  for (const Measured& one : all)
-    rows.push_back({one.workload.name(), fixed(1e3 * one.seconds, 4),
-                    fixed(100 * one.spread, 0) + " %", fixed(one.elements_per_second() / 1e6, 1),
-                    fixed(one.rate() / 1e9, 1), fixed(100 * one.of_bound, 0) + " %",
-                    to_string(one.choice.match)});
+  for (const Measured& one : all) rows.push_back(row_of(one));
   return text_table(rows, {1, 2, 3, 4, 5});
 }
 
 json to_json(const Measured& one) {
+  if (!one.problem.empty()) return {{"workload", one.workload.name()}, {"problem", one.problem}};
   return {{"workload", one.workload.name()},
           {"kernel", one.workload.plan.name},
           {"elements", one.workload.size().elements},
@@ -104,7 +118,7 @@ json to_json(const Measured& one) {
           {"why", one.choice.why}};
 }
 
-void bench(const Request& request) {
+int bench(const Request& request) {
   if (!request.plot.empty()) check_report_path(request.plot);
   const int threads = request.threads > 0 ? request.threads : host_hardware().units;
   const std::vector<Workload> workloads = workloads_of(request.workloads);
@@ -129,6 +143,8 @@ void bench(const Request& request) {
               << counted(request.rounds, "round") << "\n\n"
               << table_of(all);
   if (!request.plot.empty()) write_report(request.plot, report);
+  const auto failed = [](const Measured& one) { return !one.problem.empty(); };
+  return std::any_of(all.begin(), all.end(), failed) ? kFailure : kSuccess;
 }
 
 }  // namespace
@@ -151,10 +167,7 @@ void add_bench_command(CLI::App& app, int& status) {
       ->type_name("FILE")
       ->check(not_empty());
   add_json_flag(*command, request->json);
-  command->callback([request, &status] {
-    bench(*request);
-    status = kSuccess;
-  });
+  command->callback([request, &status] { status = bench(*request); });
 }
 
 }  // namespace jitstep::tool

@@ -194,10 +194,9 @@ json to_json(const std::vector<Tuned>& all) {
     json entry = {{"workload", one.workload.name()},
                   {"bytes", tuning::moved_bytes(one.workload)},
                   {"known_before", one.known}};
-    if (one.problem.empty())
+    if (one.problem.empty() || !one.record.trials.empty())
       entry["record"] = json::parse(jit::to_json(one.record));
-    else
-      entry["problem"] = one.problem;
+    if (!one.problem.empty()) entry["problem"] = one.problem;
     out.push_back(std::move(entry));
   }
   return out;
@@ -254,6 +253,8 @@ int tune(const Request& request) {
   const auto work = workloads_of(request.workloads);
   const auto options = options_of(request);
   if (auto problem = records_problem(options.records)) throw Error(*problem);
+  warn_of_skipped_lines(read_records(options.records), options.records,
+                        default_engine().settings().log);
   if (!request.report.empty()) check_report_path(request.report);
   const auto device = device_for(request, work.size());
   std::signal(SIGINT, &interrupt);

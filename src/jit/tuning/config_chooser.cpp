@@ -4,7 +4,6 @@
 
 #include "jit/base/file_io.h"
 #include "jit/base/fork_safe_map.h"
-#include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jit/codegen/unit.h"
 #include "jit/engine/engine_parts.h"
@@ -17,20 +16,11 @@
 namespace jitstep::jit {
 namespace {
 
-void warn_about(const RecordFile& file, const std::string& path, LogLevel level) {
-  if (file.problems.empty()) return;
-  warn(level, str_cat(file.problems.front(),
-                      file.problems.size() > 1 ? str_cat(" (and ", file.problems.size() - 1,
-                                                         " more lines of ", path, ")")
-                                               : "",
-                      ". jitstep skips unreadable lines. Delete the file, or tune again."));
-}
-
 // In the order of precedence. The newest record of a file is at its end, so that each file is read in reverse.
 std::vector<TuningRecord> all_records(const Settings& settings) {
   std::vector<TuningRecord> all;
   for (auto& [name, file] : record_sources(settings)) {
-    warn_about(file, name, settings.log);
+    warn_of_skipped_lines(file, name, settings.log);
     all.insert(all.end(), std::make_move_iterator(file.records.rbegin()),
                std::make_move_iterator(file.records.rend()));
   }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -11,6 +12,7 @@
 
 #include "jit/base/file_handle.h"
 #include "jit/base/file_io.h"
+#include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jit/tuning/embedded_records.h"
 
@@ -20,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFile = "tuning.jsonl";
-constexpr std::uint64_t kMostBytes = 64 << 20;
 
 // Locks the file until it is closed or the process ends. If that fails, sets `why`. A stopped process may hold the lock,
 // and a training step may wait for it, so the wait is short. On a file system without locks, two concurrent tuners may
@@ -47,14 +48,15 @@ FileHandle locked(const std::string& path, std::string& why) {
 std::string lines_of(const RecordFile& file) {
   std::string out;
   for (const TuningRecord& record : file.records) out += to_json(record) + "\n";
-  for (const std::string& line : file.newer) out += line + "\n";
+  for (const auto* lines : {&file.newer, &file.damaged})
+    for (const std::string& line : *lines) out += line + "\n";
   return out;
 }
 
 // Empty if the file does not exist, or must not be read, for example because other users may write it. `why` gets the
 // reason.
 std::optional<RecordFile> read_if_trusted(const std::string& path, Trust trust, std::string& why) {
-  const auto bytes = read_trusted(path, trust, kMostBytes, &why);
+  const auto bytes = read_trusted(path, trust, kMostRecordBytes, &why);
   if (!bytes) return {};
   return parse_records(text_of(*bytes), path);
 }
@@ -80,8 +82,14 @@ Problem problem_of_file(const std::string& path, RecordFile& content) {
 
 // Why no record can be written into the folder of a file. Makes the folder.
 Problem problem_of_folder(const std::string& path) {
-  if (auto problem = make_own_folder(fs::absolute(path).parent_path().string()))
-    return str_cat("cannot write ", path, ": ", *problem);
+  std::error_code failure;
+  const std::string folder = fs::absolute(path, failure).parent_path().string();
+  if (failure)
+    return str_cat("cannot write ", path,
+                   ": the working directory is missing. Name an absolute path.");
+  if (auto problem = make_own_folder(folder)) return str_cat("cannot write ", path, ": ", *problem);
+  if (::access(folder.c_str(), W_OK) != 0)
+    return str_cat("cannot write into ", folder, ": ", std::strerror(errno));
   return {};
 }
 
@@ -96,9 +104,9 @@ RecordFile parse_records(std::string_view content, const std::string& name) {
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     RecordLine read = read_record(line);
     if (read.record) file.records.push_back(std::move(*read.record));
-    if (read.newer) file.newer.push_back(line);
-    if (!read.problem.empty())
-      file.problems.push_back(str_cat(name, ":", number, ": ", read.problem));
+    if (read.problem.empty()) continue;
+    (read.newer ? file.newer : file.damaged).push_back(line);
+    file.problems.push_back(str_cat(name, ":", number, ": ", read.problem));
   }
   return file;
 }
@@ -130,6 +138,14 @@ std::vector<RecordSource> record_sources(const Settings& settings) {
   return all;
 }
 
+void warn_of_skipped_lines(const RecordFile& file, const std::string& name, LogLevel level) {
+  if (file.problems.empty()) return;
+  const std::size_t others = file.problems.size() - 1;
+  warn(level, str_cat(file.problems.front(),
+                      others > 0 ? str_cat(" (and ", others, " more lines of ", name, ")") : "",
+                      ". jitstep skips unreadable lines. Mend or delete them."));
+}
+
 Problem records_problem(const std::string& path) {
   if (auto problem = problem_of_folder(path)) return problem;
   RecordFile ignored;
@@ -137,14 +153,20 @@ Problem records_problem(const std::string& path) {
 }
 
 Problem add_record(const std::string& path, const TuningRecord& record) {
+  return add_records(path, {record});
+}
+
+Problem add_records(const std::string& path, const std::vector<TuningRecord>& records) {
   if (auto problem = problem_of_folder(path)) return problem;
   std::string why;
   const FileHandle lock = locked(path + ".lock", why);
   if (!lock) return str_cat("cannot lock ", path, ".lock: ", why);
   RecordFile file;
   if (auto problem = problem_of_file(path, file)) return problem;
-  std::erase_if(file.records, [&](const TuningRecord& old) { return record.replaces(old); });
-  file.records.push_back(record);
+  for (const TuningRecord& record : records) {
+    std::erase_if(file.records, [&](const TuningRecord& old) { return record.replaces(old); });
+    file.records.push_back(record);
+  }
   return write_atomically(path, bytes_of(lines_of(file)));
 }
 

@@ -60,10 +60,10 @@ TEST_F(TuningFiles, RecordsOfAnotherEnvironmentStay) {
   EXPECT_EQ(read_records(path).records.size(), 3u);
 }
 
-TEST_F(TuningFiles, LinesOfNewerSchemasStayAndDamagedOnesAreReportedAndSkipped) {
-  const std::string newer = R"({"schema": 7, "of": "tomorrow"})";
-  testing::write_file(path, to_json(of_size(1)) + "\n\n{\"schema\": 1, \"ker\n" + newer + "\n" +
-                                to_json(of_size(2)));
+TEST_F(TuningFiles, LinesOfNewerSchemasAndDamagedOnesAreReportedAndStay) {
+  const std::string newer = R"({"schema": 7, "of": "tomorrow"})", damaged = R"({"schema": 1, "ker)";
+  testing::write_file(
+      path, to_json(of_size(1)) + "\n\n" + damaged + "\n" + newer + "\n" + to_json(of_size(2)));
   ::chmod((folder / "cache").c_str(), 0700);
   const RecordFile file = read_records(path);
   EXPECT_EQ(file.records.size(), 2u);
@@ -74,7 +74,8 @@ TEST_F(TuningFiles, LinesOfNewerSchemasStayAndDamagedOnesAreReportedAndSkipped) 
   const RecordFile after = read_records(path);
   EXPECT_EQ(after.records.size(), 3u);
   EXPECT_EQ(after.newer, std::vector<std::string>{newer});
-  EXPECT_EQ(after.problems.size(), 1u);
+  EXPECT_EQ(after.damaged, std::vector<std::string>{damaged});
+  EXPECT_EQ(after.problems.size(), 2u);
 }
 
 TEST_F(TuningFiles, TwoConcurrentWritersLoseNoRecords) {
