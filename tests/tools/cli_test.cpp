@@ -60,6 +60,8 @@ TEST(CommandLine, ReportsEveryMistakeAsAUsageError) {
       {{"bench", "--rounds", "0"}, "\"0\" is not a whole number from 1 to 999"},
       {{"cache", "warm"}, "nothing to compile"},
       {{"cache", "export", ""}, "folder: the value is empty. Give a name or path. Run `jitstep "},
+      {{"cache", "show", ""}, "entry: the value is empty. Give a name or path. Run `jitstep "},
+      {{"cache", "explain", ""}, "entry: the value is empty. Give a name or path. Run `jitstep "},
       {{"compile", "--out", ""}, "--out: the value is empty"},
       {{"bench", "--plot", ""}, "--plot: the value is empty"},
       {{"tune", "--report", ""}, "--report: the value is empty"},

@@ -214,9 +214,10 @@ TEST(MemoryTool, RejectsInvalidNumbersOfParameters) {
   for (const char* count : {"7Q", "-5", "0", "1.5", "1e3", "nan", "inf", "300T", "7BB", "B"}) {
     const Finished failed = run({std::string("--params=") + count});
     EXPECT_EQ(failed.status, 2) << count;
-    EXPECT_NE(failed.output.find(std::string("--params: \"") + count +
-                                 "\" is not a number of parameters. Give a number from 1 to 2^48"),
-              std::string::npos)
+    EXPECT_NE(
+        failed.output.find(std::string("--params: \"") + count +
+                           "\" is not a number of parameters. Give a whole number from 1 to 2^48"),
+        std::string::npos)
         << failed.output;
   }
   EXPECT_EQ(planned({"--params", "1.1b"}).at("parameters"), 1'100'000'000);

@@ -50,10 +50,10 @@ std::int64_t parse_count(const std::string& text) {
   }
   const long double whole = std::round(count);
   if (!good || !(std::abs(count - whole) < 1e-3L + 2e-16L * whole) || whole < 1 || whole > kMost)
-    throw UsageError(
-        str_cat("--params: \"", text,
-                "\" is not a number of parameters. Give a number from 1 to 2^48, with K, M, B or T "
-                "for thousands to trillions, as in 7B or 125M."));
+    throw UsageError(str_cat(
+        "--params: \"", text,
+        "\" is not a number of parameters. Give a whole number from 1 to 2^48. K, M, B and T "
+        "stand for thousands to trillions, as in 7B or 1.5M."));
   return static_cast<std::int64_t>(whole);
 }
 

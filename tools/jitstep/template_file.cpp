@@ -26,7 +26,8 @@ Namespaces namespaces_of(const std::string& path) {
   return {"jitstep::rules::" + stem, "jitstep::codecs::" + stem};
 }
 
-[[noreturn]] void reject(const Location& location, const std::string& path, const std::string& found) {
+[[noreturn]] void reject(const Location& location, const std::string& path,
+                         const std::string& found) {
   const auto [rule, codec] = namespaces_of(path);
   location.fail(str_cat("expected `namespace ", rule, " {` of a rule, or `namespace ", codec,
                         " {` of a codec, but found ", found));

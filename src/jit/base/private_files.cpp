@@ -166,10 +166,11 @@ Problem write_atomically(const std::string& path, std::span<const std::byte> byt
   std::string temporary = (target.parent_path() / ("." + stem)).string();
   temporary += kTemporaryEnd;
   const FileHandle file(::mkostemps(temporary.data(), 4, O_CLOEXEC));
-  if (!file) return reason("write into", target.parent_path().string());
+  const std::string folder = target.has_parent_path() ? target.parent_path().string() : ".";
+  if (!file) return reason("write into", folder);
   if (write_all(file.get(), bytes) && sync_file(file.get()) &&
       ::rename(temporary.c_str(), path.c_str()) == 0) {
-    sync_folder(target.parent_path().string());
+    sync_folder(folder);
     return {};
   }
   const int error = errno;

@@ -39,10 +39,10 @@ std::vector<KernelText> read_kernel_list(const std::string& file) {
       const json one = json::parse(line);
       kernels.push_back({one.at("name"), parse_target(one.at("target").get<std::string>()),
                          one.at("unit"), one.at("source")});
-    } catch (const json::exception& error) {
-      throw Error(
-          str_cat(file, ":", number,
-                  ": the line is not a kernel as write_kernels() writes it: ", error.what()));
+    } catch (const json::exception&) {
+      throw Error(str_cat(file, ":", number,
+                          ": the line is not a kernel as write_kernels() writes it. Write the list "
+                          "again."));
     } catch (const Error& error) {
       throw Error(str_cat(file, ":", number, ": ", error.what()));
     }

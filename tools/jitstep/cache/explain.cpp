@@ -155,6 +155,7 @@ void add_explain(CLI::App& cache, int& status) {
   const auto prefix = std::make_shared<std::string>();
   command->add_option("entry", *prefix, "Beginning of a kernel's name or key")
       ->type_name("ENTRY")
+      ->check(not_empty_argument())
       ->required();
   const auto files = std::make_shared<std::vector<std::string>>();
   command->add_option("--load", *files, "File of a rule or codec that your program loads")

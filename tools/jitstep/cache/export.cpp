@@ -1,6 +1,7 @@
 // jitstep cache export: a read-only cache for other machines.
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
+#include <jit/tuning/tuning_files.h>
 #include <jitstep/jit/error.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "../command.h"
 #include "../in_range.h"
@@ -61,39 +63,85 @@ void make(const fs::path& folder) {
               << ". To change that, run chmod go+rx on it.\n";
 }
 
-void copy(const ListedEntry& entry, const fs::path& folder) {
-  const auto bytes = read_trusted(entry.file.path, Trust::own_or_root, kLargestEntry);
-  if (!bytes) throw Error(str_cat("cannot read ", entry.file.path));
-  const fs::path to = folder / fs::path(entry.file.path).filename();
+void copy_file(const std::string& path, const fs::path& folder) {
+  std::string why;
+  const auto bytes = read_trusted(path, Trust::own_or_root, kLargestEntry, &why);
+  if (!bytes) throw Error(str_cat("cannot read ", path, ": ", why));
+  const fs::path to = folder / fs::path(path).filename();
   if (auto problem = write_atomically(to.string(), *bytes)) throw Error(*problem);
   publish(to);
 }
 
+// Adds the user's tuning records, which select kernels of the entries, to those of the folder. Returns their number.
+std::size_t copy_records(const fs::path& folder) {
+  const std::string own = user_records(settings());
+  const auto records = own.empty() ? std::vector<TuningRecord>() : read_records(own).records;
+  if (records.empty()) return 0;
+  const std::string to = (folder / fs::path(own).filename()).string();
+  if (auto problem = add_records(to, records)) throw Error(*problem);
+  std::error_code ignored;
+  fs::remove(to + ".lock", ignored);
+  publish(to);
+  return records.size();
+}
+
+// Reports a file of records that cannot be read. Returns false then.
+bool can_read_records() {
+  const std::string own = user_records(settings());
+  std::error_code ignored;
+  std::string why;
+  if (own.empty() || !fs::exists(own, ignored) ||
+      read_trusted(own, Trust::own, kMostRecordBytes, &why))
+    return true;
+  std::cerr << "jitstep: left out " << own << ": " << why << "\n";
+  return false;
+}
+
+// The entries that match a prefix, or all. Throws an Error for a prefix without an entry.
+std::vector<ListedEntry> chosen(const std::vector<std::string>& prefixes) {
+  const std::vector<ListedEntry> all = DiskCache(settings()).list(true);
+  if (prefixes.empty()) return all;
+  std::vector<ListedEntry> found;
+  for (const std::string& prefix : prefixes) {
+    const std::size_t before = found.size();
+    for (const ListedEntry& entry : all)
+      if (matches(entry, prefix)) found.push_back(entry);
+    if (found.size() == before) throw no_entry(prefix);
+  }
+  return found;
+}
+
 int run(const Request& request) {
-  std::vector<ListedEntry> entries = DiskCache(settings()).list(true);
-  std::erase_if(entries, [&](const ListedEntry& entry) {
-    const auto& prefixes = request.prefixes;
-    return !entry.problem.empty() ||
-           (!prefixes.empty() &&
-            std::none_of(prefixes.begin(), prefixes.end(),
-                         [&](const auto& prefix) { return matches(entry, prefix); }));
+  std::vector<ListedEntry> entries = chosen(request.prefixes);
+  const std::size_t damaged = std::erase_if(entries, [](const ListedEntry& entry) {
+    if (!entry.problem.empty())
+      std::cerr << "jitstep: left out " << entry.file.path << ": " << entry.problem << "\n";
+    return !entry.problem.empty();
   });
   if (entries.empty())
     throw Error("there is no entry to export. `jitstep cache warm` compiles kernels.");
   make(request.folder);
+  std::set<std::string> files;
   std::uint64_t bytes = 0;
   for (const ListedEntry& entry : entries) {
-    copy(entry, request.folder);
+    if (!files.insert(fs::path(entry.file.path).filename()).second) continue;
+    copy_file(entry.file.path, request.folder);
     bytes += entry.file.bytes;
   }
-  const std::size_t count = entries.size();
+  const bool has_records = can_read_records();
+  const std::size_t records = copy_records(request.folder);
   if (request.as_json)
-    std::cout << json_text({{"folder", request.folder}, {"entries", count}, {"bytes", bytes}});
+    std::cout << json_text({{"folder", request.folder},
+                            {"entries", files.size()},
+                            {"bytes", bytes},
+                            {"records", records}});
   else
-    std::cout << counted(count, "entry", "entries") << ", " << counted(bytes, "byte") << " in "
-              << request.folder << "\nSet JITSTEP_CACHE_READONLY=" << request.folder
+    std::cout << counted(files.size(), "entry", "entries") << ", " << counted(bytes, "byte")
+              << (records > 0 ? ", " + counted(records, "tuning record") : "") << " in "
+              << request.folder
+              << "\nSet JITSTEP_CACHE_READONLY=" << absolute_folder(request.folder)
               << " to use it. On another machine, the files must belong to the user or to root.\n";
-  return kSuccess;
+  return damaged == 0 && has_records ? kSuccess : kFailure;
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../command.h"
+#include "../in_range.h"
 #include "../json_output.h"
 #include "../usage.h"
 #include "actions.h"
@@ -158,6 +159,7 @@ void add_show(CLI::App& cache, int& status) {
   const auto as_json = std::make_shared<bool>(false);
   command->add_option("entry", *prefix, "Beginning of a kernel's name or key")
       ->type_name("ENTRY")
+      ->check(not_empty_argument())
       ->required();
   add_json_flag(*command, *as_json);
   command->callback([prefix, as_json, &status] { status = show(*prefix, *as_json); });
