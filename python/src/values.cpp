@@ -51,8 +51,7 @@ nb::dict describe_option(const jit::Option& option, bool common) {
   one["name"] = option.name;
   one["type"] = name_of(option.type);
   one["default"] = from_value(option.initial);
-  const bool whole = option.constraint.integer || option.constraint.power_of_two;
-  if (whole && option.initial.is_number())
+  if (option.constraint.is_whole() && option.initial.is_number())
     one["default"] = static_cast<long long>(option.initial.number());
   one["range"] = option.is_flag() ? std::string() : to_string(option.constraint);
   one["choices"] = option.choices;

@@ -216,7 +216,7 @@ std::vector<double> critical_numbers(const Option& option,
   for (const std::string& condition : conditions)
     for (const double x : numbers_in(condition)) at.insert(x);
   std::set<double> all = at;
-  const bool whole = option.constraint.integer || option.constraint.power_of_two;
+  const bool whole = option.constraint.is_whole();
   for (auto next = std::next(at.begin()); next != at.end(); ++next)
     for (const double share : {0.25, 0.5, 0.75})
       all.insert(*std::prev(next) + share * (*next - *std::prev(next)));

@@ -76,6 +76,8 @@ struct JITSTEP_API Constraint {
   bool integer = false;  // integers that fit into an int
   bool power_of_two = false;
 
+  /// True if all values are whole numbers.
+  bool is_whole() const { return integer || power_of_two; }
   /// True if x is finite and in the range.
   bool accepts(double x) const;
   /// True if this range contains the other one.

@@ -48,7 +48,7 @@ class JITSTEP_API OptionValues {
 
   /// Throws an OptionError if a number is out of range, and an Error if the rule refuses the combination of options.
   void validate() const;
-  /// Throws an OptionError if a number that must be an integer is out of range. `prepare` may divide by it.
+  /// Throws an OptionError for an integer out of range, by which `prepare` may divide, and for an invalid null element.
   void validate_integers() const;
   /// Throws an Error if the rule does not support a parameter of these sizes under these options. A scalar has the size
   /// 1.

@@ -79,15 +79,18 @@ std::string unknown_name(Kind kind, const std::string& name, const std::vector<s
 }
 
 // Compilers would report what is missing here in generated code.
-void check_complete(Kind kind, const std::string& content, const Texts& includes,
+void check_complete(const Manifest& manifest, const std::string& content, const Texts& includes,
                     const std::string& file) {
   if (!includes.contains("lang/contract.cuh"))
     throw Error(str_cat(file, ": the file does not include the types and functions of templates. ",
                         "Add `#include \"../lang/contract.cuh\"` below `#pragma once`."));
-  const auto& [folder, one, body, hint] = names_of(kind);
+  const auto& [folder, one, body, hint] = names_of(manifest.kind);
   if (!contains_word(content, body))
     throw Error(str_cat(file, ": the file has no `struct ", body, "` with the functions of a ", one,
                         ". Add it."));
+  if (manifest.kind == Kind::rule && !manifest.flags.empty() && !contains_word(content, "template"))
+    throw Error(str_cat(file, ": the rule has `struct Flags`. Write `template <Flags F>` before ",
+                        "`struct Rule`."));
 }
 
 std::unique_ptr<Catalog> catalog_of_default_engine() {
@@ -181,7 +184,7 @@ const Manifest& Catalog::load(Kind kind, const std::string& path) {
 std::string Catalog::add_to_store(const Manifest& manifest, const std::string& content,
                                   const std::string& file) const {
   const Texts includes = newest_includes(content, manifest.path, store_);
-  check_complete(manifest.kind, content, includes, file);
+  check_complete(manifest, content, includes, file);
   for (const auto& [name, text] : includes)
     if (!is_built_in(name)) check_source(text, store_.data().shown_name(name));
   if (auto source = store_.data().add_loaded(manifest.path, {file, content, includes}))

@@ -80,10 +80,10 @@ bool fits_int(double x) { return std::abs(x) <= kMostInt; }
 }  // namespace
 
 bool Constraint::accepts(double x) const {
-  if (!std::isfinite(x) || ((integer || power_of_two) && !fits_int(x))) return false;
+  if (!std::isfinite(x) || (is_whole() && !fits_int(x))) return false;
   if (low && (above ? x <= *low : x < *low)) return false;
   if (high && (below ? x >= *high : x > *high)) return false;
-  if ((integer || power_of_two) && x != std::floor(x)) return false;
+  if (is_whole() && x != std::floor(x)) return false;
   int exponent = 0;
   return !power_of_two || (x >= 1 && std::frexp(x, &exponent) == 0.5);
 }
@@ -94,8 +94,10 @@ bool Constraint::covers(const Constraint& other) const {
     if (!own) return true;
     return others && (sign * *others > sign * *own || (*others == *own && (!open || others_open)));
   };
-  return within(low, above, other.low, other.above, 1) &&
-         within(high, below, other.high, other.below, -1) && (!integer || other.integer) &&
+  const bool from_one = other.power_of_two && other.low.value_or(0) < 1;
+  const auto lowest = from_one ? std::optional<double>(1) : other.low;
+  return within(low, above, lowest, other.above && !from_one, 1) &&
+         within(high, below, other.high, other.below, -1) && (!integer || other.is_whole()) &&
          (!power_of_two || other.power_of_two);
 }
 
@@ -142,7 +144,7 @@ std::optional<std::string> Option::range_problem(const Value& value) const {
   const std::string must = to_string(constraint);
   const bool name_finite = !std::isfinite(x) && must != "finite";
   std::string limit;
-  if ((constraint.integer || constraint.power_of_two) && std::isfinite(x) && !fits_int(x))
+  if (constraint.is_whole() && std::isfinite(x) && !fits_int(x))
     limit = x > 0 ? str_cat(", at most ", kMostInt) : str_cat(", at least ", -kMostInt);
   return str_cat(what, " is ", to_string(x), " and must be ", name_finite ? "finite and " : "",
                  must, limit);

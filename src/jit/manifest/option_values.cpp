@@ -1,6 +1,7 @@
 #include "jitstep/jit/option_values.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "jit/base/closest.h"
 #include "jit/base/numbers.h"
@@ -98,11 +99,24 @@ bool OptionValues::holds(const Expression& condition, const Manifest& manifest,
   return condition.holds([&](std::string_view name) { return value_in(manifest, name, sizes); });
 }
 
+// The first null element of a list whose default is not null.
+static std::optional<std::size_t> invalid_null(const Option& option, const Value& value) {
+  if (!value.is_numbers() || !option.initial.is_numbers()) return {};
+  const auto &numbers = value.numbers(), &initial = option.initial.numbers();
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (std::isnan(numbers[i]) && (i >= initial.size() || !std::isnan(initial[i]))) return i;
+  return {};
+}
+
 void OptionValues::check_ranges(bool only_integers) const {
   for (const PackedOption& one : layout_->options) {
     const Constraint& range = one.option->constraint;
-    if (only_integers && !range.integer && !range.power_of_two) continue;
     const Value value = one.value(packed_);
+    if (const auto index = invalid_null(*one.option, value); index && only_integers)
+      throw OptionError(
+          str_cat(rule().name, ": ", one.option->name, "[", *index, "] must be a number, not null"),
+          one.option->name, *index);
+    if (only_integers && !range.is_whole()) continue;
     if (const auto index = one.option->out_of_range(value))
       throw OptionError(rule().name + ": " + *one.option->range_problem(value), one.option->name,
                         *index);

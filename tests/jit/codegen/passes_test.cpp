@@ -173,6 +173,7 @@ struct Reductions {
   Sum<tensor, 1, Middle> middle;  // if middle; after: first
   Sum<tensor, 1, Last> last;      // after: middle
 };
+template <Flags F>
 struct Rule {};
 }
 )";

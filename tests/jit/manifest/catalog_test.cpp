@@ -145,6 +145,15 @@ TEST_F(CatalogTest, AFileWithoutFunctionsThrows) {
   EXPECT_TRUE(found.starts_with(path + ": ") && has(found, "no `struct Rule`")) << found;
 }
 
+TEST_F(CatalogTest, FlagsOfARuleThatIsNoTemplateThrow) {
+  std::string rule = kRule;
+  const std::string parameters = "template <Flags F>";
+  rule.erase(rule.find(parameters), parameters.size());
+  const std::string path = write(folder, "plain.cuh", rule);
+  const std::string found = problem([&] { catalog.load_rule(path); });
+  EXPECT_TRUE(found.starts_with(path + ": ") && has(found, "`template <Flags F>`")) << found;
+}
+
 TEST_F(CatalogTest, AnotherFileOfTheSameNameThrows) {
   const TemporaryFolder elsewhere;
   catalog.load_rule(write(folder, "plain.cuh", kRule));

@@ -271,6 +271,19 @@ TEST(Constraint, CoversTighterConstraints) {
   EXPECT_FALSE(whole.covers(Constraint{.low = 2, .high = {}}));
 }
 
+TEST(Constraint, CoversPowersOfTwo) {
+  const Constraint power{.low = {}, .high = {}, .power_of_two = true},
+      from_one{.low = 1, .high = {}}, above_one{.low = 1, .high = {}, .above = true},
+      above_half{.low = 0.5, .high = {}, .above = true};
+  const Constraint whole{.low = 1, .high = {}, .integer = true};
+  for (const Constraint& one : {from_one, above_half, whole, power})
+    EXPECT_TRUE(one.covers(power)) << to_string(one);
+  EXPECT_FALSE(above_one.covers(power));
+  EXPECT_FALSE(power.covers(whole));
+  const Constraint above_zero{.low = 0, .high = {}, .above = true, .power_of_two = true};
+  EXPECT_TRUE(from_one.covers(above_zero));
+}
+
 TEST(Manifest, ReadsTheHostTransformOfARule) {
   EXPECT_EQ(rule("", "// Words.   host transform: newton_schulz\n").transforms.at(0).host,
             "newton_schulz");
