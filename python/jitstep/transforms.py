@@ -69,7 +69,7 @@ def newton_schulz(calls: list[TransformCall]) -> None:
     a, b, c = (float(x) for x in group["ns_coefficients"])
     for batch in _batches(values):
         dtype = torch.bfloat16 if group["ns_dtype"] == "bf16" else batch[0].dtype
-        x = torch.stack([_prepared(one, dtype, float(group["eps"])) for one in batch])
+        x = torch.stack([_prepared(one, dtype, float(group.get("ns_eps", group["eps"]))) for one in batch])
         for _ in range(int(group["ns_steps"])):
             gram = x @ x.mT
             update = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)

@@ -15,6 +15,36 @@ def stepped(optimizer, p, gradients):
     return p.detach()
 
 
+def test_a_nan_of_adafactor_stays_in_its_element_as_in_torch():
+    results = []
+    for cls in (jitstep.Adafactor, torch.optim.Adafactor):
+        p = torch.nn.Parameter(torch.ones(4))
+        results.append(stepped(cls([p], lr=0.01, eps=(1e-30, 1e-3)), p, [[1.0, 0, 2, -1]]))
+    torch.testing.assert_close(*results, equal_nan=True)
+    assert results[0].isnan().tolist() == [False, True, False, False]
+
+
+# Centralization makes such gradients 0. A difference in rounding would be divided by itself.
+@pytest.mark.parametrize("sizes", [(64, 1), (16, 1, 1, 1), (16, 32)])
+def test_rows_of_equal_gradients_do_not_move_ranger21(sizes):
+    p = torch.nn.Parameter(torch.zeros(sizes))
+    rows = torch.randn((sizes[0], *[1] * (len(sizes) - 1)), generator=torch.Generator().manual_seed(1))
+    assert not stepped(jitstep.Ranger21([p], lr=1e-3), p, [rows.expand(sizes)] * 2).any()
+
+
+@pytest.mark.parametrize("name", ["NorMuon", "AdaMuon"])
+def test_the_eps_of_the_second_moment_is_no_bound_of_the_iteration(name):
+    # The iteration normalizes both, unless a bound of their norm prevents it.
+    moves = []
+    for scale in (1.0, 1e-6):
+        p = torch.nn.Parameter(torch.zeros(8, 6, dtype=torch.float64))
+        options = {"sign": False} if name == "AdaMuon" else {}
+        optimizer = getattr(jitstep, name)([p], lr=1, eps=1e-2, ns_eps=1e-20, ns_dtype="real", **options)
+        gradient = torch.randn(8, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        moves.append(stepped(optimizer, p, [scale * gradient]))
+    torch.testing.assert_close(*moves, rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("name", ["Prodigy", "DAdaptAdam"])
 def test_a_gradient_that_is_not_finite_leaves_the_step_size(name):
     p = torch.nn.Parameter(torch.ones(19))

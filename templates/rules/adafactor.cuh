@@ -100,8 +100,10 @@ struct Rule {
   }
   KHD static Step finalize(Of<Step>, const Totals<2>& sum, int64 count, const auto& c) {
     const double n = static_cast<double>(count);
-    const double size = max(c.smallest, sqrt(sum[0] / n)), norm = sqrt(sum[1] / n);
-    return {static_cast<real>(size * c.rate / max(1.0, norm / c.d))};
+    const double size = sqrt(sum[0] / n), excess = sqrt(sum[1] / n) / c.d;
+    // As Python's max() in torch: an element that is NaN leaves the others alone.
+    const double scale = size > c.smallest ? size : c.smallest;
+    return {static_cast<real>(scale * c.rate / (excess > 1 ? excess : 1.0))};
   }
   KHD static void update_param(auto& e, const auto& c) {
     e.p = e.p * c.shrink - c.step.size * update(e, c);

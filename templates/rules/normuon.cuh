@@ -18,6 +18,7 @@ struct Hyper {
   Numbers<3> ns_coefficients = {3.4445, -4.775, 2.0315};  // finite
   double eps = 1e-10;                                     // > 0
   double ns_steps = 5;                                    // integer; in [0, 100)
+  double ns_eps = 1e-7;                                   // > 0; the least norm of a matrix in the iteration
 };
 struct Flags {
   bool nesterov = true;

@@ -89,8 +89,10 @@ struct Rule {
     const double weights = sqrt(sum[1]), size = max(sqrt(sum[0]), 1e-6);
     const double most = max(weights, c.agc_eps) * c.agc_clipping_value;
     const double factor = size > most ? most / size : 1.0;
-    const double mean = F.centered ? factor * (sum[2] / static_cast<double>(count)) : 0.0;
-    return {static_cast<real>(factor), static_cast<real>(mean), static_cast<real>(weights)};
+    // The mean is of the scaled gradients as they are rounded: equal ones are exactly 0 after it.
+    const real scale = static_cast<real>(factor);
+    const double mean = static_cast<double>(scale) * (sum[2] / static_cast<double>(count));
+    return {scale, F.centered ? static_cast<real>(mean) : real(0), static_cast<real>(weights)};
   }
   KHD static real centered(const auto& e, const auto& c) {
     return e.g * c.unit.factor - c.unit.mean;

@@ -2,6 +2,7 @@
 // Shampoo of pytorch_optimizer 4.1.0. The momentum is that of the preconditioned gradients, before they are
 // preconditioned again. All statistics are those of the gradient with its momentum and coupled decay, before it is
 // preconditioned. Roots are also computed in step 1. With k dimensions they have the exponent -1 / (2 k).
+// With `maximize`, the momentum starts from the negated gradient. pytorch_optimizer starts it from the gradient itself.
 // A scalar counts as a vector of one element.   class: Shampoo
 // host transform: shampoo
 #pragma once

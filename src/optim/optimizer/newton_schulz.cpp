@@ -65,12 +65,17 @@ std::vector<std::vector<std::size_t>> batches_of(const std::vector<torch::Tensor
 
 }  // namespace
 
+// The least norm that matrices are divided by. It is the option `eps` of a rule without `ns_eps`, as torch's Muon.
+static jit::Value least_norm(const jit::OptionValues& options) {
+  return options.get(options.rule().find("ns_eps") != nullptr ? "ns_eps" : "eps");
+}
+
 // A rule of the user may declare these options in another way.
 static void check_options(const jit::OptionValues& options) {
   const jit::Value coefficients = options.get("ns_coefficients"), steps = options.get("ns_steps");
   const bool fits = coefficients.is_numbers() && coefficients.numbers().size() == 3 &&
                     steps.is_number() && steps.number() >= 0 && steps.number() <= kMaxSteps &&
-                    options.get("eps").is_number() && options.get("ns_dtype").is_choice();
+                    least_norm(options).is_number() && options.get("ns_dtype").is_choice();
   TORCH_CHECK(fits, "jitstep: the host transform newton_schulz cannot use the options of the rule ",
               options.rule().name, ". Declare `Numbers<3> ns_coefficients`, `double eps`, ",
               "`double ns_steps` with the note `integer; in [0, ", kMaxSteps,
@@ -89,7 +94,7 @@ void newton_schulz(const std::vector<torch::Tensor>& values, const jit::OptionVa
     std::vector<torch::Tensor> all;
     for (const std::size_t i : batch)
       all.push_back(scaled(values[i], narrow ? torch::kBFloat16 : values[i].scalar_type(),
-                           options.get("eps").number()));
+                           least_norm(options).number()));
     const torch::Tensor x =
         orthogonalized(torch::stack(all), options.get("ns_coefficients").numbers(),
                        static_cast<int>(options.get("ns_steps").number()));

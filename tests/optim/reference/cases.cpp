@@ -37,7 +37,7 @@ constexpr const char* kMoved = R"({
 "adamax": [{"lr": 0.02, "betas": [0.7, 0.6], "eps": 0.05, "weight_decay": 0.1}],
 "adamuon": [
   {"lr": 0.05, "weight_decay": 0.2, "betas": [0.8, 0.7], "ns_coefficients": [3, -4, 1.5], "eps": 0.3, "ns_steps": 3,
-   "sign": false, "nesterov": true, "bias_correction": true, "ns_dtype": "real", "max_grad_norm": 1.4},
+   "ns_eps": 1.7, "sign": false, "nesterov": true, "bias_correction": true, "ns_dtype": "real", "max_grad_norm": 1.4},
   {"lr": 0.05, "betas": [0.8, 0.7], "ns_dtype": "real"},
   {"lr": 0.05, "betas": [0.8, 0.7], "sign": false, "ns_dtype": "bf16"}],
 "adamw": [
@@ -132,7 +132,8 @@ constexpr const char* kMoved = R"({
   {"lr": 0.02, "betas": [0.7, 0.8], "eps": 0.01, "weight_decay": 0.1, "momentum_decay": 0.3}],
 "normuon": [
   {"lr": 0.05, "weight_decay": 0.2, "momentum": 0.8, "beta2": 0.7, "ns_coefficients": [3, -4, 1.5], "eps": 0.3,
-   "ns_steps": 3, "nesterov": false, "update_scale": "match_rms", "ns_dtype": "real", "max_grad_norm": 1.4},
+   "ns_steps": 3, "ns_eps": 0.8, "nesterov": false, "update_scale": "match_rms", "ns_dtype": "real",
+   "max_grad_norm": 1.4},
   {"lr": 0.05, "momentum": 0.8, "beta2": 0.7, "ns_dtype": "real"},
   {"lr": 0.05, "momentum": 0.8, "ns_dtype": "bf16"}],
 "novograd": [

@@ -49,10 +49,10 @@ Matrix sum(double a, const Matrix& x, double b, const Matrix& y) {
 }
 
 // torch.optim.Muon's Newton-Schulz iteration, for a matrix that is not taller than wide.
-Matrix orthogonal(const Options& o, Matrix x) {
+Matrix orthogonal(const Options& o, Matrix x, double least_norm) {
   const auto c = [&](int i) { return o.number("ns_coefficients", i); };
   round(o, x);
-  Matrix size{1, 1, {std::max(norm(x.values), o.number("eps"))}};
+  Matrix size{1, 1, {std::max(norm(x.values), least_norm)}};
   round(o, size);
   for (double& value : x.values) value /= size.values[0];
   round(o, x);
@@ -67,12 +67,13 @@ Matrix orthogonal(const Options& o, Matrix x) {
   return x;
 }
 
-// The orthogonalized matrix of these values.
-Matrix orthogonal_of(const Options& o, const Tensor& x, const Numbers& values) {
+// The orthogonalized matrix of these values. `least_norm`: the option for the least norm that they are divided by.
+Matrix orthogonal_of(const Options& o, const Tensor& x, const Numbers& values,
+                     const char* least_norm = "ns_eps") {
   const Matrix given{static_cast<std::size_t>(x.shape[0]), static_cast<std::size_t>(x.shape[1]),
                      values};
   const bool tall = given.rows > given.columns;
-  const Matrix wide = orthogonal(o, tall ? transposed(given) : given);
+  const Matrix wide = orthogonal(o, tall ? transposed(given) : given, o.number(least_norm));
   return tall ? transposed(wide) : wide;
 }
 
@@ -99,7 +100,7 @@ void descend(const Options& o, Tensor& x, double rate, const Numbers& u) {
 }
 
 void muon(const Options& o, Tensor& x) {
-  const Matrix u = orthogonal_of(o, x, momentum_of(o, x, o.number("momentum")));
+  const Matrix u = orthogonal_of(o, x, momentum_of(o, x, o.number("momentum")), "eps");
   const double size = o.is("adjust_lr_fn", "original")
                           ? original_factor(u)
                           : 0.2 * std::sqrt(static_cast<double>(std::max(u.rows, u.columns)));
