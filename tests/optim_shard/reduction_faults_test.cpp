@@ -108,6 +108,27 @@ TEST(ReductionFaults, AClosureThatThrowsOnARank) {
             no_errors(3));
 }
 
+TEST(ReductionFaults, AStepAfterDroppedGradientsIsAnError) {
+  EXPECT_EQ(errors_around([](int rank, AdamW& optimizer, const Tensors& parameters) {
+              loss_of(parameters, 3, rank).backward();
+              const auto closure = [&]() -> torch::Tensor {
+                TORCH_CHECK(rank != 1, "no loss");
+                return torch::zeros({});
+              };
+              EXPECT_THROW(optimizer.step(closure), c10::Error);
+              for (int i = 0; i < 2; ++i) {
+                const std::string error = error_of_step(optimizer);
+                EXPECT_NE(error.find("Call backward() again"), std::string::npos) << error;
+              }
+              EXPECT_THROW(optimizer.step(closure), c10::Error);
+              if (rank == 0) loss_of(parameters, 3, rank).backward();
+              optimizer.set_found_inf(torch::ones({}));  // skips the step
+              EXPECT_EQ(error_of_step(optimizer), "") << "one rank with gradients is enough";
+              optimizer.set_found_inf({});
+            }),
+            no_errors(3));
+}
+
 TEST(ReductionFaults, AnotherCallOnARank) {
   EXPECT_EQ(errors_around([](int rank, AdamW& optimizer, const Tensors& parameters) {
               loss_of(parameters, 3, rank).backward();

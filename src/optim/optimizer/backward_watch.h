@@ -26,9 +26,9 @@ class BackwardWatch : public std::enable_shared_from_this<BackwardWatch> {
   bool note_gradient();
   /// True from the first gradient of an outermost backward to its end. A backward that failed does not end.
   bool is_running() const { return !tasks_.empty(); }
-  /// True if gradients of a second outermost backward came before the end of the first: the first one failed, or both
-  /// run at the same time.
-  bool overlaps() const { return outermost_ > 1; }
+  /// The number of outermost backwards since the last end. Above 1, gradients of a second one came before the end of
+  /// the first: the first one failed, or both run at the same time.
+  int outermost() const { return outermost_; }
   /// Forgets a backward that failed.
   void reset();
 

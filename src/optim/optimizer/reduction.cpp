@@ -52,7 +52,7 @@ void Optimizer::Impl::Reduction::on_end_of_backward() {
 
 void Optimizer::Impl::Reduction::check_backward() const {
   TORCH_CHECK(
-      !watch_->overlaps(),
+      watch_->outermost() <= 1,
       "jitstep: backward() begins before the end of another one, or after one that failed. ",
       "Call step() on all ranks, which throws and drops the gradients, and begin again.");
 }
@@ -112,13 +112,16 @@ void Optimizer::Impl::Reduction::reduce() {
   try {
     in_backward() ? await_backward() : read_all();
   } catch (const RankFailure&) {
-    end_step();  // another rank failed; after an error of this rank, end_failed_call() does so
+    drop();  // another rank failed; after an error of this rank, end_failed_call() does so
     throw;
   }
   try {
     reduction_.finish();
+    TORCH_CHECK(!dropped_ || reduction_.has_gradients(), "jitstep: step() has no gradients: all ",
+                "ranks have dropped them, because a step() failed. Call backward() again.");
+    dropped_ = false;
   } catch (...) {
-    end_step();
+    drop();
     throw;
   }
   sharding_.agree_again();
@@ -134,7 +137,13 @@ void Optimizer::Impl::Reduction::join_failed_step() noexcept {
 }
 
 void Optimizer::Impl::Reduction::end_failed_step() {
-  if (!reduction_.is_finished()) end_step();
+  if (!reduction_.is_finished()) drop();
+}
+
+// Without backward(), a second call of step() would have no gradients, and would do nothing.
+void Optimizer::Impl::Reduction::drop() {
+  end_step();
+  dropped_ = in_backward();
 }
 
 void Optimizer::Impl::Reduction::end_step() {

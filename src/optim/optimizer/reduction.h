@@ -41,6 +41,7 @@ class Optimizer::Impl::Reduction {
  private:
   void on_gradient(std::size_t index);
   void on_end_of_backward();
+  void drop();
   torch::Tensor checked_gradient(std::size_t index) const;
   void add(std::size_t index);
   void check_backward() const;
@@ -50,6 +51,7 @@ class Optimizer::Impl::Reduction {
   Sharding& sharding_;
   GradientReduction reduction_;
   bool failed_ = false;                     // in backward(): gradients are missing
+  bool dropped_ = false;                    // a step has failed, and none had gradients since
   std::optional<c10::Stream> stream_ = {};  // of the last gradient
   std::shared_ptr<BackwardWatch> watch_;
   std::optional<GradHooks> hooks_ = {};

@@ -221,6 +221,10 @@ void GradientReduction::exchange_flags() {
   }
 }
 
+bool GradientReduction::has_gradients() const {
+  return std::any_of(places_.begin(), places_.end(), [](const Place& place) { return place.any; });
+}
+
 torch::Tensor GradientReduction::gradient(std::size_t index) const {
   const Place& place = places_[index];
   if (!finished_ || !place.any) return {};

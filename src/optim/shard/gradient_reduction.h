@@ -47,6 +47,8 @@ class GradientReduction {
   /// number.
   void finish();
   bool is_finished() const { return finished_; }
+  /// True if a gradient was added in this step, after finish() on any rank.
+  bool has_gradients() const;
   /// After finish(): the mean for this rank's part, [n], in the parameter's dtype. Undefined if no rank has a gradient.
   torch::Tensor gradient(std::size_t index) const;
   /// After finish(): sets `found`, a float32, to 1 if an element of this rank's parts is not finite.

@@ -44,6 +44,7 @@ struct Sum {
   bool started = false;                    // a gradient was added in this window
   bool waits = false;                      // p has a gradient that is not added yet
   std::int64_t bytes = 0;                  // of the gradient that waits
+  std::int64_t version = 0;                // the same: torch increments it with each addition
   std::int64_t last_backward = 0;          // the number of the last one with a gradient
   StateBuffers state = {};                 // the kernel, and the parameter's number
   StepParam param = {};                    // the values and the gradient of a step
@@ -75,6 +76,11 @@ struct Sum {
     return &param;
   }
 };
+
+// torch counts no versions of tensors that were made in inference mode.
+std::int64_t version_of(const torch::Tensor& g) {
+  return g.defined() && !g.is_inference() ? g._version() : 0;
+}
 
 void check_sum(const Sum& sum) {
   TORCH_CHECK(sum.values.sizes() == sum.p.sizes() && sum.values.device() == sum.p.device(),
@@ -109,6 +115,7 @@ struct GradAccumulator::State {
   std::deque<Stepper> steppers;  // one per step, so that the next backward reuses its tables
 
   void add_parameters(const std::vector<torch::Tensor>& parameters);
+  bool has_left(const Sum& latest) const;
   void on_gradient(Sum& sum);
   void end_backward();
   void stop_waiting(Sum& sum);
@@ -135,14 +142,30 @@ void GradAccumulator::State::add_parameters(const std::vector<torch::Tensor>& pa
   }
 }
 
-// A gradient that a failed backward left behind is in `waiting` already. Only gradients of this stream are added here,
-// because those of other streams may not be complete yet. Each backward gets its own number, because random bits depend
-// on it.
+// Whether a failed backward has left gradients. That of `latest` is new, or torch has added it to what was left. With
+// create_graph, torch makes a new tensor of the sum. It then counts as new.
+bool GradAccumulator::State::has_left(const Sum& latest) const {
+  return added || std::any_of(waiting.begin(), waiting.end(), [&](const Sum* one) {
+           const torch::Tensor& g = one->p.grad();
+           return g.defined() && (one != &latest || version_of(g) > one->version);
+         });
+}
+
+// A gradient that a failed backward left behind is in `waiting` already. The failed backward then counts. Only gradients
+// of this stream are added here, because those of other streams may not be complete yet. Each backward gets its own
+// number, because random bits depend on it.
 void GradAccumulator::State::on_gradient(Sum& sum) {
   const auto lock = watch->lock();
+  const bool unfinished = watch->is_running();
+  const int before = watch->outermost();
   if (watch->note_gradient()) ++backwards;
+  if (unfinished && watch->outermost() > before && has_left(sum)) {
+    ++micro_batches;
+    added = false;
+  }
   if (!std::exchange(sum.waits, true)) waiting.push_back(&sum);
   sum.stream = current_stream(sum.p.device());
+  sum.version = version_of(sum.p.grad());
   bytes -= sum.bytes;
   sum.bytes =
       has_data(sum.p.grad()) ? static_cast<std::int64_t>(sum.p.grad().nbytes()) : std::int64_t{0};

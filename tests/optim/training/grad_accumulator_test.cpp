@@ -348,6 +348,22 @@ TEST(GradAccumulator, ContinuesAfterAFailedBackward) {
   EXPECT_EQ(p.grad().sum().item<float>(), 3);
 }
 
+TEST(GradAccumulator, CountsAFailedBackwardWhoseGradientsAreInTheSums) {
+  for (const std::int64_t waiting : {std::int64_t{0}, std::int64_t{1} << 28})
+    for (const bool same : {true, false}) {
+      const torch::Tensor p = leaf({3}), q = leaf({3});
+      GradAccumulatorOptions options = kFloats;
+      GradAccumulator sums({p, q}, options.mean(true).max_waiting_bytes(waiting));
+      const auto failing = q.clone();
+      failing.register_hook([](torch::Tensor) -> torch::Tensor { throw std::runtime_error("no"); });
+      for (int i = 0; i < 2; ++i) EXPECT_ANY_THROW((2 * p + failing).sum().backward());
+      backward(same ? p : q, torch::full({3}, 5));
+      EXPECT_EQ(sums.micro_batches(), 3) << waiting;
+      sums.assign_gradients();
+      EXPECT_EQ(p.grad()[0].item<float>(), same ? 3 : 4.f / 3) << waiting;
+    }
+}
+
 // Gradients computed before the failure wait in the parameters, unless the accumulator added them at once.
 TEST(GradAccumulator, DropsOrAddsTheGradientsOfAFailedBackward) {
   for (const std::int64_t waiting : {std::int64_t{0}, std::int64_t{1} << 28})
