@@ -185,13 +185,19 @@ def _state_part(archive: _Writer, description: dict[str, Any], number: int, entr
     for name in slots.values():
         if name in entries:
             part.write(name, entries[name].detach())
-    if "sizes" not in entries:
-        return part  # as torch's state
+    if "sizes" not in entries:  # as torch's state
+        lost = [name for name in description["aux_names"].values() if name in entries]
+        if lost:
+            raise ValueError(
+                f"jitstep: the state {', '.join(lost)} of parameter {number} has no entries `sizes` and `dtype`, which "
+                "an archive needs. Write the state_dict() of an optimizer of jitstep."
+            )
+        return part
     ours = archive.part()
     sizes = list(entries["sizes"])
     ours.write("schema", STATE_SCHEMA)
     ours.write("id", number)
-    ours.write("dtype", entries["dtype"])
+    ours.write("dtype", entries.get("residual.dtype", entries["dtype"]))
     ours.write("weights", entries.get("residual.format", "native"))
     ours.write_integers("sizes", sizes)
     ours.write_integers("strides", list(entries.get("strides", row_major(sizes))))

@@ -221,6 +221,7 @@ def _read_options(description: dict[str, Any], options: _Part) -> dict[str, Any]
     if constructed:
         group["constructed"] = constructed
     if "jitstep_formats" in options:
+        group["seed"] = None  # of an archive without one
         group |= _core.formats_from_json(options["jitstep_formats"], description["name"])
     return group
 

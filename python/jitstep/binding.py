@@ -13,6 +13,7 @@ from .aux_pairs import fits, is_view, new_pair
 from .conversion import Conversion
 from .storage import (
     MOST_STEPS_OF_FLOAT32,
+    buffer_fault,
     check_apart,
     dense_strides,
     dtype_name,
@@ -23,7 +24,7 @@ from .storage import (
     value_dtype,
 )
 
-_OTHERS = "Load its own state, or start again with none: del optimizer.state[p]."
+_ADVICE = "Set its own state, or start again with none: del optimizer.state[p]."
 
 State = dict[str, Any]
 _MOST_STEPS = 2**53  # of a float64
@@ -54,9 +55,10 @@ class Binding:
         *,
         counted: bool = False,
         restarts: bool = False,
+        advice: str = _ADVICE,  # about state of another shape
     ):
         _core.set_threads(torch.get_num_threads())  # of conversions
-        self.p, self.plan, self.pairs, self.counted = p, plan, pairs, counted
+        self.p, self.plan, self.pairs, self.counted, self.advice = p, plan, pairs, counted, advice
         self.state = dict(state)
         self.t = self.weights_t = steps_taken(self.state)  # of the buffers, and of the residual
         if restarts and not self.has_slots():
@@ -86,15 +88,18 @@ class Binding:
     # ---- state buffers
 
     def check_entries(self, plan: _core.ParamPlan) -> None:
-        """Raises ValueError for a buffer that is no tensor, and for codes of another shape, which they do not show."""
+        """Raises ValueError for an unusable buffer, and for codes of another shape, which they do not show."""
         for slot in plan.slots():
-            value = self.state.get(slot.name)
-            if value is not None and not isinstance(value, Tensor):
-                raise ValueError(f"the state {slot.name} is a {type(value).__name__}. Set it to a tensor.")
+            value, stored = self.state.get(slot.name), self.state.get(f"{slot.name}.format")
+            fault = None if value is None else buffer_fault(value, self.p)
+            if fault is not None:
+                raise ValueError(f"the state {slot.name} {fault}. Set it to a dense tensor with its values.")
+            if stored is not None and not isinstance(stored, str):
+                raise ValueError(f"the state {slot.name}.format is no text. Load a complete checkpoint.")
         sizes = self.state.get("sizes")
         if sizes is not None and list(sizes) != list(self.p.shape):
             raise ValueError(
-                f"its state is of the shape {list(sizes)}, and the parameter {list(self.p.shape)}. {_OTHERS}"
+                f"its state is of the shape {list(sizes)}, and the parameter {list(self.p.shape)}. {self.advice}"
             )
 
     def has_slots(self) -> bool:
@@ -119,7 +124,7 @@ class Binding:
         if values.shape != self.p.shape:
             raise ValueError(
                 f"the state {slot.name} has the shape {list(values.shape)}, and the parameter {list(self.p.shape)}. "
-                f"{_OTHERS}"
+                f"{self.advice}"
             )
         return empty(self.p, self.strides, value_dtype(self.p)).copy_(values)
 
@@ -239,7 +244,7 @@ class Binding:
         """Forgets the residual of a parameter that has another dtype now, and any residual if the plan has none."""
         stored, own = self.state.get("residual.format"), dtype_name(self.p)
         dtype = self.state.get("residual.dtype", own)
-        if stored is None or (self.plan.residual > 0 and dtype == own):
+        if stored is None or (self.plan.residual_bytes > 0 and dtype == own):
             return
         for key in ("residual", "residual.format", "residual.dtype"):
             self.state.pop(key, None)
@@ -252,7 +257,10 @@ class Binding:
     def bind_residual(self) -> Tensor | None:
         """The residual for the plan's weight format. Rewrites the parameter if another format had one."""
         stored, wanted = self.state.get("residual.format"), self.plan.weights
-        if self.plan.residual == 0:
+        if self.plan.residual_bytes == 0:
+            return None
+        if self.p.numel() == 0:  # such as the part of a process: only the format is known
+            self.state |= {"residual.format": wanted, "residual.dtype": dtype_name(self.p)}
             return None
         if stored != wanted or not self.same_order:
             weights = self.stored_weights(stored)

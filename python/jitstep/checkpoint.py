@@ -40,6 +40,7 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
     """Adds what torch's state_dict() lacks. Auxiliary state is copied: it is a view of a larger storage."""
     parameters: dict[Any, Tensor] = dict(enumerate(p for _, _, p in optimizer._numbered()))
     numbers = dict(zip(optimizer._description["shared"], _shared_state(optimizer), strict=False))
+    aux = set(optimizer._description["aux_names"].values())
     states = {}
     for key, entries in packed["state"].items():
         if not isinstance(entries, dict):  # a hook of the user may have put anything there
@@ -47,13 +48,13 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
             continue
         pairs = optimizer._pairs.get(parameters[key], {}) if key in parameters else {}
         kept = {name: value for name, value in entries.items() if name != "sizes"}  # of the shard
-        states[key] = {name: value.clone() if name in pairs else value for name, value in kept.items()}
+        states[key] = {name: value.clone() if name in pairs or name in aux else value for name, value in kept.items()}
         if key in parameters and sharded.is_dtensor(parameters[key]):
-            states[key] = _distributed(optimizer, parameters[key], states[key])
+            states[key] = sharded.state_of_part(optimizer, parameters[key], states[key])
         elif key in parameters and optimizer.save_values:
             states[key] = _as_values(optimizer, parameters[key], states[key])
         if key in parameters:
-            states[key] |= _form(parameters[key], states[key], bool(pairs))
+            states[key] |= _form(parameters[key], states[key], entries.get("sizes"), not aux.isdisjoint(entries))
     own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._status.mode, "shared_state": numbers}
     groups = [{**group, **own} for group in packed["param_groups"]]
     if optimizer.save_values or any(sharded.is_dtensor(p) for p in parameters.values()):
@@ -73,11 +74,15 @@ def _as_one_entry(formats: Any) -> Any:
     return json.dumps(formats) if isinstance(formats, dict) else formats
 
 
-def _form(p: Tensor, entries: dict[str, Any], has_aux: bool) -> dict[str, Any]:
-    """What an archive of C++ needs to know about a parameter, unless its state is as in torch."""
+def _form(p: Tensor, entries: dict[str, Any], made_for: Any, has_aux: bool) -> dict[str, Any]:
+    """What an archive of C++ needs to know about a parameter, unless its state is as in torch.
+
+    The parameter may have got another shape after the last step. `made_for`: the sizes of codes, or None.
+    """
     if p.dtype == torch.float32 and not has_aux and not any(name.endswith(".format") for name in entries):
         return {}
-    return {"dtype": dtype_name(p), "sizes": tuple(p.shape)}
+    sizes = p.shape if made_for is None or sharded.is_dtensor(p) else made_for
+    return {"dtype": dtype_name(p), "sizes": tuple(sizes)}
 
 
 def _as_values(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> dict[str, Any]:
@@ -90,39 +95,6 @@ def _as_values(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> di
     if "residual" not in kept:
         kept.pop("strides", None)
     return kept | {name: values[name] for name in coded if name in values}
-
-
-def _distributed(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> dict[str, Any]:
-    """The state of a DTensor as DTensors. Codes whose blocks other shards would not have become values."""
-    part, packed = sharded.local(p), {}
-    coded = [slot for slot in optimizer.row_slots(p) if f"{slot.name}.format" in entries]
-    off = {slot.name for slot in coded if not slot.format}  # an option has turned them off: nothing tells their rows
-    entries = {name: value for name, value in entries.items() if name.rpartition(".")[0] not in off}
-    coded = [slot for slot in coded if slot.name not in off]
-    scaled = {slot.name: slot for slot in coded if slot.scales or optimizer.save_values}
-    aux = {name.rpartition(".")[0] for name in optimizer._pairs.get(p, {})}
-    by_rows = [name for name, slot in scaled.items() if name not in aux and sharded.splits_rows(p, slot.block)]
-    if optimizer.save_values:
-        by_rows = []
-    values = optimizer._values(p, optimizer.plan_of(p)) if len(by_rows) < len(scaled) else {}
-    for name, slot in scaled.items():
-        if name not in by_rows:
-            packed[name] = sharded.whole(p, values[name])
-            continue
-        for what, width in (("codes", slot.codes), ("scales", slot.scales)):
-            packed[f"{name}.{what}"] = sharded.whole_rows(p, entries.get(f"{name}.{what}"), width)
-        packed[f"{name}.format"] = entries[f"{name}.format"]
-    for name, value in entries.items():
-        owner, _, what = name.rpartition(".")
-        if owner in scaled:
-            continue
-        if what == "codes" or name == "residual":
-            packed[name] = sharded.whole(p, value.reshape(*part.shape, len(value) // max(1, part.numel())))
-        elif isinstance(value, Tensor) and value.dim() > 0 and value.shape == part.shape:
-            packed[name] = sharded.whole(p, value)
-        elif name != "strides":
-            packed[name] = value
-    return packed
 
 
 def _check_groups(optimizer: "Optimizer", saved: list[dict[str, Any]]) -> None:
@@ -192,6 +164,11 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
             loaded[key] = deepcopy(entries)
             continue
         p = owners[key]
+        if not isinstance(entries, Mapping):
+            raise ValueError(
+                f"loaded state dict has a {type(entries).__name__} as the state of parameter {key}. It must be a dict."
+            )
+        entries = dict(entries)
         _check_formats(entries)
         _check_sizes(optimizer, entries, p)
         loaded[p] = {name: _copied(value, name, p) for name, value in entries.items() if name not in ("dtype", "sizes")}
@@ -211,7 +188,7 @@ def _loaded_group(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any
             new[name] = False
     for name in (*_FORMAT_KEYS, "params"):
         new[name] = group.get(name)
-    if saved.get("seed") is None:
+    if saved.get("seed") is None and not ("rule" in saved and "seed" in saved):  # a checkpoint of torch has none
         new["seed"] = group.get("seed")
     if "param_names" in group and "param_names" not in saved:
         new["param_names"] = group["param_names"]

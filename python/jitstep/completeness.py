@@ -68,7 +68,7 @@ def check(optimizer: "Optimizer", p: Tensor, number: int, plan: _core.ParamPlan)
 def _absent(plan: _core.ParamPlan, entries: dict[str, Any]) -> list[str]:
     """The state buffers and the auxiliary state of the rule that are not there."""
     slots, aux = _rule_state(plan)
-    absent = [name for name in slots if not isinstance(entries.get(name), Tensor) and f"{name}.format" not in entries]
+    absent = [name for name in slots if entries.get(name) is None and f"{name}.format" not in entries]
     return absent + [name for name in aux if entries.get(name) is None]
 
 

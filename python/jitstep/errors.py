@@ -28,8 +28,9 @@ _FORMATS_OF_DTYPES = {
 
 def did_you_mean(given: str, known: Iterable[str], closeness: float = 0.75) -> str:
     """A sentence with the known name that is closest to a misspelled one. Empty if none is close."""
-    close = get_close_matches(given, list(known), 1, cutoff=closeness)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    by_small_letters = {name.lower(): name for name in known}
+    close = get_close_matches(given.lower(), by_small_letters, 1, cutoff=closeness)
+    return f" Did you mean {by_small_letters[close[0]]!r}?" if close else ""
 
 
 def no_attribute(name: str, known: Iterable[str]) -> AttributeError:
@@ -190,6 +191,17 @@ def check_groups_in(state_dict: Any) -> None:
     """Raises ValueError for a checkpoint that is no state_dict of an optimizer."""
     if not isinstance(state_dict, Mapping) or "param_groups" not in state_dict or "state" not in state_dict:
         raise no_state_dict(state_dict)
+    for number, group in enumerate(state_dict["param_groups"]):
+        if not isinstance(group, Mapping) or "params" not in group:
+            raise ValueError(
+                f"jitstep: param_groups[{number}] of the state_dict is no dict with the key 'params'. Pass the "
+                "state_dict() of an optimizer."
+            )
+    if not isinstance(state_dict["state"], Mapping):
+        raise ValueError(
+            f"jitstep: 'state' of the state_dict is a {type(state_dict['state']).__name__}, not a dict. Pass the "
+            "state_dict() of an optimizer."
+        )
 
 
 def no_state_dict(state_dict: Any) -> ValueError:

@@ -250,11 +250,11 @@ class GroupedOptimizer(torch.optim.Optimizer):
         supported.check_has_kernels(number, parameter)
         return self._plan(self._core_groups()[g], parameter, number)
 
-    def row_slots(self, parameter: Tensor) -> list[_core.SlotInfo]:
-        """The state buffers of one index of dimension 0 of a parameter, for tools."""
+    def plan_of_row(self, parameter: Tensor, dtype: str | None = None) -> _core.ParamPlan:
+        """The plan of one index of dimension 0 of a parameter, or of one of another dtype, for tools."""
         number, g = self._place(parameter)
-        row = torch.empty((1, *parameter.shape[1:]), dtype=parameter.dtype)
-        return _core.ParamPlan(self._core_groups()[g], row, number, list(parameter.shape)).slots()
+        row = torch.empty((1, *parameter.shape[1:]), dtype=getattr(torch, dtype) if dtype else parameter.dtype)
+        return _core.ParamPlan(self._core_groups()[g], row, number, list(parameter.shape))
 
     def formats_of(self, parameter: Tensor) -> ParameterFormats:
         """The formats of a parameter, after its dtype and size have been applied to those of its group.

@@ -4,10 +4,16 @@ Kernels and `optimizer.state` have the local tensors. state_dict() has DTensors,
 can distribute them to another number of processes.
 """
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+from . import _core
+
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
 
 
 def is_dtensor(tensor: Any) -> bool:
@@ -129,3 +135,64 @@ def part_of(value: Tensor, p: Tensor) -> Tensor:
     for dim, (size, first) in enumerate(zip(*_bounds(p), strict=True)):
         value = value.narrow(dim, min(first, value.shape[dim]), size)
     return value
+
+
+def _stored_slots(row: _core.ParamPlan, entries: dict[str, Any]) -> dict[str, _core.SlotInfo]:
+    """The slots with codes, by name, in the formats of the entries. A group may have got other formats since."""
+    found = {}
+    for number, slot in enumerate(row.slots()):
+        stored = entries.get(f"{slot.name}.format")
+        if slot.format and stored is not None:
+            found[slot.name] = row.with_codec(number, stored).slots()[number]
+    return found
+
+
+def _bytes_of_elements(optimizer: "Optimizer", p: Tensor, owner: str, entries: dict[str, Any]) -> dict[str, Tensor]:
+    """The residual, or the codes of a slot without scales, with a last dimension of bytes. A process without elements
+    has none of them, and all processes must have the same entries.
+    """
+    part, key = local(p), owner if owner == "residual" else f"{owner}.codes"
+    if part.numel() > 0:
+        return {key: whole(p, entries[key].reshape(*part.shape, -1))}
+    if owner == "residual":
+        width = (
+            optimizer.plan_of_row(p, entries["residual.dtype"]).with_weights(entries["residual.format"]).residual_bytes
+        )
+    else:
+        slots = _stored_slots(optimizer.plan_of_row(p), entries)
+        width = slots[owner].codes // max(1, math.prod(p.shape[1:]))
+    return {key: whole(p, torch.empty((*part.shape, width), dtype=torch.uint8, device=part.device))}
+
+
+def state_of_part(optimizer: "Optimizer", p: Tensor, entries: dict[str, Any]) -> dict[str, Any]:
+    """The state of a DTensor as DTensors. Codes whose blocks other shards would not have become values."""
+    part, packed = local(p), {}
+    row = optimizer.plan_of_row(p)
+    off = {slot.name for slot in row.slots() if not slot.format}  # by an option: nothing tells their rows
+    entries = {name: value for name, value in entries.items() if name.rpartition(".")[0] not in off}
+    coded = _stored_slots(row, entries)
+    scaled = {name: slot for name, slot in coded.items() if slot.scales or optimizer.save_values}
+    owners = [name.rpartition(".") for name in entries]
+    aux = {owner for owner, _, what in owners if what not in ("codes", "scales", "format")}
+    by_rows = [name for name, slot in scaled.items() if name not in aux and splits_rows(p, slot.block)]
+    if optimizer.save_values:
+        by_rows = []
+    values = optimizer._values(p, optimizer.plan_of(p)) if len(by_rows) < len(scaled) else {}
+    for name, slot in scaled.items():
+        if name not in by_rows:
+            packed[name] = whole(p, values[name])
+            continue
+        for what, width in (("codes", slot.codes), ("scales", slot.scales)):
+            packed[f"{name}.{what}"] = whole_rows(p, entries.get(f"{name}.{what}"), width)
+        packed[f"{name}.format"] = entries[f"{name}.format"]
+    for name, value in entries.items():
+        owner, _, what = name.rpartition(".")
+        if owner in scaled or what == "codes" or name == "residual":
+            continue
+        if what == "format":
+            packed |= {name: value, **_bytes_of_elements(optimizer, p, owner, entries)}
+        elif isinstance(value, Tensor) and value.dim() > 0 and value.shape == part.shape:
+            packed[name] = whole(p, value)
+        elif name != "strides":
+            packed[name] = value
+    return packed

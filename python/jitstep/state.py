@@ -55,7 +55,7 @@ def convert_loaded(
     leaves both.
     """
     with torch.no_grad():
-        binding = Binding(p, plan, state, pairs, restarts=restarts)
+        binding = Binding(p, plan, state, pairs, restarts=restarts, advice="Load the state of this parameter.")
         if binding.same_order or "residual" not in binding.state:
             binding.run(with_weights=False)
             binding.keep(state, pairs)

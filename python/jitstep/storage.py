@@ -44,6 +44,17 @@ def overlap(one: Tensor, other: Tensor) -> bool:
     return one.data_ptr() < other.data_ptr() + other.nbytes and other.data_ptr() < one.data_ptr() + one.nbytes
 
 
+def buffer_fault(value: Any, p: Tensor) -> str | None:
+    """Why a program's value cannot be a state buffer of this parameter."""
+    if not isinstance(value, Tensor):
+        return f"is a {type(value).__name__}"
+    if value.layout != torch.strided:
+        return "is sparse"
+    if value.is_meta and not p.is_meta:
+        return "has no values, because it is on the device meta"
+    return "is complex, and the parameter is real" if value.is_complex() and not p.is_complex() else None
+
+
 def check_apart(p: Tensor, slots: list[str], state: dict[str, Any]) -> None:
     """Raises ValueError if tensors of state that a program has set share memory with each other or the parameter."""
     held = {"the parameter": p}

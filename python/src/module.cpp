@@ -178,6 +178,7 @@ void add_plan(nb::module_& m) {
       .def_prop_ro("is_elementwise", &ParamPlan::is_elementwise)
       .def_prop_ro("name", &ParamPlan::name)
       .def_prop_ro("weights", &ParamPlan::weights)
+      .def_prop_ro("residual_bytes", &ParamPlan::residual_bytes)
       .def_prop_ro("residual", &ParamPlan::residual)
       .def_prop_ro("bytes", &ParamPlan::bytes);
 }

@@ -68,8 +68,10 @@ class ParamPlan {
   bool same_codes(int slot, const std::string& format) const;
   const std::string& name() const { return plan->name; }
   const std::string& weights() const { return plan->spec.state.weights; }
-  /// Bytes of the weight format's residual, and of all state.
+  /// Bytes of the weight format's residual, for an element and in all.
+  int residual_bytes() const { return plan->weights->residual_bytes(); }
   std::int64_t residual() const { return layout.residual; }
+  /// Bytes of all state.
   std::int64_t bytes() const { return layout.bytes(); }
   /// Sizes of the parameter, and strides of its state.
   const std::vector<std::int64_t>& sizes() const { return shape.sizes; }

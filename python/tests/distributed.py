@@ -280,6 +280,32 @@ def fsdp2_counts_on_ranks_without_elements(folder):
     assert found[0] < 1 and found == [found[0]] * len(found)
 
 
+def fsdp2_saves_the_formats_of_ranks_without_elements(folder):
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    formats = [{"weights": one} for one in ("kahan", "split8", "split16", "stochastic")]
+    formats += [{"state": one} for one in ("bf16", "bf16_sr", "fp16", "int8", "int4", "fp8")]
+    for options in formats:
+        values = torch.randn(3, 1, 4096, generator=torch.Generator().manual_seed(1)).bfloat16()
+        p = torch.nn.Parameter(distribute_tensor(values[0].clone(), mesh, [Shard(0)]))
+        q = torch.nn.Parameter(values[0].clone())
+        optimizer, other = jitstep.AdamW([p], seed=3, **options), jitstep.AdamW([q], **options)
+        p.grad = distribute_tensor(values[1].clone(), mesh, [Shard(0)])
+        optimizer.step()
+        entries = optimizer.state_dict()["state"][0]
+        found = [None] * dist.get_world_size()
+        dist.all_gather_object(found, sorted(entries))
+        assert found == [found[0]] * len(found), (options, found)
+        gathered = {n: v.full_tensor() if hasattr(v, "full_tensor") else v for n, v in entries.items()}
+        other.load_state_dict({**optimizer.state_dict(), "state": {0: gathered}})
+        q.data.copy_(p.full_tensor())
+        p.grad, q.grad = distribute_tensor(values[2].clone(), mesh, [Shard(0)]), values[2].clone()
+        optimizer.step()
+        other.step()
+        assert torch.equal(p.full_tensor(), q.detach()), options
+        optimizer.load_state_dict(optimizer.state_dict())
+        optimizer.step()
+
+
 def fsdp2_saves_without_buffers_that_are_off(folder):
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for state in ("int4", "int8", "fp32"):

@@ -1,7 +1,9 @@
 """Archives of the C++ front end: written, loaded by C++, read, and continued bit for bit."""
 
+import copy
 import os
 import pathlib
+import pickle
 import resource
 import subprocess
 import sys
@@ -50,6 +52,43 @@ def continued(rule, dtype, options, through):
     train(net, optimizer, 2, seed=5)
     train(other_net, other, 2, seed=5)
     return net, other_net
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize("rule", ["adafactor", "nadam", "came", "novograd", "soap"])
+def test_an_archive_of_a_copied_optimizer_has_its_auxiliary_state(tmp_path, rule, copied):
+    net = make()
+    optimizer = jitstep.Optimizer(rule, net.parameters())
+    train(net, optimizer, 2)
+    for name, one in (("own", optimizer), ("copy", copied(optimizer))):
+        jitstep.write_archive(tmp_path / name, one.state_dict())
+    own, other = (plain(jitstep.read_archive(tmp_path / name)["state"]) for name in ("own", "copy"))
+    assert own == other
+
+
+def test_auxiliary_state_without_sizes_is_not_left_out_of_an_archive(tmp_path):
+    net = make()
+    optimizer = jitstep.NAdam(net.parameters())
+    train(net, optimizer, 1)
+    state = optimizer.state_dict()
+    del state["state"][0]["sizes"]
+    with pytest.raises(ValueError, match="mu_product"):
+        jitstep.write_archive(tmp_path / "a.pt", state)
+    assert not (tmp_path / "a.pt").exists()
+
+
+def test_an_archive_names_the_dtype_that_the_residual_was_made_for(tmp_path):
+    net = make(torch.bfloat16)
+    optimizer = jitstep.AdamW(net.parameters(), weights="split8")
+    train(net, optimizer, 2)
+    net.half()
+    jitstep.write_archive(tmp_path / "a.pt", optimizer.state_dict())
+    other_net = make(torch.float16)
+    other_net.load_state_dict(net.state_dict())
+    other = jitstep.AdamW(other_net.parameters(), weights="split8")
+    with pytest.warns(UserWarning, match="without the extra bits"):
+        other.load_state_dict(jitstep.read_archive(tmp_path / "a.pt"))
+    assert all(torch.equal(w, p.float()) for w, p in zip(other.fp32_weights(), net.parameters(), strict=True))
 
 
 @pytest.mark.parametrize(("rule", "dtype", "options"), CASES, ids=str)

@@ -97,6 +97,24 @@ def test_a_whole_number_that_becomes_invalid_is_an_error_that_changes_nothing(na
     assert not torch.equal(p, before)
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_none_in_a_list_of_numbers_is_an_error_that_changes_nothing(loaded):
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = jitstep.AdamW([p])
+    p.grad = torch.ones(3)
+    optimizer.step()
+    before = p.detach().clone()
+    saved = optimizer.state_dict()
+    saved["param_groups"][0]["betas"] = (1.5, None)
+    if not loaded:
+        optimizer.param_groups[0]["betas"] = (1.5, None)
+    with pytest.raises(ValueError, match=r"betas\[1\]"):
+        optimizer.load_state_dict(saved) if loaded else optimizer.step()
+    assert torch.equal(p, before)
+    optimizer.param_groups[0]["betas"] = (0.9, 0.99)
+    optimizer.step()
+
+
 def test_a_parameter_that_moves_to_the_next_group_gets_its_options():
     def stepped(library):
         ps = [torch.nn.Parameter(torch.ones(3)) for _ in range(3)]
@@ -143,6 +161,20 @@ def test_state_of_a_parameter_of_another_shape_is_not_loaded(fmt):
     with pytest.raises(ValueError, match=r"64, 128"):
         other.load_state_dict(source.state_dict())
     assert not other.state
+
+
+@pytest.mark.parametrize("fmt", ["int8", "bf16"])
+def test_state_is_saved_with_the_shape_that_it_was_made_for(fmt):
+    p = torch.nn.Parameter(torch.ones(64, 128))
+    optimizer = jitstep.AdamW([p], state=fmt)
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    p.data = p.data.t().contiguous()
+    saved = optimizer.state_dict()
+    assert saved["state"][0]["sizes"] == (64, 128)
+    other = jitstep.AdamW([torch.nn.Parameter(torch.ones(128, 64))], state=fmt)
+    with pytest.raises(ValueError, match="64, 128"):
+        other.load_state_dict(saved)
 
 
 def test_a_process_without_standard_error_can_step(monkeypatch):

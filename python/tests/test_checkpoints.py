@@ -129,6 +129,19 @@ def test_the_mode_is_saved():
     assert same(net, copy_of)
 
 
+@pytest.mark.parametrize(("own", "loaded"), [(None, 7), (0, 7), (3, 7), (3, None)])
+def test_random_bits_continue_with_the_seed_of_the_checkpoint(own, loaded):
+    a, b = make(torch.bfloat16), make(torch.bfloat16)
+    first = jitstep.AdamW(a.parameters(), weights="stochastic", seed=own)
+    second = jitstep.AdamW(b.parameters(), weights="stochastic", seed=loaded)
+    train(a, first, 2)
+    b.load_state_dict(a.state_dict())
+    second.load_state_dict(saved(first.state_dict()))
+    train(a, first, 2, seed=5)
+    train(b, second, 2, seed=5)
+    assert same(a, b)
+
+
 def test_options_and_seed_come_from_the_checkpoint_and_formats_from_the_optimizer():
     a, b = make(), make()
     first = jitstep.AdamW(a.parameters(), lr=0.5, seed=9, state="int8")

@@ -42,6 +42,7 @@ PROGRAMS = [
     "fsdp2_refuses",
     "fsdp2_gives_shards_the_sizes_of_their_parameter",
     "fsdp2_counts_on_ranks_without_elements",
+    "fsdp2_saves_the_formats_of_ranks_without_elements",
     "fsdp2_saves_without_buffers_that_are_off",
     "gradients_of_other_placements",
 ]

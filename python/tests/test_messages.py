@@ -99,7 +99,8 @@ def checkpoint_of(*sizes, state=None):
 
 def test_state_of_another_shape_is_an_error_with_the_parameter():
     other = jitstep.AdamW([("a", weight()), ("b", weight()), ("c", weight(5))])
-    with pytest.raises(ValueError, match=r"parameter 2 \('c', float32 \[5\]\): the state exp_avg has the shape \[4\]"):
+    words = r"parameter 2 \('c', float32 \[5\]\): the state exp_avg has the shape \[4\].* Load the state of this"
+    with pytest.raises(ValueError, match=words):
         other.load_state_dict(checkpoint_of((4,), (4,), (4,)))
     assert not other.state
 
@@ -204,6 +205,29 @@ def test_what_is_no_state_dict_is_named_by_its_type(given):
     given = jitstep.AdamW([weight()]) if given == "optimizer" else given
     with pytest.raises(ValueError, match=f"of the type {type(given).__name__} is no state_dict"):
         optimizer.load_state_dict(given)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"state": [1]}, "'state' of the state_dict is a list"),
+        ({"state": {0: "x"}}, "a str as the state of parameter 0"),
+        ({"param_groups": ["a"]}, r"param_groups\[0\] of the state_dict"),
+        ({"param_groups": [{"lr": 1}]}, "the key 'params'"),
+    ],
+)
+def test_a_damaged_state_dict_is_an_error_that_names_the_entry(changed, words):
+    optimizer = jitstep.AdamW([weight()])
+    step(optimizer)
+    with pytest.raises(ValueError, match=words):
+        optimizer.load_state_dict({**optimizer.state_dict(), **changed})
+    step(optimizer)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("Adamw", "AdamW"), ("Rmsprop", "RMSprop")])
+def test_a_class_in_other_letter_case_is_found(name, meant):
+    with pytest.raises(AttributeError, match=f"Did you mean '{meant}'"):
+        getattr(jitstep, name)
 
 
 def test_an_error_in_backward_names_the_parameter():

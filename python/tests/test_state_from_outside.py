@@ -309,6 +309,28 @@ def test_state_that_shares_memory_with_the_parameter_or_other_state_is_an_error(
     optimizer.step()
 
 
+@pytest.mark.parametrize(
+    ("entry", "value", "words"),
+    [
+        ("exp_avg", "a", "exp_avg is a str"),
+        ("exp_avg", torch.ones(6).to_sparse(), "exp_avg is sparse"),
+        ("exp_avg", torch.ones(6, device="meta"), "exp_avg has no values"),
+        ("exp_avg", torch.ones(6, dtype=torch.complex64), "exp_avg is complex"),
+        ("exp_avg.format", 5, "exp_avg.format is no text"),
+    ],
+)
+def test_a_state_buffer_of_another_kind_is_an_error_with_the_parameter(entry, value, words):
+    state = "int8" if "." in entry else "fp32"
+    optimizer, p = stepped(lambda ps: jitstep.AdamW(ps, state=state, min_quantized_size=0))
+    before, own = p.detach().clone(), optimizer.state[p][entry]
+    optimizer.state[p][entry] = value
+    with pytest.raises(ValueError, match=f"parameter 0.*{words}"):
+        optimizer.step()
+    assert torch.equal(p, before)
+    optimizer.state[p][entry] = own
+    optimizer.step()
+
+
 def test_a_step_number_of_two_parameters_is_an_error():
     optimizer, p, q = stepped(jitstep.AdamW, 2)
     optimizer.state[q]["step"] = optimizer.state[p]["step"]
