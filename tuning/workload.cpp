@@ -21,8 +21,8 @@ using jit::str_cat;
 using nlohmann::json;
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
-constexpr std::int64_t kMostInAll = std::int64_t{1}
-                                    << 48;  // so that their bytes are a number of 64 bits
+// So that the bytes of all elements are a number of 64 bits.
+constexpr std::int64_t kMostInAll = std::int64_t{1} << 48;
 constexpr std::int64_t kMostTensors = 1 << 20;
 constexpr std::size_t kMostBytes = 64 << 20;  // of a model's file
 constexpr int kMostDepth = 16;                // the JSON library is recursive
@@ -57,6 +57,7 @@ std::string content_of(const std::string& path) {
     if (text.size() > kMostBytes)
       throw jit::Error(str_cat("\"", path, "\" has more than 64 MiB, the limit for a model."));
   }
+  if (file.bad()) throw jit::Error(str_cat("cannot read \"", path, "\" to its end."));
   return text;
 }
 
@@ -162,8 +163,8 @@ Shapes read_model(const std::string& path) {
 
 std::vector<Workload> workloads(const TuningRequest& requested, const Shapes& shapes) {
   std::vector<Workload> all;
-  std::map<std::vector<std::int64_t>, std::size_t>
-      workload_of;  // of each shape, its index in `all`
+  // The index in `all` for each shape.
+  std::map<std::vector<std::int64_t>, std::size_t> workload_of;
   std::int64_t elements = 0;
   for (const auto& sizes : shapes) {
     elements += jit::Shape{sizes, {}}.elements();

@@ -1,4 +1,5 @@
 // jitstep cache export: a read-only cache for other machines.
+#include <jit/base/file_io.h>
 #include <jit/base/private_files.h>
 #include <jit/base/text.h>
 #include <jit/tuning/tuning_files.h>
@@ -10,6 +11,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "../command.h"
@@ -72,29 +74,29 @@ void copy_file(const std::string& path, const fs::path& folder) {
   publish(to);
 }
 
-// Adds the user's tuning records, which select kernels of the entries, to those of the folder. Returns their number.
-std::size_t copy_records(const fs::path& folder) {
+// The user's tuning records, which select kernels of the entries. Reports a file that cannot be read, and returns nothing
+// then.
+std::optional<std::vector<TuningRecord>> own_records() {
   const std::string own = user_records(settings());
-  const auto records = own.empty() ? std::vector<TuningRecord>() : read_records(own).records;
-  if (records.empty()) return 0;
-  const std::string to = (folder / fs::path(own).filename()).string();
+  std::error_code ignored;
+  if (own.empty() || !fs::exists(own, ignored)) return std::vector<TuningRecord>();
+  std::string why;
+  const auto bytes = read_trusted(own, Trust::own, kMostRecordBytes, &why);
+  if (bytes) return parse_records(text_of(*bytes), own).records;
+  std::cerr << "jitstep: left out " << own << ": " << why << "\n";
+  return {};
+}
+
+// Adds records to those of the folder.
+void add_to_folder(const std::vector<TuningRecord>& records, const std::string& folder) {
+  if (records.empty()) return;
+  Settings of_folder;
+  of_folder.cache_dir = folder;
+  const std::string to = user_records(of_folder);
   if (auto problem = add_records(to, records)) throw Error(*problem);
   std::error_code ignored;
   fs::remove(to + ".lock", ignored);
   publish(to);
-  return records.size();
-}
-
-// Reports a file of records that cannot be read. Returns false then.
-bool can_read_records() {
-  const std::string own = user_records(settings());
-  std::error_code ignored;
-  std::string why;
-  if (own.empty() || !fs::exists(own, ignored) ||
-      read_trusted(own, Trust::own, kMostRecordBytes, &why))
-    return true;
-  std::cerr << "jitstep: left out " << own << ": " << why << "\n";
-  return false;
 }
 
 // The entries that match a prefix, or all. Throws an Error for a prefix without an entry.
@@ -128,20 +130,21 @@ int run(const Request& request) {
     copy_file(entry.file.path, request.folder);
     bytes += entry.file.bytes;
   }
-  const bool has_records = can_read_records();
-  const std::size_t records = copy_records(request.folder);
+  const auto read = own_records();
+  const std::vector<TuningRecord> records = read.value_or(std::vector<TuningRecord>());
+  add_to_folder(records, request.folder);
   if (request.as_json)
     std::cout << json_text({{"folder", request.folder},
                             {"entries", files.size()},
                             {"bytes", bytes},
-                            {"records", records}});
+                            {"records", records.size()}});
   else
     std::cout << counted(files.size(), "entry", "entries") << ", " << counted(bytes, "byte")
-              << (records > 0 ? ", " + counted(records, "tuning record") : "") << " in "
+              << (!records.empty() ? ", " + counted(records.size(), "tuning record") : "") << " in "
               << request.folder
               << "\nSet JITSTEP_CACHE_READONLY=" << absolute_folder(request.folder)
               << " to use it. On another machine, the files must belong to the user or to root.\n";
-  return damaged == 0 && has_records ? kSuccess : kFailure;
+  return damaged == 0 && read ? kSuccess : kFailure;
 }
 
 }  // namespace
