@@ -53,7 +53,7 @@ MEMORY = [
 KINDS = [
     ("parameters", ("parameters",), "#4a5568"),
     ("gradients", ("gradients",), BOUND),
-    ("extra weight bits", ("weight residual",), THEIRS),
+    ("weight residual", ("weight residual",), THEIRS),
     ("optimizer state", ("state", "scales", "auxiliary state", "shared state"), OURS),
 ]
 

@@ -195,9 +195,9 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// gradients, and then exchanges the new parameters. Results are bit-identical to those of one process with these
   /// gradients, for any number of ranks, and for ranks on different devices.
   ///
-  /// All ranks must call shard(), step(), eval(), train(), save(), load() and fp32_weights() together. Before they
-  /// exchange data, the ranks compare parameters, options, formats, seeds and step numbers. A difference throws a
-  /// c10::Error on all ranks, and nothing has changed. If a rank fails during the exchange of parameters, the others
+  /// All ranks must call shard(), step(), eval(), train(), save(), save_parts(), load() and fp32_weights() together.
+  /// Before they exchange data, ranks compare parameters, options, formats, seeds and step numbers. A difference throws
+  /// a c10::Error on all ranks, and nothing has changed. If a rank fails during the exchange of parameters, the others
   /// throw after the timeout of the group, and step() then throws until load() is called.
   ///
   /// State that exists already is cut. Parameters cannot be added later. State tensors of a parameter, such as
@@ -229,8 +229,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// reports.h. Before the first step, compiles the kernels as compile() does.
   std::vector<KernelReport> kernels();
 
-  /// The formats of a parameter under its group's options. Float64 parameters, and small ones under block-scaled
-  /// codecs, have fp32 state. Weights are native if the selected weight format does not support the dtype.
+  /// The formats of a parameter under its group's options. Float64 parameters, and small ones under codecs with
+  /// scales, have fp32 state. Weights are native if the selected weight format does not support the dtype.
   ParameterFormats formats_of(const torch::Tensor& parameter) const;
 
   /// The weights that the rules compute with, in the order of the parameters: new float32 tensors of the same shapes.

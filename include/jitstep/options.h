@@ -107,7 +107,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
 
   /// Writes all values into an array that has the rule's default values. jit/manifest/option_layout.h has its layout.
   virtual void pack(std::vector<double>& to) const = 0;
-  /// Sets all values from such an array, and no marks.
+  /// Sets all values from such an array. Does not mark options as set.
   virtual void unpack(const std::vector<double>& from) = 0;
   /// The layout that a generated class was generated for, as a text. Null: the layout of the rule's file.
   virtual const char* layout() const { return nullptr; }

@@ -16,7 +16,7 @@
 ///   jitstep::AdamW optimizer(model->parameters(), jitstep::AdamWOptions(1e-3).state("int8"));
 ///   optimizer.shard(group);
 ///
-/// docs/guides/distributed.md shows how to make a group, and what is promised.
+/// docs/guides/distributed.md shows how to make a group, and which bits are equal.
 
 namespace jitstep {
 
@@ -30,7 +30,7 @@ struct JITSTEP_API ShardOptions {
   /// How own gradients are added.
   enum class Reduction {
     ordered,  // as in average_gradients(): the bits depend on the gradients alone
-    backend  // by the group's reduce-scatter, in an order of its own; it may round 16-bit sums often
+    backend  // by the group's reduce-scatter, in its own order; it may round 16-bit sums often
   };
 
   /// What p.grad() is. With `own`, do not call average_gradients().

@@ -252,7 +252,7 @@ class Binding:
             old, new = stored, self.plan.weights
             if dtype != own:
                 old, new = f"{old} in {dtype}", f"{new} in {own}"
-            self.conversion.add("weights", old, f"{new}, without the extra bits")
+            self.conversion.add("weights", old, f"{new}, without the residual")
 
     def bind_residual(self) -> Tensor | None:
         """The residual for the plan's weight format. Rewrites the parameter if another format had one."""

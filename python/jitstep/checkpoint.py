@@ -274,12 +274,12 @@ def without_hooks(optimizer: "Optimizer") -> Iterator[None]:
 
 
 def _warn_of_losses(optimizer: "Optimizer", exported_to: type) -> None:
-    """Warns of options and extra bits of weights that torch's class does not have."""
+    """Warns of options and weight residuals that torch's class does not have."""
     known, defaults = signature(exported_to).parameters, option_defaults(optimizer._description)
     own = [(name, group[name]) for group in optimizer.param_groups for name in defaults if name in group]
     lost = {name for name, value in own if name not in known and value != defaults[name]}
     if any("residual" in entries for entries in optimizer.state.values()):
-        lost.add("extra bits of weights")
+        lost.add("weight residuals")
     if lost:
         text = (
             f"jitstep: torch's {exported_to.__name__} does not have {', '.join(sorted(lost))}, and continues without."

@@ -1,4 +1,8 @@
-"""The test that state has everything that a step at its step number needs."""
+"""The test that state has everything that a step at its step number needs.
+
+State that an option adds during training may be missing: it starts at its initial value in any step. All other state
+must be there from step 1 on.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +56,7 @@ def _has_step(optimizer: "GroupedOptimizer") -> bool:
 
 
 def check(optimizer: "Optimizer", p: Tensor, number: int, plan: _core.ParamPlan) -> None:
-    """Raises ValueError if loaded state lacks a part that cannot be new."""
+    """Raises ValueError if loaded state lacks a part that no option could have added."""
     entries = optimizer.state[p]
     try:
         taken = steps_taken(entries)
@@ -73,14 +77,14 @@ def _absent(plan: _core.ParamPlan, entries: dict[str, Any]) -> list[str]:
 
 
 def _lost(optimizer: "GroupedOptimizer", p: Tensor, plan: _core.ParamPlan) -> list[str]:
-    """The absent state that cannot be new. State that an option adds later starts in any step."""
+    """The absent state that no option could have added."""
     absent = _absent(plan, optimizer.state[p])
     by_default = _state_by_default(optimizer, p) if absent else None
     return [name for name in absent if by_default is None or name in by_default]
 
 
 def _check_removed(optimizer: "GroupedOptimizer", p: Tensor, plan: _core.ParamPlan) -> None:
-    """Raises ValueError if a program has removed or assigned state so that a part is missing that cannot be new."""
+    """Raises ValueError if a program has removed state, or assigned it so that a part is missing."""
     entries = optimizer.state[p]
     if steps_taken(entries) == 0 or optimizer._description["no_step_number"]:
         return

@@ -86,7 +86,7 @@ def test_an_archive_names_the_dtype_that_the_residual_was_made_for(tmp_path):
     other_net = make(torch.float16)
     other_net.load_state_dict(net.state_dict())
     other = jitstep.AdamW(other_net.parameters(), weights="split8")
-    with pytest.warns(UserWarning, match="without the extra bits"):
+    with pytest.warns(UserWarning, match="without the residual"):
         other.load_state_dict(jitstep.read_archive(tmp_path / "a.pt"))
     assert all(torch.equal(w, p.float()) for w, p in zip(other.fp32_weights(), net.parameters(), strict=True))
 

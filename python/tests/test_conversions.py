@@ -208,7 +208,7 @@ def test_a_load_names_extra_bits_that_it_drops(saved_weights, dtype, weights):
     train(a, first, 3)
     b = copy.deepcopy(a).to(dtype)
     second = adamw(weights=weights)(b)
-    with pytest.warns(UserWarning, match=f"weights from {saved_weights}.* to {weights}.*, without the extra bits"):
+    with pytest.warns(UserWarning, match=f"weights from {saved_weights}.* to {weights}.*, without the residual"):
         second.load_state_dict(saved(first.state_dict()))
     for p, fp32 in zip(b.parameters(), second.fp32_weights(), strict=True):
         assert torch.equal(fp32, p.detach().float())
@@ -246,7 +246,7 @@ def test_a_parameter_may_get_another_dtype_between_steps(weights):
     for p in net.parameters():
         p.grad = torch.zeros_like(p)
     optimizer.param_groups[0]["lr"] = 0.0
-    with pytest.warns(UserWarning, match="in bfloat16 to .* in float16, without the extra bits"):
+    with pytest.warns(UserWarning, match="in bfloat16 to .* in float16, without the residual"):
         optimizer.step()
     assert same(net, before)
 
@@ -255,7 +255,7 @@ def test_a_parameter_may_get_another_dtype_between_steps(weights):
     ("options", "lost"),
     [
         ({"max_grad_norm": 1.0, "caution": True}, "caution, max_grad_norm"),
-        ({"weights": "split16"}, "extra bits"),
+        ({"weights": "split16"}, "weight residuals"),
         ({}, ""),
     ],
 )

@@ -2,8 +2,8 @@
 // in E4M3 up to 15 (signed) or in E5M2 (non-negative). The norm is the root of the sum of squares, divided by the
 // number of elements. So in a larger tensor more elements are cut off at 15. A non-negative value far above the
 // others becomes infinity, and stays infinite. Each norm includes least_norm as a summand. The original adds its
-// optimizer's eps, and so does jitstep's lamb16. Use this format only with that rule in its original form:
-// int8_softsign has neither fault. A value that is not finite is stored (E4M3: as NaN), and does not change the norm.
+// optimizer's eps, and so does jitstep's lamb16. Use this format only with that rule in its original form.
+// int8_softsign cuts no value off. A value that is not finite is stored (E4M3: as NaN), and does not change the norm.
 // lossy: values above 15 norms are cut off.
 #pragma once
 #include "../lang/contract.cuh"

@@ -118,7 +118,7 @@ struct Args {
   ReductionRecord reductions[kMaxReductions];
 };
 
-// Arguments of the probe of a rule (kernel/contract_probe.cuh). It writes `found`.
+// Arguments of the probe of a rule (kernel/check/contract_probe.cuh). It writes `found`.
 struct ProbeArgs {
   const HyperParams* hyper_params;
   uint8* found;

@@ -7,7 +7,7 @@
 
 namespace jitstep {
 
-// A rule, codec or gradient transform with the structures that its file declares. For a codec with numbers,
+// A rule, a codec or the gradient options, with the structures that the file declares. For a codec with numbers,
 // `Numbers::of` computes them from the rule's.
 template <class Body_, class Hyper_ = NoHyper, class Reductions_ = NoReductions,
           class AuxState_ = NoAuxState, class Numbers_ = void>
@@ -92,7 +92,7 @@ struct Context : ScalarsOf<P>, P::Reductions {};
 
 // ---- the host's plan: a row per active reduction and per field of auxiliary state -----------------
 
-// Numbers of components: gradient transforms, rule, then the codec of each slot.
+// Numbers of components: gradient options, rule, then the codec of each slot.
 inline constexpr int kGradientComponent = 0, kRuleComponent = 1, kFirstCodecComponent = 2;
 
 struct Resolved {
@@ -156,7 +156,7 @@ struct AuxField : FieldRef<Pointer> {
 struct TileTraversal;
 struct LoopTraversal;
 
-// What the parts of a step are if a unit does not name them.
+// What the parts of a step are if a translation unit does not name them.
 struct DefaultParts {
   using Slots = NoSlots;
   using SlotFields = List<>;  // a FieldRef of Slots for each codec
@@ -173,8 +173,8 @@ struct DefaultParts {
   static constexpr bool strided = false;   // some p or g is not dense, and needs its strides
 };
 
-// A unit's parts are a struct derived from DefaultParts. It must name the components Gradient and Rule, Weights, the
-// gradient's dtype G, the KernelConfig `config` and the Traversal.
+// The parts of a translation unit: a struct derived from DefaultParts. It must name the components Gradient and Rule,
+// Weights, the gradient's dtype G, the KernelConfig `config` and the Traversal.
 template <class Parts>
 struct Spec : Parts {
   using P = typename Parts::Weights::Format;
@@ -302,7 +302,7 @@ struct PassReductions {
   }
 };
 
-// Whether gradient transforms are complete before a pass, so that g and new slots can be computed.
+// Whether the gradient options have all their sums before a pass, so that g and new slots can be computed.
 template <class S, int Pass>
 constexpr bool gradient_ready() {
   bool ready = true;

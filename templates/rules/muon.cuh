@@ -1,5 +1,5 @@
-// Muon: momentum with orthogonalized matrices, as torch.optim.Muon. The host's Newton-Schulz iteration computes with
-// matrices. It also multiplies by the rate adjustment for their sizes.   class: Muon
+// Muon: momentum with orthogonalized matrices, as torch.optim.Muon. The host transform orthogonalizes by
+// Newton-Schulz iterations, and multiplies by the rate adjustment for the matrix's sizes.   class: Muon
 // host transform: newton_schulz
 #pragma once
 #include "../lang/contract.cuh"

@@ -97,7 +97,7 @@ TEST_F(Tool, ListsBothLayers) {
   const Finished list = run({"cache", "list"});
   EXPECT_EQ(list.status, 0) << list.output;
   EXPECT_TRUE(says(list, "my_unit\n")) << list.output;
-  EXPECT_TRUE(says(list, "their_unit  (read-only layer)")) << list.output;
+  EXPECT_TRUE(says(list, "their_unit  (read-only cache)")) << list.output;
   EXPECT_TRUE(says(list, "2 entries, ")) << list.output;
 }
 
@@ -109,8 +109,8 @@ TEST_F(Tool, DoctorCountsEachLayerSeparately) {
   for (const auto& one : findings) messages[one.at("name")] = one.at("message");
   EXPECT_TRUE(messages["cache"].starts_with(folder / "cache, 0 entries, 0 bytes"))
       << messages["cache"];
-  EXPECT_TRUE(messages["read-only layer"].starts_with(folder / "below, 1 entry, "))
-      << messages["read-only layer"];
+  EXPECT_TRUE(messages["read-only cache"].starts_with(folder / "below, 1 entry, "))
+      << messages["read-only cache"];
 }
 
 TEST_F(Tool, DoctorMissesACacheFolderThatCannotExist) {

@@ -32,7 +32,7 @@ constexpr const char* kFooter =
     "and state, read and written, and gradients, read. `of bound` is the rate of a step as a "
     "share\n"
     "of the baseline's rate. It can exceed 100 % where the caches hold the bytes.\n"
-    "Kernels run in the configs that `jitstep tune` recorded.\n\n"
+    "Kernels run in the launch configurations that `jitstep tune` recorded.\n\n"
     "Example:\n"
     "  jitstep bench --rule adamw --states fp32,int8,int4 --sizes 64k,1M,16M,700x2k";
 

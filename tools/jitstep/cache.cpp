@@ -148,9 +148,9 @@ void add_trim(CLI::App& cache, int& status) {
 }
 
 constexpr const char* kFooter =
-    "The cache is in JITSTEP_CACHE_DIR, below it JITSTEP_CACHE_READONLY. A cache folder that "
-    "jitstep\n"
-    "rejects, for example because others may write to it, gives exit status 1.\n\n"
+    "The cache is in JITSTEP_CACHE_DIR. Kernels that it lacks come from the read-only cache in\n"
+    "JITSTEP_CACHE_READONLY. A folder that jitstep rejects, for example because others may write\n"
+    "to it, gives exit status 1.\n\n"
     "Examples:\n"
     "  jitstep cache list\n"
     "  jitstep cache trim --max-size 200MB\n"
@@ -175,7 +175,7 @@ void add_cache_command(CLI::App& app, int& status) {
   add_export(*cache, status);
   add_trim(*cache, status);
   CLI::App* const clearing =
-      cache->add_subcommand("clear", "Delete all entries, except in the read-only layer");
+      cache->add_subcommand("clear", "Delete all entries, except those of the read-only cache");
   const auto json = json_flag(*clearing);
   clearing->callback([json, &status] { status = clear(*json); });
   cache->footer(kFooter);

@@ -158,7 +158,7 @@ void add_check_command(CLI::App& app, int& status) {
   add_list("--weights", request->weights,
            "Weight formats for a rule, each with all its dtypes (default: all)", "FORMAT,...")
       ->delimiter(',');
-  add_list("--target", *targets, "Targets to compile for, in addition to the CPU", "TARGET,...")
+  add_list("--target", *targets, "Targets to compile for; always includes the CPU", "TARGET,...")
       ->delimiter(',')
       ->check(is_target())
       ->check(is_compiled_target())

@@ -172,8 +172,8 @@ Finding cache(const Settings& settings) {
 
 Finding readonly_layer(const Settings& settings) {
   if (const auto problem = folder_problem(settings.cache_readonly, Trust::own_or_root))
-    return {"read-only layer", Finding::State::missing, *problem};
-  return entries_in("read-only layer", settings.cache_readonly, entries_of_layer(settings, true));
+    return {"read-only cache", Finding::State::missing, *problem};
+  return entries_in("read-only cache", settings.cache_readonly, entries_of_layer(settings, true));
 }
 
 // A file of tuning records: how many match this machine, and its errors.

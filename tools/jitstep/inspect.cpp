@@ -52,7 +52,9 @@ void add_args(CLI::App& command, Args& args) {
       ->allow_extra_args(false)
       ->delimiter(',')
       ->check(one_of(inspect::section_names()));
-  command.add_option("--diff", args.other_config, "Compare with the same kernel in this config")
+  command
+      .add_option("--diff", args.other_config,
+                  "Compare with the same kernel in this launch configuration")
       ->type_name("NAME=N,...")
       ->allow_extra_args(false)
       ->delimiter(',');

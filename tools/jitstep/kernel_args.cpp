@@ -28,8 +28,8 @@ void add_kernel_args(CLI::App& command, KernelArgs& args) {
   command
       .add_option(
           "--config", args.config,
-          "Kernel config: threads=, tile_lanes=, vector_elems=, leaves_per_item=; for the CPU "
-          "also simd_bits=, unroll=, min_items=, max_threads=")
+          "Launch configuration: threads=, tile_lanes=, vector_elems=, leaves_per_item=; for the "
+          "CPU also simd_bits=, unroll=, min_items=, max_threads=")
       ->type_name("NAME=N,...")
       ->allow_extra_args(false)
       ->delimiter(',');

@@ -34,11 +34,11 @@ using tuning::Tuned;
 using tuning::Workload;
 
 constexpr const char* kFooter =
-    "Kernel configs never change results. jitstep compares each config with the default on "
-    "scratch\n"
-    "tensors before it is timed. Tuning records go to tuning.jsonl in the cache folder, and\n"
-    "optimizers use them from then on. Ctrl-C stops tuning after the current trial (exit status\n"
-    "130), and the same command continues it. A second Ctrl-C stops it at once.\n\n"
+    "Launch configurations never change results. Before jitstep times one, it compares its\n"
+    "results with those of the default configuration, on scratch tensors. Tuning records go to\n"
+    "tuning.jsonl in the cache folder, and optimizers use them from then on. Ctrl-C stops tuning\n"
+    "after the current trial (exit status 130), and the same command continues it. A second\n"
+    "Ctrl-C stops it at once.\n\n"
     "Examples:\n"
     "  jitstep tune --rule adamw --state int8 --sizes 4k,1M,16M --budget 60s\n"
     "  jitstep tune --rule lamb --states fp32,int8 --model shapes.json --report lamb.json\n"

@@ -39,7 +39,7 @@ struct Toolchain {
   std::shared_ptr<CudaDriver> driver = nullptr;
 };
 
-/// Turns translation units into kernels: preprocess, look up, compile, publish, load.
+/// Turns translation units into kernels: preprocess, look up in the cache, compile, store in the cache, load.
 ///
 /// Thread safe. Each distinct kernel is compiled once, however many threads request it, and no lock is held during the
 /// compile. The CompileError of a source is cached and thrown again.

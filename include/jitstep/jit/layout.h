@@ -52,7 +52,7 @@ struct JITSTEP_API StateLayout {
     std::int64_t meta = 0;
     bool values = false;  // codes are plain values in the dtype of the arithmetic
   };
-  /// One of both buffers of a field of auxiliary state.
+  /// One of the two buffers of a field of auxiliary state.
   struct AuxState {
     std::int64_t entries = 0;
     int bytes = 4;  // of an entry, which is a float or a double

@@ -1,5 +1,5 @@
 // The declarations of a template file: options, slots, reductions, auxiliary state, formats. Plain data that
-// manifest_reader.h fills. templates/README.md explains the grammar.
+// manifest_reader.h fills. docs/extending/reference.md explains the grammar.
 #pragma once
 
 #include <array>
@@ -295,7 +295,7 @@ struct JITSTEP_API Manifest {
   /// Doubles of all numbers.
   int doubles() const;
 
-  /// Codecs: true if small tensors get fp32 state instead (min_quantized_size).
+  /// Codecs: true with scales of blocks, rows or columns. Small tensors then get fp32 state (min_quantized_size).
   bool block_scaled() const;
   /// Codecs: bits of one code. 0 if all its state is auxiliary.
   int code_bits(Dtype parameter) const;
@@ -308,7 +308,7 @@ struct JITSTEP_API Manifest {
   const NamedValues& codec_options(std::string_view codec) const;
   /// The codec of a rule's slots unless the user names one. Empty: the library's default.
   std::string default_state(const NamedValues& flags) const;
-  /// Block-scaled codecs are not used below this number of elements. Nothing: the library's default.
+  /// Codecs with block_scaled() are not used below this number of elements. Nothing: the library's default.
   std::optional<long long> min_quantized_size(const NamedValues& flags) const;
 };
 

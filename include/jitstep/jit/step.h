@@ -103,7 +103,7 @@ JITSTEP_API std::uint64_t launch_count();
 /// used.
 ///
 /// A sum over `all` is over the tensors of all batches whose kernels use it. Its result does not depend on the
-/// distribution of tensors over batches, or on their order. Gradient transforms with such sums (clipping) are active in
+/// distribution of tensors over batches, or on their order. Gradient options with such sums (clipping) are active in
 /// all batches if they are active in one. Each batch uses its own numbers.
 ///
 /// Shared state advances once per step. It uses the hyperparameters of one tensor of its rule: of those that are active

@@ -216,7 +216,7 @@ void DiskCache::open_folders() {
   if (!readonly.usable && !folder(Layer::packaged).usable) warn_unusable();
 }
 
-// Called late: if the read-only layer has every kernel, the own folder is not needed.
+// Called late: if the read-only cache has every kernel, the own folder is not needed.
 void DiskCache::warn_unusable() {
   {
     std::lock_guard lock(mutex_);

@@ -33,7 +33,7 @@ JITSTEP_API bool needs_all_tensors(const Plan& plan);
 JITSTEP_API bool is_elementwise(const Plan& plan);
 
 /// Makes the plans of kernels that step together consistent. If one plan has a sum of a gradient option over all
-/// tensors, all plans get it, with their own numbers. A gradient transform with a neutral number changes nothing. Plans
+/// tensors, all plans get it, with their own numbers. A gradient option with a neutral number changes nothing. Plans
 /// that share a sum compute it in the same pass, the latest that any of them needs. Throws an Error if two plans
 /// declare the same sum differently.
 void share_sums(std::vector<Plan>& plans);

@@ -13,7 +13,7 @@ namespace jitstep::jit {
 std::optional<DiskCache::Found> find_without_compiler(DiskCache& disk, const Compiler& compiler,
                                                       const Key& key);
 
-/// The highest baseline of the read-only layer that this machine can run, because that layer exists to avoid compiles.
+/// The highest baseline of the read-only cache that this machine can run, because that cache exists to avoid compiles.
 /// Not from the user's own folder: its baselines were compiled for other machines, and native code is preferable.
 std::optional<DiskCache::Found> find_readonly_baseline(DiskCache& disk, const Compiler& compiler,
                                                        const Key& key);

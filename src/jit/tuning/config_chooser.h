@@ -1,5 +1,5 @@
 // Chooses the configurations of an engine's kernels on one machine from tuning records: the user's, those of the
-// read-only cache layer, and the built-in ones.
+// read-only cache, and the built-in ones.
 #pragma once
 
 #include <functional>

@@ -41,7 +41,7 @@ struct RecordSource {
 };
 
 /// The sources of records for an engine with these settings, in the order of precedence: the user's file, the file of
-/// the read-only cache layer, the built-in files. A file that is too long, or that other users may write, is not read
+/// the read-only cache, the built-in files. A file that is too long, or that other users may write, is not read
 /// and gets an entry in `problems`.
 JITSTEP_API std::vector<RecordSource> record_sources(const Settings& settings);
 

@@ -187,7 +187,7 @@ bool Options::equals(const Options& other) const {
 
 void Options::check_intact() const {
   TORCH_CHECK(guard() == nullptr || guard()->is_intact(), "jitstep: the options of ",
-              rule().empty() ? "no rule yet" : rule(), " were overwritten through a wrong cast to ",
+              rule().empty() ? "a group" : rule(), " were overwritten through a wrong cast to ",
               "an options class of torch, such as static_cast<torch::optim::AdamOptions&>. Cast ",
               "them to jitstep's options class, or call set_lr() and put() of jitstep::Options.");
 }

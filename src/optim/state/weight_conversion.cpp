@@ -55,7 +55,7 @@ std::string weight_conversion_text(const StateBuffers& stored, const jit::Plan& 
   };
   const bool kept = rewrites_parameter(stored, plan);
   return "weights from " + name(stored.format) + " to " + name(wanted) +
-         (kept ? "" : ", without the extra bits");
+         (kept ? "" : ", without the residual");
 }
 
 torch::Tensor copy_if_rewritten(const StateBuffers& stored, const jit::Plan& plan,

@@ -13,7 +13,7 @@ namespace jitstep {
 /// rounded again, as the new format requires.
 bool rewrites_parameter(const StateBuffers& stored, const jit::Plan& plan);
 
-/// "weights from split16 to native, without the extra bits": what binding does to weights with a residual, for a
+/// "weights from split16 to native, without the residual": what binding does to weights with a residual, for a
 /// warning. Empty if the residual stays as it is.
 std::string weight_conversion_text(const StateBuffers& stored, const jit::Plan& plan);
 

@@ -1,7 +1,7 @@
 // Probes a rule with a step of one element. Every value that the rule has not set is a special NaN. The bits of a
 // result show whether the rule did not set a value, or read it too early. The probe runs on the CPU before a rule's
-// first step if JITSTEP_CHECK is set. Only the host knows the fields' names, so it generates ProbeWriter, which
-// checks them one by one.
+// first step if JITSTEP_CHECK is set. Only the host knows the fields' names, so it generates the struct UnitWatch.
+// It is the argument of the parameter ProbeWriter below, and checks the fields one by one.
 #pragma once
 #include "../element.cuh"
 

@@ -226,7 +226,7 @@ TEST(CacheEntry, AHeaderOfImpossibleLengthHasNoEnd) {
   EXPECT_EQ(header_end(newer), 0u);
 }
 
-// A kernel's file in a folder. The folder is the read-only layer, which never deletes damaged files, so that one file
+// A kernel's file in a folder. The folder is the read-only cache, which never deletes damaged files, so that one file
 // serves for all.
 TEST(CacheEntry, OnDiskEveryFlippedByteAndEveryCutOfAKernelIsAMiss) {
   testing::TemporaryFolder folder;

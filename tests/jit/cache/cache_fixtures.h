@@ -21,7 +21,7 @@ inline Settings in(const std::string& folder) {
   return settings;
 }
 
-/// `below` is the read-only layer.
+/// `below` is the read-only cache.
 inline Settings in(const std::string& folder, const std::string& below) {
   Settings settings = in(folder);
   settings.cache_readonly = below;

@@ -1,4 +1,4 @@
-// The read-only layer below the user's own folder.
+// The read-only cache below the user's own folder.
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -107,7 +107,7 @@ TEST_P(DroppedBits, AreNamedByALoad) {
   Warnings warnings;
   torch::load(loaded, archive);
   EXPECT_HAS(warnings.all, "weights from " + from);
-  EXPECT_HAS(warnings.all, "without the extra bits");
+  EXPECT_HAS(warnings.all, "without the residual");
   Tensors rounded;
   for (const torch::Tensor& p : others) rounded.push_back(p.detach().to(torch::kFloat));
   expect_equal(loaded.fp32_weights(), rounded);

@@ -94,7 +94,7 @@ class Explainer {
     };
   }
 
-  // A baseline of the read-only layer runs if there is no native code in the cache.
+  // A baseline of the read-only cache runs if there is no native code in the cache.
   bool replaces_native_code(const Key& key, const CompilerHere& here) {
     const bool possible = here.problem.empty() && settings_.cpu.empty();
     if (!possible || key.target.kind != Target::Kind::cpu) return false;

@@ -81,7 +81,7 @@ void print_line(const ListedEntry& entry) {
   std::cout << digest_of(entry).substr(0, 12) << "  " << std::setw(9) << entry.file.bytes << "  "
             << time_text(entry.file.used, "%Y-%m-%d %H:%M") << "  " << std::setw(8)
             << (known ? to_string(entry.header->key.target) : "?") << "  "
-            << (known ? entry.header->name : "?") << (entry.readonly ? "  (read-only layer)" : "")
+            << (known ? entry.header->name : "?") << (entry.readonly ? "  (read-only cache)" : "")
             << (entry.problem.empty() ? "" : "  [" + entry.problem + "]") << "\n";
 }
 
@@ -110,7 +110,7 @@ json to_json(const ListedEntry& listed) {
 }
 
 void print(const ListedEntry& listed) {
-  std::cout << "key       " << digest_of(listed) << (listed.readonly ? "  (read-only layer)" : "")
+  std::cout << "key       " << digest_of(listed) << (listed.readonly ? "  (read-only cache)" : "")
             << "\nfile      " << listed.file.path << "\n";
   const auto entry = content_of(listed);
   if (!entry) {

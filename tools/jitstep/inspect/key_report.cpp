@@ -88,7 +88,7 @@ void add_compiler(const std::string& identity, std::vector<KeyPart>& parts) {
 std::string where(const std::string& key) {
   for (const ListedEntry& entry : DiskCache(Settings::from_environment()).list(true))
     if (entry.problem.empty() && std::filesystem::path(entry.file.path).stem() == key)
-      return (entry.readonly ? "in the read-only layer: " : "in the cache: ") + entry.file.path;
+      return (entry.readonly ? "in the read-only cache: " : "in the cache: ") + entry.file.path;
   return "not in the cache";
 }
 
