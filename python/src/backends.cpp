@@ -11,6 +11,7 @@
 #include "cuda_host.h"
 #include "jit/base/fork_safe_map.h"
 #include "jit/base/integers.h"
+#include "jit/base/lock_free_static.h"
 #include "jit/step/cuda_backend.h"
 #include "jit/tuning/config_chooser.h"
 #include "jitstep/jit/engine.h"
@@ -38,10 +39,9 @@ struct OpenMp {
   bool found() const { return parallel && thread && threads && is_parallel; }
 };
 
-const OpenMp& openmp() {
-  static const OpenMp library;
-  return library;
-}
+std::unique_ptr<const OpenMp> find_openmp() { return std::make_unique<const OpenMp>(); }
+
+const OpenMp& openmp() { return jit::lock_free_static<find_openmp>(); }
 
 std::atomic<int> most_threads{1};
 

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <iterator>
 #include <locale>
-#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "jit/base/lock_free_static.h"
@@ -26,13 +26,14 @@ std::string plain(std::string_view feature) {
   for (char c : feature) {
     if (c != '_' && c != '.' && c != '-') name += c;
   }
-  static const std::map<std::string, std::string> linux_names = {
+  static constexpr std::pair<std::string_view, std::string_view> kLinuxNames[] = {
       {"sse3", "pni"},    {"bmi", "bmi1"},         {"lzcnt", "abm"},
       {"sahf", "lahflm"}, {"rdrnd", "rdrand"},     {"prfchw", "3dnowprefetch"},
       {"sha", "shani"},   {"pclmul", "pclmulqdq"}, {"crc32", "sse42"},
       {"64bit", "lm"},    {"x87", "fpu"}};
-  const auto other = linux_names.find(name);
-  return other == linux_names.end() ? name : other->second;
+  const auto other = std::find_if(std::begin(kLinuxNames), std::end(kLinuxNames),
+                                  [&](const auto& one) { return one.first == name; });
+  return other == std::end(kLinuxNames) ? name : std::string(other->second);
 }
 
 std::set<std::string> features_of(std::string_view cpuinfo) {

@@ -1,9 +1,11 @@
 #include "jit/compiler/loop_report.h"
 
 #include <map>
+#include <memory>
 #include <regex>
 
 #include "jit/base/digest.h"
+#include "jit/base/lock_free_static.h"
 #include "jit/base/text.h"
 #include "jit/source/source_lines.h"
 
@@ -48,17 +50,22 @@ std::string without_ending(std::string reason) {
   return reason;
 }
 
+// Its parts are the file, the line and the message.
+std::unique_ptr<const std::regex> form_of_line() {
+  return std::make_unique<const std::regex>(R"(^(.+):(\d+):\d+: (?:missed|remark): +(.*)$)");
+}
+
 // The reasons of loops that are not vectorized, by location. g++ prints the reason in a separate line, with the
 // location of a statement.
 Loops reasons_in(std::string_view report) {
-  static const std::regex kLine(R"(^(.+):(\d+):\d+: (?:missed|remark): +(.*)$)");
+  const std::regex& form = lock_free_static<form_of_line>();
   constexpr std::size_t kLongest = 1000;  // longer lines quote whole statements
   Loops reasons;
   std::string* open = nullptr;  // the reason of the last loop, not yet read
   while (!report.empty()) {
     const std::string line(next_line(report));
     std::smatch found;
-    if (line.size() > kLongest || !std::regex_match(line, found, kLine)) continue;
+    if (line.size() > kLongest || !std::regex_match(line, found, form)) continue;
     const SourceLocation location{found[1], std::stoi(found[2])};
     std::string message = found[3];
     if (remove_prefix(message, "couldn't vectorize loop")) {

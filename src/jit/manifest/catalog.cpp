@@ -25,35 +25,24 @@ namespace {
 using Kind = Manifest::Kind;
 
 struct KindNames {
-  std::string folder;  // "rules/"
-  std::string one;     // "rule"
-  std::string body;    // the struct with the functions
-  std::string hint;
+  std::string_view folder;  // "rules/"
+  std::string_view one;     // "rule"
+  std::string_view body;    // the struct with the functions
+  std::string_view hint;
 };
 
-const KindNames& names_of(Kind kind) {
-  static const KindNames rule = {
-      "rules/", "rule", "Rule",
-      "For your own file, call load_rule() in a program, or give the tool a path instead of the "
-      "name (convert: --load FILE)"};
-  static const KindNames codec = {
-      "codecs/", "codec", "Codec",
-      "For your own file, call load_codec() in a program, or give the tool a path instead of the "
-      "name (convert: --load FILE)"};
-  static const KindNames weights = {"weights/", "weight format", "Weights", ""};
-  static const KindNames gradient = {"lang/", "gradient", "Gradient", ""};
-  switch (kind) {
-    case Kind::rule:
-      return rule;
-    case Kind::codec:
-      return codec;
-    case Kind::weights:
-      return weights;
-    case Kind::gradient:
-      break;
-  }
-  return gradient;
-}
+// In the order of Manifest::Kind.
+constexpr KindNames kKindNames[] = {
+    {"rules/", "rule", "Rule",
+     "For your own file, call load_rule() in a program, or give the tool a path instead of the "
+     "name (convert: --load FILE)"},
+    {"codecs/", "codec", "Codec",
+     "For your own file, call load_codec() in a program, or give the tool a path instead of the "
+     "name (convert: --load FILE)"},
+    {"weights/", "weight format", "Weights", ""},
+    {"lang/", "gradient", "Gradient", ""}};
+
+const KindNames& names_of(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
 
 bool is_built_in(const std::string& path) {
   const auto& all = embedded_templates();
@@ -66,7 +55,7 @@ std::string path_of(Kind kind, const std::string& name) {
     std::string internal = "internal/" + name + ".cuh";
     if (is_built_in(internal)) return internal;
   }
-  return names_of(kind).folder + name + ".cuh";
+  return str_cat(names_of(kind).folder, name, ".cuh");
 }
 
 // `when`: when to add the missing file, or empty.
@@ -141,7 +130,7 @@ bool Catalog::has(Kind kind, const std::string& name) const {
 
 std::vector<std::string> Catalog::names(Kind kind) const {
   if (kind == Kind::gradient) return {"gradient"};
-  const std::string& folder = names_of(kind).folder;
+  const std::string_view folder = names_of(kind).folder;
   std::vector<std::string> names;
   for (const std::string& path : store_.list(folder)) {
     const std::string file = path.substr(folder.size());
@@ -189,7 +178,7 @@ std::string Catalog::add_to_store(const Manifest& manifest, const std::string& c
     if (!is_built_in(name)) check_source(text, store_.data().shown_name(name));
   if (auto source = store_.data().add_loaded(manifest.path, {file, content, includes}))
     return *source;
-  const std::string& one = names_of(manifest.kind).one;
+  const std::string_view one = names_of(manifest.kind).one;
   throw Error(str_cat("cannot load the ", one, " ", file, ": another ", one, " \"", manifest.name,
                       "\" exists (", store_.origin(manifest.path),
                       "). Rename the file and its namespace."));

@@ -73,6 +73,8 @@ const Named* find_named(const std::vector<Named>& all, std::string_view name) {
   return nullptr;
 }
 
+const NamedValues kNoOptions;
+
 // Rules and codecs may convert an integer option to int.
 constexpr int kMostInt = std::numeric_limits<int>::max();
 bool fits_int(double x) { return std::abs(x) <= kMostInt; }
@@ -211,10 +213,9 @@ int Manifest::residual_bytes() const {
 }
 
 const NamedValues& Manifest::codec_options(std::string_view codec) const {
-  static const NamedValues none;
   for (const RuleDefault& one : default_states)
     if (one.value == codec && !one.options.empty()) return one.options;
-  return none;
+  return kNoOptions;
 }
 
 std::string Manifest::default_state(const NamedValues& values) const {

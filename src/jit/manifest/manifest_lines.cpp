@@ -44,7 +44,7 @@ class Cutter {
 
  public:
   Cutter(std::string_view content, const std::string& path,
-         const std::vector<std::string_view>& strict)
+         std::span<const std::string_view> strict)
       : text_(without_block_comments(content)), strict_(strict), location_{path, 0} {}
 
   // Checks what does not depend on declarations, except for the end of the braces, which are returned.
@@ -262,7 +262,7 @@ class Cutter {
   }
 
   std::string text_;
-  const std::vector<std::string_view>& strict_;
+  std::span<const std::string_view> strict_;
   Location location_;
   std::size_t at_ = 0;
   int conditions_ = 0;  // open #if directives
@@ -274,7 +274,7 @@ class Cutter {
 }  // namespace
 
 SourceLines cut_source(std::string_view content, const std::string& path,
-                       const std::vector<std::string_view>& strict) {
+                       std::span<const std::string_view> strict) {
   return Cutter(content, path, strict).run();
 }
 

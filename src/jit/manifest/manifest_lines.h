@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +43,7 @@ struct SourceLines {
 /// Splits a text. `strict`: names of structs that may contain only declarations. The fields of other structs are
 /// read as far as possible. Throws an Error for a malformed strict struct.
 SourceLines cut_source(std::string_view content, const std::string& path,
-                       const std::vector<std::string_view>& strict);
+                       std::span<const std::string_view> strict);
 
 /// Checks a text without a manifest, which a template includes. Throws an Error for code that cut_source() rejects in
 /// every file.

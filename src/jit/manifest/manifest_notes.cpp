@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <regex>
 #include <set>
 
 #include "jit/base/closest.h"
+#include "jit/base/lock_free_static.h"
 #include "jit/base/text.h"
 #include "jit/manifest/reserved_names.h"
 
@@ -146,38 +148,46 @@ void refuse_misspelled_key(std::string_view text, const std::vector<std::string>
                         ":`? Otherwise start free text with another word."));
 }
 
-// Whether free text describes a range in a form that is not parsed: `must be > 0`, `0..1`, `Positive`.
-static bool looks_like_range(std::string_view segment) {
-  constexpr std::size_t kLongest = 200;  // std::regex needs stack space per character
+namespace {
+
+using Forms = std::array<std::regex, 10>;
+
+std::unique_ptr<const Forms> forms_of_ranges() {
   const std::string
       number = R"([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?)",
       lead = R"(^((must|should|has to|to|be|is|are|an?|any|in|from|strictly|not|never) +)*)";
   const auto form = [](const std::string& words) { return std::regex(words, std::regex::icase); };
-  static const std::array kForms = {
-      form("(^|[^-])[<>]"),
-      form(number + R"( *\.\.+ *)" + number),
+  return std::make_unique<const Forms>(Forms{
+      form("(^|[^-])[<>]"), form(number + R"( *\.\.+ *)" + number),
       form(R"([\[(] *)" + number + " *, *(" + number + R"( *[\])]|inf))"),
       form(lead + number + " *(to|and|-) *" + number + "$"),
       form(lead + number + " or (more|less|larger|greater|smaller|above|below)$"),
       form(lead + "(between|at least|at most|(greater|larger|more|less|smaller) than|power of)"),
-      form(lead + "(above|below|up to|within) " + number),
-      form(lead + "zero$"),
+      form(lead + "(above|below|up to|within) " + number), form(lead + "zero$"),
       form(lead + "(((not|non)[- ]?)?(negative|positive|zero)|nonzero)( numbers?| integers?)?$"),
       form(lead +
-           R"(((positive|negative|whole) +)*(integers?|ints?|whole numbers?)(,.*| from .*)?$)")};
+           R"(((positive|negative|whole) +)*(integers?|ints?|whole numbers?)(,.*| from .*)?$)")});
+}
+
+// Whether free text describes a range in a form that is not parsed: `must be > 0`, `0..1`, `Positive`.
+bool looks_like_range(std::string_view segment) {
+  constexpr std::size_t kLongest = 200;  // std::regex needs stack space per character
+  const Forms& forms = lock_free_static<forms_of_ranges>();
   const std::string begin(segment.substr(0, kLongest));
   const auto shows = [&](const std::regex& one) { return std::regex_search(begin, one); };
   return begin.find("\xe2\x89\xa4") != begin.npos || begin.find("\xe2\x89\xa5") != begin.npos ||
-         std::any_of(kForms.begin(), kForms.end(), shows);  // the bytes are U+2264 and U+2265
+         std::any_of(forms.begin(), forms.end(), shows);  // the bytes are U+2264 and U+2265
 }
 
 // Rejects such text, because it would look like a range that jitstep checks.
-static void refuse_range(std::string_view segment, const Location& location) {
+void refuse_range(std::string_view segment, const Location& location) {
   if (looks_like_range(segment))
     location.fail(str_cat("the note `", segment,
                           "` is not a valid range. Write for example `>= 0` or `in [0, 1)`, ",
                           "or start free text with another word."));
 }
+
+}  // namespace
 
 void add_free_text(std::string_view segment, const Location& location, std::string* note) {
   refuse_note(segment, location);

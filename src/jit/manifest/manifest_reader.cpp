@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <span>
 
 #include "jit/base/args.h"
 #include "jit/base/text.h"
@@ -29,30 +30,22 @@ constexpr int kMostReductions = 16, kMostAuxFields = 8, kMostMatrices = 8;
 static_assert(kMostReductions < kMaxReductions && kMostAuxFields + kMostMatrices < kMaxAuxFields);
 
 struct Grammar {
-  std::string_view space;                 // the parent of the file's namespace
-  std::vector<std::string_view> structs;  // the structs of the manifest
+  std::string_view space;                     // the parent of the file's namespace
+  std::span<const std::string_view> structs;  // the structs of the manifest
 };
 
-const Grammar& grammar_of(Kind kind) {
-  static const Grammar rule = {
-      "jitstep::rules",
-      {"Hyper", "Flags", "Transforms", "Slots", "Inputs", "Reductions", "AuxState", "Matrices"}};
-  static const Grammar codec = {"jitstep::codecs",
-                                {"Hyper", "Options", "Meta", "Reductions", "AuxState"}};
-  static const Grammar weights = {"jitstep::weights", {}};
-  static const Grammar gradient = {"jitstep", {"Hyper", "Flags", "Reductions"}};
-  switch (kind) {
-    case Kind::rule:
-      return rule;
-    case Kind::codec:
-      return codec;
-    case Kind::weights:
-      return weights;
-    case Kind::gradient:
-      break;
-  }
-  return gradient;
-}
+constexpr std::string_view kRuleStructs[] = {"Hyper",  "Flags",      "Transforms", "Slots",
+                                             "Inputs", "Reductions", "AuxState",   "Matrices"};
+constexpr std::string_view kCodecStructs[] = {"Hyper", "Options", "Meta", "Reductions", "AuxState"};
+constexpr std::string_view kGradientStructs[] = {"Hyper", "Flags", "Reductions"};
+
+// In the order of Manifest::Kind.
+constexpr Grammar kGrammars[] = {{"jitstep::rules", kRuleStructs},
+                                 {"jitstep::codecs", kCodecStructs},
+                                 {"jitstep::weights", {}},
+                                 {"jitstep", kGradientStructs}};
+
+const Grammar& grammar_of(Kind kind) { return kGrammars[static_cast<std::size_t>(kind)]; }
 
 // Which function loads a file of this namespace, if it is of the other kind that users can load.
 std::string_view advice(std::string_view space, Kind kind) {

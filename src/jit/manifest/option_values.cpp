@@ -17,10 +17,7 @@ namespace {
 constexpr int kAnyDims = 2;
 
 // For conditions that read no sizes.
-const ParameterSizes& any_sizes() {
-  static const ParameterSizes sizes = typical_sizes(kAnyDims);
-  return sizes;
-}
+ParameterSizes any_sizes() { return typical_sizes(kAnyDims); }
 
 }  // namespace
 

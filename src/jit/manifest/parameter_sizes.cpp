@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
+
+#include "jit/base/lock_free_static.h"
 
 namespace jitstep::jit {
 namespace {
@@ -22,17 +25,18 @@ double size_of(const ParameterSizes& sizes, int d) {
   return static_cast<double>(sizes[static_cast<std::size_t>(from_first)]);
 }
 
+std::unique_ptr<const Symbols> all_size_symbols() {
+  using Type = Symbol::Type;
+  return std::make_unique<const Symbols>(Symbols{{"dims", {Type::size, 1, {}}},
+                                                 {"numel", {Type::size, 1, {}}},
+                                                 {"fan_in", {Type::size, 1, {}}},
+                                                 {"fan_out", {Type::size, 1, {}}},
+                                                 {"size", {Type::sizes, 1, {}}}});
+}
+
 }  // namespace
 
-const Symbols& size_symbols() {
-  using Type = Symbol::Type;
-  static const Symbols all = {{"dims", {Type::size, 1, {}}},
-                              {"numel", {Type::size, 1, {}}},
-                              {"fan_in", {Type::size, 1, {}}},
-                              {"fan_out", {Type::size, 1, {}}},
-                              {"size", {Type::sizes, 1, {}}}};
-  return all;
-}
+const Symbols& size_symbols() { return lock_free_static<all_size_symbols>(); }
 
 double value_of_size(std::string_view name, const ParameterSizes& sizes) {
   if (name == "dims") return static_cast<double>(sizes.size());

@@ -1,6 +1,8 @@
 #include "optim/state/archive.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "jit/base/text.h"
@@ -67,7 +69,7 @@ void check_size(InputArchive& group_archive, std::size_t g, const OptimizerParam
 // ---- archives of torch before version 1.5 ------------------------------------------------------
 
 const char* old_name(const std::string& name) {
-  static const std::map<std::string, const char*> names = {
+  static constexpr std::pair<std::string_view, const char*> kNames[] = {
       {"exp_avg", "exp_average_buffers"},
       {"exp_avg_sq", "exp_average_sq_buffers"},
       {"max_exp_avg_sq", "max_exp_average_sq_buffers"},
@@ -75,8 +77,9 @@ const char* old_name(const std::string& name) {
       {"square_avg", "square_average_buffers"},
       {"grad_avg", "grad_average_buffers"},
       {"sum", "sum_buffers"}};
-  const auto found = names.find(name);
-  return found == names.end() ? nullptr : found->second;
+  const auto found = std::find_if(std::begin(kNames), std::end(kNames),
+                                  [&](const auto& one) { return one.first == name; });
+  return found == std::end(kNames) ? nullptr : found->second;
 }
 
 bool has(InputArchive& archive, const std::string& key) {
