@@ -5,6 +5,7 @@
 
 #include "backends.h"
 #include "jit/codegen/gradient_sum.h"
+#include "jit/step/batch_numbers.h"
 #include "jitstep/jit/error.h"
 #include "plan.h"
 
@@ -50,37 +51,41 @@ GradientSums::DeviceSums& GradientSums::device_of(Row& row) {
   return known != devices_.end() ? *known : devices_.emplace_back(DeviceSums{row.device});
 }
 
-// Numbers the inputs of a device batch by batch.
+// The index of the batch with the kernel of a row.
+std::size_t GradientSums::batch_of(const Row& row, std::vector<jit::Batch>& batches) const {
+  jit::KernelSpec spec = jit::gradient_sum_plan(row.sum, stochastic_).spec;
+  spec.gradient = row.gradient;
+  spec.strided = is_strided(row.tensor);
+  const jit::Plan plan = jit::resolve(spec);
+  const auto found = std::find_if(batches.begin(), batches.end(), [&](const jit::Batch& batch) {
+    return batch.plan.spec == plan.spec;
+  });
+  const auto index = static_cast<std::size_t>(found - batches.begin());
+  if (found == batches.end()) batches.push_back({plan, {}});
+  return index;
+}
+
 void GradientSums::make_tables() {
   for (DeviceSums& device : devices_)
     if (device.step && !device.device.is_cpu()) device.step->wait_for_last_step();
   ready_ = false;
   devices_.clear();
-  std::vector<std::size_t> batch_of;
+  std::vector<std::size_t> batch_of_row;
   for (Row& row : rows_) {
-    DeviceSums& device = device_of(row);
-    jit::KernelSpec spec = jit::gradient_sum_plan(row.sum, stochastic_).spec;
-    spec.gradient = row.gradient;
-    spec.strided = is_strided(row.tensor);
-    const jit::Plan plan = jit::resolve(spec);
-    auto& batches = device.batches;
-    auto found = std::find_if(batches.begin(), batches.end(), [&](const jit::Batch& batch) {
-      return batch.plan.spec == plan.spec;
-    });
-    if (found == batches.end()) found = batches.insert(found, {plan, {}});
-    batch_of.push_back(static_cast<std::size_t>(found - batches.begin()));
-    row.input = found->tensors.size();
-    found->tensors.push_back(row.tensor);
+    auto& batches = device_of(row).batches;
+    batch_of_row.push_back(batch_of(row, batches));
+    auto& tensors = batches[batch_of_row.back()].tensors;
+    row.input = tensors.size();
+    tensors.push_back(row.tensor);
   }
+  std::vector<std::vector<std::size_t>> first;  // by device and batch
+  for (DeviceSums& device : devices_)
+    device.inputs.resize(first.emplace_back(jit::first_numbers(device.batches)).back());
   for (std::size_t i = 0; i < rows_.size(); ++i)
-    for (std::size_t b = 0; b < batch_of[i]; ++b)
-      rows_[i].input += devices_[rows_[i].device_index].batches[b].tensors.size();
+    rows_[i].input += first[rows_[i].device_index][batch_of_row[i]];
   const nb::gil_scoped_release release;
-  for (DeviceSums& device : devices_) {
-    for (const jit::Batch& batch : device.batches)
-      device.inputs.resize(device.inputs.size() + batch.tensors.size());
+  for (DeviceSums& device : devices_)
     device.step.emplace(backend_of(device.device), device.batches);
-  }
   ready_ = true;
 }
 

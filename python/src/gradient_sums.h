@@ -44,6 +44,7 @@ class GradientSums {
   };
   static Row read_row(nb::handle addition);
   DeviceSums& device_of(Row& row);
+  std::size_t batch_of(const Row& row, std::vector<jit::Batch>& batches) const;
   void make_tables();
 
   bool stochastic_;

@@ -71,11 +71,13 @@ void Group::add_key(const std::string& name, const jit::Option* option) {
   keys_.push_back({name, nb::steal(PyUnicode_InternFromString(name.c_str())), {}, option});
 }
 
-// `values`: the defaults, which options that the dict lacks keep.
-void Group::read_options(const nb::dict& group, jit::OptionValues& values) const {
+// The options of the dict. Those that it lacks have their defaults. `keeps_lr`: the lr stays as it is, because kernels
+// read it.
+jit::OptionValues Group::read_options(const nb::dict& group, bool keeps_lr) const {
+  jit::OptionValues values = defaults_;
   for (const Key& key : keys_) {
     if (key.option == nullptr) continue;
-    if (lr_ && key.name == kLr) {
+    if (keeps_lr && key.name == kLr) {
       values.set(key.name, values_.get(key.name));
       continue;
     }
@@ -88,15 +90,16 @@ void Group::read_options(const nb::dict& group, jit::OptionValues& values) const
     if (value != nullptr) values.set(key.name, to_value(*key.option, value));
   }
   values.construct();
+  return values;
 }
 
-void Group::find_lr(const nb::dict& group) {
-  lr_.reset();
+// The lr, if it is to be left on a GPU.
+std::optional<TensorView> Group::lr_on_gpu(const nb::dict& group) const {
   PyObject* const lr = leaves_lr_ ? PyDict_GetItemString(group.ptr(), kLr) : nullptr;
   TensorView view{};
-  if (lr == nullptr || is_immutable(lr) || !try_read(lr, view) || view.device.is_cpu()) return;
+  if (lr == nullptr || is_immutable(lr) || !try_read(lr, view) || view.device.is_cpu()) return {};
   const bool is_float = view.dtype == jit::Dtype::float32 || view.dtype == jit::Dtype::float64;
-  if (is_float && view.elements() == 1) lr_ = view;
+  return is_float && view.elements() == 1 ? std::optional(view) : std::nullopt;
 }
 
 HyperParams Group::hyper_params_on(const Device& device) const {
@@ -118,29 +121,34 @@ void Group::remember(const nb::dict& group) {
   }
 }
 
-void Group::refresh(const nb::dict& group, bool check) {
-  bool values_changed = !known_, formats_changed = !known_;
+Group::Changes Group::changes(const nb::dict& group) const {
+  Changes found{!known_, !known_};
   for (const Key& key : keys_) {
     PyObject* const value = item(group, key.interned);
     const bool other = value != key.seen.ptr();
     if (key.option == nullptr)
-      formats_changed |= other || (key.copy.is_valid() && !key.copy.equal(key.seen));
+      found.formats |= other || (key.copy.is_valid() && !key.copy.equal(key.seen));
     else
-      values_changed |= other || !is_immutable(value);
+      found.values |= other || !is_immutable(value);
   }
-  if (!values_changed && !formats_changed && !check) return;
-  find_lr(group);
-  jit::OptionValues values = defaults_;
-  read_options(group, values);
+  return found;
+}
+
+void Group::refresh(const nb::dict& group, bool check) {
+  const Changes changed = changes(group);
+  if (!changed.values && !changed.formats && !check) return;
+  const std::optional<TensorView> lr = lr_on_gpu(group);
+  jit::OptionValues values = read_options(group, lr.has_value());
   // torch checks no range after construction. Options that are whole numbers are checked, because formulas divide by
   // them: a division of whole numbers by 0 would end the process.
   check ? check_values(values, group) : values.validate_integers();
-  jit::Formats formats = formats_changed ? to_formats(group) : formats_;
-  if (formats_changed) jit::check_formats(formats, values);
+  jit::Formats formats = changed.formats ? to_formats(group) : formats_;
+  if (changed.formats) jit::check_formats(formats, values);
   const HyperParams fresh = values.at_step(0, formats.seed.value_or(0));
   const bool decoupled = is_true(group, kDecoupled), capturable = is_true(group, kCapturable);
   const bool other_plan = !known_ || decoupled != decoupled_ || capturable != capturable_ ||
                           !(formats == formats_) || !values.same_flags(values_);
+  lr_ = lr;
   values_ = std::move(values);
   formats_ = std::move(formats);
   hyper_params_ = fresh;

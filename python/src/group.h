@@ -66,8 +66,13 @@ class Group {
     nb::object copy = {};       // of a format that is a dict
   };
   void add_key(const std::string& name, const jit::Option* option);
-  void read_options(const nb::dict& group, jit::OptionValues& values) const;
-  void find_lr(const nb::dict& group);
+  // What may differ from the last dict.
+  struct Changes {
+    bool values, formats;
+  };
+  Changes changes(const nb::dict& group) const;
+  jit::OptionValues read_options(const nb::dict& group, bool keeps_lr) const;
+  std::optional<TensorView> lr_on_gpu(const nb::dict& group) const;
   void remember(const nb::dict& group);
 
   jit::OptionValues values_, defaults_;

@@ -8,6 +8,7 @@
 #include "backends.h"
 #include "cuda_host.h"
 #include "jit/codegen/shared_sums.h"
+#include "jit/step/batch_numbers.h"
 #include "jit/step/shared_memory.h"
 #include "jitstep/jit/error.h"
 #include "overlap.h"
@@ -66,12 +67,7 @@ void Stepper::make_batches() {
 void Stepper::number_tensors() {
   std::vector<std::vector<std::size_t>> first;  // by device and batch
   for (DeviceStep& device : devices_) {
-    std::size_t count = 0;
-    auto& of_device = first.emplace_back();
-    for (const jit::Batch& batch : device.batches) {
-      of_device.push_back(count);
-      count += batch.tensors.size();
-    }
+    const std::size_t count = first.emplace_back(jit::first_numbers(device.batches)).back();
     device.inputs.assign(count, {.inactive = true});
     device.member_of.assign(count, 0);
   }

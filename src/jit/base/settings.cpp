@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "jit/base/environment.h"
@@ -84,13 +85,20 @@ std::string cpu_to_compile_for(Warnings& warnings) {
   return {};
 }
 
+// The whole number that the text is, if it is one of at least `least`.
+std::optional<std::int64_t> whole_number(const std::string& word, std::int64_t least) {
+  std::int64_t number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, failure] = std::from_chars(word.data(), end, number);
+  if (failure != std::errc() || rest != end || number < least) return {};
+  return number;
+}
+
 std::int64_t limit_in_seconds(Warnings& warnings) {
   const std::string word = variable("JITSTEP_COMPILE_SECONDS");
   const std::int64_t default_seconds = Settings().compile_seconds;
   if (word.empty()) return default_seconds;
-  std::int64_t seconds = 0;
-  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), seconds);
-  if (failure == std::errc() && *end == '\0' && seconds >= 0) return seconds;
+  if (const auto seconds = whole_number(word, 0)) return *seconds;
   warnings.push_back(str_cat("JITSTEP_COMPILE_SECONDS is '", word,
                              "' and must be a whole number of seconds. Using ", default_seconds,
                              "."));
@@ -98,12 +106,7 @@ std::int64_t limit_in_seconds(Warnings& warnings) {
 }
 
 // This variable belongs to torchrun, so an invalid value causes no warning.
-std::int64_t count_of_ranks() {
-  const std::string word = variable("WORLD_SIZE");
-  std::int64_t ranks = 1;
-  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), ranks);
-  return failure == std::errc() && *end == '\0' && ranks > 0 ? ranks : 1;
-}
+std::int64_t count_of_ranks() { return whole_number(variable("WORLD_SIZE"), 1).value_or(1); }
 
 // Variables for shared libraries, and for compilers behind caches or distributed over machines.
 bool is_compilers_own(std::string_view name) {

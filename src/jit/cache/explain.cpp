@@ -5,8 +5,9 @@
 #include <set>
 #include <sstream>
 #include <string_view>
-#include <tuple>
+#include <utility>
 
+#include "jit/base/first_words.h"
 #include "jit/base/text.h"
 
 namespace jitstep::jit {
@@ -48,9 +49,7 @@ std::string words_beyond(const std::string& all, const std::string& others) {
   for (std::string word; all_words >> word;) {
     if (!known.contains(word)) shown.push_back(word);
   }
-  const bool more = shown.size() > kShown;
-  shown.resize(std::min(shown.size(), kShown));
-  return joined(shown, " ") + (more ? " ..." : "");
+  return first_words(std::move(shown), kShown, " ");
 }
 
 void compare_words(const char* what, const std::string& had, const std::string& now, Phrases& out) {
@@ -108,9 +107,7 @@ std::string compare_units(const std::string& had, const std::string& now) {
     Phrases shown;
     std::set_difference(all.begin(), all.end(), others.begin(), others.end(),
                         std::back_inserter(shown));
-    const bool more = shown.size() > kShown;
-    shown.resize(std::min(shown.size(), kShown));
-    return joined(shown) + (more ? ", ..." : "");
+    return first_words(std::move(shown), kShown);
   };
   const std::string with = beyond(before, after), without = beyond(after, before);
   if (with.empty() && without.empty()) return display_name(kUnitSource) + " has changed";

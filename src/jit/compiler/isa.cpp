@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "jit/base/first_words.h"
 #include "jit/base/lock_free_static.h"
-#include "jit/base/text.h"
 
 namespace jitstep::jit {
 namespace {
@@ -152,9 +152,7 @@ std::string machine_lacks(std::string_view identity, std::string_view cpuinfo) {
   std::vector<std::string> lacking;
   std::set_difference(needed.begin(), needed.end(), have.begin(), have.end(),
                       std::back_inserter(lacking));
-  const bool more = lacking.size() > kShown;
-  lacking.resize(std::min(lacking.size(), kShown));
-  return joined(lacking, " ") + (more ? " ..." : "");
+  return first_words(std::move(lacking), kShown, " ");
 }
 
 std::string this_machine_lacks(std::string_view identity) {

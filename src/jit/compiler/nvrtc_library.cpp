@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kFileNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+
 constexpr char kInstall[] =
     "Install it with `pip install nvidia-cuda-nvrtc` (CUDA 13) or nvidia-cuda-nvrtc-cu12, or from "
     "a CUDA toolkit, and set JITSTEP_NVRTC to libnvrtc.so or its folder";
@@ -124,7 +126,7 @@ std::vector<std::string> candidates(const Settings& settings) {
   add_found_in(settings.python_environment);
   add_found_in(environment_of_build());
   add_found_in(JITSTEP_NVRTC_HINT);
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) add(name);
+  for (const char* name : kFileNames) add(name);
   add_found_in("/usr/local/cuda");
   return files;
 }
@@ -142,7 +144,7 @@ std::vector<std::string> nvrtc_files(const std::string& folder) {
     for (const fs::path& entry : entries_of(parent)) locations.push_back(entry / "lib");
   }
   std::vector<std::string> files;
-  for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
+  for (const char* name : kFileNames) {
     for (const fs::path& location : locations) {
       std::error_code failure;
       if (fs::exists(location / name, failure)) files.push_back((location / name).string());

@@ -8,6 +8,7 @@
 
 #include "jit/base/closest.h"
 #include "jit/base/text.h"
+#include "jit/manifest/null_elements.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -130,9 +131,7 @@ std::optional<std::size_t> Option::out_of_range(const Value& value) const {
   if (!value.is_numbers()) return {};
   const auto& numbers = value.numbers();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    // An element may be null if its default is null.
-    const bool null = type == Type::numbers && std::isnan(numbers[i]) && initial.is_numbers() &&
-                      i < initial.numbers().size() && std::isnan(initial.numbers()[i]);
+    const bool null = std::isnan(numbers[i]) && may_be_null(*this, i);
     if (!null && !constraint.accepts(numbers[i])) return i;
   }
   return {};

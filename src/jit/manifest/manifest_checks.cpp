@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jit/base/text.h"
+#include "jit/manifest/manifest_notes.h"
 
 namespace jitstep::jit {
 namespace {
@@ -24,7 +25,7 @@ void check_member(const std::string& name, std::string_view what, const Location
   const auto refuse = [&](std::string_view meaning) {
     location.fail(str_cat("`", name, "` is ", meaning, ". Rename the ", what, "."));
   };
-  if (name == "transformed") refuse("the result of a host transform");
+  if (name == kTransformed) refuse("the result of a host transform");
   if (name == "random" || name == "random_key") refuse("a function of elements");
   if (name == "index") refuse("the number of an element");
   if (name == "p" || name == "g") refuse("the parameter or the gradient");
@@ -39,7 +40,7 @@ void check_no_transform(const Manifest& manifest, const std::string& name,
 
 void check_reduction(const Manifest& manifest, const Location& location) {
   const Reduction& reduction = manifest.reductions.back();
-  if (reduction.name == "transformed")
+  if (reduction.name == kTransformed)
     location.fail("`transformed` is the result of a host transform. Rename the reduction.");
   check_no_transform(manifest, reduction.name, location);
   check_domain_names(manifest.reductions, location);

@@ -1,6 +1,7 @@
 #include "jit/manifest/manifest_header.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_cursor.h"
@@ -161,7 +162,7 @@ void refuse_key(std::string_view piece, const Location& location) {
 }
 
 std::vector<std::string> keys_of(Kind kind) {
-  if (kind == Kind::codec) return {"vectors", "signed"};
+  if (kind == Kind::codec) return {std::begin(kCodecKeys), std::end(kCodecKeys)};
   std::vector<std::string> keys;
   if (kind == Kind::rule)
     for (const auto& [key, of] : kRuleKeys) keys.emplace_back(key);

@@ -1,6 +1,7 @@
 #include "jit/manifest/manifest_lines.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -133,7 +134,7 @@ class Cutter {
   // Keys of the leading comment would have no effect elsewhere, so that they are errors there.
   void refuse_late_key() const {
     if (!here_.has_comment || !here_.code.empty()) return;
-    std::vector<std::string_view> keys = {"vectors", "signed"};
+    std::vector<std::string_view> keys(std::begin(kCodecKeys), std::end(kCodecKeys));
     for (const auto& [key, of] : kRuleKeys) keys.push_back(key);
     for (const std::string_view piece : pieces_between_spaces(here_.comment))
       for (const std::string_view key : keys)

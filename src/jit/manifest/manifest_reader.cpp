@@ -56,6 +56,11 @@ std::string_view advice(std::string_view space, Kind kind) {
   return "";
 }
 
+// Fields of a struct that the kernel fills in.
+std::vector<Field> read_plain_fields(const SourceLine& line) {
+  return read_fields(line, {"real", "double", "float", "int", "bool", "uint32"});
+}
+
 class Reader {
  public:
   Reader(std::string_view content, const std::string& path, Kind kind)
@@ -302,8 +307,7 @@ class Reader {
       location.fail(str_cat("expected `struct ", reduction.coefficients,
                             " { real x; };` with the coefficients, in this file"));
     for (const SourceLine& line : found->second.fields) {
-      for (Field& field : read_fields(line, {"real", "double", "float", "int", "bool", "uint32"}))
-        reduction.fields.push_back(std::move(field));
+      for (Field& field : read_plain_fields(line)) reduction.fields.push_back(std::move(field));
     }
   }
 
@@ -316,8 +320,7 @@ class Reader {
           "the rule has Scalars: it needs `static Scalars prepare(const Hyper& h, int64 t)`");
     for (const SourceLine& line : found->second.fields) {
       try {
-        for (Field& field : read_fields(line, {"real", "double", "float", "int", "bool", "uint32"}))
-          made_.scalars.push_back(std::move(field.name));
+        for (Field& field : read_plain_fields(line)) made_.scalars.push_back(std::move(field.name));
       } catch (const Error&) {
         continue;
       }

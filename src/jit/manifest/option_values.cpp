@@ -6,6 +6,7 @@
 #include "jit/base/closest.h"
 #include "jit/base/numbers.h"
 #include "jit/base/text.h"
+#include "jit/manifest/null_elements.h"
 #include "jit/manifest/option_layout.h"
 #include "jit/manifest/parameter_sizes.h"
 #include "jitstep/hyper_params.h"
@@ -18,6 +19,15 @@ constexpr int kAnyDims = 2;
 
 // For conditions that read no sizes.
 ParameterSizes any_sizes() { return typical_sizes(kAnyDims); }
+
+// The first null element that must be a number.
+std::optional<std::size_t> invalid_null(const Option& option, const Value& value) {
+  if (!value.is_numbers()) return {};
+  const Value::Numbers& numbers = value.numbers();
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (std::isnan(numbers[i]) && !may_be_null(option, i)) return i;
+  return {};
+}
 
 }  // namespace
 
@@ -96,20 +106,11 @@ bool OptionValues::holds(const Expression& condition, const Manifest& manifest,
   return condition.holds([&](std::string_view name) { return value_in(manifest, name, sizes); });
 }
 
-// The first null element of a list whose default is not null.
-static std::optional<std::size_t> invalid_null(const Option& option, const Value& value) {
-  if (!value.is_numbers() || !option.initial.is_numbers()) return {};
-  const auto &numbers = value.numbers(), &initial = option.initial.numbers();
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (std::isnan(numbers[i]) && (i >= initial.size() || !std::isnan(initial[i]))) return i;
-  return {};
-}
-
 void OptionValues::check_ranges(bool only_integers) const {
   for (const PackedOption& one : layout_->options) {
     const Constraint& range = one.option->constraint;
     const Value value = one.value(packed_);
-    if (const auto index = invalid_null(*one.option, value); index && only_integers)
+    if (const auto index = only_integers ? invalid_null(*one.option, value) : std::nullopt)
       throw OptionError(
           str_cat(rule().name, ": ", one.option->name, "[", *index, "] must be a number, not null"),
           one.option->name, *index);

@@ -49,4 +49,7 @@ inline constexpr RuleKey kRuleKeys[] = {{"class", "NAME"},
                                         {"initial state", "at construction"},
                                         {"step number", "none"}};
 
+/// The keys in the leading comment of a codec. Each takes the name of a codec.
+inline constexpr std::string_view kCodecKeys[] = {"vectors", "signed"};
+
 }  // namespace jitstep::jit

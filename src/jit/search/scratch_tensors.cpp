@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jit/base/splitmix.h"
+#include "jit/step/dense_shape.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 namespace {
 
-// splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
-std::uint64_t mixed(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
+std::uint64_t mixed(std::uint64_t z) { return splitmix64(z); }
 
 // A number of either sign with magnitude in [2^-7, 2) and three fraction bits, which is exact in every dtype.
 template <class Bits>
@@ -130,10 +126,8 @@ std::int64_t ScratchTensors::bytes(const Plan& plan,
   std::int64_t all = 0;
   const std::vector<double> initial = ones(plan.aux_state.size());
   for (const auto& sizes : shapes) {
-    Shape shape{sizes, std::vector<std::int64_t>(sizes.size(), 1)};
-    for (std::size_t d = sizes.size(); d-- > 1;)
-      shape.strides[d - 1] = shape.strides[d] * shape.sizes[d];
-    all += elements_of(sizes) * (bytes_of(plan.spec.state.dtype) + bytes_of(plan.spec.gradient)) +
+    const Shape shape = dense_shape(sizes);
+    all += shape.elements() * (bytes_of(plan.spec.state.dtype) + bytes_of(plan.spec.gradient)) +
            state_layout(plan, shape, initial).bytes();
   }
   return all;

@@ -8,6 +8,7 @@
 #include "jit/base/text.h"
 #include "jit/search/candidate_check.h"
 #include "jit/search/config_space.h"
+#include "jit/step/batch_numbers.h"
 #include "jit/tuning/tuning_files.h"
 
 namespace jitstep::jit {
@@ -59,8 +60,7 @@ struct StepTuner::Now {
   const std::vector<HyperParams>& hyper_params;
 
   ActiveTensor largest(std::size_t batch) const {
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < batch; ++i) first += tables.batches[i].tensors.size();
+    const std::size_t first = first_numbers(tables.batches)[batch];
     return largest_active(tables.batches[batch], inputs.data() + first);
   }
 };

@@ -126,10 +126,8 @@ bool LaunchBatch::wait_for_last_step() {
 
 void LaunchBatch::launch_partials(int pass) {
   const auto at = static_cast<std::size_t>(pass);
-  if (pass >= first_blocked_pass_) return;
-  if (has_parts()) args_.tensors = parts_.data();
-  launch(entries_.partials[at], partials_[at]);
-  args_.tensors = tensors_.data();
+  if (pass < first_blocked_pass_)
+    launch(entries_.partials[at], partials_[at], has_parts() ? parts_ : tensors_);
 }
 
 void LaunchBatch::launch_finalize(int pass) {
@@ -164,7 +162,10 @@ void LaunchBatch::launch_mode_switch(Mode to) {
   if (entry >= 0) launch(entry, apply_);
 }
 
-void LaunchBatch::launch(int entry, const Items& items) {
+void LaunchBatch::launch(int entry, const Items& items) { launch(entry, items, tensors_); }
+
+void LaunchBatch::launch(int entry, const Items& items, const Tensors& tensors) {
+  args_.tensors = tensors.data();
   args_.items = items.data();
   args_.item_count = items.size();
   jit::launch(*launches_, entry, args_);
@@ -179,6 +180,7 @@ void LaunchBatch::launch(int entry, const Items& items, int first, int end, bool
                                 [&](const Item& item) { return item.tensor < tensor; }) -
            all.begin();
   };
+  args_.tensors = tensors_.data();
   args_.items = items.data() + index_of(first);
   args_.item_count = items.data() + index_of(end) - args_.items;
   jit::launch(*launches_, entry, args_, backwards);

@@ -74,11 +74,13 @@ class LaunchBatch {
 
  private:
   using Items = DeviceTable<Item>;
+  using Tensors = DeviceTable<TensorRecord>;
 
   void add_buffers(const ResolvedReduction& reduction);
   template <class Selection>
   void send_items(const Selection& select);
   void launch(int entry, const Items& items);
+  void launch(int entry, const Items& items, const Tensors& tensors);
   void launch(int entry, const Items& items, int first, int end, bool backwards);
 
   Backend& backend_;
@@ -90,7 +92,7 @@ class LaunchBatch {
   int first_blocked_pass_ = 0;  // launch_apply() runs passes from this one on per cache block
   std::vector<int> cache_block_ends_;  // the end of each range of tensors that fit into the cache
   Args args_{};
-  DeviceTable<TensorRecord> tensors_, parts_;
+  Tensors tensors_, parts_;
   std::vector<Items> partials_, finalize_;  // [pass]
   Items apply_;
   std::vector<DeviceBuffer> buffers_;  // partial sums and coefficients

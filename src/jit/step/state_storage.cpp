@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jit/step/dense_shape.h"
+
 namespace jitstep::jit {
 namespace {
-
-Shape dense_shape(const std::vector<std::int64_t>& sizes) {
-  Shape shape{sizes.empty() ? std::vector<std::int64_t>{1} : sizes, {}};
-  shape.strides.resize(shape.sizes.size());
-  shape.elements();  // throws for invalid sizes
-  std::int64_t next = 1;
-  for (std::size_t d = shape.sizes.size(); d-- > 0; next *= shape.sizes[d]) shape.strides[d] = next;
-  return shape;
-}
 
 std::vector<std::byte> filled(const StateLayout::AuxState& field) {
   std::vector<std::byte> content(static_cast<std::size_t>(field.entries * field.bytes));

@@ -236,16 +236,16 @@ void Step::launch() {
   const State::Phase phase = std::exchange(state.phase, State::Phase::idle);
   if (phase == State::Phase::idle)
     throw Error("Step::launch() needs a prepared step. Call prepare() first.");
-  if (phase == State::Phase::prepared && !state.target_mode) {
-    if (state.transforms > 0)
+  if (state.target_mode) {
+    for (LaunchBatch& batch : state.batches) batch.launch_mode_switch(*state.target_mode);
+  } else {
+    if (phase == State::Phase::prepared && state.transforms > 0)
       throw Error(
           "Step::launch() of a rule with a host transform needs its result. Call "
           "Step::host_transform() first.");
-    state.launch_sums(0);
+    if (phase == State::Phase::prepared) state.launch_sums(0);
+    state.finish_step();
   }
-  if (!state.target_mode) state.finish_step();
-  for (LaunchBatch& batch : state.batches)
-    if (state.target_mode) batch.launch_mode_switch(*state.target_mode);
   if (state.capturing) return;
   for (LaunchBatch& batch : state.batches) batch.record_step();
   if (state.counter) state.counter->record_step();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "jit/step/batch_numbers.h"
 #include "jit/step/step_checks.h"
 #include "jitstep/jit/catalog.h"
 #include "optim/state/state_operations.h"
@@ -94,12 +95,7 @@ void Stepper::State::add_inactive(StepParam& param, const State& last) {
 void Stepper::State::number_inputs(std::initializer_list<const std::vector<StepParam*>*> lists) {
   std::vector<std::vector<std::size_t>> first;  // by device and batch
   for (DeviceStep& device : devices) {
-    std::size_t count = 0;
-    auto& of_device = first.emplace_back();
-    for (const jit::Batch& batch : device.batches) {
-      of_device.push_back(count);
-      count += batch.tensors.size();
-    }
+    const std::size_t count = first.emplace_back(jit::first_numbers(device.batches)).back();
     device.inputs.resize(count);
     device.params.resize(count);
     rows += count;
