@@ -121,7 +121,7 @@ class GradAccumulator:
             raise ValueError(f"jitstep: GradAccumulator: dtype is {dtype}. Set it to bfloat16 or float32.")
         if rounding not in ("stochastic", "nearest"):
             raise ValueError(f'jitstep: GradAccumulator: rounding is {rounding!r}. Use "stochastic" or "nearest".')
-        if not isinstance(max_waiting_bytes, (int, float)) or max_waiting_bytes < 0:
+        if not isinstance(max_waiting_bytes, (int, float)) or not max_waiting_bytes >= 0:
             raise ValueError(f"jitstep: GradAccumulator: max_waiting_bytes is {max_waiting_bytes!r}. Use 0 or more.")
         if not isinstance(seed, int) or not 0 <= seed < 1 << 64:
             raise ValueError(f"jitstep: GradAccumulator: seed is {seed!r}. Use an integer from 0 to 2^64 - 1.")

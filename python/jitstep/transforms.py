@@ -25,7 +25,7 @@ class TransformCall:
     values: Tensor
     """float32 (float64 for float64 parameters) of the parameter's shape. The function replaces elements in place."""
     group: Group
-    """The parameter group."""
+    """The parameter group. If it lacks options of the rule, a copy with their defaults, which the kernels use."""
     step: int
     """The number of this step of the parameter, from 1."""
     matrices: dict[str, Tensor] = field(default_factory=dict)
@@ -39,9 +39,8 @@ class TransformCall:
 def _rate_factor(one: Tensor, group: Group) -> float:
     if "adjust_lr_fn" not in group:  # the rule scales its updates itself
         return 1.0
-    adjust = group["adjust_lr_fn"] or "original"
     rows, columns = one.shape
-    if adjust == "match_rms_adamw":
+    if group["adjust_lr_fn"] == "match_rms_adamw":
         return float(0.2 * max(rows, columns) ** 0.5)
     return float(max(1.0, rows / columns) ** 0.5)
 
@@ -245,8 +244,14 @@ class StepTransforms:
                     stored.copy_(made)
 
 
+def _completed(group: Group, description: dict[str, Any]) -> Group:
+    missing = {one["name"]: one["default"] for one in description["options"] if group.get(one["name"]) is None}
+    return {**group, **missing} if missing else group
+
+
 def of_step(description: dict[str, Any], groups: list[Group], state: dict[Tensor, Any]) -> StepTransforms | None:
     """The host transforms of a rule for one step. None if it has none."""
     if not description["transforms"]:
         return None
-    return StepTransforms(description["transforms"], description["matrices"], groups, state)
+    completed = [_completed(group, description) for group in groups]
+    return StepTransforms(description["transforms"], description["matrices"], completed, state)

@@ -228,6 +228,7 @@ bool Stepper::read_members(const nb::list& param_groups) {
       if (next + kAhead < members_.size()) members_[next + kAhead].prefetch();
       PyObject* const p =
           is_list ? PyList_GetItem(params.ptr(), k) : PyTuple_GetItem(params.ptr(), k);
+      if (p == nullptr) throw nb::python_error();  // a tensor's method has shortened the list
       if (next >= members_.size() || !read_member(members_[next], p)) return false;
       if (members_[next].described && members_[next].group != static_cast<int>(g)) return false;
     }

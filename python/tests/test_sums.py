@@ -123,6 +123,7 @@ def test_a_sparse_gradient_is_refused_and_changes_no_sum():
         {"rounding": "up"},
         {"max_waiting_bytes": -1},
         {"max_waiting_bytes": None},
+        {"max_waiting_bytes": float("nan")},
         {"seed": "a"},
         {"seed": -1},
     ],

@@ -46,6 +46,42 @@ def test_a_host_transform_gets_sizes_options_and_the_step_number(tmp_path):
     assert torch.equal(other.detach(), torch.full((4,), 10.0, dtype=torch.float64))
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Muon", ("eps", "ns_steps", "ns_coefficients", "ns_dtype", "adjust_lr_fn")),
+        ("NorMuon", ("ns_eps", "ns_steps", "ns_dtype")),
+        ("Shampoo", ("precondition_frequency",)),
+        ("SOAP", ("betas", "shampoo_beta", "precondition_frequency")),
+    ],
+)
+def test_transforms_use_the_defaults_of_options_that_a_group_lacks(name, options):
+    def stepped(change):
+        torch.manual_seed(0)
+        p = torch.nn.Parameter(torch.randn(6, 5))
+        optimizer = getattr(jitstep, name)([p])
+        change(optimizer.param_groups[0])
+        for _ in range(2):
+            p.grad = torch.randn(6, 5)
+            optimizer.step()
+        return p.detach()
+
+    expected = stepped(lambda group: None)
+    for option in options:
+        assert torch.equal(stepped(lambda group, lacking=option: group.pop(lacking)), expected), option
+
+
+def test_a_choice_that_is_none_is_the_default_in_transforms_too():
+    stepped = {}
+    for dtype in (None, "bf16", "real"):
+        p = torch.nn.Parameter(torch.ones(6, 5))
+        p.grad = torch.arange(30.0).view(6, 5)
+        jitstep.Muon([p], ns_dtype=dtype).step()
+        stepped[dtype] = p.detach()
+    assert torch.equal(stepped[None], stepped["bf16"])
+    assert not torch.equal(stepped[None], stepped["real"])
+
+
 @pytest.fixture
 def transformed(tmp_path):
     """An optimizer with the host transform "stepped", and its parameter with a gradient."""

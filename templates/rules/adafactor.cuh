@@ -56,7 +56,8 @@ struct Rule {
     s.keep = static_cast<real>(1 - weight);
     s.fresh = static_cast<real>(weight);
     s.floor = static_cast<real>(root_floor * root_floor);
-    s.shrink = static_cast<real>(1 - h.lr * h.weight_decay);
+    // torch accepts an infinite lr, which makes all step sizes relative.
+    s.shrink = static_cast<real>(h.weight_decay == 0 ? 1 : 1 - h.lr * h.weight_decay);
     s.weight = weight;
     s.row_floor = root_floor;
     s.rate = min(h.lr, 1 / sqrt(steps));
