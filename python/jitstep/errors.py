@@ -158,23 +158,26 @@ def check_rule(class_name: str, rule: Any, has_params: bool) -> None:
         raise TypeError(f"{class_name}: the argument params is missing, as in Optimizer({rule!r}, params).")
 
 
-def _check_format(class_name: str, name: str, value: Any, accepted: tuple[type, ...], example: str) -> None:
+def _check_format(name: str, value: Any, accepted: tuple[type, ...], example: str) -> None:
     if value is None or isinstance(value, accepted):
         return
     known = _FORMATS_OF_DTYPES.get(value) if isinstance(value, torch.dtype) and dict in accepted else None
-    raise TypeError(
-        f'{class_name}: {name} is {value!r}. Use the name of a format, such as {name}="{known or example}".'
-    )
+    raise TypeError(f'{name} is {value!r}. Use the name of a format, such as {name}="{known or example}".')
 
 
-def check_formats(class_name: str, group: Mapping[str, Any]) -> None:
-    """Raises TypeError, with the option's name, for formats that are no names, such as torch.bfloat16."""
+def check_group(group: Mapping[str, Any]) -> None:
+    """Raises TypeError for formats that are no names, such as torch.bfloat16, and RuntimeError for `differentiable`.
+
+    The core calls it when a format of a group has changed.
+    """
+    if group.get("differentiable"):
+        raise RuntimeError("jitstep does not support `differentiable`: autograd does not record its steps.")
     found = group.get("state")
-    _check_format(class_name, "state", found, (str, dict), "int8")
-    _check_format(class_name, "weights", group.get("weights"), (str,), "split16")
+    _check_format("state", found, (str, dict), "int8")
+    _check_format("weights", group.get("weights"), (str,), "split16")
     if isinstance(found, dict) and "codec" not in found:
         for buffer, codec in found.items():
-            _check_format(class_name, f"state[{buffer!r}]", codec, (str, dict), "int8")
+            _check_format(f"state[{buffer!r}]", codec, (str, dict), "int8")
 
 
 def unmet_weights(asked: str, dtype: torch.dtype) -> str:

@@ -113,10 +113,7 @@ class GroupedOptimizer(torch.optim.Optimizer):
     def _checked_group(self, options: dict[str, Any]) -> _core.Group:
         """The options of a group. Raises ValueError, in torch's words where it has some."""
         name = type(self).__name__
-        if options.get("differentiable"):
-            raise RuntimeError(f"{name} does not support `differentiable`: autograd does not record its steps.")
         group = _core.Group(self._rule_of(options))
-        errors.check_formats(name, options)
         refuse_coupled(self.rule, options)
         try:
             group.refresh(options, True)

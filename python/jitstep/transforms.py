@@ -25,7 +25,7 @@ class TransformCall:
     values: Tensor
     """float32 (float64 for float64 parameters) of the parameter's shape. The function replaces elements in place."""
     group: Group
-    """The parameter group. If it lacks options of the rule, a copy with their defaults, which the kernels use."""
+    """The parameter group. If options of the rule are missing or None, a copy with the values that kernels use."""
     step: int
     """The number of this step of the parameter, from 1."""
     matrices: dict[str, Tensor] = field(default_factory=dict)
@@ -66,9 +66,10 @@ def newton_schulz(calls: list[TransformCall]) -> None:
     """The iteration of torch.optim.Muon, with the same operations, for matrices of equal sizes together."""
     values, group = [call.values for call in calls], calls[0].group
     a, b, c = (float(x) for x in group["ns_coefficients"])
+    eps = float(group["ns_eps" if "ns_eps" in group else "eps"])
     for batch in _batches(values):
         dtype = torch.bfloat16 if group["ns_dtype"] == "bf16" else batch[0].dtype
-        x = torch.stack([_prepared(one, dtype, float(group.get("ns_eps", group["eps"]))) for one in batch])
+        x = torch.stack([_prepared(one, dtype, eps) for one in batch])
         for _ in range(int(group["ns_steps"])):
             gram = x @ x.mT
             update = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
@@ -206,6 +207,8 @@ class StepTransforms:
             raise ValueError(f"the host transform {name!r} is unknown. Add it with jitstep.register_host_transform().")
         by_group: dict[int, list[TransformCall]] = defaultdict(list)
         for group, values, step, p in given:
+            if p.dim() == 0 and values.numel() == 1:  # kernels have it as a vector
+                values = values.view(())
             by_group[group].append(TransformCall(values, self._groups[group], step, self._matrices_of(p)))
         with _exact([values for _, values, _, _ in given]):
             for calls in by_group.values():
@@ -245,8 +248,10 @@ class StepTransforms:
 
 
 def _completed(group: Group, description: dict[str, Any]) -> Group:
-    missing = {one["name"]: one["default"] for one in description["options"] if group.get(one["name"]) is None}
-    return {**group, **missing} if missing else group
+    absent = [one for one in description["options"] if group.get(one["name"]) is None]
+    constructed = group.get("constructed", {})
+    values = {one["name"]: constructed.get(one["name"], one["default"]) for one in absent}
+    return {**group, **values} if values else group
 
 
 def of_step(description: dict[str, Any], groups: list[Group], state: dict[Tensor, Any]) -> StepTransforms | None:

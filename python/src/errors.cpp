@@ -3,7 +3,9 @@
 #include <exception>
 #include <string>
 
+#include "jit/base/interrupt.h"
 #include "jitstep/jit/error.h"
+#include "signals.h"
 
 namespace jitstep::python {
 namespace {
@@ -49,6 +51,8 @@ void raise_compile_error(const jit::CompileError& thrown) {
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
+  } catch (const jit::Interrupted&) {
+    raise_exception_of_handler();
   } catch (const jit::OptionError& one) {
     raise_option_error(one);
   } catch (const jit::MissingCompilerError& one) {
@@ -83,6 +87,7 @@ void add_errors(nb::module_& module) {
                      "A number of an option is out of range. `option` and `index` say which.",
                      PyExc_ValueError);
   nb::register_exception_translator(translate);
+  run_signal_handlers_in_waits();
 }
 
 }  // namespace jitstep::python

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends.h"
+#include "flag.h"
 #include "jit/codegen/gradient_sum.h"
 #include "jit/step/batch_numbers.h"
 #include "jitstep/jit/error.h"
@@ -90,6 +91,8 @@ void GradientSums::make_tables() {
 }
 
 void GradientSums::add(const nb::list& additions, std::int64_t t) {
+  if (running_) throw jit::Error("a signal handler adds gradients during an addition. Add them after it.");
+  const Flag running(running_);
   std::vector<Row> rows;
   for (nb::handle addition : additions) rows.push_back(read_row(addition));
   if (rows.empty()) return;

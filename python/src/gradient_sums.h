@@ -51,7 +51,7 @@ class GradientSums {
   HyperParams params_;
   std::vector<Row> rows_;  // of the tables
   std::vector<DeviceSums> devices_;
-  bool ready_ = false;
+  bool ready_ = false, running_ = false;
 };
 
 }  // namespace jitstep::python

@@ -14,6 +14,7 @@ constexpr const char* kLr = "lr";
 // torch's Adam is AdamW with this option. It selects another rule, which the package then makes another Group for.
 constexpr const char* kDecoupled = "decoupled_weight_decay";
 constexpr const char* kCapturable = "capturable";
+constexpr const char* kDifferentiable = "differentiable";
 
 PyObject* item(const nb::dict& dict, const nb::object& key) {
   return PyDict_GetItemWithError(dict.ptr(), key.ptr());
@@ -62,7 +63,8 @@ void check_values(const jit::OptionValues& values, const nb::dict& group) {
 Group::Group(const std::string& rule) : values_(rule), defaults_(values_) {
   for (const std::string& name : values_.names()) add_key(name, &values_.declaration(name));
   for (const char* name :
-       {"state", "weights", "seed", "min_quantized_size", kConstructed, kCapturable})
+       {"state", "weights", "seed", "min_quantized_size", kConstructed, kCapturable,
+        kDifferentiable})
     add_key(name, nullptr);
   if (values_.rule().find(kDecoupled) == nullptr) add_key(kDecoupled, nullptr);
 }
@@ -137,6 +139,7 @@ Group::Changes Group::changes(const nb::dict& group) const {
 void Group::refresh(const nb::dict& group, bool check) {
   const Changes changed = changes(group);
   if (!changed.values && !changed.formats && !check) return;
+  if (changed.formats) nb::module_::import_("jitstep.errors").attr("check_group")(group);
   const std::optional<TensorView> lr = lr_on_gpu(group);
   jit::OptionValues values = read_options(group, lr.has_value());
   // torch checks no range after construction. Options that are whole numbers are checked, because formulas divide by

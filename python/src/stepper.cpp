@@ -16,7 +16,8 @@ namespace jitstep::python {
 void Stepper::check_idle() const {
   if (running_)
     throw jit::Error(
-        "a step of this optimizer is running: a host transform or another thread has called it. "
+        "a step of this optimizer is running: a host transform, a signal handler or another thread "
+        "has called it. "
         "Call it after the step.");
 }
 

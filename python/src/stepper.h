@@ -86,7 +86,10 @@ class Stepper {
   std::vector<KernelInfo> kernels() const;
   /// The kernels that finish() has made or found.
   bool is_ready() const { return ready_; }
-  void drop() { ready_ = false; }
+  void drop() {
+    ready_ = false;
+    ++drops_;
+  }
   /// True if the parameters of finish() have counters.
   bool counts_on_device() const { return device_counts_; }
 
@@ -204,8 +207,9 @@ class Stepper {
   StateWatch watch_;
   nb::list stepped_;
   bool ready_ = false, scaled_ = false;
+  int drops_ = 0;  // calls of drop()
   bool device_counts_ = false;
-  bool running_ = false;       // run() or switch_mode() has begun
+  bool running_ = false;       // make_steps(), run() or switch_mode() has begun
   bool moved_ = false;                   // a parameter has other memory than the tables
   jit::AddressRanges parameter_ranges_;  // of the tables
   bool check_gradients_ = false;         // one may lie in the memory of a parameter

@@ -6,26 +6,11 @@
 
 #include "backends.h"
 #include "cuda_host.h"
+#include "flag.h"
 #include "jit/step/capture.h"
 #include "stepper.h"
 
 namespace jitstep::python {
-
-namespace {
-
-// Sets a flag until the end of a scope.
-class Flag {
- public:
-  explicit Flag(bool& flag) : flag_(flag) { flag_ = true; }
-  ~Flag() { flag_ = false; }
-  Flag(const Flag&) = delete;
-  Flag& operator=(const Flag&) = delete;
-
- private:
-  bool& flag_;
-};
-
-}  // namespace
 
 void Stepper::tune(bool on, nb::object agree) {
   check_idle();

@@ -7,6 +7,7 @@
 
 #include "backends.h"
 #include "cuda_host.h"
+#include "flag.h"
 #include "jit/codegen/shared_sums.h"
 #include "jit/step/batch_numbers.h"
 #include "jit/step/shared_memory.h"
@@ -224,7 +225,9 @@ void Stepper::make_shared_state(const DeviceStep& device) {
   restored_.clear();
 }
 
+// Signal handlers of Python run while kernels compile.
 void Stepper::make_steps() {
+  const Flag running(running_);
   bool shares = false;
   for (const DeviceStep& device : devices_)
     for (const jit::Batch& batch : device.batches)
@@ -242,6 +245,8 @@ void Stepper::make_steps() {
 }
 
 void Stepper::finish(const nb::dict& state, bool scaled) {
+  check_idle();
+  const int drops = drops_;
   scaled_ = scaled;
   revisions_.clear();
   for (Group* const group : groups_) {
@@ -250,11 +255,12 @@ void Stepper::finish(const nb::dict& state, bool scaled) {
   }
   make_batches();
   number_tensors();
+  watch_.remember(state);  // before a signal handler may change it
   make_steps();
-  watch_.remember(state);
   for (Member& member : members_)
     for (NewestView& view : member.newest) view.entry = &watch_.find(view.dict, view.key);
-  ready_ = tables_are_new_ = true;
+  tables_are_new_ = true;
+  ready_ = drops == drops_;
 }
 
 // Tables for parameters that have other memory, and are otherwise unchanged: as their formats and state are the same,
@@ -266,14 +272,18 @@ bool Stepper::move_parameters() {
   for (DeviceStep& device : devices_) {
     std::size_t index = 0;
     for (jit::Batch& batch : device.batches)
-      for (jit::StepTensor& tensor : batch.tensors)
+      for (jit::StepTensor& tensor : batch.tensors) {
         tensor.p = members_[device.member_of[index++]].data;
+        if (tensor.p == nullptr && tensor.shape.elements() > 0) return false;  // add() says so
+      }
   }
   ready_ = false;  // after an error
+  const int drops = drops_;
   retire();
   make_steps();
   check_gradients_ = are_gradients_in_parameters();
-  ready_ = tables_are_new_ = true;
+  tables_are_new_ = true;
+  ready_ = drops == drops_;
   moved_ = false;
   return true;
 }

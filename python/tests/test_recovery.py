@@ -226,6 +226,45 @@ def test_a_differentiable_group_is_refused():
         jitstep.SGD([{"params": [parameter(3)], "differentiable": True}], lr=1.0)
 
 
+def test_a_parameter_whose_memory_was_freed_is_named():
+    params = [parameter(3), parameter(4)]
+    optimizer = jitstep.AdamW(params)
+    for p in params:
+        p.grad = torch.ones_like(p)
+    optimizer.step()
+    params[1].untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match=r"parameter 1 .*no memory"):
+        optimizer.step()
+
+
+def test_a_group_that_becomes_differentiable_is_refused():
+    p = parameter(3)
+    optimizer = jitstep.Adam([p])
+    with pytest.raises(RuntimeError, match="differentiable"):
+        optimizer.load_state_dict(torch.optim.Adam([p], differentiable=True).state_dict())
+    p.grad = torch.ones(3)
+    optimizer.step()
+    optimizer.param_groups[0]["differentiable"] = True
+    with pytest.raises(RuntimeError, match="differentiable"):
+        optimizer.step()
+    optimizer.param_groups[0]["differentiable"] = False
+    optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("state", torch.bfloat16), ("weights", torch.float32), ("state", {"exp_avg": torch.int8})]
+)
+def test_a_format_that_is_set_later_and_is_no_name_is_named(name, value):
+    p = parameter(3)
+    optimizer = jitstep.AdamW([p])
+    p.grad = torch.ones(3)
+    optimizer.param_groups[0][name] = value
+    with pytest.raises(TypeError, match=f"{name}.* is torch.*name of a format"):
+        optimizer.step()
+    optimizer.param_groups[0][name] = None
+    optimizer.step()
+
+
 def test_sparse_gradients_need_an_eps():
     embedding = torch.nn.Embedding(4, 2, sparse=True)
     optimizer = jitstep.Adagrad(embedding.parameters(), eps=0.0)

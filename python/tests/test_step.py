@@ -62,18 +62,19 @@ def test_adafactors_default_floor_is_the_epsilon_of_the_parameters_dtype(dtype):
     assert made[0].min() > 0.6  # a smaller floor permits a step of 0.5
 
 
-def test_adafactor_with_an_infinite_rate_has_relative_step_sizes_as_in_torch():
+@pytest.mark.parametrize("lr", [float("inf"), float("nan")])
+def test_adafactor_with_a_rate_that_is_not_finite_steps_as_in_torch(lr):
     stepped = []
     for module in (torch.optim, jitstep):
         torch.manual_seed(0)
         p = torch.nn.Parameter(torch.randn(6, 5))
         optimizer = module.Adafactor([p])
-        optimizer.param_groups[0]["lr"] = float("inf")
+        optimizer.param_groups[0]["lr"] = lr
         for _ in range(3):
             p.grad = torch.randn(6, 5)
             optimizer.step()
         stepped.append(p.detach())
-    torch.testing.assert_close(stepped[1], stepped[0])
+    torch.testing.assert_close(stepped[1], stepped[0], equal_nan=True)
 
 
 def test_an_infinite_average_of_centered_rmsprop_stops_its_element():

@@ -46,6 +46,22 @@ def test_a_host_transform_gets_sizes_options_and_the_step_number(tmp_path):
     assert torch.equal(other.detach(), torch.full((4,), 10.0, dtype=torch.float64))
 
 
+def test_a_parameter_without_dimensions_is_a_tensor_without_dimensions_in_a_transform(tmp_path):
+    (tmp_path / "stepped.cuh").write_text(STEPPED)
+    jitstep.load_rule(str(tmp_path / "stepped.cuh"))
+    shapes = []
+
+    def doubled(values, group):
+        shapes.append(list(values.shape))
+        return torch.tensor(2.0) * values.reshape(())
+
+    jitstep.register_host_transform("stepped", doubled, replace=True)
+    p = torch.nn.Parameter(torch.tensor(1.0))
+    p.grad = torch.tensor(3.0)
+    jitstep.Optimizer("stepped", [p]).step()
+    assert (shapes, p.item()) == ([[]], 6.0)
+
+
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -60,7 +60,7 @@ struct Rule {
     s.shrink = static_cast<real>(h.weight_decay == 0 ? 1 : 1 - h.lr * h.weight_decay);
     s.weight = weight;
     s.row_floor = root_floor;
-    s.rate = min(h.lr, 1 / sqrt(steps));
+    s.rate = min(1 / sqrt(steps), h.lr);  // an lr that is NaN stays
     s.smallest = h.eps[1];
     s.d = h.d;
     return s;

@@ -15,6 +15,7 @@
 
 #include "jit/base/file_io.h"
 #include "jit/base/fork_guard.h"
+#include "jit/base/interrupt.h"
 #include "jit/base/text.h"
 #include "jitstep/jit/error.h"
 
@@ -146,9 +147,9 @@ bool ended(pid_t child, int& status) {
   return found > 0 || status == -1;
 }
 
-// Waits for the child. Kills its group after the time limit. Sleeps between polls, briefly at first, if there is no
-// output: no function that waits for a child with a timeout works on every Linux version and leaves the host's signals
-// alone.
+// Waits for the child. Kills its group after the time limit, and if the wait is interrupted. Sleeps between polls,
+// briefly at first, if there is no output: no function that waits for a child with a timeout works on every Linux
+// version and leaves the host's signals alone.
 Finished finish(pid_t child, pid_t group, Reader& reader, std::chrono::seconds limit) {
   constexpr std::chrono::milliseconds kShortest{1}, kLongest{10};
   constexpr std::chrono::hours kNoLimit{24 * 365};  // the sum of a much larger one would overflow
@@ -156,11 +157,13 @@ Finished finish(pid_t child, pid_t group, Reader& reader, std::chrono::seconds l
   const auto end = limited ? Clock::now() + limit : Clock::time_point::max();
   Finished finished;
   int status = 0;
-  bool open = true;
+  bool open = true, killed = false, interrupted = false;
   for (auto nap = kShortest; !ended(child, status); nap = std::min(2 * nap, kLongest)) {
-    if (!finished.stopped && Clock::now() >= end) {
-      ::kill(-group, SIGKILL);
-      finished.stopped = true;
+    if (!killed) {
+      interrupted = is_interrupted();
+      finished.stopped = Clock::now() >= end;
+      killed = interrupted || finished.stopped;
+      if (killed) ::kill(-group, SIGKILL);
     }
     if (!open) {
       std::this_thread::sleep_for(nap);
@@ -168,6 +171,7 @@ Finished finish(pid_t child, pid_t group, Reader& reader, std::chrono::seconds l
       nap = kShortest;
     }
   }
+  if (interrupted) throw Interrupted();
   finished.output = reader.rest();
   finished.status = status < 0            ? -1
                     : WIFSIGNALED(status) ? 128 + WTERMSIG(status)

@@ -32,7 +32,7 @@ struct Limits {
 
 /// Runs `arguments[0]`, a path, until it ends, in its own process group. `input` is its standard input and
 /// `environment` its complete environment. The group is killed when this process ends, by whatever signal. Throws an
-/// Error if the program cannot be started.
+/// Error if the program cannot be started, and Interrupted if the host ends the wait (interrupt.h).
 Finished run_program(const std::vector<std::string>& arguments, std::string_view input,
                      const Variables& environment, const Limits& limits = {});
 

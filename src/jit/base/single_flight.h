@@ -12,13 +12,15 @@
 #include <unordered_map>
 
 #include "jit/base/fork_guard.h"
+#include "jit/base/interrupt.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
 
 /// A table of shared, immutable values. The first thread that requests a key computes its value, without a lock. Other
 /// threads wait for that key only. A CompileError is stored and thrown again. Other exceptions are not stored, because
-/// their cause may be temporary. A computation that requests its own key gets an Error instead of waiting forever.
+/// their cause may be temporary. If the computation is interrupted, one of the waiting threads computes the value. A
+/// computation that requests its own key gets an Error instead of waiting forever.
 template <class Value>
 class SingleFlight {
  public:
@@ -26,6 +28,25 @@ class SingleFlight {
 
   /// The value of a key. `found` becomes true if the value existed or another thread was computing it.
   Pointer get(const std::string& key, const std::function<Pointer()>& make, bool& found) {
+    for (;;) {
+      try {
+        return get_once(key, make, found);
+      } catch (const Interrupted&) {
+        if (!found || is_interrupted()) throw;
+      }
+    }
+  }
+
+  /// Replaces a value that turned out to be unusable.
+  void replace(const std::string& key, Pointer value) {
+    std::promise<Pointer> promise;
+    promise.set_value(std::move(value));
+    std::lock_guard lock(mutex_);
+    slots_[key] = slot_of(promise);
+  }
+
+ private:
+  Pointer get_once(const std::string& key, const std::function<Pointer()>& make, bool& found) {
     std::promise<Pointer> promise;
     std::shared_future<Pointer> future;
     {
@@ -44,15 +65,6 @@ class SingleFlight {
     return future.get();
   }
 
-  /// Replaces a value that turned out to be unusable.
-  void replace(const std::string& key, Pointer value) {
-    std::promise<Pointer> promise;
-    promise.set_value(std::move(value));
-    std::lock_guard lock(mutex_);
-    slots_[key] = slot_of(promise);
-  }
-
- private:
   static constexpr char kWaitsForItself[] =
       "the call would wait for itself: this thread is making what it requests. A handler of "
       "warnings must not request kernels, and the function of set_default_settings() must not use "

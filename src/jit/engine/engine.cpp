@@ -6,6 +6,7 @@
 
 #include "jit/base/environment.h"
 #include "jit/base/fork_guard.h"
+#include "jit/base/interrupt.h"
 #include "jit/base/log.h"
 #include "jit/base/parallel.h"
 #include "jit/base/scratch.h"
@@ -191,6 +192,8 @@ Binary Engine::State::compiled(const PreprocessedPointer& preprocessed, const st
                      {preprocessed, &preprocessed->text}},
                preprocessed->token_digest);
     throw shown;
+  } catch (const Interrupted&) {
+    throw;
   } catch (...) {
     count([](Statistics& s) { ++s.failed; });
     throw;

@@ -25,7 +25,8 @@ void write_kernel_list(const std::vector<std::shared_ptr<const Built>>& kernels,
     const std::string line = one.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     if (known.insert(line).second) lines += line;
   }
-  if (const auto problem = write_atomically(file, bytes_of(lines))) throw Error(*problem);
+  if (const auto problem = write_atomically(file, bytes_of(lines)))
+    throw Error(str_cat("cannot write the list of kernels ", file, ": ", *problem));
 }
 
 std::vector<KernelText> read_kernel_list(const std::string& file) {

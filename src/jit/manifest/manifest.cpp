@@ -5,8 +5,10 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "jit/base/closest.h"
+#include "jit/base/lock_free_static.h"
 #include "jit/base/text.h"
 #include "jit/manifest/null_elements.h"
 #include "jitstep/jit/error.h"
@@ -74,7 +76,7 @@ const Named* find_named(const std::vector<Named>& all, std::string_view name) {
   return nullptr;
 }
 
-const NamedValues kNoOptions;
+std::unique_ptr<const NamedValues> no_options() { return std::make_unique<const NamedValues>(); }
 
 // Rules and codecs may convert an integer option to int.
 constexpr int kMostInt = std::numeric_limits<int>::max();
@@ -214,7 +216,7 @@ int Manifest::residual_bytes() const {
 const NamedValues& Manifest::codec_options(std::string_view codec) const {
   for (const RuleDefault& one : default_states)
     if (one.value == codec && !one.options.empty()) return one.options;
-  return kNoOptions;
+  return lock_free_static<no_options>();
 }
 
 std::string Manifest::default_state(const NamedValues& values) const {
