@@ -28,6 +28,9 @@ PROGRAM = """
         for p in params:
             p.grad = torch.ones_like(p)
         optimizer.step()
+    def check_stepped():
+        for p in params:
+            torch.testing.assert_close(p.detach(), torch.full_like(p, 0.5))
     threading.Thread(target=signal_at_compilation, daemon=True).start()
 """
 
@@ -40,14 +43,16 @@ def _environment(folder):
     return {**os.environ, "JITSTEP_CXX": str(compiler), "JITSTEP_CACHE_DIR": str(folder / "cache")}
 
 
-def _run(folder, program):
+def _check(folder, program):
+    """Runs a program that gets SIGINT while its first step compiles."""
     text = textwrap.dedent(PROGRAM) + textwrap.dedent(program)
     command = [sys.executable, "-c", text, str(folder)]
-    return subprocess.run(command, env=_environment(folder), capture_output=True, text=True)
+    run = subprocess.run(command, env=_environment(folder), capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
 def test_ctrl_c_ends_a_compilation_and_changes_nothing(tmp_path):
-    run = _run(
+    _check(
         tmp_path,
         """
         try:
@@ -59,15 +64,13 @@ def test_ctrl_c_ends_a_compilation_and_changes_nothing(tmp_path):
         assert not optimizer.state, optimizer.state
         (folder / "slow").unlink()
         step()
-        for p in params:
-            torch.testing.assert_close(p.detach(), torch.full_like(p, 0.5))
+        check_stepped()
         """,
     )
-    assert run.returncode == 0, run.stderr
 
 
 def test_a_handler_that_raises_nothing_lets_the_compilation_continue(tmp_path):
-    run = _run(
+    _check(
         tmp_path,
         """
         seen = []
@@ -77,15 +80,13 @@ def test_a_handler_that_raises_nothing_lets_the_compilation_continue(tmp_path):
         signal.signal(signal.SIGINT, handle)
         step()
         assert seen == [signal.SIGINT]
-        for p in params:
-            torch.testing.assert_close(p.detach(), torch.full_like(p, 0.5))
+        check_stepped()
         """,
     )
-    assert run.returncode == 0, run.stderr
 
 
 def test_a_handler_that_calls_the_optimizer_during_a_compilation_gets_an_error(tmp_path):
-    run = _run(
+    _check(
         tmp_path,
         """
         errors = []
@@ -105,8 +106,6 @@ def test_a_handler_that_calls_the_optimizer_during_a_compilation_gets_an_error(t
         assert "signal handler" in errors[0], errors
         assert all(torch.equal(p.detach(), torch.ones_like(p)) for p in params)
         optimizer.step()
-        for p in params:
-            torch.testing.assert_close(p.detach(), torch.full_like(p, 0.5))
+        check_stepped()
         """,
     )
-    assert run.returncode == 0, run.stderr
