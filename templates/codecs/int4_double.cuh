@@ -1,7 +1,8 @@
 // 4-bit state with double quantization (QLoRA, arXiv 2305.14314): the scale of a block has 8 bits. Divided by the
-// tensor's largest magnitude, it is 1, 1.25, 1.5 or 1.75 times a power of two, down to 2^-63. It is never below the
-// block's largest magnitude. So blocks of 32 need the memory of `int4` with blocks of 128. Otherwise as `int4` without
-// signed_scale. QLoRA has scales in 8-bit floats, and a float per 256 blocks where this codec has one per tensor.
+// tensor's largest magnitude, it is 1, 1.25, 1.5 or 1.75 times a power of two, down to 1.5 * 2^-64. Up to rounding, it
+// is never below the block's largest magnitude. So blocks of 32 need the memory of `int4` with blocks of 128. Otherwise
+// as `int4` without signed_scale. QLoRA has scales in 8-bit floats, and a float per 256 blocks where this codec has one
+// per tensor.
 #pragma once
 #include "support/normalized_int4.cuh"
 

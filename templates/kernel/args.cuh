@@ -72,7 +72,7 @@ struct StepRecord {
   int layout;
 };
 
-// A unit of work: consecutive leaves, or in `finalize` entries, of one tensor's reduction layout.
+// The work of one thread or block: consecutive leaves, or in `finalize` entries, of one tensor's reduction layout.
 struct Item {
   int tensor;
   int reduction_layout;

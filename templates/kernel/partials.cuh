@@ -4,23 +4,23 @@
 
 namespace jitstep {
 
-// The terms of the elements of leaf `unit` of the tensor. Returns how many of them exist, as take_entries() does.
+// The terms of the elements of leaf `leaf` of the tensor. Returns how many of them exist.
 template <class S, int Pass>
-KHD int take_elements(const Scope<S>& scope, int64 unit, LeafTerms<S, Pass, 0>& x) {
-  const int64 position = unit * kLeaf, left = scope.tensor.n - position;
+KHD int take_elements(const Scope<S>& scope, int64 leaf, LeafTerms<S, Pass, 0>& x) {
+  const int64 position = leaf * kLeaf, left = scope.tensor.n - position;
   const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
   S::Traversal::template take_elements<S, Pass>(scope, position, valid, x);
   return static_cast<int>(valid);
 }
 
-// The terms of leaf `unit` of another layout. Units number all leaves of entry 0, then of entry 1, ...
+// The same for leaf `leaf` of another layout. All leaves of entry 0 are numbered first, then those of entry 1, ...
 template <class S, int Pass, int LayoutNumber>
-KHD int take_entries(const Scope<S>& scope, int64 unit, LeafTerms<S, Pass, LayoutNumber>& x) {
+KHD int take_entries(const Scope<S>& scope, int64 leaf, LeafTerms<S, Pass, LayoutNumber>& x) {
   using L = LeafSums<S, Pass, LayoutNumber>;
   using Traversal = typename S::Traversal;
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
-  const int64 entry = unit / reduction_layout.leaves,
-              position = unit % reduction_layout.leaves * kLeaf;
+  const int64 entry = leaf / reduction_layout.leaves,
+              position = leaf % reduction_layout.leaves * kLeaf;
   const int64 left = entry < reduction_layout.entries ? reduction_layout.members - position : 0;
   const auto valid = static_cast<uint32>(left < 0 ? 0 : min<int64>(left, kLeaf));
   for_reductions<S>([&](auto r) {
@@ -35,15 +35,15 @@ KHD int take_entries(const Scope<S>& scope, int64 unit, LeafTerms<S, Pass, Layou
 }
 
 template <class S, int Pass, int LayoutNumber>
-KHD void sum_leaf(const Scope<S>& scope, int64 unit,
+KHD void sum_leaf(const Scope<S>& scope, int64 leaf,
                   double (&sums)[LeafSums<S, Pass, LayoutNumber>::kTerms]) {
   using L = LeafSums<S, Pass, LayoutNumber>;
   LeafTerms<S, Pass, LayoutNumber> x;
   int valid;
   if constexpr (LayoutNumber == 0)
-    valid = take_elements<S, Pass>(scope, unit, x);
+    valid = take_elements<S, Pass>(scope, leaf, x);
   else
-    valid = take_entries<S, Pass, LayoutNumber>(scope, unit, x);
+    valid = take_entries<S, Pass, LayoutNumber>(scope, leaf, x);
   L::add(x, valid, sums);
 }
 
@@ -80,14 +80,14 @@ template <class S, int Pass, int LayoutNumber>
 KHD void partials_of_entries(const Scope<S>& scope, const Item& item) {
   using L = LeafSums<S, Pass, LayoutNumber>;
   const ReductionLayout& reduction_layout = scope.tensor.reduction_layouts[LayoutNumber];
-  const int64 units = reduction_layout.entries * reduction_layout.leaves;
-  const int count = static_cast<int>(min<int64>(units - item.first, kLeaf));
+  const int64 leaves = reduction_layout.entries * reduction_layout.leaves;
+  const int count = static_cast<int>(min<int64>(leaves - item.first, kLeaf));
   if constexpr (LayoutNumber < kNestedLayout)
     if (S::Traversal::template sum_leaves<S, Pass, LayoutNumber>(scope, item.first, count)) return;
-  for (int64 unit = item.first; unit < item.first + count; ++unit) {
+  for (int64 leaf = item.first; leaf < item.first + count; ++leaf) {
     double sums[L::kTerms];
-    sum_leaf<S, Pass, LayoutNumber>(scope, unit, sums);
-    store_partial<S, Pass, LayoutNumber>(scope, unit, sums);
+    sum_leaf<S, Pass, LayoutNumber>(scope, leaf, sums);
+    store_partial<S, Pass, LayoutNumber>(scope, leaf, sums);
   }
 }
 

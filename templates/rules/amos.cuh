@@ -54,8 +54,8 @@ struct Rule {
     s.eps = h.eps;
     s.correction = 1 - power(h.beta, t);
     s.start = h.lr * scale_of(size);
-    s.c = h.c_coef * sqrt(h.lr);
-    s.d = h.d_coef * sqrt(s.start);
+    s.c = h.c_coef * sqrt(max(h.lr, 0.0));
+    s.d = h.d_coef * sqrt(max(s.start, 0.0));
     return s;
   }
   KHD static Reals<1> terms(Of<Step>, const auto& e, const auto&) { return {e.g * e.g}; }

@@ -52,7 +52,7 @@ struct Rule {
     if (weights == 0 || norm == 0) return {1, 0};
     const double adaptive =
         c.trust_coefficient * weights / (norm + c.weight_decay * weights + c.eps);
-    return {static_cast<real>(F.clip ? min(1.0, adaptive / c.rate) : adaptive),
+    return {static_cast<real>(F.clip ? min(1.0, adaptive / abs(c.rate)) : adaptive),
             static_cast<real>(c.weight_decay)};
   }
   KHD static real gradient(const auto& e, const auto& c) {

@@ -1,6 +1,7 @@
 // NovoGrad (arXiv 1905.11286): the second moment is one number per tensor, the average of its gradient's squared
 // norm. The defaults are those of NVIDIA's Jasper and timm: normalization and weight decay inside the first moment.
-// Without `reg_inside_moment` and with `bias_correction` it is Apex's FusedNovoGrad.   class: NovoGrad
+// Without `reg_inside_moment`, and with `bias_correction`, `grad_averaging` and betas of 0.9 and 0.999, it is Apex's
+// FusedNovoGrad.   class: NovoGrad
 #pragma once
 #include "../formulas/decay.cuh"
 

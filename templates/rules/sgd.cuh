@@ -1,6 +1,6 @@
 // Stochastic gradient descent with momentum, as torch.optim.SGD. The momentum buffer starts as the first gradient,
-// without dampening. With max_unorm, the norm of a step is at most max_unorm times the norm of p (bitsandbytes'
-// PytorchLARS).   class: SGD   step number: none
+// without dampening. With max_unorm, the norm of an update, before lr, is at most max_unorm times the norm of p
+// (bitsandbytes' PytorchLARS).   class: SGD   step number: none
 #pragma once
 #include "../formulas/decay.cuh"
 

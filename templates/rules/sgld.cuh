@@ -1,8 +1,8 @@
 // SGLD (Welling and Teh, ICML 2011): a gradient step plus Gaussian noise, so that the parameters become samples of a
 // posterior. The noise has the variance 2 lr temperature. With the gradient of a mean loss over N samples, the posterior
-// has temperature 1 / N. weight_decay is the precision of a Gaussian prior, divided by N. `preconditioned` is pSGLD
-// (arXiv 1512.07666) without its correction term, as its authors run it: RMSprop's denominator scales step and
-// noise.   class: SGLD
+// has temperature 1 / N. weight_decay is the precision of a Gaussian prior, divided by N. A step with a negative lr has
+// no noise. `preconditioned` is pSGLD (arXiv 1512.07666) without its correction term, as its authors run it: RMSprop's
+// denominator scales step and noise.   class: SGLD
 #pragma once
 #include "../formulas/decay.cuh"
 
@@ -31,7 +31,7 @@ struct Rule {
     Scalars s;
     s.lr = static_cast<real>(h.lr);
     s.weight_decay = static_cast<real>(h.weight_decay);
-    s.noise = static_cast<real>(sqrt(2 * h.lr * h.temperature));
+    s.noise = static_cast<real>(sqrt(2 * max(h.lr, 0.0) * h.temperature));
     s.alpha = static_cast<real>(h.alpha);
     s.fresh = static_cast<real>(1 - h.alpha);
     s.eps = static_cast<real>(h.eps);

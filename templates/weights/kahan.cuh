@@ -16,8 +16,8 @@ struct Weights {
   KHD static real first(typename Format::Bits bits) { return Format::load(bits); }
   KHD static real load(typename Format::Bits bits, Residual shift) {
     const float p = Format::load(bits), rest = bf16_to_float(shift);
-    const float half_ulp_exponent = Format::load(bits & 0x7f80u) * 0x1p-8f;
-    return p + chosen(abs(rest) <= half_ulp_exponent, rest, 0.0f);
+    const float half_ulp = Format::load(bits & 0x7f80u) * 0x1p-8f;
+    return p + chosen(abs(rest) <= half_ulp, rest, 0.0f);
   }
   KHD static typename Format::Bits store(real x, uint32, Residual& shift) {
     const typename Format::Bits bits = Format::store(x);

@@ -144,6 +144,13 @@ TEST(AveragedGradients, ThatAreSparseOnARankAreRefusedByAllRanks) {
   expect_all_contain({errors[1]}, "parameter 0");
 }
 
+TEST(AveragedGradients, OfAnotherShapeThanTheirParameterAreRefusedByAllRanks) {
+  const auto errors =
+      errors_of([](Tensors& parameters) { parameters[3].set_data(torch::zeros({5})); });
+  expect_all_contain({errors[0], errors[2]}, "rank 1");
+  expect_all_contain({errors[1]}, "parameter 3");
+}
+
 TEST(AveragedGradients, NeedAGroup) {
   EXPECT_THROW(average_gradients(model(), Group()), c10::Error);
 }

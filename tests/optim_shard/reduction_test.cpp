@@ -243,19 +243,26 @@ TEST(ReducedGradients, TravelInBackwardAndAreFreedAlsoWithFrozenParameters) {
             no_errors(2));
 }
 
-TEST(ReducedGradients, MayIncludeOneOfAFrozenParameter) {
-  EXPECT_EQ(on_ranks(2,
-                     [&](int, const Group& group) {
-                       const Tensors parameters = model();
-                       parameters[7].set_requires_grad(false);
-                       AdamW optimizer(parameters, AdamWOptions(0.01));
-                       optimizer.shard(group, own_gradients().in_backward(false));
-                       for (int step = 1; step <= 2; ++step) {
-                         set_gradients(parameters, step);
-                         EXPECT_NO_THROW(optimizer.step());
-                       }
-                     }),
-            no_errors(2));
+// Rank 0 has gradients of the frozen parameters, from before they were frozen. The other rank has none.
+TEST(ReducedGradients, MayIncludeThoseOfFrozenParameters) {
+  for (const std::size_t frozen : {0, 3, 7})
+    EXPECT_EQ(on_ranks(
+                  2,
+                  [&](int rank, const Group& group) {
+                    const Tensors parameters = model();
+                    const torch::Tensor before = parameters[frozen].detach().clone();
+                    parameters[frozen].set_requires_grad(false);
+                    AdamW optimizer(parameters, AdamWOptions(0.01));
+                    optimizer.shard(group, own_gradients().in_backward(false));
+                    for (int step = 1; step <= 2; ++step) {
+                      set_gradients(parameters, step);
+                      if (rank > 0) parameters[frozen].mutable_grad().reset();
+                      EXPECT_NO_THROW(optimizer.step()) << frozen;
+                    }
+                    EXPECT_FALSE(torch::equal(parameters[frozen], before)) << frozen;
+                  },
+                  std::chrono::seconds(20)),
+              no_errors(2));
 }
 
 }  // namespace

@@ -29,6 +29,15 @@ void make_folder(const std::string& folder) {
               ". Name a folder that exists or can be made.");
 }
 
+// `ranks`: 0 if the optimizer is not sharded.
+void check_part_count(int parts, int ranks) {
+  TORCH_CHECK(
+      parts >= 0 && parts <= PartIndex::kMostParts && (ranks == 0 || parts == 0 || parts == ranks),
+      "jitstep: save_parts() cannot write ", parts, " parts",
+      ranks > 0 ? ": there is one for each of the ranks. Leave the number out."
+                : c10::str(". Pass a number from 1 to ", PartIndex::kMostParts, "."));
+}
+
 std::uint64_t new_number() {
   const auto number = jit::random_number();
   TORCH_CHECK(number, "jitstep: the system gives no random numbers: ", jit::failure_advice(errno));
@@ -192,11 +201,7 @@ void Optimizer::save_parts(const std::string& folder, int parts) const {
   const int ranks = impl.sharding ? impl.sharding->ranks().size() : 0;
   const bool is_first = ranks == 0 || impl.sharding->ranks().rank() == 0;
   impl.together(RankCall::save_parts, [&] {
-    TORCH_CHECK(parts >= 0 && parts <= PartIndex::kMostParts &&
-                    (ranks == 0 || parts == 0 || parts == ranks),
-                "jitstep: save_parts() cannot write ", parts, " parts",
-                ranks > 0 ? ": there is one for each of the ranks. Leave the number out."
-                          : c10::str(". Pass a number from 1 to ", PartIndex::kMostParts, "."));
+    check_part_count(parts, ranks);
     impl.sync_groups();
     impl.agree();
   });

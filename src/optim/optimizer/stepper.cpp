@@ -171,10 +171,11 @@ jit::Step* Stepper::tuned_step(bool tables_are_new, jit::SharedState* shared_sta
                                },
                                exchange()};
   if (tables_are_new || tuner_is_new_) {
+    tuner_is_new_ = true;  // also in the next step, if begin() throws
     activate(nullptr);
     tuner_->begin(tables, hardware_of(device.device));
+    tuner_is_new_ = false;
   }
-  tuner_is_new_ = false;
   if (extras.capturable) return nullptr;  // a graph repeats the step with tables that it owns
   if (device.backend->is_capturing()) return nullptr;  // the default step throws
   return tuner_->choose(tables, device.inputs, state_->hyper_params.all());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 #include "jit/codegen/spec_text.h"
 #include "jit/manifest/option_layout.h"
@@ -70,6 +71,15 @@ jit::Value archived(const jit::Option& option, const c10::IValue& value) {
   }
 }
 
+// None in archives of torch.
+std::optional<jit::Formats> archived_formats(torch::serialize::InputArchive& archive) {
+  c10::IValue value;
+  if (!archive.try_read(kFormatsKey, value)) return {};
+  TORCH_CHECK(value.isString(), "jitstep: the checkpoint is damaged: its entry \"", kFormatsKey,
+              "\" is ", value.tagKind(), " instead of a string. Save the optimizer again.");
+  return as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
+}
+
 // The index of an option that exists.
 std::size_t index_of(const jit::OptionLayout& layout, const std::string& name) {
   return static_cast<std::size_t>(layout.find(name) - layout.options.data());
@@ -81,6 +91,15 @@ void check_bound(const Options& options) {
       !options.rule().empty(),
       "jitstep: the options cannot be read or written by get(), put() or set_lr() yet: they ",
       "have no rule. Call set(name, value), or make_options(rule, options) first.");
+}
+
+// The options that were set. put() may have changed bound ones since set().
+jit::NamedValues set_in(const GenericOptions& given) {
+  if (given.rule().empty()) return given.given();
+  jit::NamedValues values;
+  for (const std::string& name : given.names())
+    if (given.is_set(name)) values[name] = given.get(name);
+  return values;
 }
 
 }  // namespace
@@ -205,18 +224,18 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
   jit::OptionValues all = values();
   c10::IValue value;
   const auto& options = all.layout().options;
+  std::vector<std::size_t> found;
   for (std::size_t i = 0; i < options.size(); ++i) {
     const jit::Option& option = *options[i].option;
     if (!archive.try_read(option.name, value)) continue;
     const jit::Value converted = archived(option, value);
     as_torch_error([&] { all.set(option.name, converted); });
-    mark(i);
+    found.push_back(i);
   }
+  const std::optional<jit::Formats> formats = archived_formats(archive);
   unpack(all.packed());
-  if (!archive.try_read(kFormatsKey, value)) return;
-  TORCH_CHECK(value.isString(), "jitstep: the checkpoint is damaged: its entry \"", kFormatsKey,
-              "\" is ", value.tagKind(), " instead of a string. Save the optimizer again.");
-  edit_formats() = as_torch_error([&] { return jit::formats_from_json(value.toStringRef()); });
+  for (const std::size_t i : found) mark(i);
+  if (formats) edit_formats() = *formats;
 }
 
 double Options::get_lr() const {
@@ -230,8 +249,8 @@ void Options::set_lr(double lr) {
 }
 
 GenericOptions& GenericOptions::set(const std::string& name, const jit::Value& value) {
-  given_[name] = value;
   if (!rule().empty()) put(name, value);
+  given_[name] = value;
   return *this;
 }
 
@@ -260,7 +279,7 @@ std::unique_ptr<Options> make_options(const std::string& rule, const jit::Catalo
 std::unique_ptr<Options> make_options(const std::string& rule, const GenericOptions& given,
                                       const jit::Catalog& catalog) {
   auto options = make_options(rule, catalog);
-  for (const auto& [name, value] : given.given()) options->put(name, value);
+  for (const auto& [name, value] : set_in(given)) options->put(name, value);
   options->edit_formats() = given.formats();
   return options;
 }

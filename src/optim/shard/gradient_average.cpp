@@ -25,6 +25,9 @@ void check_gradient(const torch::Tensor& parameter, std::size_t i) {
   TORCH_CHECK(gradient.layout() == torch::kStrided,
               "jitstep: average_gradients() cannot average the sparse gradient of ", describe(i),
               ". Make it dense: p.mutable_grad() = p.grad().to_dense().");
+  TORCH_CHECK(gradient.sizes() == parameter.sizes(), "jitstep: average_gradients() got ",
+              describe(i), " of shape ", parameter.sizes(), " with a gradient of shape ",
+              gradient.sizes(), ". Call zero_grad() after you change parameters.");
   TORCH_CHECK(gradient.is_floating_point(), "jitstep: average_gradients() cannot average ",
               gradient.scalar_type(), " gradients, such as that of ", describe(i),
               ". Use a floating-point dtype.");

@@ -75,13 +75,16 @@ torch::ScalarType GradientReduction::travels_as(const Bucket& bucket) const {
   return options_.micro_batches == 1 ? dtype : OrderedSum::dtype(dtype);
 }
 
+// backward() computes the gradients of trained parameters. Others may have one from before they were frozen.
 void GradientReduction::begin_micro_batch() {
   if (std::exchange(open_, true)) return;
-  for (Place& place : places_) place.arrived = false;
-  for (Bucket& bucket : buckets_)
-    bucket.missing = static_cast<std::size_t>(
-        std::count_if(bucket.parameters.begin(), bucket.parameters.end(),
-                      [&](std::size_t i) { return parameters_[i].requires_grad(); }));
+  for (Bucket& bucket : buckets_) bucket.missing = 0;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[i];
+    place.arrived = false;
+    place.awaited = parameters_[i].requires_grad() || parameters_[i].grad().defined();
+    if (place.awaited) ++buckets_[place.bucket].missing;
+  }
 }
 
 void GradientReduction::check(std::size_t index, const torch::Tensor& gradient) const {
@@ -103,9 +106,7 @@ void GradientReduction::add(std::size_t index, const torch::Tensor& values) {
               "checkpointing that is not re-entrant, or in_backward(false).");
   place.arrived = place.any = true;
   copy_in(bucket, index, values);
-  // `missing` counts the parameters that backward() trains.
-  if (parameters_[index].requires_grad() && bucket.missing > 0 && --bucket.missing == 0)
-    send_complete();
+  if (place.awaited && --bucket.missing == 0) send_complete();
 }
 
 // The gradients of this micro-batch, with zeros for those that have not come.

@@ -75,6 +75,7 @@ class GradientReduction {
     std::int64_t elements = 0;     // of the parameter
     std::vector<std::int64_t> at;  // by rank: the first element of its part in the bucket
     std::int64_t own_at = 0;       // in `reduced`
+    bool awaited = false;          // at the begin of this micro-batch
     bool arrived = false;          // in this micro-batch
     bool any = false;              // in a micro-batch of this step; after finish(), of any rank
   };

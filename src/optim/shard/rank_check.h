@@ -51,8 +51,9 @@ class RankHash {
 
 /// What ranks must have in common for one parameter. Digests.
 struct ParameterDigest {
-  std::uint64_t shape = 0;     // sizes, strides, dtype
-  std::uint64_t options = 0;   // rule, options, formats, seed, step number
+  std::uint64_t shape = 0;  // sizes, dtype and strides. average_gradients(): without strides
+  // Rule, options, formats, seed, step number. 0 in calls that launch no kernel.
+  std::uint64_t options = 0;
   // step(), train(), eval(): 1 and a bit per given input if the parameter takes part. Other calls: 1 if it has state.
   std::uint64_t gradient = 0;
 };

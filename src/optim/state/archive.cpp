@@ -90,7 +90,29 @@ bool has(InputArchive& archive, const std::string& key) {
 // In these archives SGD has one step count for the whole optimizer.
 std::int64_t old_steps(InputArchive& archive) {
   c10::IValue iteration;
-  return archive.try_read("iteration_", iteration) ? iteration.toInt() : 0;
+  return archive.try_read("iteration_", iteration) ? read_integer(archive, "iteration_") : 0;
+}
+
+// Empty if the archive lacks them.
+std::vector<torch::Tensor> old_buffers(InputArchive& archive, const char* key) {
+  std::vector<torch::Tensor> buffers;
+  if (key != nullptr && has(archive, key)) torch::optim::serialize(archive, key, buffers);
+  return buffers;
+}
+
+using ArchivedStates = std::vector<std::unique_ptr<ParamState>>;
+
+// Adam has a step number for each parameter, which is 0 for those that were not trained. Others have `common` or none.
+void set_old_steps(ArchivedStates& states, const std::vector<torch::Tensor>& steps,
+                   std::int64_t common) {
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!states[i]) continue;
+    const std::int64_t own = i < steps.size() ? steps[i].item<std::int64_t>() : common;
+    if (own == 0)
+      states[i].reset();
+    else
+      states[i]->step() = own;
+  }
 }
 
 // True if the archive has any buffer that this rule's optimizer wrote before torch 1.5.
@@ -125,18 +147,12 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
     return *states[i];
   };
   for (const auto& slot : slots) {
-    const char* const key = old_name(slot.torch_name);
-    if (key == nullptr || !has(archive, key)) continue;
-    std::vector<torch::Tensor> buffers;
-    torch::optim::serialize(archive, key, buffers);
-    for (std::size_t i = 0; i < buffers.size(); ++i) state(i).set_value(slot.name, buffers[i]);
+    const std::vector<torch::Tensor> buffers = old_buffers(archive, old_name(slot.torch_name));
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      if (buffers[i].defined()) state(i).set_value(slot.name, buffers[i]);
   }
-  std::vector<torch::Tensor> steps;
-  if (has(archive, "step_buffers")) torch::optim::serialize(archive, "step_buffers", steps);
-  for (std::size_t i = 0; i < steps.size(); ++i) state(i).step() = steps[i].item<std::int64_t>();
-  const std::int64_t common_steps = std::max<std::int64_t>(1, old_steps(archive));
-  for (auto& one : states)
-    if (one && one->step() == 0) one->step() = common_steps;
+  set_old_steps(states, old_buffers(archive, "step_buffers"),
+                std::max<std::int64_t>(1, old_steps(archive)));
   return out;
 }
 

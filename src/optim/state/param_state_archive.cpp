@@ -147,8 +147,6 @@ void ParamState::Data::read_formats(torch::serialize::InputArchive& archive) {
 }
 
 void ParamState::Data::read(torch::serialize::InputArchive& archive) {
-  *this = Data{.rule = std::move(rule), .rule_catalog = std::move(rule_catalog)};
-  escaped.set();
   const auto& slots = declared_slots();
   buffers.slots.resize(slots.size());
   buffers.format.slots.resize(slots.size());
@@ -169,6 +167,11 @@ void ParamState::serialize(torch::serialize::OutputArchive& archive) const {
   data_->write(archive);
 }
 
-void ParamState::serialize(torch::serialize::InputArchive& archive) { data_->read(archive); }
+void ParamState::serialize(torch::serialize::InputArchive& archive) {
+  Data fresh{.rule = data_->rule, .rule_catalog = data_->rule_catalog};
+  fresh.read(archive);
+  fresh.escaped.set();
+  *data_ = std::move(fresh);
+}
 
 }  // namespace jitstep

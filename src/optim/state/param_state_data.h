@@ -123,6 +123,7 @@ struct ParamState::Data {
   const jit::ResolvedAuxState& resolved_aux_state(const std::string& name) const;
   std::size_t aux_index(const jit::ResolvedAuxState& field) const;
   void write(torch::serialize::OutputArchive& archive) const;
+  /// Into a new object.
   void read(torch::serialize::InputArchive& archive);
 
  private:

@@ -67,19 +67,19 @@ class EntryBlocks {
 
   // Sums `count` leaves from number `first`. Leaves at the same position of their entries are consecutive.
   KHD void sum(int64 first, int count) {
-    for (int64 unit = first; unit < first + count;) {
-      const int64 entry = unit % layout_.entries, leaf = unit / layout_.entries;
+    for (int64 at = first; at < first + count;) {
+      const int64 entry = at % layout_.entries, leaf = at / layout_.entries;
       position_ = leaf * kLeaf;
       valid_ = static_cast<int>(min<int64>(layout_.members - position_, kLeaf));
       const int64 begin = entry - entry % block_.entries;
-      const int64 end = min<int64>(entry + first + count - unit, layout_.entries);
+      const int64 end = min<int64>(entry + first + count - at, layout_.entries);
       const int blocks = blocks_from(begin, end);
       width_ = blocks * block_.entries;
       take(begin, blocks);
       for_ops<Ops>([&](auto op, int n) { tree_of_part<decltype(op)>(terms_[n], valid_, width_); });
       const int64 past = min(end, begin + width_);
       store_(leaf, entry, static_cast<int>(past - entry), terms_, static_cast<int>(entry - begin));
-      unit += past - entry;
+      at += past - entry;
     }
   }
 

@@ -235,12 +235,12 @@ template <class S, int Pass, int LayoutNumber>
 KHD void sum_side_by_side(const Scope<S>& scope, const AdjacentEntries& adjacent, int64 first,
                           int count) {
   const int64 entries = scope.tensor.reduction_layouts[LayoutNumber].entries;
-  for (int64 unit = first; unit < first + count;) {
-    const int64 number = unit % entries, left = first + count - unit;
+  for (int64 at = first; at < first + count;) {
+    const int64 number = at % entries, left = first + count - at;
     const int width = static_cast<int>(min<int64>(left, adjacent.count - number % adjacent.count));
-    sum_leaves<S, Pass, LayoutNumber>(scope, unit / entries, adjacent.entry(number), width,
+    sum_leaves<S, Pass, LayoutNumber>(scope, at / entries, adjacent.entry(number), width,
                                       adjacent.step);
-    unit += width;
+    at += width;
   }
 }
 

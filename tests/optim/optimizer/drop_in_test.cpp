@@ -290,20 +290,6 @@ TEST(DropIn, AmsgradKeepsANanAsTorchDoes) {
   }
 }
 
-TEST(DropIn, ALearningRateThatBecameNegativeStepsUphill) {
-  Tensors ours = make_parameters(torch::kFloat64), theirs = clones(ours);
-  AdamW a(ours, AdamWOptions(0.1));
-  torch::optim::AdamW b(theirs, torch::optim::AdamWOptions(0.1));
-  for (int step = 1; step <= 4; ++step) {
-    const double lr = step % 2 == 0 ? -0.05 : 0.1;
-    a.param_groups()[0].options().set_lr(lr);
-    b.param_groups()[0].options().set_lr(lr);
-    train(a, ours, step, step);
-    train(b, theirs, step, step);
-    expect_close(ours, theirs, 1e-12, 1e-12);
-  }
-}
-
 TEST(DropIn, AParameterThatModulesShareIsSteppedOnce) {
   torch::nn::Linear shared(6, 6), same(6, 6);
   torch::nn::Sequential model(shared, torch::nn::Tanh(), shared);

@@ -106,7 +106,7 @@ TEST(OptionRanges, AreCheckedBeforeAGroupIsAdded) {
 
 TEST(OptionRanges, AreCheckedAtTheStepAfterASetterAndNothingChanges) {
   for_numbers(invalid_numbers, [&](auto& rule, auto& name, auto& label, auto& value) {
-    // torch accepts a rate that a schedule makes 0 or negative: drop_in_test.cpp, late_start_test.cpp.
+    // torch accepts a rate that a schedule makes 0 or negative: late_start_test.cpp, negative_rate_test.cpp.
     if (name == "lr" && value.number() <= 0 && std::isfinite(value.number())) return;
     const Tensors parameters = make_matrices();
     Optimizer optimizer(rule, parameters);

@@ -242,6 +242,38 @@ TEST(GenericOptions, WithoutARuleThrowOnAccess) {
   EXPECT_EQ(options.get_lr(), 0.5);
 }
 
+TEST(GenericOptions, WithARuleGiveAnOptimizerTheirCurrentValues) {
+  GenericOptions options(0.1);
+  options.bind("adamw");
+  options.set_lr(0.5);
+  options.put("eps", 1e-3);
+  const auto made = make_options("adamw", options);
+  EXPECT_EQ(made->get_lr(), 0.5);
+  EXPECT_EQ(made->get("eps"), Value(1e-3));
+  EXPECT_TRUE(made->is_set("eps"));
+  EXPECT_FALSE(made->is_set("betas"));
+}
+
+TEST(GenericOptions, ThatRefuseAnOptionStayUsable) {
+  GenericOptions options(0.1);
+  options.bind("adamw");
+  EXPECT_THROW(options.set("epz", 1.0), c10::Error);
+  EXPECT_EQ(options.given().count("epz"), 0u);
+  EXPECT_EQ(make_options("adamw", options)->get_lr(), 0.1);
+}
+
+TEST(Options, StayAsTheyAreIfAnArchiveIsDamaged) {
+  torch::serialize::OutputArchive archive;
+  archive.write("lr", c10::IValue(0.5));
+  archive.write("jitstep_formats", c10::IValue(std::int64_t{1}));
+  torch::serialize::InputArchive in = reread(archive);
+  AdamWOptions options(0.1);
+  options.put("lr", 0.1);
+  EXPECT_THROW(options.serialize(in), c10::Error);
+  EXPECT_EQ(options.get_lr(), 0.1);
+  EXPECT_FALSE(options.is_set("eps"));
+}
+
 TEST(Options, ThatReplaceThoseOfAGroupAreConstructed) {
   const auto options = LionOptions(0.01).weight_decay(0.5).corrected_weight_decay(true);
   Tensors ours = make_parameters(), theirs = clones(ours);

@@ -245,6 +245,25 @@ TEST(Archive, AdamsOldFormatIsRead) {
                 static_cast<AdamParamState&>(*second.state().at(key)));
 }
 
+// Their buffers have zeros. Those of a parameter behind the last trained one are missing.
+TEST(Archive, AdamsOldFormatHasNoStateOfParametersThatWereNotTrained) {
+  Tensors ours = make_parameters(), theirs = clones(ours);
+  Tensors steps, moments;
+  for (const auto& p : ours) {
+    steps.push_back(torch::tensor(std::int64_t{0}));
+    moments.push_back(torch::zeros_like(p.detach()));
+  }
+  torch::serialize::OutputArchive archive;
+  write_tensors(archive, "step_buffers", steps);
+  write_tensors(archive, "exp_average_buffers", moments);
+  write_tensors(archive, "exp_average_sq_buffers", moments);
+  Adam loaded(ours), fresh(theirs);
+  load(loaded, archive);
+  train(loaded, ours, 1, 2);
+  train(fresh, theirs, 1, 2);
+  expect_equal(ours, theirs);
+}
+
 TEST(Archive, SgdsOldAndCurrentFormatsAreRead) {
   Tensors parameters = make_parameters();
   SGD first(parameters, SGDOptions(0.1).momentum(0.9)),

@@ -90,6 +90,23 @@ TEST(ParamState, ASlotThatWasDroppedCanBeSetAgain) {
   }
 }
 
+TEST(ParamState, StaysAsItIsIfAnArchiveIsDamaged) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{70, 60}});
+  AdamW optimizer(parameters, AdamWOptions().state("int8"));
+  train(optimizer, parameters, 1, 2);
+  auto& state = state_of<AdamWParamState>(optimizer, parameters[0]);
+  const torch::Tensor before = state.exp_avg().clone();
+  torch::serialize::OutputArchive archive, formats(archive.compilation_unit());
+  formats.write("schema", c10::IValue(std::int64_t{1000}));
+  archive.write("step", c10::IValue(std::int64_t{9}));
+  archive.write("jitstep", formats);
+  torch::serialize::InputArchive in = reread(archive);
+  EXPECT_HAS(argument_error([&] { state.serialize(in); }), "schema 1000");
+  EXPECT_EQ(state.step(), 2);
+  EXPECT_TRUE(torch::equal(state.exp_avg(), before));
+  EXPECT_NO_THROW(optimizer.step());
+}
+
 TEST(ParamState, AStateMadeByTheProgramIsUsed) {
   Tensors ours = make_parameters(torch::kFloat64, {{4}}), theirs = clones(ours);
   Adam a(ours), b(theirs);
