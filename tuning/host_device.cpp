@@ -16,10 +16,11 @@ constexpr const char* kBaseline = R"(
   void baseline(const void* args, long long begin, long long end) {
     const auto [both, read, both_bytes, read_bytes, items] = *static_cast<const Args*>(args);
     for (long long item = begin; item < end; ++item) {
-      const long long first = both_bytes * item / items, last = both_bytes * (item + 1) / items;
+      const auto share = [items](long long bytes, long long i) { return bytes / items * i + bytes % items * i / items; };
+      const long long first = share(both_bytes, item), last = share(both_bytes, item + 1);
       for (long long i = first; i < last; ++i) both[i] ^= 1;
       unsigned char any = 0;
-      for (long long i = read_bytes * item / items; i < read_bytes * (item + 1) / items; ++i) any |= read[i];
+      for (long long i = share(read_bytes, item); i < share(read_bytes, item + 1); ++i) any |= read[i];
       if (last > first) both[first] ^= any & 2;
     }
   })";

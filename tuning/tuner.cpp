@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "jit/base/interrupt.h"
 #include "jit/tuning/tuning_files.h"
-#include "jitstep/jit/error.h"
 #include "tuning/clock.h"
 
 namespace jitstep::tuning {
@@ -28,7 +28,9 @@ class Session {
       return {.workload = workload, .record = *before, .known = true};
     try {
       device_.begin(workload);
-    } catch (const jit::Error& error) {
+    } catch (const jit::Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {
       return {.workload = workload, .record = record, .problem = error.what()};
     }
     record.hardware = device_.hardware();
@@ -36,7 +38,14 @@ class Session {
     jit::ConfigSearch search =
         start(workload, resumes ? before->trials : std::vector<jit::Trial>());
     const bool has_won = resumes && before->outcome == jit::Outcome::won;
-    const jit::Problem problem = run_trials(search, record, has_won ? &*before : nullptr, until);
+    jit::Problem problem;
+    try {
+      problem = run_trials(search, record, has_won ? &*before : nullptr, until);
+    } catch (const jit::Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {
+      problem = error.what();  // such as a full disk. The stored trials count in the next run
+    }
     return {.workload = workload,
             .record = record,
             .problem = problem.value_or(""),
@@ -55,10 +64,15 @@ class Session {
             .config = jit::default_kernel_config(workload.plan, device_.hardware().target)};
   }
 
+  // Whole steps were timed. In those, a gain of one of several kernels may have been too small.
+  static bool is_of_this_kernel(const TuningRecord& old) {
+    return old.strategy != jit::kInSteps || old.outcome == jit::Outcome::won;
+  }
+
   std::optional<TuningRecord> earlier(const TuningRecord& record) const {
     if (options_.records.empty()) return {};
     for (TuningRecord& old : jit::read_records(options_.records).records)
-      if (record.replaces(old)) return std::move(old);
+      if (record.replaces(old) && is_of_this_kernel(old)) return std::move(old);
     return {};
   }
 

@@ -44,9 +44,10 @@ jit::Step* Stepper::tuned_step() {
                                [at = device.device](void* to, const void* from, std::size_t bytes) {
                                  download(at, to, from, bytes);
                                }};
-  if (std::exchange(tables_are_new_, false)) {
+  if (tables_are_new_) {
     activate(nullptr);
     tuner_->begin(tables, hardware_of(device.device));
+    tables_are_new_ = false;
   }
   return tuner_->choose(tables, device.inputs, device.hyper_params);
 }

@@ -225,9 +225,11 @@ void Stepper::make_shared_state(const DeviceStep& device) {
   restored_.clear();
 }
 
-// Signal handlers of Python run while kernels compile.
+// Signal handlers of Python run while kernels compile. If one calls drop(), the tables are not ready.
 void Stepper::make_steps() {
   const Flag running(running_);
+  const int drops = drops_;
+  ready_ = false;
   bool shares = false;
   for (const DeviceStep& device : devices_)
     for (const jit::Batch& batch : device.batches)
@@ -242,11 +244,12 @@ void Stepper::make_steps() {
     for (jit::Batch& batch : device.batches)
       for (jit::StepTensor& tensor : batch.tensors) tensor.layout.reset();  // is checked now
   }
+  tables_are_new_ = true;
+  ready_ = drops == drops_;
 }
 
 void Stepper::finish(const nb::dict& state, bool scaled) {
   check_idle();
-  const int drops = drops_;
   scaled_ = scaled;
   revisions_.clear();
   for (Group* const group : groups_) {
@@ -256,16 +259,14 @@ void Stepper::finish(const nb::dict& state, bool scaled) {
   make_batches();
   number_tensors();
   watch_.remember(state);  // before a signal handler may change it
-  make_steps();
   for (Member& member : members_)
     for (NewestView& view : member.newest) view.entry = &watch_.find(view.dict, view.key);
-  tables_are_new_ = true;
-  ready_ = drops == drops_;
+  make_steps();
 }
 
 // Tables for parameters that have other memory, and are otherwise unchanged: as their formats and state are the same,
-// this is a small part of a rebuild. False if a parameter has another form. Reads those without gradients, too: others
-// may have got their old memory.
+// this is a small part of a rebuild. False if a parameter has another form, or after drop(). Reads those without
+// gradients, too: others may have got their old memory.
 bool Stepper::move_parameters() {
   for (Member& member : members_)
     if (member.inactive && member.described && !member.read_data()) return false;
@@ -277,15 +278,12 @@ bool Stepper::move_parameters() {
         if (tensor.p == nullptr && tensor.shape.elements() > 0) return false;  // add() says so
       }
   }
-  ready_ = false;  // after an error
-  const int drops = drops_;
+  ready_ = false;  // if retire() throws
   retire();
   make_steps();
   check_gradients_ = are_gradients_in_parameters();
-  tables_are_new_ = true;
-  ready_ = drops == drops_;
   moved_ = false;
-  return true;
+  return ready_;
 }
 
 }  // namespace jitstep::python

@@ -117,6 +117,11 @@ TEST_F(TunerTest, ACompleteRecordIsNotMeasuredAgainUnlessAsked) {
   EXPECT_FALSE(device.runs.empty());
   device.is.units = 96;
   EXPECT_FALSE(tuned(options()).known) << "other hardware";
+  jit::TuningRecord of_steps = tuned(options()).record;
+  of_steps.strategy = jit::kInSteps;
+  ASSERT_NE(of_steps.outcome, Outcome::won);
+  ASSERT_EQ(jit::add_record(options().records, of_steps), std::nullopt);
+  EXPECT_FALSE(tuned(options()).known) << "times of whole steps";
 }
 
 TEST_F(TunerTest, AStoppedRunContinuesWithoutLosingOrRepeatingTrials) {
@@ -144,7 +149,7 @@ TEST_F(TunerTest, AStoppedRunContinuesWithoutLosingOrRepeatingTrials) {
 TEST_F(TunerTest, TheBudgetEndsTheTrialsAndKeepsTheBestSoFar) {
   device.time = unrolled_is_faster;
   TunerOptions with = options();
-  with.budget_seconds = 0.05;  // about three trials of seven rounds
+  with.budget_seconds = 0.05;  // about three trials of eight rounds
   const Tuned one = tuned(with);
   EXPECT_FALSE(one.record.complete);
   EXPECT_LT(one.record.trials.size(), 6u);

@@ -17,7 +17,7 @@
 
 namespace jitstep::jit {
 
-/// The processors that this process may use: of a container or a job, not of the machine.
+/// The processors that this process may use by its affinity, which a job or a container may limit. Quotas do not count.
 inline int usable_processors() {
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);

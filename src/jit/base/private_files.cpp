@@ -91,7 +91,7 @@ std::string absolute_folder(const std::string& folder) {
 
 Problem make_folder(const std::string& path) {
   std::error_code failure;
-  const fs::path folder = fs::absolute(path, failure).lexically_normal();
+  const fs::path folder = fs::absolute(path, failure);  // its ".." follow links
   fs::path prefix;
   for (const fs::path& part : folder) {
     prefix /= part;

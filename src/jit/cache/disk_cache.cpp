@@ -228,10 +228,11 @@ void DiskCache::warn_unusable() {
                "you can write to."));
 }
 
-std::vector<std::string> DiskCache::rejected() {
-  open();
+std::vector<std::string> DiskCache::rejected(const Settings& settings) {
+  DiskCache cache(settings);
+  cache.open();
   std::vector<std::string> all;
-  for (const Folder& one : folders_)
+  for (const Folder& one : cache.folders_)
     if (!one.problem.empty()) all.push_back(one.problem);
   return all;
 }

@@ -84,8 +84,8 @@ class DiskCache {
   /// The folders that are searched, for messages. "no folder" if there is none.
   std::string folders();
 
-  /// Why folders of the settings are not used, as texts for messages. Warns of nothing.
-  std::vector<std::string> rejected();
+  /// Why folders of the settings are not used, as texts for messages. Makes the user's own folder. Warns of nothing.
+  static std::vector<std::string> rejected(const Settings& settings);
 
  private:
   // The folder of a layer.

@@ -61,8 +61,14 @@ bool only_tunes(std::string_view feature) {
 // absent features. g++ writes -mbmi and -mno-mwaitx.
 std::string_view feature_of(std::string_view word, bool clang) {
   if (word == "-mshstk" || word == "+shstk") return {};  // old machines ignore it
-  // Compilers use it only by intrinsics. Linux hides it on processors where it is broken.
-  if (word == "-mrdseed" || word == "+rdseed") return {};
+  // Compilers use them only by intrinsics. Linux does not list them, or hides them where they are broken.
+  static constexpr std::string_view kIntrinsics[] = {"rdseed", "ptwrite", "hreset",    "uintr",
+                                                     "kl",     "widekl",  "prefetchi", "raoint"};
+  const std::string_view name = word.substr(word.starts_with("-m")  ? 2
+                                            : word.starts_with("+") ? 1
+                                                                    : 0);
+  if (std::find(std::begin(kIntrinsics), std::end(kIntrinsics), name) != std::end(kIntrinsics))
+    return {};
   if (clang)
     return word.starts_with("+") && !only_tunes(word.substr(1)) ? word.substr(1)
                                                                 : std::string_view();

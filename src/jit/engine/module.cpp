@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <sys/stat.h>
 
 #include <cstring>
@@ -100,9 +101,19 @@ struct Failure {
   }
 };
 
-// dlerror(), classified: failures to read or map the file are not the image's.
+// dlerror() in English, whatever the locale of the program.
+std::string words_of_loader() {
+  const locale_t english = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  const locale_t before = ::uselocale(english);
+  std::string words = dlerror();
+  ::uselocale(before);
+  ::freelocale(english);
+  return words;
+}
+
+// Failures to read or map the file are not the image's.
 Failure loader_failure() {
-  const std::string words = dlerror();
+  const std::string words = words_of_loader();
   for (const char* phrase : {"cannot open shared object", "failed to map segment",
                              "Cannot allocate memory", "cannot allocate"})
     if (words.find(phrase) != words.npos) return {words, false};

@@ -25,24 +25,27 @@ namespace {
 using Kind = Manifest::Kind;
 
 struct KindNames {
+  Kind kind;
   std::string_view folder;  // "rules/"
   std::string_view one;     // "rule"
   std::string_view body;    // the struct with the functions
   std::string_view hint;
 };
 
-// In the order of Manifest::Kind.
 constexpr KindNames kKindNames[] = {
-    {"rules/", "rule", "Rule",
+    {Kind::rule, "rules/", "rule", "Rule",
      "For your own file, call load_rule() in a program, or give the tool a path instead of the "
      "name (convert: --load FILE)"},
-    {"codecs/", "codec", "Codec",
+    {Kind::codec, "codecs/", "codec", "Codec",
      "For your own file, call load_codec() in a program, or give the tool a path instead of the "
      "name (convert: --load FILE)"},
-    {"weights/", "weight format", "Weights", ""},
-    {"lang/", "gradient", "Gradient", ""}};
+    {Kind::weights, "weights/", "weight format", "Weights", ""},
+    {Kind::gradient, "lang/", "gradient", "Gradient", ""}};
 
-const KindNames& names_of(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+const KindNames& names_of(Kind kind) {
+  return *std::find_if(std::begin(kKindNames), std::end(kKindNames),
+                       [kind](const KindNames& names) { return names.kind == kind; });
+}
 
 bool is_built_in(const std::string& path) {
   const auto& all = embedded_templates();
@@ -61,10 +64,10 @@ std::string path_of(Kind kind, const std::string& name) {
 // `when`: when to add the missing file, or empty.
 std::string unknown_name(Kind kind, const std::string& name, const std::vector<std::string>& known,
                          const std::string& when) {
-  const auto& [folder, one, body, hint] = names_of(kind);
-  return str_cat("there is no ", one, " \"", name, "\"", did_you_mean(name, known), ". Known ", one,
-                 "s: ", known.empty() ? "none" : joined(known), ".",
-                 hint.empty() ? "" : str_cat(" ", hint, when, "."));
+  const KindNames& names = names_of(kind);
+  return str_cat("there is no ", names.one, " \"", name, "\"", did_you_mean(name, known),
+                 ". Known ", names.one, "s: ", known.empty() ? "none" : joined(known), ".",
+                 names.hint.empty() ? "" : str_cat(" ", names.hint, when, "."));
 }
 
 // Compilers would report what is missing here in generated code.
@@ -73,10 +76,10 @@ void check_complete(const Manifest& manifest, const std::string& content, const 
   if (!includes.contains("lang/contract.cuh"))
     throw Error(str_cat(file, ": the file does not include the types and functions of templates. ",
                         "Add `#include \"../lang/contract.cuh\"` below `#pragma once`."));
-  const auto& [folder, one, body, hint] = names_of(manifest.kind);
-  if (!contains_word(content, body))
-    throw Error(str_cat(file, ": the file has no `struct ", body, "` with the functions of a ", one,
-                        ". Add it."));
+  const KindNames& names = names_of(manifest.kind);
+  if (!contains_word(content, names.body))
+    throw Error(str_cat(file, ": the file has no `struct ", names.body,
+                        "` with the functions of a ", names.one, ". Add it."));
   if (manifest.kind == Kind::rule && !manifest.flags.empty() && !contains_word(content, "template"))
     throw Error(str_cat(file, ": the rule has `struct Flags`. Write `template <Flags F>` before ",
                         "`struct Rule`."));

@@ -30,6 +30,7 @@ constexpr int kMostReductions = 16, kMostAuxFields = 8, kMostMatrices = 8;
 static_assert(kMostReductions < kMaxReductions && kMostAuxFields + kMostMatrices < kMaxAuxFields);
 
 struct Grammar {
+  Kind kind;
   std::string_view space;                     // the parent of the file's namespace
   std::span<const std::string_view> structs;  // the structs of the manifest
 };
@@ -39,13 +40,15 @@ constexpr std::string_view kRuleStructs[] = {"Hyper",  "Flags",      "Transforms
 constexpr std::string_view kCodecStructs[] = {"Hyper", "Options", "Meta", "Reductions", "AuxState"};
 constexpr std::string_view kGradientStructs[] = {"Hyper", "Flags", "Reductions"};
 
-// In the order of Manifest::Kind.
-constexpr Grammar kGrammars[] = {{"jitstep::rules", kRuleStructs},
-                                 {"jitstep::codecs", kCodecStructs},
-                                 {"jitstep::weights", {}},
-                                 {"jitstep", kGradientStructs}};
+constexpr Grammar kGrammars[] = {{Kind::rule, "jitstep::rules", kRuleStructs},
+                                 {Kind::codec, "jitstep::codecs", kCodecStructs},
+                                 {Kind::weights, "jitstep::weights", {}},
+                                 {Kind::gradient, "jitstep", kGradientStructs}};
 
-const Grammar& grammar_of(Kind kind) { return kGrammars[static_cast<std::size_t>(kind)]; }
+const Grammar& grammar_of(Kind kind) {
+  return *std::find_if(std::begin(kGrammars), std::end(kGrammars),
+                       [kind](const Grammar& grammar) { return grammar.kind == kind; });
+}
 
 // Which function loads a file of this namespace, if it is of the other kind that users can load.
 std::string_view advice(std::string_view space, Kind kind) {

@@ -107,6 +107,8 @@ std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
         .config = candidate, .status = TrialStatus::exceeds_resources, .detail = *constraint};
   try {
     return compared(backend, kernel, default_config, candidate, download);
+  } catch (const ToolchainError&) {
+    throw;
   } catch (const Error& error) {
     return Trial{
         .config = candidate, .status = status_of(error), .detail = first_line(error.what())};

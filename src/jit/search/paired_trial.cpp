@@ -30,7 +30,7 @@ void PairedTrial::record(double seconds) {
 
 bool PairedTrial::done() const {
   const auto rounds = static_cast<int>(default_config_.size());
-  if (default_config_.size() != tried_.size() || rounds < 3) return false;
+  if (default_config_.size() != tried_.size() || rounds < 4 || rounds % 2 != 0) return false;
   const TrialTimes now = times();
   if (now.ratio > rules_.hopeless) return true;
   if (rounds < rules_.least_rounds) return false;

@@ -10,15 +10,17 @@ namespace jitstep::jit {
 
 /// How many rounds a comparison needs, and when it ends.
 struct TrialRules {
-  int least_rounds = 7;  // minimum of a trial
-  int most_rounds = 31;  // after these, an undecided trial stays undecided
-  // A trial ends after three rounds if the configuration takes this many times as long as the default.
+  // Even: as many rounds begin with the default as with the configuration.
+  int least_rounds = 8;  // minimum of a trial
+  int most_rounds = 32;  // after these, an undecided trial stays undecided
+  // A trial ends after four rounds if the configuration takes this many times as long as the default.
   double hopeless = 1.5;
   double least_gain = 0.01;  // a smaller gain does not count
 };
 
-/// A trial in progress. Each round measures the default and the configuration. The order alternates between rounds, so
-/// that a drift of the machine's speed has no effect on the comparison.
+/// A trial in progress. Each round measures the default and the configuration. The order alternates between rounds, and
+/// a trial ends after an even number of them. So neither a drift of the machine's speed nor a cost of switching between
+/// both favors one of them.
 class JITSTEP_API PairedTrial {
  public:
   explicit PairedTrial(const TrialRules& rules = {}) : rules_(rules) {}

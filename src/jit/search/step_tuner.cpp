@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "jit/base/interrupt.h"
+#include "jit/base/lines.h"
 #include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jit/search/candidate_check.h"
@@ -18,7 +20,7 @@ namespace {
 TrialRules rules_for(bool single_process) {
   TrialRules rules;
   if (single_process) return rules;
-  rules.least_rounds = rules.most_rounds = 9;
+  rules.least_rounds = rules.most_rounds = 10;
   rules.hopeless = std::numeric_limits<double>::infinity();
   return rules;
 }
@@ -190,16 +192,26 @@ std::optional<Trial> StepTuner::problem_of_batch(std::size_t batch, const Kernel
   return problem;
 }
 
-std::optional<Trial> StepTuner::problem_of(const KernelSearch& kernel, const Now& now) {
+// Memory or disk space may be missing for a check. The step itself does not need them.
+std::optional<Trial> StepTuner::problem_of(KernelSearch& kernel, const Now& now) {
   const KernelConfig candidate = kernel.search.next();
   if (agree_ && !is_tried_here(kernel, candidate))
     return Trial{.config = candidate,
                  .status = TrialStatus::exceeds_resources,
                  .detail = "it is not a candidate on this hardware"};
-  for (std::size_t b = 0; b < kernel_of_batch_.size(); ++b)
-    if (kernel_of_batch_[b] == &kernel)
-      if (auto problem = problem_of_batch(b, candidate, now)) return problem;
-  return {};
+  try {
+    for (std::size_t b = 0; b < kernel_of_batch_.size(); ++b)
+      if (kernel_of_batch_[b] == &kernel)
+        if (auto problem = problem_of_batch(b, candidate, now)) return problem;
+    return {};
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    kernel.complete = false;
+    return Trial{.config = candidate,
+                 .status = TrialStatus::exceeds_resources,
+                 .detail = first_line(error.what())};
+  }
 }
 
 // Checks candidates one after another until one can run.
@@ -209,6 +221,7 @@ StepTuner::KernelSearch* StepTuner::next_usable(const Now& now) {
     const auto problem = problem_of(*kernel, now);
     if (!problem) return kernel;
     kernel->search.reject(problem->status, problem->detail);
+    if (kernel->search.done()) write(*kernel);
   }
   return nullptr;
 }
@@ -281,9 +294,9 @@ void StepTuner::write(KernelSearch& kernel) {
                                 .size = kernel.size,
                                 .hardware = hardware_,
                                 .versions = versions_of(engine_, kernel.plan, hardware_.target),
-                                .strategy = "in steps",
+                                .strategy = kInSteps,
                                 .date = today(),
-                                .complete = true});
+                                .complete = kernel.complete});
   std::erase_if(record.trials,
                 [&](const Trial& trial) { return !is_tried_here(kernel, trial.config); });
   if (const auto problem = add_record(path, record))

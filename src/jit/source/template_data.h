@@ -47,6 +47,7 @@ struct TemplateStore::Data {
 
   std::string folder;
   bool embedded = true;
+  ForkSafeMutex loading = {};  // of add_loaded(), which looks at files before it locks `mutex`
   mutable ForkSafeMutex mutex = {};  // of the members below
   Texts added = {};
   std::map<std::string, std::shared_ptr<const LoadedFile>> files = {};

@@ -70,6 +70,7 @@ std::optional<std::string> TemplateStore::find(const std::string& name) const {
 
 std::optional<std::string> TemplateStore::Data::add_loaded(const std::string& name,
                                                            LoadedFile file) {
+  std::lock_guard one_at_a_time(loading);
   const auto present = find(name), holder = file_of(name);
   const bool own = holder && same_file(*holder, file.path);
   std::lock_guard lock(mutex);

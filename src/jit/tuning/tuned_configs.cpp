@@ -81,6 +81,7 @@ TunedConfigs::Fit TunedConfigs::fit_of(const TuningRecord& record, const WorkSiz
           .other_bucket = !same_bucket(record.size, size),
           .distance = size_distance(record.size, size),
           .other_templates = record.versions.templates != templates};
+  if (!fit.other_bucket) fit.distance = 0;
   if (fit.other_bucket && fit.distance > kFurthest) return fit;
   fit.match = fit.other_machine || fit.other_threads ? Match::same_architecture
               : fit.other_bucket                     ? Match::nearest_size

@@ -23,10 +23,25 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFile = "tuning.jsonl";
 
-// Locks the file until it is closed or the process ends. If that fails, sets `why`. A stopped process may hold the lock,
+// A lock that ends with it, also if a forked child still has the descriptor.
+class FileLock {
+ public:
+  explicit FileLock(FileHandle file) : file_(std::move(file)) {}
+  FileLock(FileLock&&) = default;
+  FileLock& operator=(FileLock&&) = delete;
+  ~FileLock() {
+    if (file_) ::flock(file_.get(), LOCK_UN);
+  }
+  explicit operator bool() const { return static_cast<bool>(file_); }
+
+ private:
+  FileHandle file_;
+};
+
+// Locks the file until the result or the process ends. If that fails, sets `why`. A stopped process may hold the lock,
 // and a training step may wait for it, so the wait is short. On a file system without locks, two concurrent tuners may
 // lose one of two records, but the file stays intact.
-FileHandle locked(const std::string& path, std::string& why) {
+FileLock locked(const std::string& path, std::string& why) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kMostWait(3);
   FileHandle file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -42,7 +57,7 @@ FileHandle locked(const std::string& path, std::string& why) {
                   " seconds. Continue or end that process");
     file.reset();
   }
-  return file;
+  return FileLock(std::move(file));
 }
 
 std::string lines_of(const RecordFile& file) {
@@ -159,7 +174,7 @@ Problem add_record(const std::string& path, const TuningRecord& record) {
 Problem add_records(const std::string& path, const std::vector<TuningRecord>& records) {
   if (auto problem = problem_of_folder(path)) return problem;
   std::string why;
-  const FileHandle lock = locked(path + ".lock", why);
+  const FileLock lock = locked(path + ".lock", why);
   if (!lock) return str_cat("cannot lock ", path, ".lock: ", why);
   RecordFile file;
   if (auto problem = problem_of_file(path, file)) return problem;

@@ -16,6 +16,9 @@ namespace jitstep::jit {
 /// The schema of the records that this version writes.
 inline constexpr int kRecordSchema = 1;
 
+/// The strategy of records whose times are those of an optimizer's whole steps.
+inline constexpr const char* kInSteps = "in steps";
+
 /// Versions at the time of the measurement. A record of another compiler or library is still useful, one of other
 /// templates less so.
 struct RecordVersions {
@@ -33,7 +36,7 @@ struct JITSTEP_API TuningRecord {
   WorkSize size = {};
   Hardware hardware = {};
   RecordVersions versions = {};
-  std::string strategy;
+  std::string strategy;   // of `jitstep tune`, or kInSteps
   std::string date;       // 2026-11-23
   bool complete = false;  // false: candidates were left out
   Outcome outcome = Outcome::unresolved;

@@ -46,6 +46,17 @@ TEST(PrivateFiles, CreatesFoldersWithMode0700WhateverTheUmask) {
   }
 }
 
+TEST(PrivateFiles, CreatesAFolderBesideTheTargetOfALink) {
+  TemporaryFolder folder;
+  ASSERT_EQ(make_folder(folder / "data/target"), std::nullopt);
+  fs::create_directory_symlink(folder / "data/target", folder / "link");
+  const std::string wanted = folder / "link/../cache";
+  EXPECT_EQ(make_folder(wanted), std::nullopt);
+  EXPECT_EQ(problem(wanted), "");
+  EXPECT_TRUE(fs::is_directory(folder / "data/cache"));
+  EXPECT_FALSE(fs::exists(folder / "cache"));
+}
+
 TEST(PrivateFiles, RejectsAFolderThatOthersMayWriteTo) {
   TemporaryFolder folder;
   for (const mode_t mode : {0720u, 0702u, 0770u, 0777u, 01777u}) {

@@ -155,7 +155,7 @@ TEST(ConfigSearch, AProcessThatCannotRunACandidateTakesItsTrialsWithTheDefault) 
     };
   };
   TrialRules rules;
-  rules.least_rounds = rules.most_rounds = 5;
+  rules.least_rounds = rules.most_rounds = 6;
   rules.hopeless = std::numeric_limits<double>::infinity();
   const auto candidates = in_order({with_leaves(4), with_leaves(64)});
   ConfigSearch able(kDefault, candidates, rules, agreement(0));

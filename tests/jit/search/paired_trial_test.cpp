@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <random>
+#include <utility>
 
 namespace jitstep::jit {
 namespace {
@@ -41,8 +42,8 @@ TEST(PairedTrial, SteadyClocksNeedTheFewestRounds) {
   EXPECT_FALSE(may_gain(steady(1, 1)));
 }
 
-TEST(PairedTrial, AHopelessCandidateStopsAfterThreeRounds) {
-  EXPECT_EQ(steady(1, 2).rounds, 3);
+TEST(PairedTrial, AHopelessCandidateStopsAfterFourRounds) {
+  EXPECT_EQ(steady(1, 2).rounds, 4);
   EXPECT_EQ(steady(1, 1.4).rounds, TrialRules().least_rounds);
 }
 
@@ -62,6 +63,34 @@ TEST(PairedTrial, AComputerThatSlowsDownFavorsNeither) {
   const TrialTimes times = run({slower, slower});
   EXPECT_NEAR(times.ratio, 1, 0.021);
   EXPECT_FALSE(proves_gain(times));
+}
+
+// For example, because a program does something else in each of them.
+TEST(PairedTrial, ALongerEverySecondStepFavorsNeither) {
+  std::mt19937_64 random(5);
+  const auto noise = noisy(1, 0.003, random);
+  for (const double odd : {1.05, 1.1, 0.9}) {
+    int steps = 0;
+    const auto step = [&] { return noise() * (steps++ % 2 == 1 ? odd : 1); };
+    const TrialTimes times = run({step, step});
+    EXPECT_NEAR(times.ratio, 1, 0.01) << odd;
+    EXPECT_FALSE(proves_gain(times)) << odd;
+  }
+}
+
+TEST(PairedTrial, ACostOfSwitchingBetweenBothHidesNoGain) {
+  std::mt19937_64 random(5);
+  const auto noise = noisy(1, 0.003, random);
+  bool last_is_default = true;
+  const auto step = [&](bool is_default, double seconds) {
+    const double cost = std::exchange(last_is_default, is_default) == is_default ? 1 : 1.05;
+    return noise() * cost * seconds;
+  };
+  TrialRules all;
+  all.least_rounds = all.most_rounds;
+  const TrialTimes times =
+      run({[&] { return step(true, 1); }, [&] { return step(false, 0.94); }}, all);
+  EXPECT_NEAR(times.ratio, 0.94, 0.01);
 }
 
 TEST(PairedTrial, NoiseTakesMoreRoundsAndRarelyLooksLikeAGain) {

@@ -7,9 +7,12 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <limits>
+#include <new>
 
 #include "jit/fixtures.h"
 #include "jit/search/config_space.h"
+#include "jit/tuning/tuning_files.h"
 #include "jit/tuning/tuning_samples.h"
 #include "jitstep/jit/option_values.h"
 #include "jitstep/jit/state_storage.h"
@@ -28,10 +31,12 @@ class CountingBackend : public CpuBackend {
 
   std::shared_ptr<void> allocate(std::size_t bytes) override {
     largest = std::max(largest, bytes);
+    if (bytes > limit) throw std::bad_alloc();
     return CpuBackend::allocate(bytes);
   }
 
   std::size_t largest = 0;
+  std::size_t limit = std::numeric_limits<std::size_t>::max();
 };
 
 // A process that steps tensors with one kernel.
@@ -82,6 +87,20 @@ Hardware narrow() {
   Hardware made = abacus(1);
   made.architecture = "x86-64 Beads family 6 avx2";
   return made;
+}
+
+// Memory may be there in another run.
+TEST(StepTuner, StepsAndStoresNoResultIfMemoryForChecksIsMissing) {
+  const TemporaryFolder folder;
+  Engine engine(testing::settings_with_cache(folder.path()));
+  Process process(engine, abacus(1), {});
+  process.add(100000);
+  process.backend.limit = 1 << 14;
+  EXPECT_EQ(process.choose(), default_kernel_config(adamw_plan(), Target::cpu()));
+  EXPECT_GT(process.backend.largest, process.backend.limit);
+  EXPECT_FALSE(process.tuner.is_trial());
+  for (const TuningRecord& record : read_records(user_records(engine.settings())).records)
+    EXPECT_FALSE(record.complete);
 }
 
 TEST(StepTuner, ProcessesTakeTheSameTrialsWhateverTheirPartsLayoutsAndHardware) {
