@@ -19,7 +19,7 @@ HEAD = """# Measurements of jitstep and other libraries on the CPU
 | plot | [{plot}]({plot}) |
 
 In each round every implementation takes one step in turn, on parameters of the same shapes and values.
-There are {rounds} rounds, and {least} for implementations that took more than {seconds:g} s.
+There are {rounds} rounds. Implementations stop after {seconds:g} s, but not before {least} rounds.
 Figures are medians of the rounds. Ratios are medians of the ratios in each round.
 
 | column | meaning |

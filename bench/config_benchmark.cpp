@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <regex>
 #include <sstream>
 
 #include "jit/base/numbers.h"
@@ -28,6 +29,12 @@ std::vector<std::int64_t> sizes_of(const std::string& shape) {
   std::istringstream parts(shape);
   for (std::string size; std::getline(parts, size, 'x');) sizes.push_back(std::stoll(size));
   return sizes;
+}
+
+// CLI11 takes the text of a problem, or "".
+std::string is_shape(const std::string& shape) {
+  const bool fits = std::regex_match(shape, std::regex("[0-9]{1,9}(x[0-9]{1,9})*"));
+  return fits ? "" : "\"" + shape + "\" is no shape such as 300x17";
 }
 
 std::string rule_of(const std::string& name_or_path) {
@@ -79,7 +86,9 @@ int run(int argc, char** argv) {
   CLI::App app("Compares sizes of work items with the default: median gains, with their quartiles");
   app.add_option("--rule", flags.rule, "Optimizer: a name, or your own file")
       ->capture_default_str();
-  app.add_option("--shapes", flags.shapes, "Shapes of one tensor each")->delimiter(',');
+  app.add_option("--shapes", flags.shapes, "Shapes of one tensor each, such as 300x17")
+      ->delimiter(',')
+      ->check(is_shape);
   app.add_option("--leaves", flags.leaves, "Values of leaves_per_item")->delimiter(',');
   app.add_option("--threads", flags.threads, "Number of threads")->check(CLI::Range(1, 1024));
   app.add_option("--rounds", flags.rounds, "Number of rounds")->check(CLI::Range(1, 10000));

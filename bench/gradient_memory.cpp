@@ -142,10 +142,15 @@ void run(const Size& size) {
 int main(int count, char** arguments) {
   CLI::App app("Peak memory of an AdamW iteration in addition to parameters and state");
   jitstep::bench::Size size;
+  const auto positive = CLI::Range(1, 1 << 30);
   app.add_option("--layers", size.layers, "Number of linear layers, each followed by a ReLU")
+      ->check(positive)
       ->capture_default_str();
-  app.add_option("--width", size.width, "Width of each layer")->capture_default_str();
+  app.add_option("--width", size.width, "Width of each layer")
+      ->check(positive)
+      ->capture_default_str();
   app.add_option("--micro-batches", size.micro_batches, "Number of micro-batches in a sum")
+      ->check(positive)
       ->capture_default_str();
   app.add_flag("--bfloat16", size.bfloat16, "Parameters and gradients in bfloat16");
   CLI11_PARSE(app, count, arguments);

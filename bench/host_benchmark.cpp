@@ -26,9 +26,9 @@ using Tensors = std::vector<torch::Tensor>;
 constexpr std::size_t kTensors = 700;
 
 double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
 struct Pair {

@@ -32,6 +32,11 @@ def python_of(folder):
     return folder / "bin/python"
 
 
+def has_pip(python):
+    """False for an environment that was not completed."""
+    return python.exists() and subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0
+
+
 def pip_install(python, requirements):
     """Installs packages. Returns None, or pip's error message."""
     command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "-q"]
@@ -55,7 +60,7 @@ def install(folder=FOLDER, packages=PACKAGES):
     again."""
     record = folder / "installed.json"
     known = json.loads(record.read_text()) if record.exists() else {}
-    if not python_of(folder).exists():
+    if not has_pip(python_of(folder)):
         venv.create(folder, with_pip=True, clear=True)
         known = {}
     for package, requirements in packages.items():

@@ -125,7 +125,7 @@ def page_table(of_task):
     lines = [f"| format | bytes/parameter | {titles} |", "|---" * 4 + "|"]
     for name in of_task[PAGE_COLUMNS[0][0]]:
         found = [(of_task[task], measure) for task, measure, _ in PAGE_COLUMNS]
-        cells = [cell(of[name], of[REFERENCE], measure) for of, measure in found]
+        cells = [cell(of[name], of[REFERENCE], measure) if name in of else "" for of, measure in found]
         lines.append(f"| `{name}` | {size(found[0][0][name]):.2f} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -199,7 +199,8 @@ def main():
     of_task = by_format(results, arguments)
     if not of_task:
         sys.exit(f"{path} has no {REFERENCE} run with these settings. Call without --table first.")
-    text = caption(results, arguments) + table(of_task)
+    shown = [run for of in of_task.values() for runs in of.values() for run in runs]
+    text = caption(shown, arguments) + table(of_task)
     path.with_suffix(".md").write_text(text)
     if path == PUBLISHED:
         write_page(of_task)

@@ -43,6 +43,9 @@ if [ "${JITSTEP_PYTHON:-1}" != 0 ]; then
   fi
 fi
 mkdir -p "$root/.deps"
+# Two runs of ninja in one folder would damage it.
+exec 9>"$root/.deps/lock-$preset"
+flock 9
 log="$root/.deps/configure-$preset.log"
 if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" "${front_end[@]}" >"$log" 2>&1; then
   cat "$log" >&2

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Compares the kernels that the templates of two commits compile to on the CPU: proves that a change only moved text.
 
-  compare_templates.py OLD [NEW]      NEW: a commit; default: the files as they are
-
 Compiles a kernel of each rule, and AdamW with each state format and weight format. Prints the kernels whose
-instructions differ, and exits with 1 if there are any. build/tools/jitstep writes the units, so both commits must have
-the files that these include.
+instructions differ, and those that only one commit compiles. Exits with 1 if there are any. build/tools/jitstep writes
+the units, so both commits must have the files that these include.
 """
 
+import argparse
 import json
 import os
 import pathlib
@@ -56,16 +55,20 @@ def assembly(arguments: list[str], templates: pathlib.Path) -> list[str] | str:
 
 
 def main() -> int:
-    old, new = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", help="a commit")
+    parser.add_argument("new", nargs="?", help="a commit; default: the files as they are")
+    given = parser.parse_args()
     differ = compared = 0
     with tempfile.TemporaryDirectory() as temporary:
         folders = [
-            templates_of(commit, pathlib.Path(temporary) / name) for commit, name in ((old, "old"), (new, "new"))
+            templates_of(commit, pathlib.Path(temporary) / name)
+            for commit, name in ((given.old, "old"), (given.new, "new"))
         ]
         for arguments in kernels():
             before, after = (assembly(arguments, folder) for folder in folders)
-            if isinstance(before, str) or isinstance(after, str):
-                print(" ".join(arguments), "is not compared:", before if isinstance(before, str) else after)
+            if isinstance(before, str) and isinstance(after, str):
+                print(" ".join(arguments), "is not compared:", before)
                 continue
             compared += 1
             if before != after:

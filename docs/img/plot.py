@@ -15,6 +15,7 @@ import json
 import pathlib
 import statistics
 import subprocess
+import sys
 
 import matplotlib
 
@@ -23,6 +24,9 @@ import matplotlib.pyplot as plt
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+import training
+
 STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "jitstep",
@@ -118,34 +122,34 @@ def draw_memory(tool):
 
 def training_losses():
     """Test losses of the text task by state format and seed, and bytes per parameter: parameter and state."""
-    losses, size = {}, {}
-    for line in (ROOT / "bench/results/training.jsonl").read_text().splitlines():
-        run = json.loads(line)
-        state = run["spec"].get("state", "fp32")
-        if run["task"] != "char_transformer" or run["dtype"] != "float32":
-            continue
-        name = state if isinstance(state, str) else ", ".join(f"{slot} {codec}" for slot, codec in state.items())
-        losses.setdefault(name, {})[run["seed"]] = run["test_loss"]
-        size[name] = 4 + run["state_bytes_per_parameter"]
-    return losses, size
+    results = training.by_format(training.read_results(training.PUBLISHED), training.parse_arguments([]))
+    of = {name: runs for name, runs in results["char_transformer"].items() if runs[0]["dtype"] == "float32"}
+    losses = {name: {run["seed"]: run["test_loss"] for run in runs} for name, runs in of.items()}
+    return losses, {name: training.size(runs) for name, runs in of.items()}
 
 
 def draw_accuracy():
     losses, size = training_losses()
-    labels = []
+    labels, seeds = [], set()
     figure, axes = plt.subplots(figsize=(7, 3.9), layout="constrained")
     axes.axvline(0, color=BOUND, linewidth=1)
     for name in sorted(losses, key=size.get):
-        changes = [100 * (loss / losses["fp32"][seed] - 1) for seed, loss in losses[name].items()]
+        shared = [seed for seed, loss in losses[name].items() if loss is not None and losses["fp32"].get(seed)]
+        if len(shared) < 2:
+            continue  # no standard error
+        changes = [100 * (losses[name][seed] / losses["fp32"][seed] - 1) for seed in shared]
         mean, error = statistics.fmean(changes), statistics.stdev(changes) / len(changes) ** 0.5
         if mean > MOST_CHANGE:
             continue  # fp8_norm would flatten all others
         axes.errorbar(mean, len(labels), xerr=error, fmt="o", markersize=5, capsize=3, color=OURS)
         labels.append(f"{name}   {size[name]:.2f}")
+        seeds.add(len(shared))
     axes.set_yticks(range(len(labels)), labels, fontsize=9)
     axes.invert_yaxis()
     axes.set_title("state format, bytes per parameter", fontsize=9, loc="left", x=-0.25)
-    axes.set_xlabel("change of the test loss from fp32, in % (mean and standard error of 5 seeds)", fontsize=9)
+    axes.set_xlabel(
+        f"change of the test loss from fp32, in % (mean and standard error of {min(seeds)} seeds)", fontsize=9
+    )
     figure.savefig(HERE / "accuracy.svg", metadata={"Date": None})
 
 

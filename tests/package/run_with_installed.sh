@@ -5,9 +5,9 @@ set -euo pipefail
 folder=$1 program=$2
 shift 2
 export LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-found=$(ldd "$program" | sed -nE '/libjitstep_cuda_device/!s/.*(libjitstep[a-z_]*\.so[^ ]*) => ([^ ]+) .*/\2/p')
+found=$(ldd "$program" | sed -nE '/libjitstep_cuda_device/!s/.*(libjitstep[a-z_]*\.so[^ ]*) => (.+) \(0x.*/\2/p')
 [ -n "$found" ] || { echo "$program links no jitstep library"; exit 1; }
-for library in $found; do
+while IFS= read -r library; do
   [ "$(dirname "$library")" = "$folder" ] || { echo "$program loads $library, not the one in $folder"; exit 1; }
-done
+done <<<"$found"
 exec "$program" "$@"

@@ -49,6 +49,7 @@ TEST(CommandLine, ReportsEveryMistakeAsAUsageError) {
       {{"inspect", "--show", "flta"}, "there is no \"flta\" (did you mean \"flat\"?); there are "},
       {{"inspect", "--target", "cpuu"}, "there is no target \"cpuu\" (did you mean \"cpu\"?)"},
       {{"inspect", "adamw", "--state", "int8"}, "To name a rule, use --rule"},
+      {{"inspect", R"({"rule": "lion"})", "--rule", "lion"}, "Leave one out"},
       {{"inspect", "--rule", "adamww"}, "there is no rule \"adamww\" (did you mean \"adamw\"?)"},
       {{"inspect", "--config", "tile_lane=4"},
        "there is no \"tile_lane\" (did you mean \"tile_lanes\"?)"},

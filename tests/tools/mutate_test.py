@@ -44,6 +44,8 @@ class Mutate(unittest.TestCase):
             "templates/a.cuh": "1",
             "src/a.cpp": "1",
             "include/a.h": "1",
+            "src/B.cpp": "",
+            "src/Zz.cpp": "",
             ".deps/venv": "",
             ".gitignore": "/.deps",
             "tools/setup.sh": "#!/bin/sh\n",
@@ -57,6 +59,7 @@ class Mutate(unittest.TestCase):
         for name in ("mutate.sh", "mutants.py"):
             shutil.copy(ROOT / "tools" / name, self.root / "tools")
         subprocess.run(["git", "init", "-q"], cwd=self.root, check=True)
+        subprocess.run(["git", "add", "-A"], cwd=self.root, check=True)
 
     def put(self, name, text):
         path = self.root / name
@@ -105,9 +108,11 @@ class Mutate(unittest.TestCase):
 
     def test_files_that_the_tree_deleted_are_deleted_in_the_copy(self):
         self.mutate("of_a_source")
-        (self.root / "tools/old.cpp").unlink()
+        for name in ("tools/old.cpp", "src/Zz.cpp"):
+            (self.root / name).unlink()
         self.mutate("of_a_source")
-        self.assertFalse((self.outside / "copy/tools/old.cpp").exists())
+        copied = {str(path.relative_to(self.outside / "copy")) for path in self.outside.glob("copy/*/*.cpp")}
+        self.assertEqual(copied, {"src/a.cpp", "src/B.cpp"})
         self.assertTrue((self.outside / "copy/build/tests/test_a").exists())
 
     def test_a_folder_with_other_files_keeps_them(self):

@@ -38,13 +38,17 @@ class Reference(unittest.TestCase):
             self.assertEqual(self.call("--check", folder).returncode, 0)
             page = pathlib.Path(folder, "optimizers/lion.md")
             page.write_text(page.read_text().replace("Lion", "Tiger"))
-            pathlib.Path(folder, "optimizers/gone.md").write_text("# Gone\n")
+            other = pathlib.Path(folder, "optimizers/thesis.txt")
+            other.write_text("Mine.\n")
+            generated = page.read_text().splitlines()[0]
+            pathlib.Path(folder, "optimizers/gone.md").write_text(f"{generated}\n\n# Gone\n")
             done = self.call("--check", folder)
             self.assertEqual(done.returncode, 1)
             self.assertIn("lion.md is not current", done.stderr)
             self.assertIn("gone.md is not current", done.stderr)
             self.assertEqual(self.call(folder).returncode, 0)
             self.assertEqual(self.call("--check", folder).returncode, 0)
+            self.assertTrue(other.exists())
 
     def test_every_optimizer_has_a_page_in_the_index_and_the_navigation(self):
         index, navigation = (DOCS / "optimizers/index.md").read_text(), (ROOT / "mkdocs.yml").read_text()

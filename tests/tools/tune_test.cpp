@@ -105,6 +105,9 @@ TEST_F(TuneTool, EveryMistakeIsReportedInOneLine) {
     EXPECT_EQ(result.output.find(".. "), std::string::npos) << result.output;
   }
   EXPECT_EQ(run({"tune", "--strategy", "luck"}).status, 2);
+  const Finished unused = run({"tune", "--dry-run", "--report", "trials.json"});
+  EXPECT_EQ(unused.status, 2);
+  EXPECT_NE(unused.output.find("--report"), std::string::npos) << unused.output;
   EXPECT_EQ(run({"tune", "--sizes", "4k", "--model", "x.json"}).status, 2);
   EXPECT_EQ(run({"tune", "--sizes", "none"}).status, 2);
   for (const char* command : {"tune", "bench"})

@@ -74,9 +74,11 @@ std::string excluded(const CLI::ExcludesError& error) {
   const std::string_view between = " excludes ";
   const std::size_t at = what.find(between);
   if (at == what.npos) return what;
-  const std::string first = what.substr(0, at);
-  return str_cat(what.substr(at + between.size()), " cannot be given together with ", first,
-                 first == "spec" ? ", which is JSON. To name a rule, use --rule" : "");
+  const std::string first = what.substr(0, at), other = what.substr(at + between.size());
+  const char* const hint = first != "spec"     ? ""
+                           : other == "--rule" ? ", which names the rule. Leave one out"
+                                               : ", which is JSON. To name a rule, use --rule";
+  return str_cat(other, " cannot be given together with ", first, hint);
 }
 
 std::string problem_of(const CLI::App& command, const CLI::ParseError& error) {

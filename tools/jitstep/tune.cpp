@@ -37,7 +37,7 @@ constexpr const char* kFooter =
     "Launch configurations never change results. Before jitstep times one, it compares its\n"
     "results with those of the default configuration, on scratch tensors. Tuning records go to\n"
     "tuning.jsonl in the cache folder, and optimizers use them from then on. Ctrl-C stops tuning\n"
-    "after the current trial (exit status 130), and the same command continues it. A second\n"
+    "after the current measurement (exit status 130), and the same command continues it. A second\n"
     "Ctrl-C stops it at once.\n\n"
     "Examples:\n"
     "  jitstep tune --rule adamw --state int8 --sizes 4k,1M,16M --budget 60s\n"
@@ -302,7 +302,10 @@ void add_tune_command(CLI::App& app, int& status) {
   add("--report", request->report, "Write all trials as JSON for tools/plot_report.py", "FILE")
       ->check(not_empty());
   command->add_flag("--force", request->force, "Also tune workloads that have a record");
-  command->add_flag("--dry-run", request->dry_run, "Only print the candidates in order");
+  CLI::Option* const dry =
+      command->add_flag("--dry-run", request->dry_run, "Only print the candidates in order");
+  for (const char* name : {"--trials", "--strategy", "--records", "--report", "--force"})
+    dry->excludes(command->get_option(name));
   add_json_flag(*command, request->json);
   command->callback([request, &status] {
     status = kSuccess;

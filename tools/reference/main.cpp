@@ -1,5 +1,6 @@
 // For developers: writes the generated pages of docs/, or checks that they are current.
 //   jitstep-reference [--check] [DOCS]
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -8,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "markdown.h"
 #include "pages.h"
 
 namespace {
 
 namespace fs = std::filesystem;
+using jitstep::reference::kGenerated;
 using jitstep::reference::Page;
 
 std::string content_of(const fs::path& file) {
@@ -20,11 +23,13 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Pages of optimizers that no longer exist.
+// Generated pages of optimizers that no longer exist.
 std::set<fs::path> leftovers(const fs::path& docs, const std::vector<Page>& pages) {
   std::set<fs::path> files;
   if (fs::exists(docs / "optimizers"))
-    for (const auto& file : fs::directory_iterator(docs / "optimizers")) files.insert(file.path());
+    for (const auto& file : fs::directory_iterator(docs / "optimizers"))
+      if (file.is_regular_file() && content_of(file.path()).starts_with(kGenerated))
+        files.insert(file.path());
   for (const Page& page : pages) files.erase(docs / page.path);
   return files;
 }
@@ -65,6 +70,11 @@ int main(int argc, char** argv) {
     std::cerr << "usage: jitstep-reference [--check] [DOCS]\n";
     return 2;
   }
-  const std::vector<Page> pages = jitstep::reference::all_pages();
-  return checks ? check(docs, pages) : write(docs, pages);
+  try {
+    const std::vector<Page> pages = jitstep::reference::all_pages();
+    return checks ? check(docs, pages) : write(docs, pages);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
 }

@@ -31,7 +31,7 @@ Settings settings() {
   return found;
 }
 
-bool rejects_a_folder() { return !DiskCache(settings()).rejected().empty(); }
+bool rejects_a_folder() { return !DiskCache::rejected(settings()).empty(); }
 
 std::string digest_of(const ListedEntry& entry) {
   return std::filesystem::path(entry.file.path).stem().string();

@@ -81,7 +81,7 @@ void check_stored(const Built& built) {
   const Settings here = settings();
   const std::string file = entry_path(here.cache_dir, built.key);
   if (std::filesystem::exists(file)) return;
-  const std::vector<std::string> rejected = DiskCache(here).rejected();
+  const std::vector<std::string> rejected = DiskCache::rejected(here);
   throw Error(str_cat(
       "it was compiled, but is not in the cache. ",
       rejected.empty() ? "Check the space on the disk, and JITSTEP_CACHE_DIR" : rejected.front()));
