@@ -12,6 +12,7 @@ import gzip
 import pathlib
 import sys
 import time
+import zlib
 
 import torch
 
@@ -34,7 +35,7 @@ def read(folder, name, header):
     try:
         with gzip.open(folder / name) as file:
             content = bytearray(file.read()[header:])
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:
         sys.exit(
             f"cannot read the data: {error}. Install the Debian or Ubuntu package dataset-fashion-mnist, or use --data"
         )

@@ -44,8 +44,9 @@ if [ "${JITSTEP_PYTHON:-1}" != 0 ]; then
 fi
 mkdir -p "$root/.deps"
 # Two runs of ninja in one folder would damage it.
-exec 9>"$root/.deps/lock-$preset"
-flock 9
+mkdir -p "$build"
+exec 9>"$build/.lock"
+flock -n 9 || { echo "build: waiting for another build in $build"; flock 9; }
 log="$root/.deps/configure-$preset.log"
 if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" "${front_end[@]}" >"$log" 2>&1; then
   cat "$log" >&2

@@ -77,7 +77,7 @@ step() {
   timeout --kill-after=10 "$limit" "$@" >"$log" 2>&1 &
   running=$!
   wait "$running"
-  status=$?
+  status=$? running=
   if [ $status -eq 0 ]; then
     say "  ok      $name ($((SECONDS - start)) s)"
     return 0

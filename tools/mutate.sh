@@ -99,7 +99,8 @@ build() { "$copy/tools/build.sh" "$@" >"$log" 2>&1; }
 # Kernels of the tree without a mutant.
 kernels="$copy/kernels"
 
-# run_suite PROGRAM FILTER CACHE: fails if the suite fails or exceeds the time limit.
+# run_suite PROGRAM FILTER CACHE: fails if the suite fails or exceeds the time limit. In the foreground, so that Ctrl-C
+# reaches the suite.
 run_suite() {
   (cd "$copy" && JITSTEP_CACHE_DIR=$3 timeout --foreground "$suite_seconds" "build/tests/$1" --gtest_filter="$2" --gtest_brief=1) \
     >"$log" 2>&1

@@ -116,8 +116,10 @@ apt() {
 }
 
 apt_log="$root/.deps/apt.log"
+updated=""
 update_lists() {
-  apt update >"$apt_log" 2>&1 || say "warning: apt-get update failed ($apt_log). Trying to install anyway."
+  if apt update >>"$apt_log" 2>&1; then updated=1; return 0; fi
+  say "warning: apt-get update failed ($apt_log). Trying to install anyway."
 }
 
 install_required() {
@@ -127,16 +129,17 @@ install_required() {
 them in another way and set JITSTEP_NO_APT=1."
 }
 
-# Optional packages that apt-get does not have. They are not tried again.
+# Optional packages that this system does not have. They are not tried again.
 unavailable="$root/.deps/unavailable"
 install_optional() {
   apt install -y --no-install-recommends "$1" >>"$apt_log" 2>&1 && return 0
-  say "warning: apt-get could not install the optional package $1 ($apt_log). To try again, delete $unavailable."
-  echo "$1" >>"$unavailable"
+  say "warning: apt-get could not install the optional package $1 ($apt_log)"
+  if [ -n "$updated" ] && ! apt-cache show "$1" >/dev/null 2>&1; then echo "$1" >>"$unavailable"; fi
 }
 
 install_packages() {
   local required optional reason package
+  : >"$apt_log"
   mapfile -t required < <(missing_packages)
   mapfile -t optional < <(missing_optional_packages | grep -vxF -f <(cat "$unavailable" 2>/dev/null))
   [ $((${#required[@]} + ${#optional[@]})) -gt 0 ] || return 0

@@ -9,7 +9,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 JITSTEP_PRESET=clang "$root/tools/build.sh"
 if [ $# -eq 0 ]; then
   # The path may have characters with a meaning in regular expressions.
-  set -- "^$(sed 's/[^a-zA-Z0-9/_-]/\\&/g' <<<"$root")/(src|tools|examples|bench|tuning|python/src)/"
+  set -- "^$(python3 -c 'import re, sys; print(re.escape(sys.argv[1]))' "$root")/(src|tools|examples|bench|tuning|python/src)/"
 fi
 python3 -c 'import json, re, sys
 files = [entry["file"] for entry in json.load(open(sys.argv[1]))]

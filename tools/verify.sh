@@ -75,14 +75,20 @@ load() {
 # "passed", "failed" or "not run", and whether the part's files are still the same.
 state() { if [ "$commit" = - ] || same_files_as "$commit" "$1"; then echo "$result"; else echo "$result, older files"; fi; }
 
-run_part() {
-  local start=$SECONDS commit result=passed lock
-  exec {lock}>"$out/$1.lock"
-  flock -n "$lock" || fail "another run of this script runs the part $1. Wait for it."
+# Two runs of a part would write one log.
+run_locked() {
   [ -z "$(on_files "$1" status --porcelain)" ] || fail "commit the files of the part $1 first: ${files[$1]}"
+  (
+    flock -n 9 || { echo "verify: another run of this script runs the part $1" >&2; exit 1; }
+    run_part "$1"
+  ) 9>"$out/$1.lock"
+}
+
+run_part() {
+  local start=$SECONDS commit result=passed
   commit=$(git rev-parse --short=12 HEAD)
   echo "verify: $1 runs, log in $out/$1.log"
-  JITSTEP_VERIFY=1 bash -c "${commands[$1]}" >"$out/$1.log" 2>&1 </dev/null || result=failed
+  JITSTEP_VERIFY=1 bash -c "${commands[$1]}" >"$out/$1.log" 2>&1 </dev/null 9>&- || result=failed
   if ! same_files_as "$commit" "$1"; then
     echo "verify: $1 has no result, because its files changed while it ran"
     return 1
@@ -142,7 +148,7 @@ run() {
     if [ "$(state "$name")" = passed ]; then
       echo "verify: $name passed before, on $commit"
     else
-      run_part "$name" || failures=$((failures + 1))
+      run_locked "$name" || failures=$((failures + 1))
     fi
   done
 }

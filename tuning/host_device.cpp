@@ -12,15 +12,17 @@ constexpr std::int64_t kElementsPerItem = 4096;
 // equal parts per item. The last line keeps the compiler from removing the reads.
 constexpr const char* kBaseline = R"(
   struct Args { unsigned char* both; const unsigned char* read; long long both_bytes, read_bytes, items; };
+  static long long share(long long bytes, long long item, long long items) {
+    return bytes / items * item + bytes % items * item / items;
+  }
   extern "C" [[gnu::visibility("default")]]
   void baseline(const void* args, long long begin, long long end) {
     const auto [both, read, both_bytes, read_bytes, items] = *static_cast<const Args*>(args);
     for (long long item = begin; item < end; ++item) {
-      const auto share = [items](long long bytes, long long i) { return bytes / items * i + bytes % items * i / items; };
-      const long long first = share(both_bytes, item), last = share(both_bytes, item + 1);
+      const long long first = share(both_bytes, item, items), last = share(both_bytes, item + 1, items);
       for (long long i = first; i < last; ++i) both[i] ^= 1;
       unsigned char any = 0;
-      for (long long i = share(read_bytes, item); i < share(read_bytes, item + 1); ++i) any |= read[i];
+      for (long long i = share(read_bytes, item, items); i < share(read_bytes, item + 1, items); ++i) any |= read[i];
       if (last > first) both[first] ^= any & 2;
     }
   })";

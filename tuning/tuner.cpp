@@ -1,15 +1,22 @@
 #include "tuning/tuner.h"
 
 #include <algorithm>
+#include <map>
 
 #include "jit/base/interrupt.h"
+#include "jit/base/lines.h"
+#include "jit/base/text.h"
 #include "jit/tuning/tuning_files.h"
 #include "tuning/clock.h"
 
 namespace jitstep::tuning {
 namespace {
 
+using jit::KernelConfig;
 using jit::TuningRecord;
+
+// Candidates that could not be checked for a cause that may end, such as a full disk. With the cause.
+using Unchecked = std::map<KernelConfig, std::string>;
 
 class Session {
  public:
@@ -34,18 +41,12 @@ class Session {
       return {.workload = workload, .record = record, .problem = error.what()};
     }
     record.hardware = device_.hardware();
-    const bool resumes = before && !before->complete && !options_.again;
+    const bool goes_on = before && !before->complete && !options_.again;
+    const bool resumes = goes_on && before->strategy != jit::kInSteps;
     jit::ConfigSearch search =
         start(workload, resumes ? before->trials : std::vector<jit::Trial>());
-    const bool has_won = resumes && before->outcome == jit::Outcome::won;
-    jit::Problem problem;
-    try {
-      problem = run_trials(search, record, has_won ? &*before : nullptr, until);
-    } catch (const jit::Interrupted&) {
-      throw;
-    } catch (const std::exception& error) {
-      problem = error.what();  // such as a full disk. The stored trials count in the next run
-    }
+    const bool has_won = goes_on && before->outcome == jit::Outcome::won;
+    const jit::Problem problem = run_trials(search, record, has_won ? &*before : nullptr, until);
     return {.workload = workload,
             .record = record,
             .problem = problem.value_or(""),
@@ -85,15 +86,33 @@ class Session {
             std::move(before)};
   }
 
+  // Returns why the candidate cannot be used. If it may be usable in another run, adds it to `unchecked`.
+  std::optional<jit::Trial> problem_of(const KernelConfig& candidate, Unchecked& unchecked) {
+    try {
+      return device_.check(candidate);
+    } catch (const jit::Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {
+      unchecked.emplace(candidate, error.what());
+      return jit::Trial{.config = candidate,
+                        .status = jit::TrialStatus::exceeds_resources,
+                        .detail = jit::first_line(error.what())};
+    }
+  }
+
   // `winner`: the record of an earlier search that these trials continue, or null. Its configuration counts until the
-  // end. Returns why the last record is not stored: each record has all trials, so a later one mends an earlier failure.
+  // end. Returns why the last record is not stored: each record has all trials, so a later one mends an earlier failure. Or
+  // returns why a candidate could not be checked.
   jit::Problem run_trials(jit::ConfigSearch& search, TuningRecord& record,
                           const TuningRecord* winner, double until) {
     jit::Problem unwritten;
+    Unchecked unchecked;
     std::size_t written = search.trials().size();
     const auto store = [&] {
       record = record_of(search, std::move(record));
-      record.complete = search.done() && !search.is_cut();
+      record.complete = search.done() && !search.is_cut() && unchecked.empty();
+      std::erase_if(record.trials,
+                    [&](const jit::Trial& trial) { return unchecked.contains(trial.config); });
       if (winner != nullptr && !search.done()) keep_choice(*winner, record);
       written = search.trials().size();
       if (options_.on_trial) options_.on_trial(record);
@@ -104,7 +123,7 @@ class Session {
     };
     while (!search.done() && !stopped()) {
       if (search.is_new()) {
-        if (const auto problem = device_.check(search.next()))
+        if (const auto problem = problem_of(search.next(), unchecked))
           search.reject(problem->status, problem->detail);
         // Store the record now: a faulty candidate may have made the device unusable for the next one.
         store_new();
@@ -117,7 +136,10 @@ class Session {
       store_new();
     }
     if (search.done()) store();
-    return unwritten;
+    if (unwritten || unchecked.empty()) return unwritten;
+    return jit::str_cat(jit::counted(unchecked.size(), "candidate"),
+                        " could not be checked: ", unchecked.begin()->second,
+                        " The same command tries again.");
   }
 
   static void keep_choice(const TuningRecord& from, TuningRecord& to) {

@@ -144,6 +144,8 @@ def draw_accuracy():
         axes.errorbar(mean, len(labels), xerr=error, fmt="o", markersize=5, capsize=3, color=OURS)
         labels.append(f"{name}   {size[name]:.2f}")
         seeds.add(len(shared))
+    if not labels:
+        sys.exit(f"{training.PUBLISHED} has no format with two seeds")
     axes.set_yticks(range(len(labels)), labels, fontsize=9)
     axes.invert_yaxis()
     axes.set_title("state format, bytes per parameter", fontsize=9, loc="left", x=-0.25)

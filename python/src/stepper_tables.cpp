@@ -237,12 +237,14 @@ void Stepper::make_steps() {
   check_disjoint();
   check_devices();
   if (shares) make_shared_state(devices_.front());
-  const nb::gil_scoped_release release;
-  for (DeviceStep& device : devices_) {
-    device.step.emplace(*device.backend, device.batches, shares ? shared_state_.get() : nullptr);
-    device.step->count_on_device(device_counts_);
-    for (jit::Batch& batch : device.batches)
-      for (jit::StepTensor& tensor : batch.tensors) tensor.layout.reset();  // is checked now
+  {
+    const nb::gil_scoped_release release;
+    for (DeviceStep& device : devices_) {
+      device.step.emplace(*device.backend, device.batches, shares ? shared_state_.get() : nullptr);
+      device.step->count_on_device(device_counts_);
+      for (jit::Batch& batch : device.batches)
+        for (jit::StepTensor& tensor : batch.tensors) tensor.layout.reset();  // is checked now
+    }
   }
   tables_are_new_ = true;
   ready_ = drops == drops_;

@@ -75,7 +75,7 @@ def test_a_skipped_step_is_no_trial():
     asked = []
     p, optimizer = tuned(lambda times: asked.append(times) or times)
     optimizer.found_inf = torch.ones(())
-    for _ in range(300):  # the trials of all candidates take 216 steps
+    for _ in range(300):  # the trials of all candidates take 240 steps
         p.grad = torch.ones_like(p)
         optimizer.step()
     assert not asked

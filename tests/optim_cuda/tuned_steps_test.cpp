@@ -12,9 +12,9 @@ namespace {
 using nlohmann::json;
 
 const std::vector<std::vector<std::int64_t>> kShapes = {{37, 29}, {300}};
-// At most twelve candidates with nine rounds each, and nine more rounds of the best. Then steps with the winner, which
+// At most twelve candidates with ten rounds each, and ten more rounds of the best. Then steps with the winner, which
 // do not wait, and again with the default kernel, which must wait for the last of them.
-constexpr int kSettled = 2 * 9 * 13 + 10, kBack = kSettled + 6, kSteps = kSettled + 10;
+constexpr int kSettled = 2 * 10 * 13 + 10, kBack = kSettled + 6, kSteps = kSettled + 10;
 
 // Pretends that all other processes measured the first candidate as the fastest.
 std::vector<double> first_is_fastest(const std::vector<double>& own) {

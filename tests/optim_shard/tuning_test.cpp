@@ -10,8 +10,8 @@ namespace jitstep::tests {
 namespace {
 
 constexpr int kRanks = 2;
-// Two kernels, each with at most 12 candidates and a confirmation of 18 steps.
-constexpr int kSteps = 2 * 13 * 18 + 4;
+// Two kernels, each with at most 12 candidates and a confirmation of 20 steps.
+constexpr int kSteps = 2 * 13 * 20 + 4;
 
 // The weight and bias of a linear layer. State of the bias has 32 bits, and one rank has all of it.
 Tensors layer() {

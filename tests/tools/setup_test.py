@@ -12,15 +12,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 COMMANDS = "bash cat cut dirname flock grep head id mkdir rm sed sort tail".split()
 # Makes environments whose Python is the same script.
 PYTHON = """#!/bin/bash
-log={log}
+log="{log}"
 case "$*" in
-  *--clear*) echo venv >>$log; rm -rf "${{@: -1}}"; mkdir -p "${{@: -1}}/bin"; cat "$0" >"${{@: -1}}/bin/python"
+  *--clear*) echo venv >>"$log"; rm -rf "${{@: -1}}"; mkdir -p "${{@: -1}}/bin"; cat "$0" >"${{@: -1}}/bin/python"
              /bin/chmod +x "${{@: -1}}/bin/python" ;;
-  *"pip install"*) echo pip >>$log; [ ! -e {offline} ] ;;
+  *"pip install"*) echo pip >>"$log"; [ ! -e "{offline}" ] ;;
 esac
 """
 APT = """#!/bin/bash
-echo "apt $*" >>{log}
+echo "apt $*" >>"{log}"
 [ "$1" = update ]
 """
 
@@ -83,13 +83,17 @@ class Setup(unittest.TestCase):
         self.put("my tree/.deps/venv/bin/python", "#!/bin/bash\nexit 1\n")
         self.assertEqual(self.setup()[1], ["venv", "pip"])
 
-    def test_an_optional_package_that_apt_does_not_have_is_tried_once(self):
+    def test_an_optional_package_that_the_system_does_not_have_is_tried_once(self):
         self.put("bin/apt-get", APT.format(log=self.outside / "log"))
+        self.put("bin/apt-cache", "#!/bin/bash\n")
         self.put("bin/env", '#!/bin/bash\nshift\nexec "$@"\n')
         self.put("bin/sudo", '#!/bin/bash\nexec "$@"\n')
         text, calls = self.setup(JITSTEP_NO_APT="0")
         self.assertIn("ccache", text)
         self.assertIn("apt update", calls)
+        self.assertEqual(self.setup(JITSTEP_NO_APT="0")[1], calls[:-2])  # without venv and pip
+        self.put("bin/apt-cache", "#!/bin/bash\nexit 100\n")
+        self.setup(JITSTEP_NO_APT="0")
         self.assertEqual(self.setup(JITSTEP_NO_APT="0")[1], [])
 
     def test_torch_dir_is_the_only_folder_that_is_searched(self):

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "jit/tuning/tuning_samples.h"
@@ -24,6 +25,7 @@ class FakeDevice : public TuningDevice {
     return 1e-3;
   };
   std::map<jit::KernelConfig, jit::TrialStatus> failing;
+  std::optional<jit::KernelConfig> on_full_disk;  // cannot be checked
   std::vector<std::string> begun;
   std::map<jit::KernelConfig, int> checked, runs;
   double clock = 0;  // runs advance it
@@ -39,6 +41,7 @@ class FakeDevice : public TuningDevice {
   }
   std::optional<jit::Trial> check(const jit::KernelConfig& candidate) override {
     ++checked[candidate];
+    if (candidate == on_full_disk) throw jit::ToolchainError("the disk is full.");
     const auto found = failing.find(candidate);
     if (found == failing.end()) return {};
     return jit::Trial{.config = candidate, .status = found->second, .detail = "scripted failure"};

@@ -93,7 +93,7 @@ TEST_F(HostDeviceTest, ShippedBaselinesAreNotTimed) {
 TEST_F(HostDeviceTest, AWorkloadWithTooMuchScratchIsRejectedBeforeItIsAllocated) {
   const std::string message =
       jit::testing::error_of([&] { device.begin(adamw_workload(1 << 30)); });
-  EXPECT_NE(message.find("needs 16384 MiB of scratch memory, more than the limit of 64 MiB"),
+  EXPECT_NE(message.find("needs 32768 MiB of scratch memory, more than the limit of 64 MiB"),
             std::string::npos)
       << message;
 }

@@ -124,6 +124,28 @@ TEST_F(TunerTest, ACompleteRecordIsNotMeasuredAgainUnlessAsked) {
   EXPECT_FALSE(tuned(options()).known) << "times of whole steps";
 }
 
+TEST_F(TunerTest, ACandidateThatCouldNotBeCheckedIsTriedInTheNextRun) {
+  device.time = unrolled_is_faster;
+  tuned(options());
+  const std::size_t all = device.checked.size();
+  const KernelConfig faulty = device.checked.begin()->first;
+  TunerOptions again = options();
+  again.again = true;
+  device.checked.clear();
+  device.on_full_disk = faulty;
+  const Tuned partial = tuned(again);
+  EXPECT_NE(partial.problem.find("the disk is full"), std::string::npos) << partial.problem;
+  EXPECT_EQ(device.checked.size(), all) << "the others are tried";
+  EXPECT_FALSE(partial.record.complete);
+  device.on_full_disk.reset();
+  device.checked.clear();
+  const Tuned complete = tuned(options());
+  EXPECT_EQ(complete.problem, "");
+  EXPECT_TRUE(complete.record.complete);
+  EXPECT_EQ(device.checked.size(), 1u);
+  EXPECT_EQ(device.checked.count(faulty), 1u);
+}
+
 TEST_F(TunerTest, AStoppedRunContinuesWithoutLosingOrRepeatingTrials) {
   device.time = unrolled_is_faster;
   TunerOptions with = options();

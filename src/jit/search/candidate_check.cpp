@@ -16,6 +16,15 @@ constexpr int kLaunchOutOfResources = 701;  // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCE
 
 int spill_of(const Resources& entry) { return entry.spill_store_bytes + entry.spill_load_bytes; }
 
+constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
+// Whether another check of the candidate may succeed.
+bool is_temporary(const Error& error) {
+  const auto* const of_driver = dynamic_cast<const CudaError*>(&error);
+  return dynamic_cast<const ToolchainError*>(&error) != nullptr ||
+         (of_driver != nullptr && of_driver->code() == kOutOfMemory);
+}
+
 // A driver reports at the launch that a block needs too many registers.
 TrialStatus status_of(const Error& error) {
   const auto* const of_driver = dynamic_cast<const CudaError*>(&error);
@@ -107,9 +116,8 @@ std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
         .config = candidate, .status = TrialStatus::exceeds_resources, .detail = *constraint};
   try {
     return compared(backend, kernel, default_config, candidate, download);
-  } catch (const ToolchainError&) {
-    throw;
   } catch (const Error& error) {
+    if (is_temporary(error)) throw;
     return Trial{
         .config = candidate, .status = status_of(error), .detail = first_line(error.what())};
   }

@@ -28,8 +28,8 @@ JITSTEP_API std::optional<Trial> resource_problem(const KernelConfig& config,
                                                   int permitted_spill = 0);
 
 /// Runs both configurations on scratch tensors of two chunks and compares all results. Returns a failed trial, or
-/// empty. Errors of the candidate are reported as a failed trial, not as an exception. Throws what may succeed later: a
-/// ToolchainError, as of a full disk, or an exception of an allocation.
+/// empty. Errors of the candidate are reported as a failed trial, not as an exception. Throws if the machine lacks
+/// something, so that another check may succeed: a ToolchainError, or an exception of an allocation.
 JITSTEP_API std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
                                                  const KernelConfig& default_config,
                                                  const KernelConfig& candidate,

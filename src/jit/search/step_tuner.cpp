@@ -207,7 +207,7 @@ std::optional<Trial> StepTuner::problem_of(KernelSearch& kernel, const Now& now)
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    kernel.complete = false;
+    kernel.unchecked.push_back(candidate);
     return Trial{.config = candidate,
                  .status = TrialStatus::exceeds_resources,
                  .detail = first_line(error.what())};
@@ -296,9 +296,12 @@ void StepTuner::write(KernelSearch& kernel) {
                                 .versions = versions_of(engine_, kernel.plan, hardware_.target),
                                 .strategy = kInSteps,
                                 .date = today(),
-                                .complete = kernel.complete});
-  std::erase_if(record.trials,
-                [&](const Trial& trial) { return !is_tried_here(kernel, trial.config); });
+                                .complete = kernel.unchecked.empty()});
+  std::erase_if(record.trials, [&](const Trial& trial) {
+    const auto& unchecked = kernel.unchecked;
+    return !is_tried_here(kernel, trial.config) ||
+           std::find(unchecked.begin(), unchecked.end(), trial.config) != unchecked.end();
+  });
   if (const auto problem = add_record(path, record))
     warn(engine_.settings().log, str_cat("the tuning result cannot be stored: ", *problem));
 }

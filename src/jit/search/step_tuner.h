@@ -69,7 +69,8 @@ class JITSTEP_API StepTuner {
     Hardware hardware;
     ConfigSearch search;
     std::size_t candidates = 0;
-    bool complete = true;  // no check of a candidate failed for a cause that may end
+    std::vector<KernelConfig> unchecked =
+        {};  // candidates whose check has failed, but may succeed later
     bool written = false;
   };
   struct Now;

@@ -60,7 +60,8 @@ struct TunedConfigs::Fit {
   bool other_templates = true;
 
   auto order() const {
-    return std::tie(other_machine, other_threads, other_bucket, distance, other_templates);
+    return std::tuple(other_machine, other_threads, other_bucket, other_bucket ? distance : 0,
+                      other_templates, distance);
   }
 };
 
@@ -81,7 +82,6 @@ TunedConfigs::Fit TunedConfigs::fit_of(const TuningRecord& record, const WorkSiz
           .other_bucket = !same_bucket(record.size, size),
           .distance = size_distance(record.size, size),
           .other_templates = record.versions.templates != templates};
-  if (!fit.other_bucket) fit.distance = 0;
   if (fit.other_bucket && fit.distance > kFurthest) return fit;
   fit.match = fit.other_machine || fit.other_threads ? Match::same_architecture
               : fit.other_bucket                     ? Match::nearest_size

@@ -102,7 +102,7 @@ std::vector<torch::Tensor> old_buffers(InputArchive& archive, const char* key) {
 
 using ArchivedStates = std::vector<std::unique_ptr<ParamState>>;
 
-// Adam has a step number for each parameter, which is 0 for those that were not trained. Others have `common` or none.
+// Adam has a step number for each parameter, which is 0 for those that were not trained. Others have `common`.
 void set_old_steps(ArchivedStates& states, const std::vector<torch::Tensor>& steps,
                    std::int64_t common) {
   for (std::size_t i = 0; i < states.size(); ++i) {
@@ -151,8 +151,10 @@ std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaul
     for (std::size_t i = 0; i < buffers.size(); ++i)
       if (buffers[i].defined()) state(i).set_value(slot.name, buffers[i]);
   }
-  set_old_steps(states, old_buffers(archive, "step_buffers"),
-                std::max<std::int64_t>(1, old_steps(archive)));
+  const std::vector<torch::Tensor> steps = old_buffers(archive, "step_buffers");
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (steps[i].item<std::int64_t>() != 0) state(i);  // it must have buffers
+  set_old_steps(states, steps, std::max<std::int64_t>(1, old_steps(archive)));
   return out;
 }
 

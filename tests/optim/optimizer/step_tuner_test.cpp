@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using tests::OwnProcess;
 
-constexpr int kSteps = 800;  // nine candidates and the confirmation of the best take at most 620
+constexpr int kSteps = 800;  // nine candidates and the confirmation of the best take at most 640
 
 // Two parameters after these steps, one of them in 8 bits.
 std::vector<torch::Tensor> trained(const AdamWOptions& options, int steps = kSteps,

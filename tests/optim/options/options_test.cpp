@@ -265,6 +265,7 @@ TEST(GenericOptions, ThatRefuseAnOptionStayUsable) {
 TEST(Options, StayAsTheyAreIfAnArchiveIsDamaged) {
   torch::serialize::OutputArchive archive;
   archive.write("lr", c10::IValue(0.5));
+  archive.write("eps", c10::IValue(1e-8));
   archive.write("jitstep_formats", c10::IValue(std::int64_t{1}));
   torch::serialize::InputArchive in = reread(archive);
   AdamWOptions options(0.1);

@@ -245,23 +245,33 @@ TEST(Archive, AdamsOldFormatIsRead) {
                 static_cast<AdamParamState&>(*second.state().at(key)));
 }
 
-// Their buffers have zeros. Those of a parameter behind the last trained one are missing.
+// Before torch 1.5, the buffers of a parameter that comes before a trained one had zeros.
 TEST(Archive, AdamsOldFormatHasNoStateOfParametersThatWereNotTrained) {
   Tensors ours = make_parameters(), theirs = clones(ours);
-  Tensors steps, moments;
-  for (const auto& p : ours) {
-    steps.push_back(torch::tensor(std::int64_t{0}));
-    moments.push_back(torch::zeros_like(p.detach()));
+  Adam fresh(theirs);
+  set_gradients({theirs[1]}, 1);
+  fresh.step();
+  ours[1].detach().copy_(theirs[1].detach());
+  Tensors steps, m, v;
+  for (std::size_t i = 0; i < 2; ++i) {
+    steps.push_back(torch::tensor(static_cast<std::int64_t>(i)));
+    const bool trained = i == 1;
+    m.push_back(trained ? state_of<AdamParamState>(fresh, theirs[1]).exp_avg()
+                        : torch::zeros_like(ours[0].detach()));
+    v.push_back(trained ? state_of<AdamParamState>(fresh, theirs[1]).exp_avg_sq()
+                        : torch::zeros_like(ours[0].detach()));
   }
   torch::serialize::OutputArchive archive;
   write_tensors(archive, "step_buffers", steps);
-  write_tensors(archive, "exp_average_buffers", moments);
-  write_tensors(archive, "exp_average_sq_buffers", moments);
-  Adam loaded(ours), fresh(theirs);
+  write_tensors(archive, "exp_average_buffers", m);
+  write_tensors(archive, "exp_average_sq_buffers", v);
+  Adam loaded(ours);
   load(loaded, archive);
-  train(loaded, ours, 1, 2);
-  train(fresh, theirs, 1, 2);
+  train(loaded, ours, 2, 3);
+  train(fresh, theirs, 2, 3);
   expect_equal(ours, theirs);
+  Adagrad other(ours);
+  EXPECT_THROW(load(other, archive), c10::Error);
 }
 
 TEST(Archive, SgdsOldAndCurrentFormatsAreRead) {
