@@ -9,6 +9,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 preset=${JITSTEP_PRESET:-release}
 build="$root/build"
 [ "$preset" = release ] || build="$root/build-$preset"
+grep -q "\"name\": \"$preset\"" "$root/CMakePresets.json" ||
+  { echo "build: error: there is no preset $preset (JITSTEP_PRESET)" >&2; exit 2; }
 
 # Compiling a source with torch's headers needs up to 2 GiB.
 jobs=$(nproc)
@@ -42,12 +44,11 @@ if [ "${JITSTEP_PYTHON:-1}" != 0 ]; then
     echo "build: without the Python front end: $missing"
   fi
 fi
-mkdir -p "$root/.deps"
-# Two runs of ninja in one folder would damage it.
 mkdir -p "$build"
+# Two runs of ninja in one folder would damage it.
 exec 9>"$build/.lock"
 flock -n 9 || { echo "build: waiting for another build in $build"; flock 9; }
-log="$root/.deps/configure-$preset.log"
+log="$build/configure.log"
 if ! cmake -S "$root" --preset "$preset" "${third_party[@]}" "${front_end[@]}" >"$log" 2>&1; then
   cat "$log" >&2
   exit 1

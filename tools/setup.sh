@@ -118,7 +118,11 @@ apt() {
 apt_log="$root/.deps/apt.log"
 updated=""
 update_lists() {
-  if apt update >>"$apt_log" 2>&1; then updated=1; return 0; fi
+  if apt update >>"$apt_log" 2>&1; then
+    # apt-get only warns of an unreachable server.
+    grep -q '^W: Failed to fetch' "$apt_log" || updated=1
+    return 0
+  fi
   say "warning: apt-get update failed ($apt_log). Trying to install anyway."
 }
 
@@ -134,15 +138,18 @@ unavailable="$root/.deps/unavailable"
 install_optional() {
   apt install -y --no-install-recommends "$1" >>"$apt_log" 2>&1 && return 0
   say "warning: apt-get could not install the optional package $1 ($apt_log)"
-  if [ -n "$updated" ] && ! apt-cache show "$1" >/dev/null 2>&1; then echo "$1" >>"$unavailable"; fi
+  if [ -n "$updated" ] && ! apt-cache show "$1" >/dev/null 2>&1; then
+    say "the package lists have no $1. To try again later, delete $unavailable."
+    echo "$1" >>"$unavailable"
+  fi
 }
 
 install_packages() {
   local required optional reason package
-  : >"$apt_log"
   mapfile -t required < <(missing_packages)
   mapfile -t optional < <(missing_optional_packages | grep -vxF -f <(cat "$unavailable" 2>/dev/null))
   [ $((${#required[@]} + ${#optional[@]})) -gt 0 ] || return 0
+  : >"$apt_log"
   reason=$(cannot_install)
   if [ -n "$reason" ]; then
     [ ${#optional[@]} -eq 0 ] || say "optional packages that are not installed: ${optional[*]}"

@@ -6,6 +6,7 @@
 #include "jit/base/interrupt.h"
 #include "jit/base/lines.h"
 #include "jit/base/text.h"
+#include "jit/search/candidate_check.h"
 #include "jit/tuning/tuning_files.h"
 #include "tuning/clock.h"
 
@@ -93,16 +94,16 @@ class Session {
     } catch (const jit::Interrupted&) {
       throw;
     } catch (const std::exception& error) {
-      unchecked.emplace(candidate, error.what());
-      return jit::Trial{.config = candidate,
-                        .status = jit::TrialStatus::exceeds_resources,
-                        .detail = jit::first_line(error.what())};
+      const std::string cause = jit::first_line(error.what());
+      if (jit::is_temporary(error)) unchecked.emplace(candidate, cause);
+      return jit::Trial{
+          .config = candidate, .status = jit::TrialStatus::exceeds_resources, .detail = cause};
     }
   }
 
   // `winner`: the record of an earlier search that these trials continue, or null. Its configuration counts until the
-  // end. Returns why the last record is not stored: each record has all trials, so a later one mends an earlier failure. Or
-  // returns why a candidate could not be checked.
+  // end. Returns why the last record is not stored, or why a candidate could not be checked. Each record has all trials,
+  // so a later one mends an earlier failure.
   jit::Problem run_trials(jit::ConfigSearch& search, TuningRecord& record,
                           const TuningRecord* winner, double until) {
     jit::Problem unwritten;
@@ -113,9 +114,13 @@ class Session {
       record.complete = search.done() && !search.is_cut() && unchecked.empty();
       std::erase_if(record.trials,
                     [&](const jit::Trial& trial) { return unchecked.contains(trial.config); });
-      if (winner != nullptr && !search.done()) keep_choice(*winner, record);
+      if (winner != nullptr && !record.complete && !search.confirmation())
+        keep_choice(*winner, record);
+      else if (record.outcome == jit::Outcome::default_config && !record.complete)
+        record.outcome = jit::Outcome::unresolved;
       written = search.trials().size();
       if (options_.on_trial) options_.on_trial(record);
+      if (record.trials.empty() && !unchecked.empty()) return;  // keep what is stored
       if (!options_.records.empty()) unwritten = jit::add_record(options_.records, record);
     };
     const auto store_new = [&] {
@@ -137,8 +142,9 @@ class Session {
     }
     if (search.done()) store();
     if (unwritten || unchecked.empty()) return unwritten;
+    const std::string& cause = unchecked.begin()->second;
     return jit::str_cat(jit::counted(unchecked.size(), "candidate"),
-                        " could not be checked: ", unchecked.begin()->second,
+                        " could not be checked: ", cause, cause.ends_with('.') ? "" : ".",
                         " The same command tries again.");
   }
 

@@ -28,14 +28,16 @@ struct TunerOptions {
 struct Tuned {
   Workload workload;
   jit::TuningRecord record;
-  bool known = false;        // the record existed before
-  std::string problem = {};  // why nothing was measured, or why the record is not stored
-  bool finished = true;      // false: it was stopped before the best candidate was confirmed
+  bool known = false;  // the record existed before
+  // Why nothing was measured, why the record is not stored, or why candidates could not be checked.
+  std::string problem = {};
+  bool finished = true;  // false: it was stopped before the best candidate was confirmed
 };
 
 /// Tunes the workloads in order. Writes the record after each trial. Continues an incomplete record, also one whose
 /// budget or trials ended, and does not repeat a complete one unless `again`. Returns fewer results than workloads if
-/// it was stopped. If a record cannot be stored, its result has the reason, and tuning continues.
+/// it was stopped. If a record cannot be stored, its result has the reason, and tuning continues. A candidate that could not be
+/// checked, as on a full disk, is tried in the next run.
 std::vector<Tuned> tune(const std::vector<Workload>& workloads, TuningDevice& device,
                         const TunerOptions& options);
 

@@ -79,14 +79,17 @@ void throw_compile_failure(const std::string& source, const std::string& name, c
 void throw_if_killed(const Finished& run, const std::string& doing) {
   const int signal = run.status - 128;
   if (signal <= 0 || signal >= NSIG) return;
-  throw ToolchainError(str_cat("the host compiler was killed by signal ", signal, " (",
-                               strsignal(signal), ") ", doing,
-                               ". The machine may be out of memory.\n", run.output));
+  const std::string message =
+      str_cat("the host compiler was killed by signal ", signal, " (", strsignal(signal), ") ",
+              doing, ". The machine may be out of memory.\n", run.output);
+  if (signal == SIGSEGV || signal == SIGABRT || signal == SIGILL || signal == SIGBUS)
+    throw CompilerFault(message);
+  throw ToolchainError(message);
 }
 
 void throw_timeout(const std::vector<std::string>& words, std::int64_t seconds,
                    const Finished& run) {
-  throw ToolchainError(
+  throw CompilerFault(
       str_cat("the host compiler did not finish within ", seconds,
               " s and was killed: ", joined(words, " "),
               "\nRun this command yourself, set JITSTEP_CXX to another compiler, or set "

@@ -5,6 +5,7 @@
 #include "jit/base/args.h"
 #include "jit/base/lines.h"
 #include "jit/base/text.h"
+#include "jit/compiler/compile_failure.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -17,13 +18,6 @@ constexpr int kLaunchOutOfResources = 701;  // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCE
 int spill_of(const Resources& entry) { return entry.spill_store_bytes + entry.spill_load_bytes; }
 
 constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-
-// Whether another check of the candidate may succeed.
-bool is_temporary(const Error& error) {
-  const auto* const of_driver = dynamic_cast<const CudaError*>(&error);
-  return dynamic_cast<const ToolchainError*>(&error) != nullptr ||
-         (of_driver != nullptr && of_driver->code() == kOutOfMemory);
-}
 
 // A driver reports at the launch that a block needs too many registers.
 TrialStatus status_of(const Error& error) {
@@ -81,6 +75,15 @@ std::optional<Trial> compared(Backend& backend, const Candidate& kernel,
 }
 
 }  // namespace
+
+// Exceptions that are no Error come from allocations by the program, such as those of torch.
+bool is_temporary(const std::exception& error) {
+  if (const auto* const of_driver = dynamic_cast<const CudaError*>(&error))
+    return of_driver->code() == kOutOfMemory;
+  if (dynamic_cast<const ToolchainError*>(&error) != nullptr)
+    return dynamic_cast<const CompilerFault*>(&error) == nullptr;
+  return dynamic_cast<const Error*>(&error) == nullptr;
+}
 
 int largest_spill(const std::vector<Resources>& resources) {
   int most = 0;

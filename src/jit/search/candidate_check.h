@@ -1,6 +1,7 @@
 // Checks a candidate configuration before it is timed: it compiles, fits the device, and gives the default's bits.
 #pragma once
 
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -27,9 +28,12 @@ JITSTEP_API std::optional<Trial> resource_problem(const KernelConfig& config,
                                                   const std::vector<Resources>& resources,
                                                   int permitted_spill = 0);
 
+/// Whether the machine lacked something, such as disk space or memory, so that another check of the candidate may
+/// succeed.
+JITSTEP_API bool is_temporary(const std::exception& error);
+
 /// Runs both configurations on scratch tensors of two chunks and compares all results. Returns a failed trial, or
-/// empty. Errors of the candidate are reported as a failed trial, not as an exception. Throws if the machine lacks
-/// something, so that another check may succeed: a ToolchainError, or an exception of an allocation.
+/// empty. Errors of the candidate are reported as a failed trial, not as an exception. Throws temporary ones.
 JITSTEP_API std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
                                                  const KernelConfig& default_config,
                                                  const KernelConfig& candidate,

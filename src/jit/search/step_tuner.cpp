@@ -207,7 +207,7 @@ std::optional<Trial> StepTuner::problem_of(KernelSearch& kernel, const Now& now)
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    kernel.unchecked.push_back(candidate);
+    if (is_temporary(error)) kernel.unchecked.push_back(candidate);
     return Trial{.config = candidate,
                  .status = TrialStatus::exceeds_resources,
                  .detail = first_line(error.what())};
@@ -302,6 +302,7 @@ void StepTuner::write(KernelSearch& kernel) {
     return !is_tried_here(kernel, trial.config) ||
            std::find(unchecked.begin(), unchecked.end(), trial.config) != unchecked.end();
   });
+  if (record.outcome != Outcome::won && !kernel.unchecked.empty()) return;  // nothing would use it
   if (const auto problem = add_record(path, record))
     warn(engine_.settings().log, str_cat("the tuning result cannot be stored: ", *problem));
 }

@@ -21,8 +21,8 @@ class JITSTEP_API TunedConfigs {
 
   /// The configuration of the record that fits best, or the default one. Criteria, in this order: the same machine
   /// before another one of its architecture, the same number of threads, the same size bucket before the nearest one,
-  /// the same templates, the nearest size, the earlier record. A size bucket is a power of two of the elements and of the elements per
-  /// tensor. Records more than 2^4 away are ignored, and configurations that the kernel does not support. Of an
+  /// the same templates, the nearest size, the earlier record. A size bucket is a power of two of the elements and of the
+  /// elements per tensor. Records more than 2^4 away are ignored, and configurations that the kernel does not support. Of an
   /// interrupted tuning, only a record with a winner is used.
   ConfigChoice choose(const Plan& plan, const WorkSize& size) const;
 

@@ -38,9 +38,9 @@ class FileLock {
   FileHandle file_;
 };
 
-// Locks the file until the returned lock is destroyed, or the process ends. If that fails, sets `why`. A stopped process may hold the lock,
-// and a training step may wait for it, so the wait is short. On a file system without locks, two concurrent tuners may
-// lose one of two records, but the file stays intact.
+// Locks the file until the returned lock is destroyed, or the process ends. If that fails, sets `why`. A stopped process
+// may hold the lock, and a training step may wait for it, so the wait is short. On a file system without locks, two
+// concurrent tuners may lose one of two records, but the file stays intact.
 FileLock locked(const std::string& path, std::string& why) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kMostWait(3);

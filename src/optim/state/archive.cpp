@@ -117,12 +117,10 @@ void set_old_steps(ArchivedStates& states, const std::vector<torch::Tensor>& ste
 
 // True if the archive has any buffer that this rule's optimizer wrote before torch 1.5.
 bool is_old(InputArchive& archive, const std::vector<jit::Slot>& slots) {
-  c10::IValue iteration;
-  return has(archive, "step_buffers") || archive.try_read("iteration_", iteration) ||
-         std::any_of(slots.begin(), slots.end(), [&](const jit::Slot& slot) {
-           const char* const key = old_name(slot.torch_name);
-           return key != nullptr && has(archive, key);
-         });
+  return std::any_of(slots.begin(), slots.end(), [&](const jit::Slot& slot) {
+    const char* const key = old_name(slot.torch_name);
+    return key != nullptr && has(archive, key);
+  });
 }
 
 std::vector<ArchivedGroup> read_old(InputArchive& archive, const Options& defaults,

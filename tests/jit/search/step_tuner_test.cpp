@@ -31,12 +31,14 @@ class CountingBackend : public CpuBackend {
 
   std::shared_ptr<void> allocate(std::size_t bytes) override {
     largest = std::max(largest, bytes);
+    if (bytes > limit && on_gpu) throw CudaError("out of memory", "cuMemAlloc_v2", 2);
     if (bytes > limit) throw std::bad_alloc();
     return CpuBackend::allocate(bytes);
   }
 
   std::size_t largest = 0;
   std::size_t limit = std::numeric_limits<std::size_t>::max();
+  bool on_gpu = false;  // errors are those of the driver
 };
 
 // A process that steps tensors with one kernel.
@@ -90,19 +92,24 @@ Hardware narrow() {
 }
 
 // Memory may be there in another run.
-TEST(StepTuner, StepsAndStoresNoTrialIfMemoryForChecksIsMissing) {
+TEST(StepTuner, StepsAndStoresNoRecordIfMemoryForChecksIsMissing) {
   const TemporaryFolder folder;
   Engine engine(testing::settings_with_cache(folder.path()));
-  Process process(engine, abacus(1), {});
-  process.add(100000);
-  process.backend.limit = 1 << 14;
-  EXPECT_EQ(process.choose(), default_kernel_config(adamw_plan(), Target::cpu()));
-  EXPECT_GT(process.backend.largest, process.backend.limit);
-  EXPECT_FALSE(process.tuner.is_trial());
-  const auto records = read_records(user_records(engine.settings())).records;
-  ASSERT_EQ(records.size(), 1u);
-  EXPECT_FALSE(records[0].complete);
-  EXPECT_TRUE(records[0].trials.empty());
+  for (const bool on_gpu : {false, true}) {
+    Process process(engine, abacus(1), {});
+    process.add(100000);
+    process.backend.limit = 1 << 14;
+    process.backend.on_gpu = on_gpu;
+    int steps = 0;
+    for (; steps < 1000; ++steps) {
+      EXPECT_EQ(process.choose(), default_kernel_config(adamw_plan(), Target::cpu()));
+      if (!process.tuner.is_trial()) break;
+      process.tuner.record(1);
+    }
+    EXPECT_LT(steps, 1000);
+    EXPECT_GT(process.backend.largest, process.backend.limit);
+    EXPECT_TRUE(read_records(user_records(engine.settings())).records.empty()) << on_gpu;
+  }
 }
 
 TEST(StepTuner, ProcessesTakeTheSameTrialsWhateverTheirPartsLayoutsAndHardware) {

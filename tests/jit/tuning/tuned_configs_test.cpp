@@ -112,6 +112,7 @@ TEST(TunedConfigs, TheFirstOfEqualRecordsIsUsedAndCurrentTemplatesArePreferred) 
   TuningRecord current = won_record();  // of the same class of sizes, but not of exactly this size
   current.size.elements += current.size.elements / 8;
   EXPECT_EQ(choose({old, current}).config.leaves_per_item, 64);
+  EXPECT_EQ(choose({with_chunk(current, 4), won_record()}).config.leaves_per_item, 64);
   const ConfigChoice stale = choose({old});
   EXPECT_EQ(stale.match, Match::exact);
   EXPECT_NE(stale.why.find("with other templates than the current ones"), std::string::npos);
