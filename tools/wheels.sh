@@ -86,6 +86,8 @@ build() {
     "cmake.define.JITSTEP_THIRD_PARTY_DIR=$deps/include"
     "cmake.define.JITSTEP_SHIP_KERNELS=${kernels:+$root/python/kernels.jsonl}")
   rm -rf "$folder" && mkdir -p "$folder" && "$1" -m venv "$folder/python" >&2 || return 1
+  # Older ones do not know --config-settings.
+  "$folder/python/bin/python" -m pip install --disable-pip-version-check -qq "pip>=23" >&2 || return 1
   JITSTEP_CXX="$zig" "$folder/python/bin/python" -m pip wheel --disable-pip-version-check -qq --no-deps -w "$folder" \
     "${config[@]/#/--config-settings=}" "$root" || return 1
   PATH="$deps/venv/bin:$PATH" auditwheel repair --plat "$platform" --only-plat -w "$folder/repaired" "$folder"/*.whl >"$deps/auditwheel.log" 2>&1 || return 1
