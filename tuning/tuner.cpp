@@ -1,10 +1,8 @@
 #include "tuning/tuner.h"
 
 #include <algorithm>
-#include <map>
 
 #include "jit/base/interrupt.h"
-#include "jit/base/lines.h"
 #include "jit/base/text.h"
 #include "jit/search/candidate_check.h"
 #include "jit/tuning/tuning_files.h"
@@ -13,11 +11,7 @@
 namespace jitstep::tuning {
 namespace {
 
-using jit::KernelConfig;
 using jit::TuningRecord;
-
-// Candidates that could not be checked for a cause that may end, such as a full disk. With the cause.
-using Unchecked = std::map<KernelConfig, std::string>;
 
 class Session {
  public:
@@ -87,40 +81,21 @@ class Session {
             std::move(before)};
   }
 
-  // Returns why the candidate cannot be used. If it may be usable in another run, adds it to `unchecked`.
-  std::optional<jit::Trial> problem_of(const KernelConfig& candidate, Unchecked& unchecked) {
-    try {
-      return device_.check(candidate);
-    } catch (const jit::Interrupted&) {
-      throw;
-    } catch (const std::exception& error) {
-      const std::string cause = jit::first_line(error.what());
-      if (jit::is_temporary(error)) unchecked.emplace(candidate, cause);
-      return jit::Trial{
-          .config = candidate, .status = jit::TrialStatus::exceeds_resources, .detail = cause};
-    }
-  }
-
   // `winner`: the record of an earlier search that these trials continue, or null. Its configuration counts until the
   // end. Returns why the last record is not stored, or why a candidate could not be checked. Each record has all trials,
   // so a later one mends an earlier failure.
   jit::Problem run_trials(jit::ConfigSearch& search, TuningRecord& record,
                           const TuningRecord* winner, double until) {
     jit::Problem unwritten;
-    Unchecked unchecked;
     std::size_t written = search.trials().size();
     const auto store = [&] {
       record = record_of(search, std::move(record));
-      record.complete = search.done() && !search.is_cut() && unchecked.empty();
-      std::erase_if(record.trials,
-                    [&](const jit::Trial& trial) { return unchecked.contains(trial.config); });
+      record.complete = search.done() && !search.is_cut();
       if (winner != nullptr && !record.complete && !search.confirmation())
         keep_choice(*winner, record);
-      else if (record.outcome == jit::Outcome::default_config && !record.complete)
-        record.outcome = jit::Outcome::unresolved;
       written = search.trials().size();
       if (options_.on_trial) options_.on_trial(record);
-      if (record.trials.empty() && !unchecked.empty()) return;  // keep what is stored
+      if (record.trials.empty() && !search.left_out().empty()) return;  // keep what is stored
       if (!options_.records.empty()) unwritten = jit::add_record(options_.records, record);
     };
     const auto store_new = [&] {
@@ -128,8 +103,7 @@ class Session {
     };
     while (!search.done() && !stopped()) {
       if (search.is_new()) {
-        if (const auto problem = problem_of(search.next(), unchecked))
-          search.reject(problem->status, problem->detail);
+        jit::check_next(search, [&] { return device_.check(search.next()); });
         // Store the record now: a faulty candidate may have made the device unusable for the next one.
         store_new();
       }
@@ -141,9 +115,10 @@ class Session {
       store_new();
     }
     if (search.done()) store();
-    if (unwritten || unchecked.empty()) return unwritten;
-    const std::string& cause = unchecked.begin()->second;
-    return jit::str_cat(jit::counted(unchecked.size(), "candidate"),
+    const auto& left_out = search.left_out();
+    if (unwritten || left_out.empty()) return unwritten;
+    const std::string& cause = left_out.begin()->second;
+    return jit::str_cat(jit::counted(left_out.size(), "candidate"),
                         " could not be checked: ", cause, cause.ends_with('.') ? "" : ".",
                         " The same command tries again.");
   }

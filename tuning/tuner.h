@@ -36,8 +36,8 @@ struct Tuned {
 
 /// Tunes the workloads in order. Writes the record after each trial. Continues an incomplete record, also one whose
 /// budget or trials ended, and does not repeat a complete one unless `again`. Returns fewer results than workloads if
-/// it was stopped. If a record cannot be stored, its result has the reason, and tuning continues. A candidate that could not be
-/// checked, as on a full disk, is tried in the next run.
+/// it was stopped. If a record cannot be stored, its result has the reason, and tuning continues. A candidate that could
+/// not be checked, as on a full disk, is tried in the next run.
 std::vector<Tuned> tune(const std::vector<Workload>& workloads, TuningDevice& device,
                         const TunerOptions& options);
 

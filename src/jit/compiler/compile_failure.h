@@ -23,7 +23,8 @@ struct JITSTEP_API CompilerFault : public ToolchainError {
                                         const Target& target, const Finished& run,
                                         const std::string& folder);
 
-/// Throws a ToolchainError if a signal ended the compiler: a CompilerFault if that was a crash. `doing` completes the message: "while compiling step_adamw".
+/// Throws a ToolchainError if a signal ended the compiler: a CompilerFault if that was a crash. `doing` completes the
+/// message: "while compiling step_adamw".
 void throw_if_killed(const Finished& run, const std::string& doing);
 
 /// Throws the CompilerFault for a compiler that was killed after this time.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jit/base/args.h"
+#include "jit/base/interrupt.h"
 #include "jit/base/lines.h"
 #include "jit/base/text.h"
 #include "jit/compiler/compile_failure.h"
@@ -18,6 +19,16 @@ constexpr int kLaunchOutOfResources = 701;  // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCE
 int spill_of(const Resources& entry) { return entry.spill_store_bytes + entry.spill_load_bytes; }
 
 constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+
+// Whether another check may succeed. Exceptions that are no Error come from allocations by the program, such as those
+// of torch.
+bool is_temporary(const std::exception& error) {
+  if (const auto* const of_driver = dynamic_cast<const CudaError*>(&error))
+    return of_driver->code() == kOutOfMemory;
+  if (dynamic_cast<const ToolchainError*>(&error) != nullptr)
+    return dynamic_cast<const CompilerFault*>(&error) == nullptr;
+  return dynamic_cast<const Error*>(&error) == nullptr;
+}
 
 // A driver reports at the launch that a block needs too many registers.
 TrialStatus status_of(const Error& error) {
@@ -76,15 +87,6 @@ std::optional<Trial> compared(Backend& backend, const Candidate& kernel,
 
 }  // namespace
 
-// Exceptions that are no Error come from allocations by the program, such as those of torch.
-bool is_temporary(const std::exception& error) {
-  if (const auto* const of_driver = dynamic_cast<const CudaError*>(&error))
-    return of_driver->code() == kOutOfMemory;
-  if (dynamic_cast<const ToolchainError*>(&error) != nullptr)
-    return dynamic_cast<const CompilerFault*>(&error) == nullptr;
-  return dynamic_cast<const Error*>(&error) == nullptr;
-}
-
 int largest_spill(const std::vector<Resources>& resources) {
   int most = 0;
   for (const Resources& entry : resources) most = std::max(most, spill_of(entry));
@@ -123,6 +125,23 @@ std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
     if (is_temporary(error)) throw;
     return Trial{
         .config = candidate, .status = status_of(error), .detail = first_line(error.what())};
+  }
+}
+
+bool check_next(ConfigSearch& search, const std::function<std::optional<Trial>()>& check) {
+  try {
+    const std::optional<Trial> problem = check();
+    if (problem) search.reject(problem->status, problem->detail);
+    return !problem;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string cause = first_line(error.what());
+    if (is_temporary(error))
+      search.leave_out(cause);
+    else
+      search.reject(TrialStatus::exceeds_resources, cause);
+    return false;
   }
 }
 

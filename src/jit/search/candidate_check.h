@@ -1,10 +1,11 @@
 // Checks a candidate configuration before it is timed: it compiles, fits the device, and gives the default's bits.
 #pragma once
 
-#include <exception>
+#include <functional>
 #include <optional>
 #include <vector>
 
+#include "jit/search/config_search.h"
 #include "jit/search/scratch_tensors.h"
 #include "jit/tuning/trial.h"
 #include "jitstep/jit/export.h"
@@ -28,15 +29,17 @@ JITSTEP_API std::optional<Trial> resource_problem(const KernelConfig& config,
                                                   const std::vector<Resources>& resources,
                                                   int permitted_spill = 0);
 
-/// Whether the machine lacked something, such as disk space or memory, so that another check of the candidate may
-/// succeed.
-JITSTEP_API bool is_temporary(const std::exception& error);
-
 /// Runs both configurations on scratch tensors of two chunks and compares all results. Returns a failed trial, or
-/// empty. Errors of the candidate are reported as a failed trial, not as an exception. Throws temporary ones.
+/// empty. Errors of the candidate are reported as a failed trial, not as an exception. Throws if the
+/// machine lacks something: see check_next().
 JITSTEP_API std::optional<Trial> check_candidate(Backend& backend, const Candidate& kernel,
                                                  const KernelConfig& default_config,
                                                  const KernelConfig& candidate,
                                                  const DownloadFrom& download);
+
+/// Checks the next candidate of a search. A candidate that fails is rejected. It is left out if the machine lacked
+/// something, such as disk space or memory, so that another check may succeed. True if the candidate can run.
+JITSTEP_API bool check_next(ConfigSearch& search,
+                            const std::function<std::optional<Trial>()>& check);
 
 }  // namespace jitstep::jit

@@ -78,6 +78,12 @@ void ConfigSearch::reject(TrialStatus status, const std::string& detail) {
   take_candidate();
 }
 
+void ConfigSearch::leave_out(const std::string& cause) {
+  is_cut_ = true;
+  left_out_.emplace(candidate_, cause);
+  reject(TrialStatus::exceeds_resources, cause);
+}
+
 void ConfigSearch::stop() {
   stopped_ = true;
   if (phase_ != Phase::candidates) return;
@@ -151,6 +157,8 @@ TuningRecord record_of(const ConfigSearch& search, TuningRecord record) {
   record.outcome = search.outcome();
   record.config = search.outcome() == Outcome::won ? search.chosen() : search.default_config();
   record.trials = search.trials();
+  std::erase_if(record.trials,
+                [&](const Trial& trial) { return search.left_out().contains(trial.config); });
   if (record.outcome != Outcome::won) return record;
   record.gain = 1 / search.confirmation()->ratio;
   record.spread = search.confirmation()->spread;

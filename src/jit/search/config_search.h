@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "jit/search/paired_trial.h"
@@ -49,14 +51,18 @@ class JITSTEP_API ConfigSearch {
   /// Records that the current candidate cannot be used. With an Agreement its trial continues with the default, because
   /// other processes may run it in these steps.
   void reject(TrialStatus status, const std::string& detail);
+  /// As reject(), but for a cause that may end, such as a full disk: the search is cut, and its record lacks this trial.
+  void leave_out(const std::string& cause);
   /// Tries no further candidates. The confirmation of the best one still runs.
   void stop();
-  /// True if stop() left candidates out.
+  /// True if stop() or leave_out() left candidates out.
   bool is_cut() const { return is_cut_; }
 
   const KernelConfig& default_config() const { return default_config_; }
-  /// The trials so far. Valid before the end, too.
+  /// The trials so far, with candidates that were left out. Valid before the end, too.
   const std::vector<Trial>& trials() const { return trials_; }
+  /// The candidates of leave_out(), with the causes.
+  const std::map<KernelConfig, std::string>& left_out() const { return left_out_; }
   Outcome outcome() const;
   /// The winner, or the default. The default, too, if this process cannot run the winner.
   const KernelConfig& chosen() const;
@@ -79,6 +85,7 @@ class JITSTEP_API ConfigSearch {
   bool stopped_ = false;
   bool is_cut_ = false;
   std::vector<Trial> trials_;
+  std::map<KernelConfig, std::string> left_out_;
   KernelConfig candidate_;
   std::optional<Trial> unusable_;  // the candidate, if its trial runs the default instead
   PairedTrial running_;

@@ -4,8 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "jit/base/interrupt.h"
-#include "jit/base/lines.h"
 #include "jit/base/log.h"
 #include "jit/base/text.h"
 #include "jit/search/candidate_check.h"
@@ -192,35 +190,23 @@ std::optional<Trial> StepTuner::problem_of_batch(std::size_t batch, const Kernel
   return problem;
 }
 
-// Memory or disk space may be missing for a check. The step itself does not need them.
-std::optional<Trial> StepTuner::problem_of(KernelSearch& kernel, const Now& now) {
+std::optional<Trial> StepTuner::problem_of(const KernelSearch& kernel, const Now& now) {
   const KernelConfig candidate = kernel.search.next();
   if (agree_ && !is_tried_here(kernel, candidate))
     return Trial{.config = candidate,
                  .status = TrialStatus::exceeds_resources,
                  .detail = "it is not a candidate on this hardware"};
-  try {
-    for (std::size_t b = 0; b < kernel_of_batch_.size(); ++b)
-      if (kernel_of_batch_[b] == &kernel)
-        if (auto problem = problem_of_batch(b, candidate, now)) return problem;
-    return {};
-  } catch (const Interrupted&) {
-    throw;
-  } catch (const std::exception& error) {
-    if (is_temporary(error)) kernel.unchecked.push_back(candidate);
-    return Trial{.config = candidate,
-                 .status = TrialStatus::exceeds_resources,
-                 .detail = first_line(error.what())};
-  }
+  for (std::size_t b = 0; b < kernel_of_batch_.size(); ++b)
+    if (kernel_of_batch_[b] == &kernel)
+      if (auto problem = problem_of_batch(b, candidate, now)) return problem;
+  return {};
 }
 
-// Checks candidates one after another until one can run.
+// Checks candidates one after another until one can run. The step itself does not need what a check lacks.
 StepTuner::KernelSearch* StepTuner::next_usable(const Now& now) {
   while (KernelSearch* const kernel = next_search(now)) {
     if (!kernel->search.tries_candidate()) return kernel;
-    const auto problem = problem_of(*kernel, now);
-    if (!problem) return kernel;
-    kernel->search.reject(problem->status, problem->detail);
+    if (check_next(kernel->search, [&] { return problem_of(*kernel, now); })) return kernel;
     if (kernel->search.done()) write(*kernel);
   }
   return nullptr;
@@ -296,13 +282,10 @@ void StepTuner::write(KernelSearch& kernel) {
                                 .versions = versions_of(engine_, kernel.plan, hardware_.target),
                                 .strategy = kInSteps,
                                 .date = today(),
-                                .complete = kernel.unchecked.empty()});
-  std::erase_if(record.trials, [&](const Trial& trial) {
-    const auto& unchecked = kernel.unchecked;
-    return !is_tried_here(kernel, trial.config) ||
-           std::find(unchecked.begin(), unchecked.end(), trial.config) != unchecked.end();
-  });
-  if (record.outcome != Outcome::won && !kernel.unchecked.empty()) return;  // nothing would use it
+                                .complete = !kernel.search.is_cut()});
+  std::erase_if(record.trials,
+                [&](const Trial& trial) { return !is_tried_here(kernel, trial.config); });
+  if (record.outcome != Outcome::won && !record.complete) return;  // nothing would use it
   if (const auto problem = add_record(path, record))
     warn(engine_.settings().log, str_cat("the tuning result cannot be stored: ", *problem));
 }

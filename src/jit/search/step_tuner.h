@@ -69,8 +69,6 @@ class JITSTEP_API StepTuner {
     Hardware hardware;
     ConfigSearch search;
     std::size_t candidates = 0;
-    std::vector<KernelConfig> unchecked =
-        {};  // candidates whose check has failed, but may succeed later
     bool written = false;
   };
   struct Now;
@@ -83,7 +81,7 @@ class JITSTEP_API StepTuner {
   bool has_elements(const KernelSearch& kernel, const TunerInput& tables) const;
   bool is_active(const KernelSearch& kernel, const Now& now) const;
   bool is_tried_here(const KernelSearch& kernel, const KernelConfig& candidate) const;
-  std::optional<Trial> problem_of(KernelSearch& kernel, const Now& now);
+  std::optional<Trial> problem_of(const KernelSearch& kernel, const Now& now);
   std::optional<Trial> problem_of_batch(std::size_t batch, const KernelConfig& candidate,
                                         const Now& now);
   KernelSearch* next_search(const Now& now) const;
