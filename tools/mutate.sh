@@ -3,7 +3,7 @@
 # tree. One of the suites that a mutant names must fail, otherwise the mutant has survived. Prints the result of each.
 # Fails if a mutant survives, does not fit the tree or does not build. Fails first if a suite fails without any mutant.
 #
-#   tools/mutate.sh [--from TABLE] [--shard I/N] [--table FILE] [--copy FOLDER] [NAME...]
+#   tools/mutate.sh [--from TABLE] [--shard I/N] [--table FILE] [--copy FOLDER] [--jobs N] [NAME...]
 #
 #   NAME     mutants to try (default: all)
 #   --from   only those of tests/mutants/TABLE.mutants
@@ -11,11 +11,13 @@
 #   --table  also writes the results to FILE, as a Markdown table
 #   --copy   folder of the copy and its build (default: build-mutants; it stays, so that the next run is fast). It must
 #            be new, empty, or the folder of an earlier run
+#   --jobs   tries N mutants at a time, each in its own copy: FOLDER, FOLDER-2, ... (default: 1)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 table=
 copy="$root/build-mutants"
+jobs=1
 suite_seconds=900
 
 usage() { sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//; p}' "${BASH_SOURCE[0]}"; }
@@ -25,11 +27,12 @@ names=() choice=()
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit ;;
-    --from | --shard | --table | --copy)
+    --from | --shard | --table | --copy | --jobs)
       [ $# -ge 2 ] || fail "$1 needs a value"
       case $1 in
         --table) table=$(realpath -m "$2") ;;
         --copy) copy=$(realpath -m "$2") ;;
+        --jobs) [[ $2 =~ ^[1-9][0-9]?$ ]] || fail "--jobs needs a number from 1 to 99, not '$2'"; jobs=$2 ;;
         *) choice+=("$1" "$2") ;;
       esac
       shift ;;
@@ -199,6 +202,35 @@ write_table() {
     printf '%s\n' "${rows[@]}"
   } >"$table"
 }
+
+# ---- several jobs ------------------------------------------------------------------------------
+
+# folder_of JOB: the copy of a job, counted from 1.
+folder_of() { if [ "$1" = 1 ]; then echo "$copy"; else echo "$copy-$1"; fi; }
+
+# lines_of_jobs TABLE...: a line of arguments for each job, which tries every N-th mutant and writes its table.
+lines_of_jobs() {
+  local job i tables=("$@")
+  for ((job = 0; job < $#; job++)); do
+    printf '"%s" --table "%s"' "$(folder_of $((job + 1)))" "${tables[job]}"
+    for ((i = job; i < ${#names[@]}; i += $#)); do printf ' %s' "${names[i]}"; done
+    printf '\n'
+  done
+}
+
+# Runs this script once per job. Fails if a job fails.
+run_jobs() {
+  local job tables=() status=0
+  for ((job = 1; job <= jobs && job <= ${#names[@]}; job++)); do tables+=("$(folder_of "$job")/.mutate/table"); done
+  rm -f "${tables[@]}"
+  lines_of_jobs "${tables[@]}" | xargs -P "$jobs" -L 1 "$root/tools/mutate.sh" --copy || status=1
+  [ -z "$table" ] || { mapfile -t rows < <(grep -h '^| `' "${tables[@]}"); write_table; }
+  exit $status
+}
+
+[ "$jobs" = 1 ] || run_jobs
+
+# ---- one job -----------------------------------------------------------------------------------
 
 # A run deletes what the tree does not have.
 [ ! -e "$copy" ] || [ -d "$copy/.mutate" ] || [ -z "$(ls -A "$copy")" ] ||

@@ -25,6 +25,7 @@ key=$JITSTEP_CACHE_DIR/$(echo "$template" | cksum | cut -d' ' -f1)
 [ "$template" = 1 ] && [ "$(cat build/src/a.cpp)" = 1 ]
 """
 BUILD = """#!/bin/sh
+cd "$(dirname "$0")/.."
 echo build >> ../log
 mkdir -p build/tests
 cp -r templates src build
@@ -49,7 +50,7 @@ class Mutate(unittest.TestCase):
             ".deps/venv": "",
             ".gitignore": "/.deps",
             "tools/setup.sh": "#!/bin/sh\n",
-            "tools/build.sh": f"#!/bin/sh\ncd {self.outside}/copy\n" + BUILD,
+            "tools/build.sh": BUILD,
             "tests/program": PROGRAM,
             "tests/a/a_test.cpp": "",
             "tools/old.cpp": "",
@@ -129,6 +130,23 @@ class Mutate(unittest.TestCase):
         with (self.outside / "copy/.mutate/lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self.assertIn("another run", self.mutate("of_a_source", status=2))
+
+    def test_jobs_share_the_mutants_and_the_table(self):
+        table = self.outside / "table.md"
+        output = self.mutate("--jobs", "2", "--table", table)
+        for name in ("of_a_template", "of_a_source"):
+            self.assertRegex(output, rf"{name} +yes")
+            self.assertIn(f"`{name}`", table.read_text())
+        self.assertEqual(output.count("mutate: 1 mutants, 0 failures"), 2)
+        self.assertTrue((self.outside / "copy-2/.mutate").is_dir())
+
+    def test_a_failure_of_one_job_fails_the_run(self):
+        table = self.root / "tests/mutants/all.mutants"
+        table.write_text(table.read_text().replace("+ 2", "+ 1 \n+ ", 1))
+        output = self.mutate("--jobs", "3", status=1)
+        self.assertIn("it survives", output)
+        self.assertRegex(output, r"of_a_source +yes")
+        self.mutate("--jobs", "0", status=2)
 
 
 if __name__ == "__main__":
