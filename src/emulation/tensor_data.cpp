@@ -10,7 +10,8 @@ using jit::Dtype;
 
 void add_aux_state(jit::Backend& backend, TensorData& data,
                    const jit::StateLayout::AuxState& field) {
-  const std::int64_t bytes = field.entries * field.bytes;
+  // Only host transforms use matrices, which may be larger than all other state.
+  const std::int64_t bytes = field.is_matrix ? 0 : field.entries * field.bytes;
   std::array<GuardedBuffer, 2> pair{GuardedBuffer(backend, static_cast<std::size_t>(bytes)),
                                     GuardedBuffer(backend, static_cast<std::size_t>(bytes))};
   for (auto& buffer : pair)

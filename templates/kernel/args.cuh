@@ -58,7 +58,7 @@ struct TensorRecord {
 enum Layout : int {
   kDenseP = 1,   // element i of p is at p + i
   kDenseG = 2,   // element i of g is at g + i
-  kAligned = 4,  // p, g, residual and codes are aligned to 16 bytes
+  kAligned = 4,  // p, g, inputs, residual and codes are aligned to 16 bytes
 };
 
 // The part of a tensor that may change in every step.
@@ -118,7 +118,8 @@ struct Args {
   ReductionRecord reductions[kMaxReductions];
 };
 
-// Arguments of the probe of a rule (kernel/check/contract_probe.cuh). It writes `found`.
+// Arguments of the probe of a rule (kernel/check/contract_probe.cuh). It writes `found`: 0 or one of these.
+inline constexpr uint8 kFinding = 1, kSuspectedFinding = 2;
 struct ProbeArgs {
   const HyperParams* hyper_params;
   uint8* found;

@@ -38,10 +38,22 @@ constexpr bool has_quick_slots() {
   });
 }
 
-// Whether the rule has a form of update_param for ordinary operands, and this target is faster with it.
+// Whether elements of one tile may have different results of reductions, such as one per row.
+template <class S>
+constexpr bool has_entry_results() {
+  bool has = false;
+  for_reductions<S>([&](auto r) {
+    using R = decltype(r);
+    if (R::component < kFirstCodecComponent && !R::uniform) has = true;
+  });
+  return has;
+}
+
+// Whether the rule has a form of update_param for ordinary operands, and this target is faster with it. A tile decides
+// on the form by the results that all its elements share. The emulation uses it to show mistakes of the rule.
 template <class S>
 constexpr bool has_ordinary() {
-  return kHasApproximations && sizeof(real) == 4 && requires {
+  return S::config.threads > 1 && sizeof(real) == 4 && !has_entry_results<S>() && requires {
     requires S::Rule::Body::has_ordinary;
   };
 }
@@ -49,7 +61,7 @@ constexpr bool has_ordinary() {
 // Whether a kernel contains assembly, which widens numbers and, in kernels that store elements, rounds them.
 template <class S, bool Stores>
 constexpr bool has_assembly() {
-  return decodes_by_assembly<S>() || (Stores && has_ordinary<S>()) ||
+  return decodes_by_assembly<S>() || (Stores && kHasApproximations && has_ordinary<S>()) ||
          (kHas16Bits && (stores_as<S, Float16>() || kSame<typename S::G, Float16> ||
                          (Stores && stores_as<S, BFloat16>())));
 }

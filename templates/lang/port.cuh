@@ -115,11 +115,11 @@ KHD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 KHD float sqrt(float x) { return __builtin_sqrtf(x); }
 KHD double sqrt(double x) { return __builtin_sqrt(x); }
 KHD bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
-// Clamps to [0, 1] by integer comparisons, because floats have the same order as their bits. A NaN becomes 0 or 1.
+// Clamps to [0, 1] by integer comparisons, because floats have the same order as their bits. A NaN becomes 0. The bits
+// of NaN and of negative numbers are above those of infinity.
 KHD float unit_clamped(float x) {
-  const int bits = __builtin_bit_cast(int, x);
-  const int positive = bits > 0 ? bits : 0;
-  return __builtin_bit_cast(float, positive < 0x3f800000 ? positive : 0x3f800000);
+  const uint32 bits = bits_of(x), positive = bits <= 0x7f800000u ? bits : 0;
+  return float_of(positive < 0x3f800000u ? positive : 0x3f800000u);
 }
 #endif
 

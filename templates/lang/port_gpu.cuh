@@ -78,9 +78,9 @@ KHD float without_subnormals(float x) {
 #else
 inline constexpr bool kHasApproximations = false;
 KHD float magnitude(float x) { return abs(x); }
-KHD float without_subnormals(float x) { return x; }
+KHD float without_subnormals(float x) { return abs(x) < 0x1p-126f ? 0.0f : x; }
 KHD float near_reciprocal(float x) { return 1 / x; }
-KHD float near_inverse_root(float x) { return 1 / sqrt(x); }
+KHD float near_inverse_root(float x) { return static_cast<float>(1 / sqrt(static_cast<double>(x))); }
 #endif
 
 }  // namespace jitstep

@@ -262,6 +262,22 @@ std::vector<BitCase> extension_bit_cases() {
                                 .options = {},
                                 .tensors = strided_and_gapped()}};
                 }),
+      extension("AFormForOrdinaryOperandsBesideResultsPerRow",
+                [] {
+                  return Cases{of_many_domains("scaled_rows", "fp32"),
+                               of_many_domains("scaled_rows", "int8")};
+                }),
+      extension("CodecsWithATable",
+                [] {
+                  Cases cases;
+                  for (const char* codec : {"nf4", "table4"})
+                    for (const int block : {64, 128, 256}) {
+                      cases.push_back(of_many_domains("adamw", codec));
+                      for (auto& slot : cases.back().spec.state.slots)
+                        slot->options["block"] = block;
+                    }
+                  return cases;
+                }),
       extension("ACodecWithASumOverTheTensor",
                 [] {
                   return Cases{of_many_domains("adamw", "tensor_scale8"),

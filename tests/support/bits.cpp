@@ -114,10 +114,11 @@ void expect_same_bits_on_gpu(const StepCase& c) {
 
 namespace {
 const std::vector<std::string> kRules = {
-    "common_estimate", "factored_moment",   "layer_norms",
-    "chained_entries", "averaged_iterate",  "staged_momentum",
-    "late_moments",    "numbered_elements", "elementary_functions"};
-const std::vector<std::string> kCodecs = {"tensor_scale8", "axis_maxima8"};
+    "common_estimate",      "factored_moment", "layer_norms",  "chained_entries",
+    "averaged_iterate",     "staged_momentum", "late_moments", "numbered_elements",
+    "elementary_functions", "scaled_rows"};
+const std::vector<std::string> kCodecs = {"tensor_scale8", "axis_maxima8", "table4"};
+const std::filesystem::path kExampleCodec = JITSTEP_TEST_DATA "/../examples/docs/nf4.cuh";
 bool is_in(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -125,8 +126,9 @@ bool is_in(const std::vector<std::string>& names, const std::string& name) {
 
 bool is_test_extension(const jit::KernelSpec& spec) {
   return is_in(kRules, spec.rule) || spec.state.weights == "master32" ||
-         std::any_of(spec.state.slots.begin(), spec.state.slots.end(),
-                     [](const auto& slot) { return slot && is_in(kCodecs, slot->name); });
+         std::any_of(spec.state.slots.begin(), spec.state.slots.end(), [](const auto& slot) {
+           return slot && (is_in(kCodecs, slot->name) || slot->name == kExampleCodec.stem());
+         });
 }
 
 void load_test_extensions() {
@@ -134,6 +136,7 @@ void load_test_extensions() {
     const std::filesystem::path folder = JITSTEP_TEST_DATA "/templates/extensions";
     for (const auto& rule : kRules) jit::default_catalog().load_rule(folder / (rule + ".cuh"));
     for (const auto& codec : kCodecs) jit::default_catalog().load_codec(folder / (codec + ".cuh"));
+    jit::default_catalog().load_codec(kExampleCodec);
     jit::default_engine().templates().add("weights/master32.cuh", read(folder / "master32.cuh"));
     return true;
   }();

@@ -233,6 +233,14 @@ TEST_F(CheckMode, NamesVariablesThatAreNotSetInEachBranch) {
             0u);
 }
 
+// The compiler's pattern in unset variables is as large.
+TEST_F(CheckMode, AcceptsALargeConstant) {
+  EXPECT_NO_THROW(check_rule_contract(
+      plan_with("return {e.m.next};", "return {e.g > 0 ? e.m.next : real(-1e30)};"), engine_));
+  EXPECT_NO_THROW(check_rule_contract(
+      plan_with("    e.m.next = c.decay", "    e.m.next = real(3e38) + c.decay"), engine_));
+}
+
 TEST_F(CheckMode, NamesAFunctionThatWritesTheStateBeforeTheStep) {
   EXPECT_EQ(error_for("    m.norm.next = static_cast",
                       "    m.norm.prev = 0;\n    m.norm.next = static_cast")

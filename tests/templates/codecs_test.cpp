@@ -165,6 +165,7 @@ TEST(QuickCodes, AreTheCodesAroundEveryThreshold) {
   for (float x : thresholds(NonNegativeCodebook<8>::values)) all.push_back(x);
   for (float x : thresholds(SignedCodebook<4>::values)) all.push_back(x);
   for (float x : thresholds(kLinear)) all.push_back(x);
+  for (float x : {0x1p-126f, 0x1p-127f, 0x1p-149f}) all.push_back(x);
   for (float x : all) {
     ASSERT_TRUE(has_quick_code<Int8Signed>(x)) << x;
     ASSERT_TRUE(has_quick_code<Int4Signed>(x)) << x;

@@ -28,11 +28,12 @@ float quick_threshold(uint32 code) {
   }
 }
 
-/// Whether both ways give the same code of x, in a block whose scale is 1.
+/// Whether both ways give the same code of x, in a block whose scale is 1. Kernels flush values before `encode`.
 template <class Codec>
 bool has_quick_code(float x) {
   const auto measured = Codec::measure({bits_of(1.0f)});
-  return Codec::quick_code(x, measured, quick_threshold<Codec>) == Codec::encode(x, measured, 0);
+  return Codec::quick_code(x, measured, quick_threshold<Codec>) ==
+         Codec::encode(flush_subnormal(x), measured, 0);
 }
 
 }  // namespace jitstep::support

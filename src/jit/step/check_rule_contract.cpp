@@ -10,18 +10,45 @@
 #include "jitstep/jit/option_values.h"
 
 namespace jitstep::jit {
+namespace {
 
-void check_rule_contract(const Plan& plan, Engine& engine) {
-  const Probe probe = probe_of(plan);
-  const auto kernel = engine.kernel(probe.text, probe.name, Target::cpu());
+using Found = std::vector<uint8>;
+
+Found run(const Probe& probe, const std::string& text, const Plan& plan, Engine& engine) {
+  const auto kernel = engine.kernel(text, probe.name, Target::cpu());
   OptionValues defaults(plan.rule(), plan.gradient());
   defaults.construct();
   std::vector<HyperParams> hyper_params;
   for (const std::int64_t t : {1, 2, 3}) hyper_params.push_back(defaults.at_step(t));
-  std::vector<uint8> found(probe.findings.size(), 0);
+  Found found(probe.findings.size(), 0);
   const ProbeArgs args{hyper_params.data(), found.data(), static_cast<int>(hyper_params.size()), 0};
   kernel->cpu("jitstep_probe")(&args, 0, 1);
-  const auto first = std::find(found.begin(), found.end(), 1);
+  return found;
+}
+
+// A suspected number is the rule's own if it stays the same without the compiler's fill pattern. If the rule does not
+// compile without the pattern, its variables are not set.
+void confirm(Found& found, const Probe& probe, const Plan& plan, Engine& engine) {
+  Settings settings = engine.settings();
+  settings.check = false;
+  Engine without_pattern(settings);
+  Found again(found.size(), 0);
+  try {
+    again = run(probe, engine.preprocessed_text(probe.text, probe.name), plan, without_pattern);
+  } catch (const CompileError&) {
+  }
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (found[i] == kSuspectedFinding) found[i] = again[i] == kSuspectedFinding ? 0 : kFinding;
+}
+
+}  // namespace
+
+void check_rule_contract(const Plan& plan, Engine& engine) {
+  const Probe probe = probe_of(plan);
+  Found found = run(probe, probe.text, plan, engine);
+  if (std::count(found.begin(), found.end(), kSuspectedFinding) > 0)
+    confirm(found, probe, plan, engine);
+  const auto first = std::find(found.begin(), found.end(), kFinding);
   if (first != found.end())
     throw Error(str_cat(engine.templates().data().shown_name(plan.rule().path), ": ",
                         probe.findings[static_cast<std::size_t>(first - found.begin())],

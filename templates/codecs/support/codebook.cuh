@@ -166,7 +166,7 @@ struct CodebookCodec : AbsmaxBlock<Meta, W> {
   using Measured = typename B::Measured;
   using Codebook = Codebook_;
   static constexpr bool is_signed = kSame<Sign, Signed>;
-  static constexpr bool quick = B::plain;
+  static constexpr bool quick = B::plain && requires { Codebook_::near_candidate(0.0f); };
   static constexpr bool floored = W.positive_floor && !is_signed;
   static constexpr int not_finite = is_signed ? Codebook::zero : kSizeOf<Codebook::values> - 1;
 

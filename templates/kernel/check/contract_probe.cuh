@@ -33,9 +33,10 @@ bool is_filling(const T& x) {
   return bytes[0] == 0xfe || bytes[0] == 0xaa || (floating && bytes[0] == 0xff);
 }
 
-// Whether a value is so large that it was computed from the fill pattern of g++, which is -1.7e38 as a float.
+// Whether a value is so large that it may be computed from the fill pattern of g++, which is -1.7e38 as a float. A rule
+// may have such numbers of its own, so the host confirms the suspicion.
 template <class T>
-bool is_of_filling(const T& x) {
+bool may_be_of_filling(const T& x) {
   if constexpr (kSame<T, float> || kSame<T, double>)
     return is_finite(x) && abs(x) > T(1e25);
   else
@@ -56,7 +57,8 @@ class Findings {
   // A value that a rule's formulas compute, perhaps from a local variable that is not set in each branch.
   template <class T>
   void computed(int number, const T& x) {
-    mark(number, is_filling(x) || is_poison(x) || is_of_filling(x));
+    mark(number, is_filling(x) || is_poison(x));
+    if (may_be_of_filling(x) && !any_) found_[number] = kSuspectedFinding;
   }
   // The value before the step of a field of auxiliary state, from empty_aux_state().
   template <class T>
@@ -80,7 +82,7 @@ class Findings {
 
  private:
   void mark(int number, bool wrong) {
-    if (wrong && !any_) found_[number] = 1;
+    if (wrong && !any_) found_[number] = kFinding;
     any_ = any_ || wrong;
   }
 

@@ -29,7 +29,10 @@ struct SharedCodebook {
   KHD void fill() {
     for (uint32 code = thread_index(); code < size; code += S::config.threads) {
       values.x[code] = Codebook::values.x[code];
-      thresholds.x[code] = Body::quick_threshold(code);
+      if constexpr (requires { Body::quick_threshold(code); })
+        thresholds.x[code] = Body::quick_threshold(code);
+      else
+        thresholds.x[code] = Codebook::thresholds.x[code];
     }
   }
 };
