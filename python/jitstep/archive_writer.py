@@ -16,7 +16,7 @@ from torch import Tensor
 
 from . import _core, errors
 from .archives import LAYOUT, STATE_SCHEMA
-from .checkpoint import SCHEMA
+from .checkpoint import SCHEMA, own_keys
 from .options import decoupled_rule
 from .storage import row_major
 
@@ -51,7 +51,7 @@ def write_archive(path: str | Path, state_dict: dict[str, Any]) -> None:
     """
     errors.check_groups_in(state_dict)
     groups = state_dict["param_groups"]
-    rule = groups[0].get("rule") if groups else None
+    rule = own_keys(groups[0]).get("rule") if groups else None
     if rule is None:
         raise ValueError(
             "jitstep: the state_dict does not name its rule, as those of torch.optim. Load it into an optimizer of "

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 # torch's engine: calls a function after the backward that runs in this thread.
 _engine = torch.autograd.Variable._execution_engine
 
-# A gradient has one consumer only: a parameter's is named here.
+# A gradient has one consumer only: a parameter's is named here. torch refuses to swap parameters with weak references:
+# the swap would lose the hooks, and no error would say so.
 _consumers: Any = WeakIdKeyDictionary()
 
 
@@ -39,7 +40,10 @@ def _add_hook(p: Tensor, hook: Callable[[Tensor], None]) -> Any:
     trains = p.requires_grad
     p.requires_grad_()
     try:
-        return p.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        handle = p.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        # After torch.utils.swap_tensors(), torch lists hooks that it does not call. Setting them makes it call them.
+        p._post_accumulate_grad_hooks = p._post_accumulate_grad_hooks
+        return handle
     finally:
         p.requires_grad_(trains)
 

@@ -5,6 +5,7 @@ state_dict() has torch's layout. Each parameter group has these additional keys:
     rule           the rule's name; schema: 1
     mode           the point that the parameters hold, "train" or "eval"
     shared_state   numbers that the rule stores once for all parameters, by name
+    jitstep_user_keys   keys of the program that have one of these names, if there are any
 """
 
 import json
@@ -31,9 +32,22 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _OWN_KEYS = ("rule", "schema", "mode", "shared_state")
+_USER_KEYS = "jitstep_user_keys"
 # Newer than torch's first optimizers: false in checkpoints of torch that lack them.
 _ADDED_BY_TORCH = ("amsgrad", "decoupled_weight_decay", "maximize")
 _FORMAT_KEYS = ("state", "weights", "min_quantized_size")
+
+
+def own_keys(group: Mapping[str, Any]) -> dict[str, Any]:
+    """jitstep's keys of a saved group. None for one of torch, where a program may use their names for itself."""
+    if not isinstance(group.get("rule"), str) or type(group.get("schema")) is not int:
+        return {}
+    return {name: group[name] for name in _OWN_KEYS if name in group}
+
+
+def _with_own_keys(group: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    of_user = {name: group[name] for name in own if name in group}
+    return {**group, **own, **({_USER_KEYS: of_user} if of_user else {})}
 
 
 def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +70,7 @@ def complete(optimizer: "Optimizer", packed: dict[str, Any]) -> dict[str, Any]:
         if key in parameters:
             states[key] |= _form(parameters[key], states[key], entries.get("sizes"), not aux.isdisjoint(entries))
     own = {"rule": optimizer.rule, "schema": SCHEMA, "mode": optimizer._status.mode, "shared_state": numbers}
-    groups = [{**group, **own} for group in packed["param_groups"]]
+    groups = [_with_own_keys(group, own) for group in packed["param_groups"]]
     if optimizer.save_values or any(sharded.is_dtensor(p) for p in parameters.values()):
         groups = [{**group, "state": _as_one_entry(group.get("state"))} for group in groups]
     return {**packed, "state": states, "param_groups": groups}
@@ -105,15 +119,17 @@ def _check_groups(optimizer: "Optimizer", saved: list[dict[str, Any]]) -> None:
         raise ValueError(
             "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
         )
-    for group in saved:
-        rule = group.get("rule", optimizer.rule)
+    for own in map(own_keys, saved):
+        rule = own.get("rule", optimizer.rule)
         if not share_checkpoints(rule, optimizer.rule):
             raise ValueError(
                 f"loaded state dict is of {rule}, and this optimizer is {optimizer.rule}. Load it into an optimizer of "
                 "that rule."
             )
-        if group.get("schema", SCHEMA) > SCHEMA:
-            raise ValueError(f"loaded state dict has the schema {group['schema']}. Install a newer jitstep.")
+        if own.get("schema", SCHEMA) > SCHEMA:
+            raise ValueError(f"loaded state dict has the schema {own['schema']}. Install a newer jitstep.")
+        if optimizer._description["modes"] and own.get("mode", "train") not in ("train", "eval"):
+            raise ValueError(f'loaded state dict has the mode {own["mode"]!r}. It must be "train" or "eval".')
 
 
 def _copied(value: Any, name: str, p: Tensor) -> Any:
@@ -180,15 +196,19 @@ def _loaded_state(optimizer: "Optimizer", saved: dict[str, Any]) -> dict[Any, An
 
 def _loaded_group(group: dict[str, Any], saved: dict[str, Any]) -> dict[str, Any]:
     """Options and seed of the checkpoint, formats of the optimizer. An option that the checkpoint lacks stays."""
-    new = {**group, **{name: value for name, value in saved.items() if name not in _OWN_KEYS}}
-    if always_decouples(saved.get("rule", "")):
+    own = own_keys(saved)
+    left_out = {*own, _USER_KEYS} if own else set()
+    new = {**group, **{name: value for name, value in saved.items() if name not in left_out}}
+    if own:
+        new |= saved.get(_USER_KEYS, {})
+    if always_decouples(own.get("rule", "")):
         new["decoupled_weight_decay"] = True  # as torch's Adam that loads AdamW's
     for name in _ADDED_BY_TORCH:
-        if "rule" not in saved and name in group and name not in saved:
+        if not own and name in group and name not in saved:
             new[name] = False
     for name in (*_FORMAT_KEYS, "params"):
         new[name] = group.get(name)
-    if saved.get("seed") is None and not ("rule" in saved and "seed" in saved):  # a checkpoint of torch has none
+    if saved.get("seed") is None and not (own and "seed" in saved):  # a checkpoint of torch has none
         new["seed"] = group.get("seed")
     if "param_names" in group and "param_names" not in saved:
         new["param_names"] = group["param_names"]
@@ -227,13 +247,13 @@ def load(optimizer: "Optimizer", state_dict: dict[str, Any]) -> None:
     errors.check_groups_in(state_dict)
     saved_groups = deepcopy(state_dict["param_groups"])
     _check_groups(optimizer, saved_groups)
-    first = saved_groups[0] if saved_groups else {}
+    first = own_keys(saved_groups[0]) if saved_groups else {}
     numbers, names = first.get("shared_state") or {}, optimizer._description["shared"]
-    if set(numbers) != set(names) and (numbers or ("rule" in first and has_stepped(state_dict["state"]))):
+    if set(numbers) != set(names) and (numbers or (first and has_stepped(state_dict["state"]))):
         raise ValueError(f"loaded state dict has the shared state {sorted(numbers)}, and needs {sorted(names)}")
     own = {
         "rule": optimizer.rule,
-        "mode": first.get("mode", "train"),
+        "mode": first.get("mode", "train") if optimizer._description["modes"] else "train",
         "shared": [float(numbers[name]) for name in names] if numbers else [],
     }
     groups = [_loaded_group(group, saved) for group, saved in zip(optimizer.param_groups, saved_groups, strict=True)]

@@ -131,8 +131,11 @@ def option_error(rule: str, error: _core.OptionError, options: Mapping[str, Any]
     return ValueError(_torch_sentence(rule, name, index, given, _range_of(rule, name, given)))
 
 
-def _with_torchs_names(rule: str, text: str) -> str:
-    """A message about state with torch's names of the slots. The rule's own names are those of C++."""
+def with_torchs_names(rule: str, text: str) -> str:
+    """A message about state with torch's names of the slots. The rule's own names are those of C++.
+
+    The core calls it, too.
+    """
     names = _core.describe(rule)["slot_names"]
     text = re.sub(r"(?<=\bthe slot )\w+", lambda own: names.get(own[0], own[0]), text)
     return re.sub(r"(?<=\. Slots: ).*$", ", ".join(names.values()) or "none", text)
@@ -145,7 +148,7 @@ def refusal(rule: str, error: ValueError, options: Mapping[str, Any]) -> ValueEr
         return ValueError(f"Invalid eta values: {options['etas'][0]}, {options['etas'][1]}")
     if rule == "muon" and "adjust_lr_fn" in text:
         return ValueError(f"Adjust learning rate function {options['adjust_lr_fn']} is not supported")
-    return ValueError(_with_torchs_names(rule, text))
+    return ValueError(with_torchs_names(rule, text))
 
 
 def check_rule(class_name: str, rule: Any, has_params: bool) -> None:
@@ -226,7 +229,7 @@ def shown_parameter(number: int, p: Any, name: str = "") -> str:
 
 def parameter_error(rule: str, class_name: str, error: ValueError, shown: str, p: Any) -> Exception:
     """The error of a parameter that the rule or its formats do not support. `shown`: the parameter for messages."""
-    text = f"jitstep: {shown}: {_with_torchs_names(rule, str(error))}"
+    text = f"jitstep: {shown}: {with_torchs_names(rule, str(error))}"
     if p.is_complex() and not p.is_conj():
         return RuntimeError(f"{class_name} does not support complex parameters. {text}")
     if rule == "muon" and p.dim() != 2:

@@ -1,5 +1,7 @@
 #include "group.h"
 
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 
 #include "jitstep/jit/error.h"
@@ -51,6 +53,31 @@ nb::object constructed_value(const nb::dict& group, const std::string& name) {
   if (all == nullptr || !PyDict_Check(all)) return {};
   PyObject* const found = PyDict_GetItemString(all, name.c_str());
   return found == nullptr ? nb::object() : nb::borrow(found);
+}
+
+// Checks the options that torch's optimizers do not have. torch checks no range of its own options later.
+void check_common(const jit::OptionValues& values) {
+  for (const std::string& name : values.names()) {
+    if (values.rule().find(name) != nullptr) continue;
+    const jit::Option& option = values.declaration(name);
+    const jit::Value value = values.get(name);
+    if (const auto index = option.out_of_range(value))
+      throw jit::OptionError(values.rule().name + ": " + *option.range_problem(value), name,
+                             *index);
+  }
+}
+
+void check_later_values(const jit::OptionValues& values) {
+  values.validate_integers();
+  check_common(values);
+}
+
+// Messages have the names of state that Python has.
+void check_state_formats(const jit::Formats& formats, const jit::OptionValues& values) try {
+  jit::check_formats(formats, values);
+} catch (const jit::Error& error) {
+  const nb::object in_python = nb::module_::import_("jitstep.errors").attr("with_torchs_names");
+  throw jit::Error(nb::cast<std::string>(in_python(values.rule().name, error.what())));
 }
 
 void check_values(const jit::OptionValues& values, const nb::dict& group) {
@@ -144,9 +171,9 @@ void Group::refresh(const nb::dict& group, bool check) {
   jit::OptionValues values = read_options(group, lr.has_value());
   // torch checks no range after construction. Options that are whole numbers are checked, because formulas divide by
   // them: a division of whole numbers by 0 would end the process.
-  check ? check_values(values, group) : values.validate_integers();
+  check ? check_values(values, group) : check_later_values(values);
   jit::Formats formats = changed.formats ? to_formats(group) : formats_;
-  if (changed.formats) jit::check_formats(formats, values);
+  if (changed.formats) check_state_formats(formats, values);
   const HyperParams fresh = values.at_step(0, formats.seed.value_or(0));
   const bool decoupled = is_true(group, kDecoupled), capturable = is_true(group, kCapturable);
   const bool other_plan = !known_ || decoupled != decoupled_ || capturable != capturable_ ||

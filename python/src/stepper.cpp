@@ -192,12 +192,13 @@ bool Stepper::read_member(Member& member, PyObject* p) {
       (form.may_be_lazy() && is_lazy(grad, form.is_complex())))
     return false;
   if (g == nullptr && member.described->plan.shape.elements() > 0) return false;
-  const std::int64_t taken = member.counter ? 0 : member.count.get();
+  const bool is_counted = member.counter != nullptr;  // on the device
+  const std::int64_t taken = is_counted ? 0 : member.count.get();
   if (member.newest_half >= 0 && member.newest_half != (taken & 1))
     return false;  // set by the caller
-  if (taken < 0 || (taken == 0 && member.has_stepped)) return false;  // new tables warn or throw
+  // New tables throw, or warn of values that step 1 does not read: a program may have set them since the last tables.
+  if (taken < 0 || (taken == 0 && !is_counted && !is_bound_now_)) return false;
   if (taken >= StepNumber::kMostOfFloat && !member.count.can_count()) return false;
-  member.has_stepped = taken > 0;
   moved_ |= data != member.data;
   DeviceStep& device = devices_[member.device];
   const int index = hyper_index(member, taken + 1);
@@ -265,7 +266,9 @@ Stepper::Result Stepper::step(const nb::list& param_groups, const nb::dict& stat
       !watch_.is_same(state))
     return Result::rebuild;
   read_numbers(grad_scale, found_inf);
-  if (!read_members(param_groups)) return Result::rebuild;
+  const bool fit = read_members(param_groups);
+  is_bound_now_ = false;
+  if (!fit) return Result::rebuild;
   if (!device_counts_ && !found_inf.is_none() && nb::cast<double>(nb::float_(found_inf)) != 0)
     return Result::skipped;
   if (nb::len(stepped_) == 0) return Result::done;

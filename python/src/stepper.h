@@ -122,7 +122,6 @@ class Stepper {
     std::uint32_t device = 0, batch = 0, index = 0;  // index: among the tensors of all batches
     bool inactive = true;                            // in the last step
     bool sharded = false;  // a DTensor: its local tensor and that of its gradient are stepped
-    bool has_stepped = false;  // in the last step, `step` was 1 or more
     // The buffer of auxiliary state that the last step wrote. -1: there is none.
     std::int8_t newest_half = -1;
     std::vector<NewestView> newest = {};
@@ -210,6 +209,7 @@ class Stepper {
   int drops_ = 0;  // calls of drop()
   bool device_counts_ = false;
   bool running_ = false;       // make_steps(), run() or switch_mode() has begun
+  bool is_bound_now_ = false;            // no step has used the tables of finish() yet
   bool moved_ = false;                   // a parameter has other memory than the tables
   jit::AddressRanges parameter_ranges_;  // of the tables
   bool check_gradients_ = false;         // one may lie in the memory of a parameter

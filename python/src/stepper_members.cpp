@@ -60,7 +60,6 @@ void Stepper::add(nb::object p, int group, const ParamPlan& plan, const Buffers&
     device_counts_ = true;
   } else if (!step.is_none()) {
     member.count = StepNumber(step);
-    member.has_stepped = member.count.get() > 0;
   }
   watch_.add(step);
   watch_.add(counter);
@@ -80,11 +79,11 @@ void Stepper::watch_buffers(Member& member, const ParamPlan& plan, const Buffers
   const std::vector<AuxInfo> fields = plan.aux();
   for (std::size_t i = 0; i < buffers.aux.size(); ++i) {
     if (buffers.aux[i].is_none()) continue;  // a matrix that this parameter has not
-    watch_.add(buffers.aux[i]);
-    member.newest.push_back(
-        {state,
-         nb::cast(fields[i].name.c_str()),
-         {buffers.aux[i][nb::int_(0)], buffers.aux[i][nb::int_(fields[i].is_matrix ? 0 : 1)]}});
+    const nb::object first = buffers.aux[i][nb::int_(0)];
+    const nb::object second = fields[i].is_matrix ? first : buffers.aux[i][nb::int_(1)];
+    watch_.add(first);  // the state shows one of them
+    watch_.add(second);
+    member.newest.push_back({state, nb::cast(fields[i].name.c_str()), {first, second}});
   }
 }
 

@@ -141,6 +141,7 @@ void Stepper::count_steps() {
 void Stepper::switch_mode(bool train) {
   check_idle();
   const Flag running(running_);
+  is_bound_now_ = false;
   std::vector<std::vector<jit::StepInput>> inputs;
   for (DeviceStep& device : devices_) {
     device.grad_scale = {};

@@ -263,6 +263,7 @@ void Stepper::finish(const nb::dict& state, bool scaled) {
   watch_.remember(state);  // before a signal handler may change it
   for (Member& member : members_)
     for (NewestView& view : member.newest) view.entry = &watch_.find(view.dict, view.key);
+  is_bound_now_ = true;
   make_steps();
 }
 

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "jit/codegen/spec_text.h"
+#include "jitstep/jit/error.h"
 #include "jitstep/jit/option_values.h"
 
 namespace jitstep::python {
@@ -133,11 +134,29 @@ nb::object from_value(const jit::Value& value) {
   return nb::tuple(numbers);
 }
 
+namespace {
+
+// JSON has no numbers that are not finite.
+void check_finite(const char* name, const nb::object& value, const nb::object& default_number) try {
+  nb::module_::import_("json").attr("dumps")(value, "default"_a = default_number,
+                                             "allow_nan"_a = false);
+} catch (const nb::python_error& error) {
+  if (!error.matches(PyExc_ValueError)) throw;
+  const nb::str shown = nb::repr(value);
+  throw jit::Error(std::string(name) + " is " + shown.c_str() + ". Use finite numbers.");
+}
+
+}  // namespace
+
 jit::Formats to_formats(const nb::dict& group) {
-  nb::dict given;
-  for (const char* name : {"state", "weights", "seed", "min_quantized_size"})
-    if (nb::object value = entry(group, name); value.is_valid()) given[name] = value;
   const nb::object default_number = nb::cpp_function(plain_number);
+  nb::dict given;
+  for (const char* name : {"state", "weights", "seed", "min_quantized_size"}) {
+    const nb::object value = entry(group, name);
+    if (!value.is_valid()) continue;
+    check_finite(name, value, default_number);
+    given[name] = value;
+  }
   const nb::object text =
       nb::module_::import_("json").attr("dumps")(given, "default"_a = default_number);
   return jit::formats_from_json(nb::cast<std::string>(text));

@@ -291,3 +291,36 @@ def test_frozen_parameters_may_share_memory_while_others_step_in_backward():
     optimizer.step_in_backward()
     p.sum().backward()
     assert torch.equal(p.detach(), torch.zeros(3))
+
+
+@pytest.fixture
+def swaps():
+    """Conversions of modules swap their parameters, which keeps no hooks."""
+    before = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    yield
+    torch.__future__.set_swap_module_params_on_conversion(before)
+
+
+def test_a_swap_of_parameters_that_step_in_backward_is_an_error_until_they_do_not(swaps):
+    net = torch.nn.Linear(3, 2)
+    optimizer = jitstep.SGD(net.parameters(), lr=1.0)
+    optimizer.step_in_backward()
+    with pytest.raises(RuntimeError):
+        net.double()
+    optimizer.step_in_backward(False)
+    net.double()
+    optimizer.step_in_backward()
+    before = net.bias.detach().clone()
+    net(torch.ones(3).double()).sum().backward()
+    assert torch.equal(net.bias, before - 1)
+    assert net.bias.grad is None
+
+
+def test_a_new_accumulator_sums_gradients_of_swapped_parameters(swaps):
+    net = torch.nn.Linear(3, 2)
+    jitstep.GradAccumulator(net.parameters()).close()
+    net.double()
+    sums = jitstep.GradAccumulator(net.parameters())
+    net(torch.ones(3).double()).sum().backward()
+    assert sums.micro_batches == 1

@@ -241,3 +241,37 @@ def test_an_error_in_backward_names_the_parameter():
     optimizer.step_in_backward()
     with pytest.raises(ValueError, match=r"parameter 1 .*its gradient has another shape"):
         p.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["seed", "min_quantized_size", "state"])
+def test_a_number_of_a_format_that_is_not_finite_is_an_error_with_the_argument(name):
+    value = {"codec": "int8", "block": float("inf")} if name == "state" else float("nan")
+    with pytest.raises(ValueError, match=f"^{name} is "):
+        jitstep.AdamW([weight()], **{name: value})
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_an_unknown_state_buffer_is_an_error_with_the_names_of_torch(later):
+    formats = {"foo": "int8"}
+    p = weight()
+    p.grad = torch.ones_like(p)
+    optimizer = jitstep.AdamW([p])
+    with pytest.raises(ValueError, match="exp_avg, exp_avg_sq"):
+        if later:
+            optimizer.param_groups[0]["state"] = formats
+            optimizer.step()
+        else:
+            jitstep.AdamW([p], state=formats)
+
+
+@pytest.mark.parametrize(("name", "value"), [("grad_scale", 0.0), ("grad_scale", -1.0), ("max_grad_norm", -1.0)])
+def test_an_option_that_torch_lacks_keeps_its_range_later_and_an_error_changes_nothing(name, value):
+    p = weight()
+    p.grad = torch.ones_like(p)
+    optimizer = jitstep.SGD([p], lr=0.1)
+    optimizer.step()
+    before = p.detach().clone()
+    optimizer.param_groups[0][name] = value
+    with pytest.raises(ValueError, match=name):
+        optimizer.step()
+    assert torch.equal(p, before)
