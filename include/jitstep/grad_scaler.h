@@ -6,7 +6,8 @@
 #include <torch/serialize/archive.h>
 
 #include <cstdint>
-#include <unordered_map>
+#include <map>
+#include <memory>
 
 #include "jitstep/jit/export.h"
 #include "jitstep/optimizer.h"
@@ -52,7 +53,8 @@ class JITSTEP_API GradScaler {
   void step(Optimizer& optimizer);
 
   /// Updates the scale from the results of the steps since the last update, or sets it. The first form throws a
-  /// c10::Error after a step that threw, because its gradients still have the current scale.
+  /// c10::Error after a step that threw, because its gradients still have the current scale. It
+  /// ignores such a step of an optimizer that was destroyed.
   void update();
   void update(double new_scale);
 
@@ -81,7 +83,9 @@ class JITSTEP_API GradScaler {
   GradScalerOptions options_;
   std::int64_t init_growth_ = 0;
   torch::Tensor scale_, growth_;  // float32 and int32 scalars; made by the first scale()
-  std::unordered_map<std::int64_t, Progress> progress_;  // by the optimizer's serial number
+  // By the optimizer's token. It expires with the optimizer.
+  using Token = std::weak_ptr<const void>;
+  std::map<Token, Progress, std::owner_less<Token>> progress_;
 };
 
 /// For torch::save and torch::load.

@@ -66,7 +66,8 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
   /// max_grad_norm uses the norm of all gradients, of all rules. Throws a c10::Error for rules with modes or shared
   /// state, which need an optimizer of their own.
   explicit Optimizer(const std::vector<ParamGroup>& groups);
-  /// A moved-from optimizer has no parameters: step() and zero_grad() do nothing. It can be destroyed or assigned to.
+  /// A moved-from optimizer has its defaults, and no parameters: step() and zero_grad() do nothing. It can get groups,
+  /// and be destroyed or assigned to.
   Optimizer(Optimizer&&);
   /// References to this optimizer, such as a scheduler's, then refer to the new one. A scheduler keeps the base rates
   /// of the old one.
@@ -277,7 +278,7 @@ class JITSTEP_API Optimizer : public torch::optim::Optimizer {
 
  private:
   struct Impl;
-  friend class GradScaler;  // reads Impl::serial_number
+  friend class GradScaler;  // reads Impl::token
 
   Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
             NonTrainablePolicy policy);

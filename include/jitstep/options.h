@@ -66,7 +66,7 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   const jit::Formats& formats() const { return common().formats; }
   /// True if an optimizer with these defaults tunes its kernels while it steps. See Optimizer::step.
   bool tunes() const { return common().tunes; }
-  /// Formats for modification.
+  /// Formats for modification. An optimizer sees changes in its next step.
   jit::Formats& edit_formats();
   std::uint64_t seed() const { return formats().seed.value_or(0); }
 
@@ -95,7 +95,6 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
     std::string rule;
     std::shared_ptr<const jit::Catalog> catalog = {};
     jit::Formats formats = {};
-    std::uint64_t formats_version = 0;
     std::vector<bool> set = {};  // per option; options beyond the end are not set
     bool tunes = false;
   };
@@ -116,8 +115,6 @@ class JITSTEP_API Options : public torch::optim::OptimizerOptions {
   void mark(std::size_t option);
   void rename(std::string rule) { common().rule = std::move(rule); }
   void set_tunes(bool on) { common().tunes = on; }
-  /// Returns a number that is unique in this process.
-  static std::uint64_t next_version();
   /// Parses a codec name or JSON. Throws a c10::Error for any other text. The optimizer checks the codec's options.
   static jit::CodecChoice read_codec(const std::string& text);
 

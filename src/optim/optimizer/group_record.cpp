@@ -16,9 +16,7 @@ namespace jitstep {
 namespace {
 
 void validate(const jit::OptionValues& values, ValidationPhase phase) {
-  const jit::Option* const lr = values.rule().find("lr");
-  const bool number = lr != nullptr && lr->type == jit::Option::Type::number;
-  const double rate = number ? values.get("lr").number() : 1;
+  const double rate = has_lr(values.rule()) ? values.get("lr").number() : 1;
   if (phase == ValidationPhase::construction || rate > 0 || !std::isfinite(rate))
     return values.validate();
   // A schedule may make lr 0 or negative after construction. All other ranges still apply.
@@ -28,6 +26,11 @@ void validate(const jit::OptionValues& values, ValidationPhase phase) {
 }
 
 }  // namespace
+
+bool has_lr(const jit::Manifest& rule) {
+  const jit::Option* const lr = rule.find("lr");
+  return lr != nullptr && lr->type == jit::Option::Type::number;
+}
 
 void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperParams& numbers) {
   options.check_intact();
@@ -45,7 +48,7 @@ void GroupRecord::refresh(const Options& options, ValidationPhase phase, HyperPa
 // True if the options have the rule, catalog and formats of the last refresh.
 bool GroupRecord::is_known(const Options& options) const {
   return values_ && catalog_ == &options.catalog() && values_->rule().name == options.rule() &&
-         formats_version_ == options.common().formats_version;
+         formats_ == options.formats();
 }
 
 // Takes the numbers if they are in range and if only such numbers changed that nothing else depends on.
@@ -75,7 +78,6 @@ void GroupRecord::refresh_all(const Options& options, ValidationPhase phase, Hyp
   now_ = values.packed();
   values_ = std::move(values);
   catalog_ = &options.catalog();
-  formats_version_ = options.common().formats_version;
   plans_.clear();
   numbers = fresh;
 }

@@ -19,6 +19,9 @@ namespace jitstep {
 /// negative later. In phase `step` a negative learning rate is therefore valid.
 enum class ValidationPhase { construction, step };
 
+/// True if the rule has a learning rate: an option lr that is always a number.
+bool has_lr(const jit::Manifest& rule);
+
 /// The validated options of one group, as kernels need them.
 class GroupRecord {
  public:
@@ -61,7 +64,6 @@ class GroupRecord {
   std::vector<double> now_;                // options packed as in values_
   const jit::Catalog* catalog_ = nullptr;  // of the options
   jit::Formats formats_;
-  std::uint64_t formats_version_ = 0;
   std::int64_t revision_ = 0;
   mutable std::map<jit::ParameterKind, std::shared_ptr<const jit::Plan>> plans_;
 };

@@ -288,12 +288,12 @@ void Optimizer::Impl::Offload::find_infinities() const {
     if (copy != nullptr && copy->has_gradient)
       at::_amp_foreach_non_finite_check_and_unscale_({copy->gradient}, found, one);
   }
-  impl_.extras.found_inf.copy_(found);
+  overwrite(impl_.extras.found_inf, found);
 }
 
 // In the order of the current stream, like all that the program does with the parameter.
 void Optimizer::Impl::Offload::send(HostCopy& copy, const torch::Tensor& p) {
-  memory_of(p).copy_(copy.parameter, /*non_blocking=*/true);
+  overwrite(memory_of(p), copy.parameter, /*non_blocking=*/true);
   bump_version(p);
   mark_current(copy, p);
   sent_.try_emplace(p.device(), c10::kCUDA);

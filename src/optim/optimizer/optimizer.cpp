@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <utility>
 
@@ -32,9 +31,12 @@ std::unique_ptr<Options> defaults_of_first(
 
 }  // namespace
 
-std::int64_t Optimizer::Impl::next_serial_number() {
-  static std::atomic<std::int64_t> last = 0;
-  return ++last;
+std::unique_ptr<Optimizer::Impl> Optimizer::Impl::left_in(Optimizer& moved) const {
+  moved.defaults_ = default_options().clone();
+  auto left = std::make_unique<Impl>(moved, non_trainable_policy);
+  left->several_rules = several_rules;
+  left->tunes = tunes;
+  return left;
 }
 
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Options> defaults,
@@ -54,7 +56,7 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, std::unique_ptr<Opti
 Optimizer::Optimizer(Optimizer&& other)
     : torch::optim::Optimizer(std::move(other)), impl_(std::move(other.impl_)) {
   impl_->optimizer = this;
-  other.impl_ = std::make_unique<Impl>(other, impl_->non_trainable_policy);
+  other.impl_ = impl_->left_in(other);
 }
 Optimizer& Optimizer::operator=(Optimizer&& other) {
   if (this == &other) return *this;
@@ -62,7 +64,7 @@ Optimizer& Optimizer::operator=(Optimizer&& other) {
   torch::optim::Optimizer::operator=(std::move(other));
   impl_ = std::move(other.impl_);
   impl_->optimizer = this;
-  other.impl_ = std::make_unique<Impl>(other, impl_->non_trainable_policy);
+  other.impl_ = impl_->left_in(other);
   return *this;
 }
 Optimizer::~Optimizer() = default;
@@ -118,6 +120,7 @@ Options& Optimizer::Impl::group_options(std::size_t group) {
 }
 
 ParameterFormats Optimizer::formats_of(const torch::Tensor& parameter) const {
+  impl_->sync_groups();
   const auto group = impl_->group_of(key_of(parameter));
   TORCH_CHECK(
       group,
@@ -181,6 +184,7 @@ void Optimizer::set_aux_state(const std::string& name, double value) {
   values.at(shared_index(impl_->default_options().manifest(), name)) = value;
   TORCH_CHECK(std::isfinite(value), "jitstep: ", rule(), ": the shared state \"", name,
               "\" cannot be ", value, ". Give a finite number.");
+  const OwnOperations own;
   impl_->shared_state.set(values);
 }
 

@@ -154,6 +154,8 @@ void Optimizer::Impl::load_all(InputArchive& archive, CheckpointFolder* folder) 
   for (std::size_t g = 0; g < archived.size(); ++g)
     bind_archived(g, archived[g], conversions, folder);
   const std::set<int> loaded = distinct_ids(archived);
+  // Before the changes, because a warning handler of the program may throw.
+  conversions.warn();
   agree();
   for (std::size_t g = 0; g < archived.size(); ++g) take_archived(g, archived[g]);
   renumber(loaded);
@@ -162,7 +164,6 @@ void Optimizer::Impl::load_all(InputArchive& archive, CheckpointFolder* folder) 
   mode = saved_mode;
   if (offload && conversions.rewrites_parameters()) offload->send_all();
   conversions.commit();
-  conversions.warn();
 }
 
 // Binds the loaded states to the group's parameters, in this optimizer's formats.

@@ -9,6 +9,7 @@
 #include "optim/optimizer/optimizer_impl.h"
 #include "optim/tensor/backends.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -109,12 +110,13 @@ bool Optimizer::is_capturable() const { return impl_->extras.capturable; }
 void Optimizer::Impl::check_has_lr(std::size_t group) const {
   TORCH_CHECK(group < param_groups().size(), "jitstep: set_lr() of group ", group,
               ": there is no such group. The number of groups is ", param_groups().size(), ".");
-  TORCH_CHECK(group_options(group).manifest().find("lr") != nullptr, "jitstep: set_lr() of group ",
-              group, ": its optimizer ", rule_of(group),
-              " has no option lr. Call set_lr() for other groups only.");
+  TORCH_CHECK(has_lr(group_options(group).manifest()), "jitstep: set_lr() of group ", group,
+              ": its optimizer ", rule_of(group),
+              " has no option lr that is a number. Call set_lr() for other groups only.");
 }
 
 void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
+  impl_->sync_groups();
   impl_->check_has_lr(group);
   lr = checked_lr(std::move(lr));
   auto& lrs = impl_->lrs;
@@ -124,6 +126,7 @@ void Optimizer::set_lr(std::size_t group, torch::Tensor lr) {
 }
 
 void Optimizer::set_lr(const torch::Tensor& lr) {
+  impl_->sync_groups();
   for (std::size_t g = 0; g < param_groups_.size(); ++g) impl_->check_has_lr(g);
   for (std::size_t g = 0; g < param_groups_.size(); ++g) set_lr(g, lr);
 }
@@ -201,6 +204,7 @@ void Optimizer::Impl::count_steps() {
 void Optimizer::Impl::clear_gradients() {
   const bool all = sharding || offload;
   if (!extras.clears || (!all && materialized.empty())) return;
+  const c10::InferenceMode any;  // the program may have made gradients in it
   for (const StepParam* const param : active) {
     const torch::Tensor& grad = static_cast<const ParamRecord*>(param)->parameter->grad();
     if (grad.defined() && (all || grad.is_neg())) grad.detach().zero_();  // it may be a view

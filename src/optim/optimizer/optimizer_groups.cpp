@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -78,6 +77,7 @@ void Optimizer::Impl::check_group(const ParamGroup& group, const ParameterName& 
       with_context(p, name, [&] { record.plan(p); });
   }
   check_frozen(group.params(), first, non_trainable_policy);
+  warn_of_repeated(group.params(), first);
 }
 
 // A parameter in two groups would be stepped twice. Two parameters that share memory would both write to it at once.
@@ -161,6 +161,14 @@ bool Optimizer::Impl::groups_unchanged() const {
   return true;
 }
 
+// True if a group has other parameters, and options of another rule than before, as after groups changed places.
+bool Optimizer::Impl::rule_moved(std::size_t g) const {
+  const ParamGroup& group = param_groups()[g];
+  if (!several_rules || !group.has_options()) return false;
+  const auto* const options = dynamic_cast<const Options*>(&group.options());
+  return options != nullptr && options->rule() != groups[g].rule && !group_unchanged(g);
+}
+
 std::optional<std::size_t> Optimizer::Impl::group_of(const void* key) const {
   const auto contains = [key](const ParamGroup& group) {
     const auto is_it = [key](const torch::Tensor& p) { return key_of(p) == key; };
@@ -234,26 +242,6 @@ void Optimizer::Impl::register_members(std::size_t g) {
     record.index_in_group = static_cast<int>(listed.size()) - 1;
     record.repeated = repeated;
   }
-  warn_of_repeated(g);
-}
-
-// Warns about duplicates in a group: names the first one, and the number of others.
-void Optimizer::Impl::warn_of_repeated(std::size_t g) const {
-  const auto& param_records = groups[g].param_records;
-  const auto again =
-      std::find_if(param_records.begin(), param_records.end(), std::mem_fn(&ParamRecord::repeated));
-  if (again == param_records.end()) return;
-  const auto same = [&](const ParamRecord& param_record) { return param_record.key == again->key; };
-  const auto first = std::find_if(param_records.begin(), param_records.end(), same);
-  const auto times = std::count_if(first, param_records.end(), same);
-  std::set<void*> others;
-  for (const ParamRecord& param_record : param_records)
-    if (param_record.repeated && !same(param_record)) others.insert(param_record.key);
-  const auto index = static_cast<std::size_t>(first - param_records.begin());
-  const std::string more = others.empty() ? "" : c10::str(" (", others.size(), " more like it)");
-  TORCH_WARN("jitstep: ", describe(param_groups()[g].params()[index], {g, index}), " is listed ",
-             times, " times in its group, again as parameter ", again - param_records.begin(), more,
-             ". parameters() of modules that share a parameter lists it so. It is stepped once.");
 }
 
 }  // namespace jitstep

@@ -128,10 +128,10 @@ struct Optimizer::Impl {
   };
 
   Impl(Optimizer& of, NonTrainablePolicy policy) : optimizer(&of), non_trainable_policy(policy) {}
-
+  // That of `moved`, which this Impl was moved from: no groups, and the same defaults.
+  std::unique_ptr<Impl> left_in(Optimizer& moved) const;
   // Identifies the optimizer, also after it was moved. An address may be reused by another optimizer.
-  const std::int64_t serial_number = next_serial_number();
-  static std::int64_t next_serial_number();
+  const std::shared_ptr<const char> token = std::make_shared<const char>();
 
   Optimizer* optimizer;  // updated when the Optimizer is moved
   NonTrainablePolicy non_trainable_policy;
@@ -245,11 +245,11 @@ struct Optimizer::Impl {
   void check_distinct(const ParamGroup* more, const ParameterName& first) const;
   bool group_unchanged(std::size_t group) const;
   bool groups_unchanged() const;
+  bool rule_moved(std::size_t group) const;
   void sync_groups();
   // Empty: the parameter is in no group.
   std::optional<std::size_t> group_of(const void* key) const;
   void move_lrs();
-  void warn_of_repeated(std::size_t group) const;
   void register_members(std::size_t group);
   std::map<void*, std::unique_ptr<ParamState>> early_states(const ParamGroup& group,
                                                             const ParameterName& first);

@@ -39,6 +39,7 @@ torch::Tensor copy_in_element_order(const torch::Tensor& value, const torch::Ten
 
 void Optimizer::set_input(const torch::Tensor& parameter, const std::string& name,
                           const torch::Tensor& value) {
+  impl_->sync_groups();
   for (std::size_t g = 0; g < param_groups_.size(); ++g) {
     const auto& params = param_groups_[g].params();
     const auto found = std::find_if(params.begin(), params.end(),

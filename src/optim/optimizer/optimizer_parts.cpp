@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 void make_folder(const std::string& folder) {
+  TORCH_CHECK(!folder.empty(), "jitstep: the optimizer cannot be saved: the name of the folder is ",
+              "empty. Name a folder.");
   std::error_code problem;
   fs::create_directory(folder, problem);
   const std::string missing = folder_problem(folder);

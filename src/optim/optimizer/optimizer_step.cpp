@@ -245,6 +245,7 @@ bool Optimizer::Impl::gather_groups(Operation operation) {
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::size_t count = groups[g].param_records.size();
     if (param_groups()[g].params().size() != count) return false;
+    if (rule_moved(g)) return false;
     refresh_options(g);
     if (!gather_params(g, 0, count, operation)) return false;
   }

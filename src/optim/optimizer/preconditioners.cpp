@@ -70,6 +70,19 @@ double decay_of_statistics(const TransformCall& call) {
   return own.is_null() ? call.options.get("betas").numbers()[1] : own.number();
 }
 
+// A gradient that overflows must not make all later decompositions impossible.
+torch::Tensor if_finite(const torch::Tensor& next, const torch::Tensor& statistics) {
+  return torch::where(next.isfinite().all(), next, statistics);
+}
+
+// For a decomposition of them. That of an eigenbasis would only be NaN, too.
+void check_finite(const torch::Tensor& statistics, const TransformCall& call) {
+  TORCH_CHECK(statistics.isfinite().all().item<bool>(), "jitstep: the statistics of the rule ",
+              call.options.rule().name,
+              " are not finite. Check the gradient for infinities, NaN and values that overflow "
+              "when squared.");
+}
+
 }  // namespace
 
 void shampoo(const TransformCall& call) {
@@ -84,8 +97,8 @@ void shampoo(const TransformCall& call) {
     torch::Tensor& root = call.matrices[numbered("root", dim)];
     if (step == 1 || step % every == 0)
       root = inverse_root(next, 2 * gradient.dim());  // throws unless all are finite
-    else  // a gradient that overflows must not make all later roots impossible
-      next = torch::where(next.isfinite().all(), next, statistics);
+    else
+      next = if_finite(next, statistics);
     call.matrices[numbered("l", dim)] = next;
     result = multiplied(result, root, dim);
   }
@@ -95,13 +108,18 @@ void shampoo(const TransformCall& call) {
 void soap_gradient(const TransformCall& call) {
   const torch::Tensor gradient = with_dimensions(call.values).clone();
   const double fresh = 1 - decay_of_statistics(call);
-  const bool first = call.step() == 1;
+  const std::int64_t taken = call.step() - 1;
+  const bool first = taken == 0, refreshes = taken % frequency(call) == 0;
   if (!first) call.values.copy_(projected(call, false).reshape(call.values.sizes()));
   for (std::int64_t dim = 0; dim < gradient.dim(); ++dim) {
     const torch::Tensor statistics = call.matrix(numbered("gg", dim));
     if (!statistics.defined()) continue;
     const torch::Tensor rows = unfolded(gradient, dim);
-    const torch::Tensor next = statistics.lerp(rows.mm(rows.t()), fresh);
+    torch::Tensor next = statistics.lerp(rows.mm(rows.t()), fresh);
+    if (refreshes)  // soap_update() needs their eigenvectors
+      check_finite(next, call);
+    else
+      next = if_finite(next, statistics);
     call.matrices[numbered("gg", dim)] = next;
     if (first) call.matrices[numbered("q", dim)] = eigenbasis(next);
   }

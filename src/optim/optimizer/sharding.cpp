@@ -13,6 +13,7 @@
 #include "optim/shard/part_exchange.h"
 #include "optim/shard/whole_transform.h"
 #include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 
@@ -150,7 +151,7 @@ void Optimizer::Impl::Sharding::gather_parameters() {
     flat.push_back({index_of(*param), storage_range(dense, 0, p.numel())});
   }
   gather_parts(*ranks_, partition_, flat, bucket_bytes_);
-  for (const auto& [p, dense] : gaps) p.copy_(dense);
+  for (const auto& [p, dense] : gaps) overwrite(p, dense);
   lost_ = false;
 }
 
@@ -230,7 +231,7 @@ void Optimizer::Impl::Sharding::share_found_inf() const {
   if (!found.defined()) return;
   if (impl_.reduction) impl_.reduction->find_infinities(found);
   const torch::Tensor all = ranks_->all_gather(found.reshape({1}).contiguous());
-  found.copy_(all.amax().reshape(found.sizes()));
+  overwrite(found, all.amax().reshape(found.sizes()));
 }
 
 }  // namespace jitstep

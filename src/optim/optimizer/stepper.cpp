@@ -219,7 +219,7 @@ void Stepper::step(const StepMembers& now, jit::SharedState* shared_state, const
     param->buffers->t.count();
     bump_version(*param->p);
   }
-  for (const auto& [stored, values] : matrices) stored.copy_(values);
+  for (const auto& [stored, values] : matrices) overwrite(stored, values);
   for (const StepParam* const param : now.active) store_outputs(*param, extras);
   if (is_trial && !is_skipped(extras)) trial_seconds_ = seconds.count();
 }

@@ -3,7 +3,6 @@
 #include <torch/serialize/archive.h>
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
 
 #include "jit/codegen/spec_text.h"
@@ -104,11 +103,6 @@ jit::NamedValues set_in(const GenericOptions& given) {
 
 }  // namespace
 
-std::uint64_t Options::next_version() {
-  static std::atomic<std::uint64_t> last{0};
-  return ++last;
-}
-
 jit::CodecChoice Options::read_codec(const std::string& text) {
   return as_torch_error([&] { return jit::parse_codec(text); });
 }
@@ -190,10 +184,7 @@ void Options::inherit(const Options& defaults) {
   edit_formats().inherit(defaults.formats(), own.rule());
 }
 
-jit::Formats& Options::edit_formats() {
-  common().formats_version = next_version();
-  return common().formats;
-}
+jit::Formats& Options::edit_formats() { return common().formats; }
 
 std::unique_ptr<Options> Options::copy() const {
   return std::unique_ptr<Options>(static_cast<Options*>(clone().release()));
@@ -240,7 +231,10 @@ void Options::serialize(torch::serialize::InputArchive& archive) {
 
 double Options::get_lr() const {
   check_intact();
-  return get("lr").number();
+  const jit::Value lr = get("lr");
+  TORCH_CHECK(lr.is_number(), "jitstep: the option lr of the rule ", rule(), " is ",
+              lr.is_null() ? "not set" : "no number", ". Call set_lr() first.");
+  return lr.number();
 }
 
 void Options::set_lr(double lr) {

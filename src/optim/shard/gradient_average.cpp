@@ -11,6 +11,7 @@
 #include "optim/shard/part_exchange.h"
 #include "optim/shard/rank_check.h"
 #include "optim/tensor/kernel_tensors.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -110,7 +111,7 @@ torch::Tensor packed(Bucket gradients, std::int64_t elements) {
 void unpack(const torch::Tensor& all, Bucket gradients) {
   std::int64_t at = 0;
   for (const torch::Tensor& gradient : gradients) {
-    gradient.copy_(all.narrow(0, at, gradient.numel()).view(gradient.sizes()));
+    overwrite(gradient, all.narrow(0, at, gradient.numel()).view(gradient.sizes()));
     at += gradient.numel();
   }
 }

@@ -106,6 +106,8 @@ std::string first_line(const std::exception& error) {
 
 // torch's error names neither the file nor a likely cause.
 InputArchive open_archive(const std::string& file) {
+  TORCH_CHECK(!file.empty(),
+              "jitstep: cannot load an optimizer: the file name is empty. Name a file.");
   const std::string missing = file_problem(file);
   TORCH_CHECK(missing.empty(), "jitstep: cannot load an optimizer from ", file, ": ", missing,
               ". Check the path.");
@@ -132,6 +134,8 @@ void write_file(OutputArchive& archive, const std::string& file) {
 void write_file(const std::string& file,
                 const std::function<void(const ByteSink&)>& write_content) {
   std::error_code problem;
+  TORCH_CHECK(!file.empty(),
+              "jitstep: the optimizer cannot be saved: the file name is empty. Name ", "a file.");
   const fs::path target = followed(file);
   const fs::file_status before = fs::status(target, problem);
   TORCH_CHECK(!fs::exists(before) || fs::is_regular_file(before),

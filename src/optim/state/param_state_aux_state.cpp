@@ -92,7 +92,7 @@ void ParamState::set_aux_state(const std::string& name, const torch::Tensor& val
   }
   TORCH_CHECK(values.sizes() == now.sizes(), "jitstep: wrong shape ", values.sizes(),
               " for the auxiliary state ", name, ". Give values of shape ", now.sizes(), ".");
-  now.copy_(values);
+  overwrite(now, values);
 }
 
 // Does not compare strides: the parameter may have another storage order that the optimizer has not seen yet.

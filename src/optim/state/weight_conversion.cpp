@@ -10,6 +10,7 @@
 #include "optim/tensor/backends.h"
 #include "optim/tensor/errors.h"
 #include "optim/tensor/memory_overlap.h"
+#include "optim/tensor/own_operations.h"
 
 namespace jitstep {
 namespace {
@@ -64,7 +65,7 @@ torch::Tensor copy_if_rewritten(const StateBuffers& stored, const jit::Plan& pla
 }
 
 void put_back(const torch::Tensor& p, const torch::Tensor& copy) {
-  if (copy.defined()) p.detach().copy_(copy);
+  if (copy.defined()) overwrite(p.detach(), copy);
 }
 
 void check_residual(const StateBuffers& stored, std::int64_t elements) {
@@ -111,7 +112,7 @@ void convert_weights(const StateBuffers& from, const std::vector<std::int64_t>& 
                         {*to.plan, step_tensor(rounded, to, rounded.strides()), to.t},
                         weights.data_ptr());
   });
-  p.detach().copy_(rounded);
+  overwrite(p.detach(), rounded);
 }
 
 }  // namespace jitstep

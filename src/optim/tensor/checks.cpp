@@ -3,6 +3,8 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <string>
+#include <unordered_map>
 
 #include "jitstep/hyper_params.h"
 #include "jitstep/jit/layout.h"
@@ -99,6 +101,28 @@ void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterN
   const auto more = std::count_if(found + 1, parameters.end(), is_frozen);
   const std::string others = more == 0 ? "" : c10::str(" (", more, " more like it)");
   TORCH_WARN("jitstep: ", name, kFrozenAdvice, others, ".");
+}
+
+void warn_of_repeated(const std::vector<torch::Tensor>& parameters, const ParameterName& first) {
+  std::unordered_map<const void*, std::vector<std::size_t>> places;
+  const std::vector<std::size_t>* again = nullptr;  // of the first duplicate
+  int others = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    std::vector<std::size_t>& own = places[parameters[i].unsafeGetTensorImpl()];
+    own.push_back(i);
+    if (own.size() != 2) continue;
+    if (again == nullptr)
+      again = &own;
+    else
+      ++others;
+  }
+  if (again == nullptr) return;
+  const std::size_t index = again->front();
+  const std::string more = others == 0 ? "" : c10::str(" (", others, " more like it)");
+  TORCH_WARN("jitstep: ", describe(parameters[index], {first.group, first.index + index}),
+             " is listed ", again->size(), " times in its group, again as parameter ",
+             first.index + (*again)[1], more,
+             ". parameters() of modules that share a parameter lists it so. It is stepped once.");
 }
 
 torch::Tensor materialized(const torch::Tensor& g) {

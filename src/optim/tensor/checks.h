@@ -25,6 +25,9 @@ void check_tensor(const torch::Tensor& parameter, const ParameterName& name);
 void check_frozen(const std::vector<torch::Tensor>& parameters, const ParameterName& first,
                   NonTrainablePolicy policy);
 
+/// One warning for all parameters that a list has more than once. `first` names parameters[0].
+void warn_of_repeated(const std::vector<torch::Tensor>& parameters, const ParameterName& first);
+
 /// True if the tensor's storage does not hold its values: torch only marks it as all zero, or as negated.
 inline bool is_lazy(const torch::Tensor& tensor) {
   return tensor._is_zerotensor() || tensor.is_neg();

@@ -93,7 +93,10 @@ void ParameterMemory::check(const torch::Tensor& gradient, const NamedParameter&
 }
 
 void ParameterMemory::check_number(const torch::Tensor& number, const std::string& name) const {
-  if (!number.defined() || !has_data(number)) return;
+  if (!number.defined()) return;
+  TORCH_CHECK(has_data(number), "jitstep: ", name,
+              " has no data: its storage was freed, or torch only marks it as zero. Set another "
+              "tensor, or an undefined one for none.");
   const auto found = storages_.find(storage_of(number));
   if (found == storages_.end()) return;
   for (const Parameter& one : found->second)

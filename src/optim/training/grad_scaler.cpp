@@ -104,6 +104,7 @@ torch::Tensor number_on(const torch::Device& device, const torch::Tensor& number
 torch::Tensor multiply(const Gradients& gradients, const torch::Tensor& factor) {
   torch::Tensor found = torch::zeros({}, factor.options().device(*gradients.device));
   const torch::Tensor here = number_on(*gradients.device, factor);
+  const c10::InferenceMode any;  // the program may have made gradients in it
   for (const auto& [dtype, tensors] : gradients.of_dtype)
     at::_amp_foreach_non_finite_check_and_unscale_(tensors, found, here);
   return found;
@@ -151,11 +152,12 @@ GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
 }
 
 GradScaler::Progress& GradScaler::progress_of(const Optimizer& optimizer) {
-  return progress_[optimizer.impl_->serial_number];
+  return progress_[optimizer.impl_->token];
 }
 
 void GradScaler::move_to(const torch::Device& device) {
   if (scale_.defined()) return;
+  const OwnOperations own;
   scale_ = torch::full({}, options_.init_scale(), torch::dtype(torch::kFloat32).device(device));
   growth_ = torch::full({}, init_growth_, torch::dtype(torch::kInt32).device(device));
 }
@@ -228,8 +230,9 @@ void GradScaler::update() {
   check_scaled("update");
   const OwnOperations own;
   torch::Tensor found;
-  for (const auto& [number, progress] : progress_) {
-    TORCH_CHECK(!progress.failed, "jitstep: GradScaler: update() after a step() that threw: the ",
+  for (const auto& [token, progress] : progress_) {
+    TORCH_CHECK(!progress.failed || token.expired(),
+                "jitstep: GradScaler: update() after a step() that threw: the ",
                 "gradients belong to the current scale. Call step(optimizer) again, or skip that ",
                 "step with update(get_scale()).");
     if (!progress.found_inf.defined()) continue;

@@ -170,5 +170,26 @@ TEST(MatricesOfState, AreInArchives) {
   EXPECT_TRUE(torch::equal(matrix_of(loaded, others[0]), matrix_of(optimizer, parameters[0])));
 }
 
+TEST(MatricesOfState, StatisticsOfPreconditionersStayFinite) {
+  for (const std::string rule : {"shampoo", "soap"}) {
+    SCOPED_TRACE(rule);
+    Tensors parameters = make_parameters(torch::kFloat32, {{6, 5}});
+    Optimizer optimizer(rule, parameters, GenericOptions().set("precondition_frequency", 3));
+    const auto step_with_nan = [&] {
+      parameters[0].mutable_grad() = torch::full({6, 5}, NAN);
+      optimizer.step();
+    };
+    EXPECT_THROW(step_with_nan(), c10::Error) << "the first step decomposes them";
+    train(optimizer, parameters, 1, 1);
+    step_with_nan();
+    const auto& state = state_of(optimizer, parameters[0]);
+    EXPECT_TRUE(state.aux_state(rule == "soap" ? "gg0" : "l0").isfinite().all().item<bool>());
+    if (rule == "soap") train(optimizer, parameters, 3, 3);  // the fourth refreshes the bases
+    EXPECT_THROW(step_with_nan(), c10::Error);
+    EXPECT_EQ(state.step(), rule == "soap" ? 3 : 2);
+    EXPECT_NO_THROW(train(optimizer, parameters, 4, 4));
+  }
+}
+
 }  // namespace
 }  // namespace jitstep::tests

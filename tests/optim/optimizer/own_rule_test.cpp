@@ -282,5 +282,28 @@ TEST(UserRule, WithAMistakeNamesTheLineAndShowsTheSource) {
   EXPECT_TRUE(torch::equal(p.detach(), torch::ones({4})));
 }
 
+TEST(UserRule, WhoseRateIsNotSetHasNoRateToReadOrToReplace) {
+  const std::string rule = load_rule(own_file("unset_rate.cuh", R"(// A probe.
+#pragma once
+#include "../lang/contract.cuh"
+namespace jitstep::rules::unset_rate {
+struct Hyper {
+  Nullable lr = null;  // >= 0
+};
+struct Rule {
+  KHD static void update_param(auto& e, const auto& h) {
+    e.p = e.p - (h.lr.has_value() ? h.lr.value : 1) * e.g;
+  }
+};
+}
+)"));
+  Optimizer optimizer(rule, {leaf(torch::ones({3}))});
+  auto& options = optimizer.param_groups()[0].options();
+  EXPECT_HAS(argument_error([&] { options.get_lr(); }), rule);
+  EXPECT_HAS(argument_error([&] { optimizer.set_lr(torch::ones({})); }), rule);
+  options.set_lr(0.5);
+  EXPECT_EQ(options.get_lr(), 0.5);
+}
+
 }  // namespace
 }  // namespace jitstep::tests

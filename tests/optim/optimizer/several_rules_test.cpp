@@ -219,5 +219,23 @@ TEST(SeveralRules, MuonTrainsAsWellWithItsMomentumInFewBits) {
   }
 }
 
+TEST(SeveralRules, GroupsMayChangePlaces) {
+  const MuonOptions muon(0.02);
+  const AdamWOptions adamw(0.01);
+  Tensors ours = make_parameters(torch::kFloat32, kShapes), theirs = clones(ours);
+  Optimizer both(groups_of(ours, muon, adamw));
+  Muon one(matrices(theirs), muon);
+  AdamW other(others(theirs), adamw);
+  step_together(both, ours, one, other, theirs, 1);
+  std::swap(both.param_groups()[0], both.param_groups()[1]);
+  step_together(both, ours, one, other, theirs, 2);
+  std::swap(both.param_groups()[0], both.param_groups()[1]);
+  EXPECT_EQ(both.formats_of(ours[0]).slots.count("v"), 0U);
+  std::swap(both.param_groups()[0], both.param_groups()[1]);
+  both.set_lr(0, torch::full({}, 0.01f));  // now that of AdamW
+  step_together(both, ours, one, other, theirs, 3);
+  expect_equal(ours, theirs);
+}
+
 }  // namespace
 }  // namespace jitstep::tests

@@ -291,5 +291,17 @@ TEST(Options, ThatReplaceThoseOfAGroupAreConstructed) {
   expect_equal(ours, theirs);
 }
 
+TEST(Options, AReferenceToFormatsMayBeKeptAcrossSteps) {
+  Tensors parameters = make_parameters(torch::kFloat32, {{8192}});
+  AdamW optimizer(parameters);
+  jit::Formats& formats =
+      static_cast<Options&>(optimizer.param_groups()[0].options()).edit_formats();
+  train(optimizer, parameters, 1, 1);
+  const std::int64_t before = state_of(optimizer, parameters[0]).bytes();
+  formats.state = jit::CodecChoice{"int8"};
+  train(optimizer, parameters, 2, 2);
+  EXPECT_LT(state_of(optimizer, parameters[0]).bytes(), before / 3);
+}
+
 }  // namespace
 }  // namespace jitstep::tests

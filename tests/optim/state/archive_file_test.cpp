@@ -175,5 +175,13 @@ TEST(ArchiveFile, ASaveDoesNotReplaceASpecialFile) {
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
+TEST(ArchiveFile, AnEmptyNameIsRejected) {
+  Tensors parameters = make_parameters();
+  AdamW optimizer(parameters);
+  EXPECT_HAS(argument_error([&] { optimizer.save(""); }), "empty");
+  EXPECT_HAS(argument_error([&] { optimizer.save_parts(""); }), "empty");
+  EXPECT_HAS(argument_error([&] { optimizer.load(""); }), "empty");
+}
+
 }  // namespace
 }  // namespace jitstep::tests

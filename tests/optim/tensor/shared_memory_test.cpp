@@ -196,5 +196,35 @@ TEST(SharedMemory, AParameterThatMovesIntoAGradientsMemoryIsRejected) {
     EXPECT_HAS(argument_error([&] { optimizer.step(); }), "shares memory with parameter 1");
 }
 
+// torch frees the storage of a tensor so.
+void free_storage(const torch::Tensor& tensor) {
+  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr());
+  tensor.storage().set_nbytes(0);
+}
+
+TEST(SharedMemory, ANumberThatWasFreedIsRejectedByName) {
+  const auto p = leaf(torch::ones({3}));
+  SGD optimizer({p}, 0.5);
+  set_gradients({p}, 1);
+  const auto error_after_freeing = [&](const torch::Tensor& number) {
+    const torch::Tensor before = p.detach().clone();
+    free_storage(number);
+    const std::string error = argument_error([&] { optimizer.step(); });
+    EXPECT_TRUE(torch::equal(p, before));
+    return error;
+  };
+  const auto lr = torch::ones({}), scale = torch::ones({}), found = torch::zeros({});
+  optimizer.set_lr(lr);
+  EXPECT_HAS(error_after_freeing(lr), "lr of group 0");
+  optimizer.set_lr(torch::Tensor());
+  optimizer.set_grad_scale(scale);
+  EXPECT_HAS(error_after_freeing(scale), "grad_scale");
+  optimizer.set_grad_scale({});
+  optimizer.set_found_inf(found);
+  EXPECT_HAS(error_after_freeing(found), "found_inf");
+  optimizer.set_found_inf({});
+  EXPECT_NO_THROW(optimizer.step());
+}
+
 }  // namespace
 }  // namespace jitstep::tests

@@ -293,5 +293,19 @@ TEST(GradScaler, DoesNotTakeANewOptimizerForADestroyedOneAtItsAddress) {
   }
 }
 
+TEST(GradScaler, AnOptimizerThatIsDestroyedAfterAFailedStepDoesNotBlockUpdates) {
+  Slope one;
+  GradScaler scaler;
+  scaler.scale(one.loss(1)).backward();
+  {
+    AdamW failing({one.p}, AdamWOptions(0.1));
+    failing.param_groups()[0].options().set_lr(NAN);
+    EXPECT_THROW(scaler.step(failing), c10::Error);
+    EXPECT_THROW(scaler.update(), c10::Error);
+  }
+  scaler.step(one.optimizer);
+  EXPECT_NO_THROW(scaler.update());
+}
+
 }  // namespace
 }  // namespace jitstep::tests
