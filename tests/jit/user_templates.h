@@ -140,7 +140,7 @@ inline const std::string kAnchoredText = R"(// Descent with an anchor.
 #include "../lang/contract.cuh"
 namespace jitstep::rules::anchored {
 struct Hyper {
-  double lr = 0.5;             // >= 0
+  double lr = 0.5;             // > 0
   Nullable initial_lr = null;  // > 0; at construction: lr
 };
 struct Slots {

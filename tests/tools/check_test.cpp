@@ -254,7 +254,7 @@ TEST_F(CheckTool, ReportsANegativeValueWhoseRootIsNaN) {
 
 TEST_F(CheckTool, SetsNumbersAtConstruction) {
   const std::string file = rule_with(
-      "struct Hyper {", "struct Hyper {\n  Nullable first = null;  // > 0; at construction: lr");
+      "struct Hyper {", "struct Hyper {\n  Nullable first = null;  // >= 0; at construction: lr");
   std::string rule = read_code_file(file);
   const std::string used = "static_cast<real>(h.lr)";
   ASSERT_NE(rule.find(used), rule.npos);

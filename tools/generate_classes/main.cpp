@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -19,8 +20,10 @@ using jitstep::jit::Option;
 using namespace jitstep::generated;
 
 void write_enumerations(std::ostream& out, const Rule& rule) {
+  std::set<std::string> written;  // several options may share one
   for (const Option* option : rule.options) {
-    if (option->type != Option::Type::choice) continue;
+    if (option->type != Option::Type::choice || !written.insert(option->enumeration).second)
+      continue;
     out << "  /// Values of " << option->name << ".\n  enum class " << option->enumeration << " { ";
     for (std::size_t i = 0; i < option->choices.size(); ++i)
       out << (i == 0 ? "" : ", ") << option->choices[i];
@@ -229,4 +232,5 @@ int main(int count, char** arguments) {
     std::cerr << "generate_classes: " << error.what() << "\n";
     return 1;
   }
+  return 0;
 }

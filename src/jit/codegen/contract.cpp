@@ -13,12 +13,16 @@ std::string assertion(const std::string& requested, const std::string& who,
   return str_cat("static_assert(", requested, ", \"", who, " needs '", needed, "'\");\n");
 }
 
-// A struct with all slots, as members of any type: T before the host transform, After after it.
+// A struct with all slots, as members of any type. A slot after a host transform has another type. Names of slots and
+// reductions cannot begin with `jitstep`, so they differ from the parameters of templates.
 std::string slots_view(const Manifest& rule) {
   std::string fields;
   for (const Slot& slot : rule.slots)
-    fields += str_cat(slot.section > 0 ? "  After " : "  T ", slot.name, ";\n");
-  return str_cat("template <class T, class After>\nstruct UnitSlots {\n", fields, "};\n");
+    fields += str_cat(slot.section > 0 ? "  jitstep_AfterTransform " : "  jitstep_Slot ", slot.name,
+                      ";\n");
+  return str_cat(
+      "template <class jitstep_Slot, class jitstep_AfterTransform>\nstruct UnitSlots {\n", fields,
+      "};\n");
 }
 
 // When the new values of slots are known.
@@ -71,18 +75,18 @@ std::string of_element_view(const Plan& plan) {
   return str_cat("struct UnitOfElement {\n", fields, "};\n");
 }
 
-// A struct with the results of all reductions that a function called in pass P may read.
+// A struct with the results of all reductions that a function called in a pass may read.
 std::string results_view(const Plan& plan, const std::vector<int>& passes) {
   const Manifest& rule = plan.rule();
   std::string fields;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Reduction& reduction = rule.reductions[i];
     fields += str_cat("  typename jitstep::ResultIf<", namespace_of(rule), reduction.coefficients,
-                      ", jitstep::may_read(P, ", passes[i], ", ",
+                      ", jitstep::may_read(jitstep_pass, ", passes[i], ", ",
                       reduction.read_by_update_state ? "true" : "false", ", ", reduction.section,
                       ", ", plan.state_section, ")>::type ", reduction.name, ";\n");
   }
-  return str_cat("template <int P>\nstruct UnitResults {\n", fields, "};\n");
+  return str_cat("template <int jitstep_pass>\nstruct UnitResults {\n", fields, "};\n");
 }
 
 // Assertions about a reduction's `terms` and `finalize`.
@@ -108,6 +112,14 @@ std::string reduction_asserts(const Plan& plan, const ResolvedReduction& resolve
                                                 : ")"));
 }
 
+// The host looks for the word `Sizes`. Without it, the host merges dimensions.
+std::string sizes_assert(const Manifest& rule) {
+  if (rule.reads_sizes) return "";
+  return assertion(
+      "!jitstep::PreparesFromSizes<UnitRule::Body, UnitRule::Hyper, UnitRule::AuxState>",
+      str_cat(rule.path, ": 'prepare' takes sizes by another type. It"), "const Sizes& size");
+}
+
 std::string rule_text(const Plan& plan) {
   const Manifest& rule = plan.rule();
   std::vector<int> passes;  // of the rule's reductions; -1: inactive
@@ -125,7 +137,7 @@ std::string rule_text(const Plan& plan) {
   return str_cat(
       slots_view(rule), of_element_view(plan), results_view(plan, passes), transforms_view(plan),
       "using UnitCheck = jitstep::RuleCheck<UnitSpec, UnitSlots, UnitResults, ", slot_timing(plan),
-      ", UnitOfElement, UnitTransformed>;\n", transform_asserts(plan), asserts,
+      ", UnitOfElement, UnitTransformed>;\n", sizes_assert(rule), transform_asserts(plan), asserts,
       "static_assert(UnitCheck::read_bodies<", joined(active), ">());\n", rule.modes ? modes : "");
 }
 

@@ -1,6 +1,5 @@
 #include "jit/codegen/translation_unit.h"
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -195,6 +194,29 @@ void assert_component(std::set<std::string>& asserts, const Manifest& component,
     add(reduction.coefficients, bytes_of(reduction.fields, parameter));
 }
 
+std::string assert_same(const Manifest& file, const char* name, const std::string& type,
+                        const std::string& read) {
+  return str_cat("static_assert(jitstep::kSame<", type, ", ", read, ">, \"", file.path,
+                 ": jitstep reads '", name, "' as ", read, ", but the compiler as another type. ",
+                 "Declare it once, outside #if, in the form of the reference\");\n");
+}
+
+// The host allocates the buffers. It reads the first declarations in the file, whatever their scope.
+void assert_codec(std::set<std::string>& asserts, const Manifest& codec, int slot) {
+  const std::string body = str_cat("UnitSpec::Codec<", slot, ">::Body::");
+  asserts.insert(assert_same(codec, "Code", body + "Code", "jitstep::" + codec.code));
+  asserts.insert(assert_same(codec, "Meta", body + "Meta",
+                             codec.has_meta ? namespace_of(codec) + "Meta" : "jitstep::NoMeta"));
+}
+
+void assert_residual(std::set<std::string>& asserts, const Manifest& weights) {
+  const std::string& residual = weights.residual;
+  asserts.insert(assert_same(weights, "Residual", "UnitSpec::Weights::Residual",
+                             residual.empty()      ? "jitstep::NoResidual"
+                             : residual == "float" ? residual
+                                                   : "jitstep::" + residual));
+}
+
 std::string asserts_text(const Plan& plan) {
   std::set<std::string> asserts;
   for (const Manifest* component : plan.components)
@@ -202,15 +224,14 @@ std::string asserts_text(const Plan& plan) {
   for (int slot = 0; slot < static_cast<int>(plan.spec.state.slots.size()); ++slot) {
     const Manifest* const codec = plan.codec(slot);
     if (codec == nullptr) continue;
+    assert_codec(asserts, *codec, slot);
     const bool option = codec->find("block") != nullptr;
     asserts.insert(str_cat("static_assert(UnitSpec::Codec<", slot,
                            ">::Body::block == ", plan.block(slot), ", \"", codec->path,
                            " needs 'static constexpr int block = ", option ? "O.block" : "1",
                            ";'\");\n"));
   }
-  asserts.insert(str_cat("static_assert(sizeof(UnitSpec::Weights::Residual) == ",
-                         std::max(1, plan.weights->residual_bytes()), ", \"", plan.weights->path,
-                         ": 'Residual' has another size than its declaration says\");\n"));
+  assert_residual(asserts, *plan.weights);
   std::string out;
   for (const auto& one : asserts) out += one;
   return out;
@@ -267,7 +288,7 @@ bool has_random_slot(const Plan& plan, int slot) {
   if (codec == nullptr || !codec->random) return false;
   const NamedValues& options = plan.flags(codec_component(slot));
   const auto chosen = options.find("stochastic");
-  return chosen == options.end() || chosen->second.boolean();
+  return chosen == options.end() || !chosen->second.is_bool() || chosen->second.boolean();
 }
 
 std::string reduction_name(const ResolvedReduction& reduction) {

@@ -1,9 +1,11 @@
 #include "jit/manifest/manifest_braces.h"
 
+#include "jit/source/source_lines.h"
+
 namespace jitstep::jit {
 
 void Braces::take(std::string_view code, std::size_t indent, const Location& location) {
-  conditional_ = conditional_ || code.starts_with("#if");
+  conditional_ = conditional_ || directive(code, "if").data() != nullptr;
   for (std::size_t i = 0; i < code.size(); ++i) {
     if (code[i] == '{') open_.push_back({location, indent});
     if (code[i] == '}') close(i == 0, indent, location);

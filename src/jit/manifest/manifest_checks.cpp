@@ -42,12 +42,30 @@ void check_reduction(const Manifest& manifest, const Location& location) {
   const Reduction& reduction = manifest.reductions.back();
   if (reduction.name == kTransformed)
     location.fail("`transformed` is the result of a host transform. Rename the reduction.");
+  if (reduction.name.starts_with("jitstep"))
+    location.fail("names that begin with `jitstep` are for generated code. Rename the reduction.");
   check_no_transform(manifest, reduction.name, location);
   check_domain_names(manifest.reductions, location);
   if (manifest.kind == Manifest::Kind::codec && reduction.domain.kind == Domain::Kind::all)
     location.fail(
         "a codec's sum over `all` tensors has no place for its result: AuxState of a codec "
         "belongs to one tensor. Sum over `tensor`, or over a smaller domain.");
+}
+
+void check_learning_rate(const Option& option, const Location& location) {
+  if (option.name != "lr" || option.type == Option::Type::number ||
+      option.type == Option::Type::nullable)
+    return;
+  location.fail(
+      "`lr` is the learning rate, which schedulers set. Declare it in Hyper as `double` or "
+      "`Nullable`, or rename it.");
+}
+
+void check_copied(const Option& option, const Option& from, const Location& location) {
+  if (option.constraint.covers(from.constraint)) return;
+  location.fail(str_cat("`", option.name, "` must be ", to_string(option.constraint),
+                        ", but `at construction:` copies `", from.name, "`, which must be ",
+                        to_string(from.constraint), ". Let the first range contain the second."));
 }
 
 void check_scalars(const Manifest& manifest, const Location& location) {

@@ -29,6 +29,12 @@ void check_domain_names(const std::vector<Field>& fields, const Location& locati
 /// The last reduction has a name of its own, and a codec's reduction a place for its result.
 void check_reduction(const Manifest& manifest, const Location& location);
 
+/// Programs set the learning rate by the name `lr`, as one number.
+void check_learning_rate(const Option& option, const Location& location);
+
+/// The note `at construction:` copies the value of `from`, which must be in the range.
+void check_copied(const Option& option, const Option& from, const Location& location);
+
 /// The context `c` has scalars and results of reductions by their names.
 void check_scalars(const Manifest& manifest, const Location& location);
 

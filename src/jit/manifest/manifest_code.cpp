@@ -1,7 +1,6 @@
 #include "jit/manifest/manifest_code.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "jit/base/characters.h"
@@ -67,27 +66,26 @@ void check_directive(View code, const Location& location) {
                               : "Write a constant as `static constexpr`."));
 }
 
-// Former names in the kernel language, and their current names. Used for the error message only.
-struct Renamed {
-  View old, current;
-};
-constexpr std::array<Renamed, 7> kRenamed = {{{"moments(auto&", "update_state"},
-                                              {"apply(auto&", "update_param"},
-                                              {"staged(const auto&", "transformed"},
-                                              {"finish(Of<", "finalize"},
-                                              {"struct Memory", "struct AuxState"},
-                                              {".was", ".prev"},
-                                              {".staged", ".transformed"}}};
+// Whether a token is a floating-point literal of type long double: 1.5L, 1e3l, 0x1p3L.
+bool is_long_literal(View token) {
+  const bool number = is_digit(token[0]) || (token[0] == '.' && token.size() > 1);
+  if (!number || (token.back() != 'L' && token.back() != 'l')) return false;
+  const bool hexadecimal = token.starts_with("0x") || token.starts_with("0X");
+  return token.find_first_of(hexadecimal ? ".pP" : ".eE") != View::npos;
+}
 
-void check_renamed(View code, const Location& location) {
-  for (const Renamed& one : kRenamed)
-    for (std::size_t at = 0; (at = code.find(one.old, at)) != code.npos; at += one.old.size()) {
-      const std::size_t end = at + one.old.size();
-      if (in_word(one.old.back()) && end < code.size() && in_word(code[end])) continue;
-      if (in_word(one.old[0]) && at > 0 && in_word(code[at - 1])) continue;
-      location.fail(str_cat("`", one.old.substr(0, one.old.find('(')), "` is now called `",
-                            one.current, "`"));
-    }
+// The number or word that starts at `at`.
+View token_at(View code, std::size_t at) {
+  const View digits = code.substr(code[at] == '.' ? at + 1 : at, 1);
+  const bool number = !digits.empty() && is_digit(digits[0]);
+  std::size_t end = at;
+  const auto goes_on = [&] {
+    const bool sign = end > at && (code[end] == '+' || code[end] == '-') &&
+                      View("eEpP").find(code[end - 1]) != View::npos;
+    return in_word(code[end]) || (number && (sign || code[end] == '.' || code[end] == '\''));
+  };
+  while (end < code.size() && goes_on()) ++end;
+  return code.substr(at, std::max<std::size_t>(end - at, 1));
 }
 
 // Checks that need only one line.
@@ -104,7 +102,6 @@ void check_line(View code, const Location& location) {
   for (const View word : {View("thread_local"), View("extern"), View("volatile")})
     if (has(words_of(code), word))
       location.fail(str_cat("`", word, "` reaches beyond one element. Remove it."));
-  check_renamed(code, location);
 }
 
 // The text after the bracketed part at the start. Empty if the bracket is not closed.
@@ -211,8 +208,22 @@ bool declares_no_variable(View statement) {
 
 }  // namespace
 
+// NVRTC computes `long double` as double, and the compilers of CPUs do not.
+void CodeCheck::check_long_double(View code, const Location& location) {
+  for (std::size_t at = 0; at < code.size();) {
+    const View token = token_at(code, at);
+    at += token.size();
+    if (token == " " || token == "\t" || token == "const") continue;
+    if (is_long_literal(token) || (token == "long" && word_ == "double") ||
+        (token == "double" && word_ == "long"))
+      location.fail("`long double` differs between targets. Write `double`.");
+    word_ = token;
+  }
+}
+
 void CodeCheck::take(View code, const Location& location) {
   check_line(code, location);
+  check_long_double(code, location);
   if (code.starts_with("#") || code.starts_with("%:"))
     return check_directive(trimmed(code), location);
   for (const char c : code) read(c, location);

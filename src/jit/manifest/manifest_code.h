@@ -20,12 +20,14 @@ class CodeCheck {
  private:
   enum class Scope { of_namespace, of_structure, of_function };
 
+  void check_long_double(std::string_view code, const Location& location);
   void read(char c, const Location& location);
   bool in_value(char c);
   void open();
   void end_statement();
   Scope scope() const { return scopes_.empty() ? Scope::of_namespace : scopes_.back(); }
 
+  std::string word_;  // the last one, or a sign
   std::vector<Scope> scopes_;
   // Open braces of values among template arguments, such as Base<Options{.block = 8}>.
   int values_ = 0;

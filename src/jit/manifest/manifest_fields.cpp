@@ -1,9 +1,12 @@
 #include "jit/manifest/manifest_fields.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "jit/base/text.h"
 #include "jit/manifest/manifest_notes.h"
+#include "jit/manifest/reserved_names.h"
 #include "jitstep/hyper_params.h"
 #include "jitstep/jit/error.h"
 
@@ -37,6 +40,12 @@ Initial read_initial(std::string_view value, const Location& location) {
     initial.number = cursor.number();
   cursor.expect_end();
   return initial;
+}
+
+// Buffers of float32 hold the value, except for auxiliary state of type double.
+void check_float32(const Initial& initial, const Location& location) {
+  if (std::abs(initial.number) > std::numeric_limits<float>::max())
+    location.fail("the initial value is too large for float32. Choose a smaller one.");
 }
 
 // Reads `Entries<rows, Rows>`. Returns the index of the earlier reduction that it refers to.
@@ -138,6 +147,7 @@ Slot read_slot(const SourceLine& line, const Symbols& flags,
     else
       add_free_text(segment, line.location, nullptr);
   }
+  check_float32(slot.initial, line.location);
   if (!slot.is_signed && slot.initial.number < 0)
     line.location.fail(
         "a NonNegative slot has a negative initial value. Make it Signed, or start at 0.");
@@ -255,6 +265,7 @@ MatrixField read_matrix(const SourceLine& line, const Symbols& flags) {
     else
       read_note_of_state(segment, line.location, flags, matrix);
   }
+  check_float32(matrix.initial, line.location);
   return matrix;
 }
 
@@ -279,6 +290,7 @@ AuxField read_aux_state(const SourceLine& line, const Symbols& flags) {
       read_note_of_state(segment, line.location, flags, field);
   }
   check_shared_state(field, line.location);
+  if (!field.is_double) check_float32(field.initial, line.location);
   return field;
 }
 
@@ -289,8 +301,11 @@ std::vector<Field> read_fields(const SourceLine& line, const std::vector<std::st
     const auto type = std::find_if(types.begin(), types.end(),
                                    [&](std::string_view word) { return cursor.take_word(word); });
     if (type == types.end()) cursor.fail("a field of type " + joined(types));
-    do fields.push_back({std::string(*type), cursor.identifier("a field's name")});
-    while (cursor.take(","));
+    do {
+      fields.push_back({std::string(*type), cursor.identifier("a field's name")});
+      if (const auto problem = name_problem(fields.back().name); !problem.empty())
+        line.location.fail(str_cat("`", fields.back().name, "` ", problem, ". Rename it."));
+    } while (cursor.take(","));
     cursor.expect(";");
   }
   return fields;

@@ -12,6 +12,8 @@
 namespace jitstep::jit {
 namespace {
 
+constexpr int kMostBlock = 65536;
+
 // The first alias of a plain type. An alias that contains `::` refers to another declaration.
 const SourceLine* alias(const SourceLines& lines, std::string_view name) {
   const auto found = lines.aliases.find(name);
@@ -57,6 +59,10 @@ void check_block(const SourceLines& lines, const Manifest& manifest) {
                            !block->constraint.low || !block->constraint.high))
     Location{manifest.path, block->line}.fail(
         "expected `int block = N;  // power of two in [a, b]`");
+  if (block != nullptr && *block->constraint.high > kMostBlock)
+    Location{manifest.path, block->line}.fail(
+        str_cat("a block has at most ", kMostBlock,
+                " elements, because kernels keep one on the stack. Let its range end there."));
   if (manifest.has_meta && *block->constraint.low < 2)
     Location{manifest.path, block->line}.fail(
         "a block with Meta has at least 2 elements. Let the range of `block` begin at 2.");

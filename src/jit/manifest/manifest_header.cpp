@@ -161,14 +161,6 @@ void refuse_key(std::string_view piece, const Location& location) {
   }
 }
 
-std::vector<std::string> keys_of(Kind kind) {
-  if (kind == Kind::codec) return {std::begin(kCodecKeys), std::end(kCodecKeys)};
-  std::vector<std::string> keys;
-  if (kind == Kind::rule)
-    for (const auto& [key, of] : kRuleKeys) keys.emplace_back(key);
-  return keys;
-}
-
 // Declarations with `after: transformed` need a host transform.
 void check_after_transform(const Manifest& manifest) {
   if (!manifest.transforms.empty()) return;
@@ -184,6 +176,14 @@ void check_after_transform(const Manifest& manifest) {
 }
 
 }  // namespace
+
+std::vector<std::string> keys_of(Kind kind) {
+  if (kind == Kind::codec) return {std::begin(kCodecKeys), std::end(kCodecKeys)};
+  std::vector<std::string> keys;
+  if (kind == Kind::rule)
+    for (const auto& [key, of] : kRuleKeys) keys.emplace_back(key);
+  return keys;
+}
 
 void read_header(const std::vector<SourceLine>& header, const Symbols& flags, Manifest& manifest) {
   for (const SourceLine& line : header) {

@@ -10,15 +10,15 @@
 #include "jit/manifest/manifest_notes.h"
 #include "jit/manifest/reserved_names.h"
 #include "jit/source/comments.h"
+#include "jit/source/source_lines.h"
 
 namespace jitstep::jit {
 namespace {
 
-// One line, split into code and comment. `column`: the position of the comment's slashes.
+// One line, split into code and comment. `margin`: the blanks before them.
 struct Pieces {
-  std::string_view code, comment;
+  std::string_view code, comment, margin;
   bool has_comment = false;
-  std::size_t indent = 0, column = 0;
 };
 
 Pieces pieces_of(std::string_view line) {
@@ -27,13 +27,10 @@ Pieces pieces_of(std::string_view line) {
   while (at < line.size() && !line.substr(at).starts_with("//"))
     at = begins_literal(line, at) ? after_literal(line, at) : at + 1;
   at = std::min(at, line.size());
-  pieces.column = at;
   pieces.has_comment = at < line.size();
   pieces.code = trimmed(line.substr(0, at));
   if (pieces.has_comment) pieces.comment = trimmed(line.substr(at + 2));
-  pieces.indent = static_cast<std::size_t>(
-      std::find_if(line.begin(), line.end(), [](char c) { return c != ' ' && c != '\t'; }) -
-      line.begin());
+  pieces.margin = line.substr(0, line.size() - without_indent(line).size());
   return pieces;
 }
 
@@ -45,15 +42,15 @@ class Cutter {
 
  public:
   Cutter(std::string_view content, const std::string& path,
-         std::span<const std::string_view> strict)
-      : text_(without_block_comments(content)), strict_(strict), location_{path, 0} {}
+         std::span<const std::string_view> strict, std::span<const std::string> keys)
+      : text_(without_block_comments(content)), strict_(strict), keys_(keys), location_{path, 0} {}
 
   // Checks what does not depend on declarations, except for the end of the braces, which are returned.
   const Braces& check_code() {
     const Position saved = position();
     for (CodeCheck check; next();) {
       const std::string code = without_quotes(here_.code);
-      result_.braces.take(code, here_.indent, location_);
+      result_.braces.take(code, here_.margin.size(), location_);
       check.take(code, location_);
       result_.code += code + " ";
     }
@@ -85,6 +82,10 @@ class Cutter {
     if (line.ends_with('\r')) line.remove_suffix(1);
     at_ = end + 1;
     ++location_.line;
+    if (line.find('\r') != line.npos)
+      location_.fail(
+          "a line end is a carriage return alone, which compilers do not know. Save the file with "
+          "the line ends of Unix or Windows.");
     continues_ = here_.has_comment && here_.code.empty();
     here_ = pieces_of(line);
     if (here_.comment.ends_with("\\"))
@@ -96,7 +97,7 @@ class Cutter {
   void outside() {
     Cursor cursor(here_.code, location_);
     if (here_.code.starts_with("#"))
-      directive();
+      count_conditions();
     else if (cursor.take_word("namespace"))
       enclosing(cursor);
     else if (cursor.take_word("struct"))
@@ -134,18 +135,22 @@ class Cutter {
   // Keys of the leading comment would have no effect elsewhere, so that they are errors there.
   void refuse_late_key() const {
     if (!here_.has_comment || !here_.code.empty()) return;
-    std::vector<std::string_view> keys(std::begin(kCodecKeys), std::end(kCodecKeys));
-    for (const auto& [key, of] : kRuleKeys) keys.push_back(key);
     for (const std::string_view piece : pieces_between_spaces(here_.comment))
-      for (const std::string_view key : keys)
+      for (const std::string& key : keys_)
         if (piece.starts_with(str_cat(key, ": ")))
           location_.fail(
               str_cat("`// ", key, ": ...` must be in the file's leading comment. Move it there."));
   }
 
-  void directive() {
-    if (here_.code.starts_with("#if")) ++conditions_;
-    if (here_.code.starts_with("#endif")) --conditions_;
+  void count_conditions() {
+    if (directive(here_.code, "if").data() != nullptr) ++conditions_;
+    if (directive(here_.code, "endif").data() != nullptr) --conditions_;
+  }
+
+  void refuse_condition(std::string_view what, std::string_view name) const {
+    if (conditions_ != 0)
+      location_.fail(
+          str_cat("`", what, name, "` is inside #if, which is not evaluated. Move it out of it."));
   }
 
   void enclosing(Cursor& cursor) {
@@ -172,8 +177,17 @@ class Cutter {
     }
     const std::string name(trimmed(code.substr(11, open - 11)));
     if (!is_word(name) || labels.empty()) return;
+    refuse_condition("enum class ", name);
+    refuse_names(name, labels);
     if (!result_.enums.try_emplace(name, std::move(labels)).second)
       location_.fail(str_cat("`", name, "` is declared twice. Rename one."));
+  }
+
+  void refuse_names(const std::string& enumeration, std::vector<std::string> names) const {
+    names.push_back(enumeration);
+    for (const std::string& name : names)
+      if (const auto problem = name_problem(name); !problem.empty())
+        location_.fail(str_cat("`", name, "` ", problem, ". Rename it."));
   }
 
   template <class Map>
@@ -185,22 +199,22 @@ class Cutter {
     const std::size_t equals = code.find('=');
     if (equals == code.npos || !code.ends_with(";")) return;
     const std::string_view value = code.substr(equals + 1, code.size() - equals - 2);
-    into[std::string(trimmed(code.substr(0, equals)))].push_back(
-        {location, std::string(trimmed(value)), ""});
+    const std::string name(trimmed(code.substr(0, equals)));
+    if (name == "Code" || name == "Residual" || name == "random") refuse_condition(before, name);
+    into[name].push_back({location, std::string(trimmed(value)), ""});
   }
 
   // `struct NAME {`, with the fields on the following lines, or all on this one.
   void structure(Cursor& cursor) {
     const std::string_view after = trimmed(cursor.rest());
-    const std::size_t end = std::min(after.find_first_of(" {:;<"), after.size());
+    const std::size_t end = std::min(after.find_first_of(" \t{:;<"), after.size());
     const std::string name(after.substr(0, end));
+    refuse_hidden_name(name, after);
     const std::string_view body = trimmed(after.substr(end));
     const bool strict = std::find(strict_.begin(), strict_.end(), name) != strict_.end();
     if (!is_word(name) || (!strict && !body.starts_with("{"))) return;
     if (!body.starts_with("{")) location_.fail(str_cat("expected `struct ", name, " {`"));
-    if (strict && conditions_ != 0)
-      location_.fail(
-          str_cat("`struct ", name, "` is inside #if, which is not evaluated. Move it out of it."));
+    if (strict) refuse_condition("struct ", name);
     SourceStruct parsed{location_, {}};
     if (body.size() > 1)
       one_line(name, body, strict, parsed);
@@ -215,6 +229,14 @@ class Cutter {
     result_.structs.emplace(name, std::move(parsed));
   }
 
+  // Attributes and the like before the name would hide it.
+  void refuse_hidden_name(const std::string& name, std::string_view after) const {
+    if (is_word(name) && name != "alignas") return;
+    for (const std::string_view one : strict_)
+      if (contains_word(after.substr(0, after.find('{')), one))
+        location_.fail(str_cat("expected `struct ", one, " {`"));
+  }
+
   void one_line(const std::string& name, std::string_view body, bool strict, SourceStruct& parsed) {
     std::string_view inside = body.substr(1);
     if (!inside.ends_with("};")) {
@@ -227,7 +249,7 @@ class Cutter {
   }
 
   void many_lines(const std::string& name, SourceStruct& parsed) {
-    std::size_t indent = 0;
+    std::string_view margin;  // of the last field
     while (next()) {
       if (read_refusal()) continue;
       if (here_.code == "};") return;
@@ -235,12 +257,21 @@ class Cutter {
         location_.fail(str_cat("`struct ", name, "` ends in `};`. Add the semicolon."));
       if (!here_.code.empty()) {
         add_line(parsed.fields);
-        indent = here_.indent;
-      } else if (!parsed.fields.empty() && here_.has_comment && here_.column > indent) {
+        margin = here_.margin;
+      } else if (!parsed.fields.empty() && here_.has_comment && is_deeper(margin)) {
         parsed.fields.back().notes += " " + std::string(here_.comment);  // continued notes
       }
     }
     parsed.location.fail(str_cat("`struct ", name, "` is not closed. Add `};` on its own line."));
+  }
+
+  // Whether this line has more indentation. The width of a tab is not known.
+  bool is_deeper(std::string_view margin) const {
+    if (!here_.margin.starts_with(margin) && !margin.starts_with(here_.margin))
+      location_.fail(
+          "this comment is indented by other blanks than the declaration above, tabs or spaces. "
+          "Indent both by the same ones.");
+    return here_.margin.size() > margin.size();
   }
 
   // Appends a line. A declaration may span several lines, because formatters break long ones. It ends with a semicolon.
@@ -264,6 +295,7 @@ class Cutter {
 
   std::string text_;
   std::span<const std::string_view> strict_;
+  std::span<const std::string> keys_;
   Location location_;
   std::size_t at_ = 0;
   int conditions_ = 0;  // open #if directives
@@ -275,12 +307,13 @@ class Cutter {
 }  // namespace
 
 SourceLines cut_source(std::string_view content, const std::string& path,
-                       std::span<const std::string_view> strict) {
-  return Cutter(content, path, strict).run();
+                       std::span<const std::string_view> strict,
+                       std::span<const std::string> keys) {
+  return Cutter(content, path, strict, keys).run();
 }
 
 void check_source(std::string_view content, const std::string& path) {
-  Cutter(content, path, {}).check_code().end();
+  Cutter(content, path, {}, {}).check_code().end();
 }
 
 }  // namespace jitstep::jit

@@ -41,9 +41,11 @@ struct SourceLines {
 };
 
 /// Splits a text. `strict`: names of structs that may contain only declarations. The fields of other structs are
-/// read as far as possible. Throws an Error for a malformed strict struct.
+/// read as far as possible. `keys`: those of the leading comment, which are errors elsewhere. Throws an Error for a
+/// malformed strict struct.
 SourceLines cut_source(std::string_view content, const std::string& path,
-                       std::span<const std::string_view> strict);
+                       std::span<const std::string_view> strict,
+                       std::span<const std::string> keys = {});
 
 /// Checks a text without a manifest, which a template includes. Throws an Error for code that cut_source() rejects in
 /// every file.

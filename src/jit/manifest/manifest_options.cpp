@@ -1,4 +1,5 @@
 // Options: the fields of Hyper, Flags and a codec's Options.
+#include <algorithm>
 #include <limits>
 
 #include "jit/base/text.h"
@@ -100,6 +101,9 @@ void read_flag_type(Cursor& cursor, const Enumerations& enums, bool integers, Op
   if (found == enums.end())
     cursor.fail(str_cat("bool", integers ? ", int" : "", " or a choice declared as `enum class ",
                         type, " { a, b };` on one line"));
+  if (std::find(found->second.begin(), found->second.end(), "null") != found->second.end())
+    cursor.fail(str_cat("a choice without the label `null`, which is reserved in conditions. ",
+                        "Rename the label of ", type));
   option.type = Option::Type::choice;
   option.enumeration = type;
   option.choices = found->second;
@@ -128,6 +132,14 @@ Option read_number(const SourceLine& line) {
   return option;
 }
 
+static Expression read_lifted(std::string_view condition, const std::string& flag,
+                              const Symbols& symbols, const Location& location) {
+  if (contains_word(condition, flag))
+    location.fail(str_cat("the condition of `", flag, "` names the flag itself, ",
+                          "which also hides a size of this name. Rename the flag."));
+  return read_condition(condition, symbols, location);
+}
+
 Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbols& symbols,
                  bool integers) {
   Cursor cursor(line.code, line.location);
@@ -140,7 +152,7 @@ Option read_flag(const SourceLine& line, const Enumerations& enums, const Symbol
   cursor.end_declaration();
   for (const auto segment : segments_of(line)) {
     if (option.type == Option::Type::boolean && !integers && key_of(segment) == "lifted")
-      option.lifted = read_condition(value_of(segment), symbols, line.location);
+      option.lifted = read_lifted(value_of(segment), option.name, symbols, line.location);
     else if (option.type != Option::Type::number ||
              !read_constraint(segment, line.location, option.constraint))
       add_free_text(segment, line.location, &option.note);

@@ -67,7 +67,7 @@ std::vector<Field> read_plain_fields(const SourceLine& line) {
 class Reader {
  public:
   Reader(std::string_view content, const std::string& path, Kind kind)
-      : top_{path, 1}, lines_(cut_source(content, path, grammar_of(kind).structs)) {
+      : top_{path, 1}, lines_(cut_source(content, path, grammar_of(kind).structs, keys_of(kind))) {
     made_.kind = kind;
     made_.reads_sizes = contains_word(lines_.code, "Sizes");
     made_.path = made_.source = path;
@@ -206,13 +206,14 @@ class Reader {
     if (from == nullptr || from->type != Option::Type::number)
       location.fail(str_cat("there is no number `", option.at_construction,
                             "` among the options. `at construction:` needs the name of one."));
+    check_copied(option, *from, location);
   }
 
   void name_option(const Option& option, const Location& location) {
     const bool of_codec = made_.kind == Kind::codec && option.type == Option::Type::number;
-    if (option.name == "null" || option.name == "true" || option.name == "false" ||
-        (option.name == "dims" && !of_codec))
+    if (option.name == "null" || (option.name == "dims" && !of_codec))
       location.fail(str_cat("`", option.name, "` is reserved in conditions. Rename the option."));
+    if (made_.kind == Kind::rule) check_learning_rate(option, location);
     refuse_in_archives(option.name, location);
     if (!names_.insert(option.name).second)
       location.fail(str_cat("`", option.name, "` is declared twice. Rename one."));

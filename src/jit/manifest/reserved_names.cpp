@@ -21,6 +21,9 @@ constexpr View kCppKeywords =
     "switch template this thread_local throw true try typedef typeid typename union unsigned "
     "using virtual void volatile wchar_t while xor xor_eq linux unix main errno std";
 
+// Macros of lang/port.cuh without the prefix JITSTEP_.
+constexpr View kMacros = "KHD SLOW_PATH INLINED UNROLL ONE_BY_ONE INDEPENDENT INDEPENDENT_LOOP";
+
 // Names that the files of lang/, kernel/args.cuh and kernel/hyper_params.cuh declare.
 constexpr View kKernelLanguageNames =
     "KHD SLOW_PATH UNROLL jitstep rules codecs weights gradient real int64 uint64 uint32 uint16 "
@@ -139,7 +142,7 @@ bool contains_word(View code, View word) {
 std::string name_problem(View name) {
   if (!is_word(name)) return "is not a C++ identifier (letters, digits and _)";
   if (contains_word(kCppKeywords, name)) return "is a reserved word of C++";
-  if (name == "KHD") return "is a macro of the kernel language";
+  if (contains_word(kMacros, name)) return "is a macro of the kernel language";
   const bool reserved = name.find("__") != View::npos ||
                         (name.size() > 1 && name[0] == '_' && name[1] >= 'A' && name[1] <= 'Z');
   if (reserved || name.starts_with("JITSTEP_")) return "is reserved for compilers and macros";

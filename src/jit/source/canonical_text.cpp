@@ -98,7 +98,8 @@ class Lexer {
   // Directives keep single blanks, because `#define f(x)` differs from `#define f (x)`.
   void take(std::size_t count) {
     const bool first = out_.empty() || out_.back() == '\n';
-    if (separated_ && !first && (in_directive_ || could_join(out_.back(), rest_.front())))
+    if (separated_ && !first &&
+        (in_directive_ || could_join(out_.back(), rest_.front()) || could_be_exponent()))
       out_ += ' ';
     separated_ = false;
     out_ += rest_.substr(0, count);
@@ -139,12 +140,25 @@ class Lexer {
 
   // True if the next apostrophe is inside a number, as in 1'000 and 1.e1'0.
   bool is_digit_separator() const {
-    if (separated_ || rest_.front() != '\'') return false;
-    std::size_t begin = out_.size();
+    return !separated_ && rest_.front() == '\'' && ends_in_number(out_.size());
+  }
+
+  // True if a sign would join the number before it: `0xe + 1` differs from `0xe+1`, and `1e+ 1` from `1e+1`.
+  bool could_be_exponent() const {
+    const auto joins = [&](std::size_t end) {
+      return end > 0 && View("eEpP").find(out_[end - 1]) != View::npos && ends_in_number(end);
+    };
+    const auto is_sign = [](char c) { return c == '+' || c == '-'; };
+    return is_sign(rest_.front()) ? joins(out_.size())
+                                  : is_sign(out_.back()) && joins(out_.size() - 1);
+  }
+
+  bool ends_in_number(std::size_t end) const {
+    std::size_t begin = end;
     const auto in_number = [](char c) { return is_word(c) || c == '\'' || c == '.'; };
     while (begin > 0 && in_number(out_[begin - 1])) --begin;
-    if (begin < out_.size() && out_[begin] == '.') ++begin;
-    return begin < out_.size() && is_digit(out_[begin]);
+    if (begin < end && out_[begin] == '.') ++begin;
+    return begin < end && is_digit(out_[begin]);
   }
 
   View rest_;

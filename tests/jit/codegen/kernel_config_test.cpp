@@ -3,6 +3,7 @@
 #include "jit/codegen/unit.h"
 #include "jit/fixtures.h"
 #include "jit/step/step_fixtures.h"
+#include "jit/user_templates.h"
 #include "jitstep/jit/error.h"
 
 namespace jitstep::jit {
@@ -47,6 +48,20 @@ TEST(KernelConfigCheck, AcceptsTheDefaultOfEachTarget) {
     const Plan plan = testing::plan("adamw");
     EXPECT_NO_THROW(check_config(plan, default_kernel_config(plan, target), target));
   }
+}
+
+// Only a bool of this name decides whether a codec reads random bits.
+TEST(KernelConfigCheck, AcceptsACodecWhoseOptionStochasticIsNoBool) {
+  const testing::TemporaryFolder folder;
+  std::string text = testing::kNormedText;
+  text.replace(text.find("random = false"), 14, "random = O.stochastic > 1");
+  text.insert(text.find("struct Norm "), "struct Options {\n  int stochastic = 1;\n};\n");
+  testing::write_file(folder / "normed.cuh", text);
+  TemplateStore store;
+  Catalog catalog(store);
+  catalog.load_codec(folder / "normed.cuh");
+  const Plan plan = resolve({.rule = "tiger", .state = {{CodecChoice{"normed"}}}}, catalog);
+  EXPECT_NO_THROW(default_kernel_config(plan, Target::cuda(90)));
 }
 
 }  // namespace

@@ -127,8 +127,8 @@ TEST_F(UnitTest, IsReadable) {
         "jitstep::Absent",
         "config{.threads = 1, .tile_lanes = 1, .vector_elems = 256, .leaves_per_item = 16}",
         "using Kernel = jitstep::Step<UnitSpec, 0>;\n",
-        "\nstruct UnitSlots {\n  T m;\n  T v;\n  T vmax;\n};\n",
-        "jitstep::may_read(P, -1, false, 0, 0)>::type clip;\n};\n",
+        "\nstruct UnitSlots {\n  jitstep_Slot m;\n  jitstep_Slot v;\n  jitstep_Slot vmax;\n};\n",
+        "jitstep::may_read(jitstep_pass, -1, false, 0, 0)>::type clip;\n};\n",
         "static_assert(jitstep::HasDecode<UnitSpec::Codec<1>>, \"codecs/int8.cuh needs 'static "
         "real",
         "static_assert(UnitCheck::read_bodies<>());\nJITSTEP_ENTRY(jitstep_apply, apply)\n"}) {

@@ -59,10 +59,9 @@ const std::vector<Mistake>& mistakes() {
              "};\nstruct AuxState {\nEntry<tensor> x;  // elements\n};\n",
        "only elements of a rule read auxiliary state. Remove the note `elements`."},
       // ---- the file
-      {Kind::rule, 2, RULE "KHD static void moments(auto& e) {}\n",
-       "`moments` is now called `update_state`"},
-      {Kind::rule, 2, RULE "real f(const E& e) { return e.m.was; }\n",
-       "`.was` is now called `.prev`"},
+      {Kind::rule, 1, "// A rule.\r#pragma once\r",
+       "a line end is a carriage return alone, which compilers do not know. Save the file with "
+       "the line ends of Unix or Windows."},
       {Kind::rule, 3, SLOTS "Signed m;  // keeps: fp32\n};\n",
        "the note `keeps:` is now called `codec:`"},
       {Kind::rule, 1, "// host stage: newton_schulz\n" RULE,
@@ -127,6 +126,15 @@ const std::vector<Mistake>& mistakes() {
        "`struct Hyper` is inside #if, which is not evaluated. Move it out of it."},
       {Kind::rule, 3, HYPER "double a = 1;  // x \\\n};\n",
        "a line cannot end in a backslash, which joins the next one. Remove it."},
+      {Kind::rule, 4, RULE "# if 0\n# else\nstruct Hyper {\n};\n# endif\n", "is inside #if"},
+      {Kind::rule, 3, RULE "#ifdef X\nenum class D { a };\n#endif\n", "`enum class D` is inside"},
+      {Kind::codec, 3, CODEC "#if 1\nusing Code = uint8;\n#endif\n", "`using Code` is inside #if"},
+      {Kind::rule, 2, RULE "struct [[nodiscard]] Hyper {\n};\n", "expected `struct Hyper {`"},
+      {Kind::rule, 2, RULE "struct alignas(8) Slots {\n};\n", "expected `struct Slots {`"},
+      {Kind::rule, 3, RULE "struct\tSlots\t{\nUnsigned m;\n};\n", "expected Signed or"},
+      {Kind::rule, 4, RULE "struct Hyper {\n\tdouble a = 1;  // a range:\n        // >= 0\n};\n",
+       "this comment is indented by other blanks than the declaration above, tabs or spaces. "
+       "Indent both by the same ones."},
       {Kind::rule, 3, RULE "enum class D { a };\nenum class D { b };\n",
        "`D` is declared twice. Rename one."},
       // ---- numbers
@@ -187,6 +195,11 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, HYPER "double a = 1;  // (0, inf)\n};\n", "is not a valid range"},
       {Kind::rule, 3, HYPER "double a = 1;  // must not be zero\n};\n", "is not a valid range"},
       {Kind::rule, 3, HYPER "double a = 1;  // nonzero\n};\n", "is not a valid range"},
+      {Kind::rule, 3, HYPER "Numbers<2> lr = {1, 1};\n};\n",
+       "`lr` is the learning rate, which schedulers set. Declare it in Hyper as `double` or "
+       "`Nullable`, or rename it."},
+      {Kind::rule, 3, HYPER "List lr = {};\n};\n", "`lr` is the learning rate"},
+      {Kind::rule, 4, FLAGS "bool lr = true;\n};\n", "`lr` is the learning rate"},
       // ---- notes that are not written as they are read
       {Kind::rule, 7, FLAGS "bool a = true;\n};\nstruct Slots {\nSigned m;  // if(a)\n};\n",
        "cannot read `if(a)`. Write `if CONDITION`"},
@@ -218,6 +231,9 @@ const std::vector<Mistake>& mistakes() {
       // ---- names with two meanings
       {Kind::rule, 4, FLAGS "bool big = false;  // lifted: numel > 1\nbool numel = false;\n};\n",
        "`numel` is declared below the condition"},
+      {Kind::rule, 4, FLAGS "bool numel = false;  // lifted: numel > 10\n};\n",
+       "the condition of `numel` names the flag itself, which also hides a size of this name. "
+       "Rename the flag."},
       {Kind::rule, 3, SLOTS "Signed codec;\n};\n", "`codec` is reserved in checkpoints"},
       {Kind::rule, 5, SUMS "Sum<rows, 1, A> rows;\n};\n", "`rows` is a domain"},
       {Kind::rule, 6, SUMS "Sum<tensor, 1, A> rows;\nSum<rows, 1, B> b;\n};\n",
@@ -225,6 +241,8 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, MEMORY "Entry<tensor> tensor;\n};\n", "`tensor` is a domain"},
       {Kind::rule, 5, SUMS "Sum<tensor, 1, A> transformed;\n};\n",
        "`transformed` is the result of a host transform"},
+      {Kind::rule, 5, SUMS "Sum<tensor, 1, A> jitstep_pass;\n};\n",
+       "names that begin with `jitstep` are for generated code. Rename the reduction."},
       {Kind::rule, 8,
        SUMS
        "Sum<tensor, 1, A> a;\n};\nstruct Scalars {\nreal lr,\n    a;\n};\nScalars prepare();\n",
@@ -246,6 +264,11 @@ const std::vector<Mistake>& mistakes() {
        "using Code = uint8;\nstruct Options {\nint block = 4;  // power of two in [1, 8]\n};\n"
        "struct Meta { float scale; };\n",
        "a block with Meta has at least 2 elements"},
+      {Kind::codec, 3,
+       CODEC "struct Options {\nint block = 4;  // power of two in [2, 131072]\n};\n"
+             "using Code = uint8;\n",
+       "a block has at most 65536 elements, because kernels keep one on the stack. Let its range "
+       "end there."},
       {Kind::codec, 4, CODEC "using Code = uint8;\nstruct Options {\nint dims = 2;  // >= 2\n};\n",
        "expected `int dims = N;  // in [a, b]`"},
       {Kind::rule, 2, RULE "#define MINE_CUH\n", "use `#pragma once`"},
@@ -357,6 +380,18 @@ const std::vector<Mistake>& mistakes() {
       {Kind::codec, 1, "// vectors: int4  vectors: int8\n" CODEC "using Code = uint8;\n",
        "a codec has more than one `vectors:`. Keep one."},
       {Kind::rule, 1, "// default weights kahan\n" RULE, "Write `default weights: FORMAT`"},
+      {Kind::rule, 4, FLAGS "bool UNROLL = true;\n};\n",
+       "`UNROLL` is a macro of the kernel language. Rename it."},
+      {Kind::rule, 2,
+       RULE "struct A { real INLINED; };\nstruct Reductions { Sum<rows, 1, A> a; };\n",
+       "`INLINED` is a macro"},
+      {Kind::rule, 2, RULE "enum class When { default, now };\n",
+       "`default` is a reserved word of C++. Rename it."},
+      {Kind::rule, 2, RULE "enum class KHD { a, b };\n", "`KHD` is a macro"},
+      {Kind::rule, 4,
+       RULE "enum class Norm { null, inf };\nstruct Flags {\nNorm norm = Norm::inf;\n};\n",
+       "expected a choice without the label `null`, which is reserved in conditions. Rename the "
+       "label of Norm"},
       {Kind::rule, 3, HYPER "double register = 1;\n};\n",
        "`register` is a reserved word of C++. Rename it."},
       {Kind::rule, 3, SLOTS "Signed m__2;\n};\n", "`m__2` is reserved for compilers and macros"},
@@ -407,6 +442,13 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 2, RULE "enum Kind finality;\n", "outlives an element"},
       {Kind::rule, 2, RULE "alignas(16) real seen;\n", "outlives an element"},
       {Kind::rule, 3, RULE "struct State f() {\nstatic real y(0);\n", "outlives an element"},
+      {Kind::rule, 2, RULE "KHD long double f(real x);\n",
+       "`long double` differs between targets. Write `double`."},
+      {Kind::codec, 3, CODEC "KHD double const\nlong f(real x);\n", "`long double` differs"},
+      {Kind::rule, 2, RULE "constexpr double x = 1.5L;\n", "`long double` differs"},
+      {Kind::rule, 2, RULE "constexpr double x = .5l;\n", "`long double` differs"},
+      {Kind::rule, 2, RULE "constexpr double x = 1e-3L;\n", "`long double` differs"},
+      {Kind::rule, 2, RULE "constexpr double x = 0x1p-3L;\n", "`long double` differs"},
       {Kind::rule, 2, RULE "[[nodiscard, gnu::cold]] real f();\n",
        "the attribute `gnu::cold` is specific to one compiler"},
       // ---- braces
@@ -445,6 +487,10 @@ const std::vector<Mistake>& mistakes() {
        "expected an option, found `+`"},
       {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: lr\n};\n",
        "there is no number `lr` among the options. `at construction:` needs the name of one."},
+      {Kind::rule, 3,
+       HYPER "Nullable a = null;  // >= 1; at construction: b\ndouble b = 2;  // >= 0\n};\n",
+       "`a` must be >= 1, but `at construction:` copies `b`, which must be >= 0. Let the first "
+       "range contain the second."},
       {Kind::rule, 3, HYPER "Nullable a = null;  // at construction: b\nNullable b = null;\n};\n",
        "there is no number `b` among the options"},
       // ---- slots
@@ -462,6 +508,12 @@ const std::vector<Mistake>& mistakes() {
       {Kind::rule, 3, SLOTS "Signed m;  // initial: +\n};\n", "expected an option, found `+`"},
       {Kind::rule, 3, SLOTS "Signed m;  // initial: a\n};\n",
        "there is no number `a` among the options. `initial:` needs a number or the name of one."},
+      {Kind::rule, 3, SLOTS "Signed m;  // initial: -1e39\n};\n",
+       "the initial value is too large for float32. Choose a smaller one."},
+      {Kind::rule, 3, MEMORY "Entry<tensor> x;  // initial: 1e39\n};\n",
+       "is too large for float32"},
+      {Kind::rule, 3, MATRICES "Matrix<0, 0> m;  // initial: 1e39\n};\n",
+       "is too large for float32"},
       {Kind::rule, 3, SLOTS "NonNegative v;  // initial: -1\n};\n",
        "a NonNegative slot has a negative initial value. Make it Signed, or start at 0."},
       {Kind::rule, 11,
@@ -608,7 +660,9 @@ TEST(ManifestMistakes, ValidCodeThatLooksLikeAMistakeIsRead) {
       "// reuse: of x; loss: no\n"
       "// refuse nobody, as a sentence may go on.   class: Mine\n" RULE
       "struct Hyper {\n  double lr = 1;  // >= 0; torch.nn has it too; torch's own; iffy\n};\n"
-      "struct Rule {\n"
+      "struct\tScaled\t{ real x; };\n// signed: a sentence\n"
+      "long f(double x); constexpr long kMany = 1L + 0xeL + 0xfel; constexpr double kL = 1e3;\n"
+      "struct Rule {\n  KHD static void apply(auto& x, real y) { x = y; }\n"
       "  static constexpr char kBrace = '{';  // }\n"
       "  static real f(const auto& e) { return e.threadIdx + 1'000; }  /* { */\n"
       "  static_assert(true, \"caf\xc3\xa9 { __x static real \\u0435 #define\");\n"

@@ -33,6 +33,10 @@ TEST(CanonicalText, BlanksBetweenTokensCount) {
   expect_different("a < < b", "a << b");
   expect_different("1 .f", "1.f");
   expect_different("L \"a\"", "L\"a\"");
+  expect_different("a = 0xe + 1;", "a = 0xe+1;");
+  expect_different("a = 0x1P - 1;", "a = 0x1P-1;");
+  expect_different("a = 1e+ 5;", "a = 1e+5;");
+  expect_same("a = e + 1 - 0xe;", "a=e+1-0xe;");
 }
 
 TEST(CanonicalText, AnEmptyCommentSeparatesTokens) { expect_same("int/**/a;", "int a;"); }
