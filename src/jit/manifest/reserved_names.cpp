@@ -42,7 +42,7 @@ constexpr View kKernelLanguageNames =
     "philox random_bits uniform_of normal_of random_numbers kHas16Bits kHas8Bits kNaN16 in_global "
     "Instruction kE5m2Infinite Matrix NoTransforms kMaxTransforms atan2 tanh magnitude "
     "kHasApproximations near_reciprocal near_inverse_root without_subnormals Ieee Ordinary "
-    "OrdinaryOperands kParameterEpsilon";
+    "OrdinaryOperands kParameterEpsilon kFinding kSuspectedFinding";
 
 // Names that only some compilers know without a header. Functions are in templates/lang/refused.cuh.
 constexpr View kCompilerNames =
