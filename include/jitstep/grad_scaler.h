@@ -54,7 +54,7 @@ class JITSTEP_API GradScaler {
 
   /// Updates the scale from the results of the steps since the last update, or sets it. The first form throws a
   /// c10::Error after a step that threw, because its gradients still have the current scale. It
-  /// ignores such a step of an optimizer that was destroyed.
+  /// ignores such a step of an optimizer that was destroyed, and throws if there was no other step.
   void update();
   void update(double new_scale);
 

@@ -40,7 +40,8 @@ _FORMAT_KEYS = ("state", "weights", "min_quantized_size")
 
 def own_keys(group: Mapping[str, Any]) -> dict[str, Any]:
     """jitstep's keys of a saved group. None for one of torch, where a program may use their names for itself."""
-    if not isinstance(group.get("rule"), str) or type(group.get("schema")) is not int:
+    is_own = isinstance(group.get("rule"), str) and type(group.get("schema")) is int
+    if not is_own or not isinstance(group.get("shared_state"), dict):
         return {}
     return {name: group[name] for name in _OWN_KEYS if name in group}
 

@@ -73,6 +73,15 @@ def shampoo(call: "TransformCall") -> None:
     call.values.copy_(made.reshape(call.values.shape))
 
 
+def _check_finite(statistics: Tensor) -> None:
+    """Raises before a decomposition whose eigenbasis would be NaN, also in all later steps."""
+    if not statistics.isfinite().all():
+        raise RuntimeError(
+            "jitstep: the statistics of soap are not finite. Check the gradient for infinities, NaN and values that "
+            "overflow when squared."
+        )
+
+
 def soap_gradient(call: "TransformCall") -> None:
     """Projects the gradient into the eigenbases `q0` to `q3`, and adds it to the statistics `gg0` to `gg3`.
 
@@ -81,14 +90,22 @@ def soap_gradient(call: "TransformCall") -> None:
     gradient = _with_dimensions(call.values).clone()
     beta = call.group["shampoo_beta"]
     fresh = 1 - float(call.group["betas"][1] if beta is None else beta)
-    if call.step > 1:
+    taken = call.step - 1
+    refreshes = taken % int(call.group["precondition_frequency"]) == 0  # soap_update() needs the eigenvectors
+    if taken > 0:
         call.values.copy_(_projected(call, False))
     for dim in range(gradient.dim()):
         if f"gg{dim}" not in call.matrices:
             continue
         rows = _unfolded(gradient, dim)
-        statistics = call.matrices[f"gg{dim}"] = call.matrices[f"gg{dim}"].lerp(rows @ rows.T, fresh)
-        if call.step == 1:
+        before = call.matrices[f"gg{dim}"]
+        statistics = before.lerp(rows @ rows.T, fresh)
+        if refreshes:
+            _check_finite(statistics)
+        else:  # as in shampoo()
+            statistics = torch.where(statistics.isfinite().all(), statistics, before)
+        call.matrices[f"gg{dim}"] = statistics
+        if taken == 0:
             call.matrices[f"q{dim}"] = _eigenbasis(statistics)
 
 

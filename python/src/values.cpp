@@ -141,7 +141,10 @@ void check_finite(const char* name, const nb::object& value, const nb::object& d
   nb::module_::import_("json").attr("dumps")(value, "default"_a = default_number,
                                              "allow_nan"_a = false);
 } catch (const nb::python_error& error) {
-  if (!error.matches(PyExc_ValueError)) throw;
+  // A value that contains itself is another ValueError.
+  if (!error.matches(PyExc_ValueError) ||
+      std::string(error.what()).find("Out of range float") == std::string::npos)
+    throw;
   const nb::str shown = nb::repr(value);
   throw jit::Error(std::string(name) + " is " + shown.c_str() + ". Use finite numbers.");
 }

@@ -293,3 +293,21 @@ def test_a_transform_may_assign_views_of_the_matrices(tmp_path):
         optimizer.step()
         assert torch.equal(optimizer.state[p]["one"], one)
         assert torch.equal(optimizer.state[p]["other"], other)
+
+
+@pytest.mark.parametrize(("cls", "matrix"), [(jitstep.Shampoo, "pre_cond_0"), (jitstep.SOAP, "GG_0")])
+def test_statistics_stay_finite(cls, matrix):
+    p = torch.randn(4, 3, requires_grad=True)
+    optimizer = cls([p], lr=0.02, precondition_frequency=3)
+
+    def step_with_nan():
+        p.grad = torch.full((4, 3), torch.nan)
+        optimizer.step()
+
+    train([p], optimizer, 1)
+    step_with_nan()
+    assert optimizer.state[p][matrix].isfinite().all()
+    if cls is jitstep.SOAP:
+        train([p], optimizer, 1, 3)  # the fourth step refreshes the bases
+    with pytest.raises(RuntimeError, match=r"finite|converge"):
+        step_with_nan()

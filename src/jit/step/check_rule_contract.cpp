@@ -26,8 +26,8 @@ Found run(const Probe& probe, const std::string& text, const Plan& plan, Engine&
   return found;
 }
 
-// A suspected number is the rule's own if it stays the same without the compiler's fill pattern. If the rule does not
-// compile without the pattern, its variables are not set.
+// A suspected number is the rule's own if it is as large again without the compiler's fill pattern. Without the
+// pattern, unset variables may also be errors of the compiler.
 void confirm(Found& found, const Probe& probe, const Plan& plan, Engine& engine) {
   Settings settings = engine.settings();
   settings.check = false;

@@ -128,7 +128,7 @@ struct Optimizer::Impl {
   };
 
   Impl(Optimizer& of, NonTrainablePolicy policy) : optimizer(&of), non_trainable_policy(policy) {}
-  // That of `moved`, which this Impl was moved from: no groups, and the same defaults.
+  // A new Impl for `moved`, whose own Impl this is: without groups, with the same defaults.
   std::unique_ptr<Impl> left_in(Optimizer& moved) const;
   // Identifies the optimizer, also after it was moved. An address may be reused by another optimizer.
   const std::shared_ptr<const char> token = std::make_shared<const char>();

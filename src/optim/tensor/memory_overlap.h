@@ -56,7 +56,7 @@ class ParameterMemory {
   /// Throws a c10::Error if the gradient of `own` shares memory with a parameter, unless it is `own` itself, element by
   /// element. Costs one hash lookup if no parameter uses the gradient's storage.
   void check(const torch::Tensor& gradient, const NamedParameter& own) const;
-  /// The same for a number that steps read, and that it has data. It may be undefined. Messages call it `name`.
+  /// The same for a number that steps read. Also throws if it has no data. It may be undefined. Messages call it `name`.
   void check_number(const torch::Tensor& number, const std::string& name) const;
 
  private:

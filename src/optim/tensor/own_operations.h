@@ -11,7 +11,7 @@
 namespace jitstep {
 
 /// While an object lives, torch operations in this thread record no gradients, and autocast and inference mode are off.
-/// Tensors from inference mode, such as state of a step in it, could not be written outside of it.
+/// torch's operations could not write state from inference mode outside of it.
 class OwnOperations {
  private:
   c10::InferenceMode no_inference_{false};  // first, because it turns gradients on

@@ -235,7 +235,8 @@ void GradScaler::update() {
                 "jitstep: GradScaler: update() after a step() that threw: the ",
                 "gradients belong to the current scale. Call step(optimizer) again, or skip that ",
                 "step with update(get_scale()).");
-    if (!progress.found_inf.defined()) continue;
+    const bool abandoned = progress.failed;  // with its gradients
+    if (abandoned || !progress.found_inf.defined()) continue;
     const torch::Tensor here = number_on(scale_.device(), progress.found_inf);
     found = found.defined() ? found + here : here;
   }

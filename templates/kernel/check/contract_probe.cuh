@@ -45,7 +45,7 @@ bool may_be_of_filling(const T& x) {
 
 inline constexpr float kPreviousState = 0.5f;
 
-// Marks only the first finding, because others may follow from it. The host assigns the numbers.
+// Marks only the first certain finding, because others may follow from it. The host assigns the numbers.
 class Findings {
  public:
   explicit Findings(uint8* found) : found_(found) {}
